@@ -1,0 +1,1 @@
+//! Hierarchical multi-agent jobs from JSON: library and program.

@@ -1,0 +1,2 @@
+//! The `baton` program.
+fn main() {}

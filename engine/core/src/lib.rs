@@ -1,0 +1,1 @@
+//! The machine: decides what every event of a run means. Pure: no files, no clock, no randomness.

@@ -1,0 +1,1 @@
+//! What answers for an agent: the Model trait and the scripted model.

@@ -1,0 +1,1 @@
+//! The tokio shell round the core: performs effects and brings back events.

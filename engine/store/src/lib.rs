@@ -1,0 +1,1 @@
+//! Where timelines, documents and commands are kept: memory and SQLite.

@@ -1,0 +1,1 @@
+//! The built-in tool functions, one file per family.

@@ -1,0 +1,2 @@
+//! The project's chores: gen-docs, test, check.
+fn main() {}
