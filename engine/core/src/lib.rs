@@ -1,1 +1,35 @@
-//! The machine: decides what every event of a run means. Pure: no files, no clock, no randomness.
+//! The machine: decides what every event of a run means.
+//!
+//! Two doors. [`Run::decide`] checks an event against the state, writes nothing, and returns the entries to append and
+//! the effects to perform, or a refusal. [`Run::apply`] is the only code that changes state; it is used alike live and
+//! on replay, and it cannot fail. State is the fold of the timeline.
+//!
+//! The shell owns: files, clocks, ids of runs, models, executors, contents, the store.
+//! The core owns: the task graph, the turn rules, limits, documents' versions, what a model is shown, and the configs.
+//!
+//! This crate is *not* asynchronous and touches nothing outside itself: its manifest has no tokio, no HTTP, no database.
+
+pub mod call;
+pub mod config;
+pub mod document;
+pub mod entry;
+pub mod estimate;
+pub mod event;
+pub mod function;
+pub mod id;
+pub mod json;
+pub mod limits;
+pub mod machine;
+pub mod model;
+pub mod path;
+pub mod render;
+pub mod time;
+pub mod tool_type;
+
+pub use machine::Run;
+
+/// What the code that `#[tool]` writes refers to; not for use by hand.
+#[doc(hidden)]
+pub mod __private {
+    pub use {inventory, schemars, serde, serde_json};
+}

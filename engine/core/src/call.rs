@@ -1,0 +1,207 @@
+//! One use of a tool: how it was asked for, and the exactly one result it gets.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::document::DocumentRef;
+use crate::json::Json;
+
+/// A call as a model asked for it, not yet checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelCall {
+    /// The name the model used.
+    pub tool: String,
+    /// The arguments; if the model's text was not JSON, a bounded preview of it as a JSON string.
+    pub input: Json,
+    /// Why the arguments could not be read, when they could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub malformed: Option<String>,
+    /// The id that the provider gave this call, to be sent back with its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// `false` sends the result to the user instead of the agent (seeds 000 and 001).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub return_to_llm: Option<bool>,
+    /// What this call asks to happen after its result (seed 004).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_execution: Option<AfterExecution>,
+}
+
+impl ModelCall {
+    /// A plain native call.
+    pub fn new(tool: impl Into<String>, input: impl Into<Json>) -> Self {
+        Self { tool: tool.into(), input: input.into(), malformed: None, provider_id: None, return_to_llm: None, after_execution: None }
+    }
+}
+
+/// What happens to the calling task once the turn's last result is in (seed 004).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterExecution {
+    /// The agent is asked again.
+    Suspend,
+    /// The task ends with this call's output.
+    Terminate,
+}
+
+/// How a call ended. Other spellings exist only on a wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    /// It did what was asked.
+    Success,
+    /// It did not; the error says why.
+    Failed,
+    /// Somebody stopped it.
+    Cancelled,
+    /// It took too long.
+    Timeout,
+    /// It did a part: a limit was reached.
+    Partial,
+    /// A crash left it unknown whether the effect happened; it is never run again.
+    UnknownOutcome,
+}
+
+impl CallStatus {
+    /// The name used on timelines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Timeout => "timeout",
+            Self::Partial => "partial",
+            Self::UnknownOutcome => "unknown_outcome",
+        }
+    }
+}
+
+/// Why a call has no success, in words that teach the agent to do better.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallError {
+    /// A stable code, such as `invalid_input`.
+    pub code: ErrorCode,
+    /// One sentence.
+    pub message: String,
+    /// What was expected and what was received, where that helps.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub detail: Json,
+}
+
+impl CallError {
+    /// An error without detail.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), detail: Json::null() }
+    }
+
+    /// The same error with a detail.
+    pub fn with_detail(mut self, detail: impl Into<Json>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
+    /// The error as the JSON an agent reads.
+    pub fn to_value(&self) -> Value {
+        let mut value = json!({"code": self.code, "message": self.message});
+        if !self.detail.is_null() {
+            value["detail"] = self.detail.value();
+        }
+        value
+    }
+}
+
+/// The closed list of reasons a call or a task has no success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// No tool of this name exists, or the agent was not granted it.
+    UnknownTool,
+    /// The arguments are not JSON.
+    MalformedInput,
+    /// The arguments break the tool's schema.
+    InvalidInput,
+    /// The output breaks the tool's schema.
+    InvalidOutput,
+    /// A handoff that may not take effect in this turn.
+    HandoffRefused,
+    /// A document that is not in the workspace, or a path that cannot be one.
+    UnknownDocument,
+    /// A write whose base is no longer the current version.
+    Conflict,
+    /// A limit would be exceeded.
+    LimitReached,
+    /// The same tool, input and result too often in a row.
+    Repeated,
+    /// The tool said no.
+    ToolFailed,
+    /// The tool's code panicked.
+    Panicked,
+    /// A time limit passed.
+    TimedOut,
+    /// Somebody stopped it.
+    Cancelled,
+    /// A crash interrupted a call that must not be repeated.
+    UnknownOutcome,
+    /// The agent ended without a handoff, three turns in a row.
+    NoHandoff,
+    /// The model gave no answer.
+    ModelFailed,
+    /// The turn was cut, filtered or refused, so its calls were not executed.
+    TurnDiscarded,
+    /// Nobody answered in time.
+    Unanswered,
+}
+
+impl ErrorCode {
+    /// The name used on timelines and in results.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownTool => "unknown_tool",
+            Self::MalformedInput => "malformed_input",
+            Self::InvalidInput => "invalid_input",
+            Self::InvalidOutput => "invalid_output",
+            Self::HandoffRefused => "handoff_refused",
+            Self::UnknownDocument => "unknown_document",
+            Self::Conflict => "conflict",
+            Self::LimitReached => "limit_reached",
+            Self::Repeated => "repeated",
+            Self::ToolFailed => "tool_failed",
+            Self::Panicked => "panicked",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::UnknownOutcome => "unknown_outcome",
+            Self::NoHandoff => "no_handoff",
+            Self::ModelFailed => "model_failed",
+            Self::TurnDiscarded => "turn_discarded",
+            Self::Unanswered => "unanswered",
+        }
+    }
+}
+
+/// The exactly one result of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallResult {
+    /// How it ended.
+    pub status: CallStatus,
+    /// What came out; `null` when nothing did.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub output: Json,
+    /// Why there is no success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<CallError>,
+    /// The documents that the result injects into the calling task, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<DocumentRef>,
+}
+
+impl CallResult {
+    /// A success with `output`.
+    pub fn success(output: impl Into<Json>) -> Self {
+        Self { status: CallStatus::Success, output: output.into(), error: None, documents: Vec::new() }
+    }
+
+    /// A result without success, for `error`.
+    pub fn error(status: CallStatus, error: CallError) -> Self {
+        Self { status, output: Json::null(), error: Some(error), documents: Vec::new() }
+    }
+}

@@ -1,0 +1,301 @@
+//! Configs, checked and joined: what a run is pinned to.
+//!
+//! The files a person writes are read by the loader, which gathers *all* faults; what comes out here is consistent,
+//! so the machine looks things up without asking whether they exist.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::call::AfterExecution;
+use crate::function::ToolFunction;
+use crate::id::{AgentId, JobId, ToolId};
+use crate::json::Json;
+use crate::limits::Limits;
+use crate::model::ToolDefinition;
+use crate::path::DocumentPath;
+use crate::tool_type::ToolType;
+
+/// Everything a run needs to know about its job, agents and tools.
+#[derive(Debug)]
+pub struct Configs {
+    /// The job.
+    pub job: Job,
+    /// The agents of the job.
+    pub agents: BTreeMap<AgentId, Arc<Agent>>,
+    /// All tools, built-in ones and those that delegate to an agent included.
+    pub tools: BTreeMap<ToolId, Arc<Tool>>,
+}
+
+/// A job, checked.
+#[derive(Debug)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// What it is for.
+    pub description: String,
+    /// The agent of the root task.
+    pub root: AgentId,
+    /// The request's template; its variables are `inputs`.
+    pub request: String,
+    /// The inputs that the request and the prompts may use.
+    pub inputs: BTreeMap<String, JobInput>,
+    /// The documents that the workspace begins with.
+    pub documents: Vec<JobDocument>,
+    /// The models by the names that agents use.
+    pub models: BTreeMap<String, ModelSpec>,
+    /// The limits of a run, defaults filled in.
+    pub limits: Limits,
+}
+
+/// A typed input of a job.
+#[derive(Debug)]
+pub struct JobInput {
+    /// What it means.
+    pub description: String,
+    /// What a value must meet.
+    pub schema: Schema,
+    /// What it is when nobody says; `None` makes the input required.
+    pub default: Option<Value>,
+}
+
+/// A document that a run begins with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobDocument {
+    /// Its path in the workspace.
+    pub path: DocumentPath,
+    /// The file it is read from, relative to the job's folder.
+    pub file: String,
+    /// What it is for.
+    pub description: String,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+}
+
+/// What answers for a model name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelSpec {
+    /// A script: `file` is where it came from, relative to the job's folder; `text` is what it says.
+    Scripted {
+        /// The script's file.
+        file: String,
+        /// The script, checked.
+        text: Arc<str>,
+    },
+}
+
+/// An agent, checked. Its tools exist and its prompt renders.
+#[derive(Debug)]
+pub struct Agent {
+    /// Its id.
+    pub id: AgentId,
+    /// What it is good at.
+    pub description: String,
+    /// Its model's name in [`Job::models`].
+    pub model: String,
+    /// The system prompt's template.
+    pub system_prompt: String,
+    /// The tools it was granted, by id.
+    pub tools: BTreeMap<ToolId, Arc<Tool>>,
+    /// What a turn without calls means.
+    pub on_text: OnText,
+    /// Who answers its questions.
+    pub master: MasterRule,
+    /// What its results must meet.
+    pub result_schema: Option<Schema>,
+    /// The limits of its tasks, defaults filled in.
+    pub limits: Limits,
+    /// Settings for its model.
+    pub settings: Json,
+    /// The definitions of [`Agent::tools`], ordered by id.
+    pub offered: Arc<[Arc<ToolDefinition>]>,
+    /// Those of them that it may use while it answers a question as a master.
+    pub offered_in_questions: Arc<[Arc<ToolDefinition>]>,
+    /// Those of them that finish a task: all that a last turn offers.
+    pub offered_last: Arc<[Arc<ToolDefinition>]>,
+}
+
+/// What a turn without calls means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnText {
+    /// The text is the task's result.
+    #[default]
+    Handoff,
+    /// The agent is reminded to use a tool.
+    Remind,
+}
+
+/// Who answers an agent's questions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MasterRule {
+    /// The agent of the calling task; a person for the root.
+    #[default]
+    Caller,
+    /// A person.
+    Person,
+}
+
+/// What a crash may do to a call that was running (DESIGN §5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectClass {
+    /// It changes nothing; it is run again.
+    Pure,
+    /// Twice is the same as once; it is run again.
+    Idempotent,
+    /// It is run again under the same idempotency key.
+    Keyed,
+    /// It is never run again; its result is `unknown_outcome`.
+    #[default]
+    AtMostOnce,
+}
+
+/// A tool, checked. A function tool has exactly one executor; the other types have none.
+#[derive(Debug)]
+pub struct Tool {
+    /// Its id.
+    pub id: ToolId,
+    /// Its type; the machine reads the row, never the type.
+    pub tool_type: ToolType,
+    /// What agents are told.
+    pub description: String,
+    /// What an input must meet.
+    pub input: Schema,
+    /// What an output must meet.
+    pub output: Option<Schema>,
+    /// What a crash may do to a call.
+    pub effect: EffectClass,
+    /// Whether a call may write documents.
+    pub writes: bool,
+    /// What the config says about the end of the turn.
+    pub after: Option<AfterExecution>,
+    /// How long a call may run.
+    pub timeout: Duration,
+    /// The agent that a delegation goes to.
+    pub agent: Option<AgentId>,
+    /// Limits of the tasks that its calls create.
+    pub limits: Limits,
+    /// What runs a call.
+    pub executor: Option<Executor>,
+    /// Examples, which hold by its schemas and run as tests.
+    pub examples: Vec<Example>,
+    /// What kind of tool it is, for people.
+    pub category: Option<String>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// The file it was read from, as messages show it; `None` for a tool that the engine derived from an agent.
+    pub source: Option<String>,
+    /// What a model is told.
+    pub definition: Arc<ToolDefinition>,
+}
+
+impl Tool {
+    /// What the end of the turn does after a result of this tool, when nobody outranks the config (turn rule 7).
+    pub fn after_by_default(&self) -> AfterExecution {
+        self.after.unwrap_or(match self.tool_type.behavior().then {
+            crate::tool_type::Then::Stop => AfterExecution::Terminate,
+            _ => AfterExecution::Suspend,
+        })
+    }
+
+    /// Whether an agent that answers a question may use it: `pure` tools, questions and handoffs (DESIGN §8).
+    pub fn allowed_in_questions(&self) -> bool {
+        let row = self.tool_type.behavior();
+        match row.then {
+            crate::tool_type::Then::Continue => !row.runs_code || (self.effect == EffectClass::Pure && !self.writes),
+            crate::tool_type::Then::Stop => true,
+            crate::tool_type::Then::Block => self.agent.is_none(),
+            crate::tool_type::Then::Enter => false,
+        }
+    }
+}
+
+/// What runs a call of a function tool.
+#[derive(Clone)]
+pub enum Executor {
+    /// A registered Rust function.
+    Function(&'static ToolFunction),
+    /// A command that reads JSON and writes JSON.
+    Exec(ExecSpec),
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Function(function) => write!(f, "fn {}", function.name),
+            Self::Exec(exec) => write!(f, "exec {:?}", exec.command),
+        }
+    }
+}
+
+/// A command that reads a call's input as JSON on stdin and writes its output as JSON on stdout. No shell is involved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExecSpec {
+    /// Program and arguments; an argument that names a file of the job's folder is made absolute by the shell.
+    pub command: Vec<String>,
+    /// Names of environment variables it may see besides `PATH`, `LANG` and `BATON_CALL_ID`.
+    pub env: Vec<String>,
+}
+
+/// An example of a tool's config.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// What it shows.
+    pub explanation: String,
+    /// The input.
+    pub input: Value,
+    /// The output, or a part of it: every key given must come out with that value.
+    pub output: Option<Value>,
+    /// Documents that the workspace holds before, path → text.
+    pub documents: BTreeMap<String, String>,
+}
+
+/// A compiled JSON Schema (2020-12), with its source.
+#[derive(Debug)]
+pub struct Schema {
+    json: Json,
+    validator: jsonschema::Validator,
+}
+
+impl Schema {
+    /// Compiles `schema`; the error says where it is no schema. Nothing is ever fetched.
+    pub fn compile(schema: &Value) -> Result<Self, String> {
+        let validator = jsonschema::options()
+            .with_draft(jsonschema::Draft::Draft202012)
+            .build(schema)
+            .map_err(|error| format!("{error} (at {:?})", error.instance_path().to_string()))?;
+        Ok(Self { json: Json::from(schema), validator })
+    }
+
+    /// The schema as JSON.
+    pub fn json(&self) -> &Json {
+        &self.json
+    }
+
+    /// Checks `value`; each fault says where and what was expected.
+    pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>> {
+        if self.validator.is_valid(value) {
+            return Ok(());
+        }
+        Err(self
+            .validator
+            .iter_errors(value)
+            .map(|error| SchemaFault { pointer: error.instance_path().to_string(), message: error.to_string() })
+            .take(20)
+            .collect())
+    }
+}
+
+/// One way in which a value breaks a schema.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SchemaFault {
+    /// JSON pointer into the value.
+    pub pointer: String,
+    /// What was expected and what was found.
+    pub message: String,
+}

@@ -1,0 +1,173 @@
+//! Documents: versioned records with a path. The core holds records, never bytes.
+
+use std::sync::Arc;
+
+use rpds::RedBlackTreeMapSync;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CallId, ContentHash, TaskId};
+use crate::path::DocumentPath;
+use crate::time::Timestamp;
+
+/// One version of a document, named: what delegations, handoffs and injections carry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DocumentRef {
+    /// Which document.
+    pub path: DocumentPath,
+    /// Which of its versions, from 1.
+    pub version: u32,
+}
+
+impl std::fmt::Display for DocumentRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} v{}", self.path, self.version)
+    }
+}
+
+/// The facts of one content, measured by the shell before the core sees a write.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContentFacts {
+    /// The content's name in the store.
+    pub hash: ContentHash,
+    /// Its length in bytes.
+    pub size_bytes: u64,
+    /// Such as `text/csv`.
+    pub mime_type: String,
+    /// An estimate (≈), made once; see [`crate::estimate`].
+    pub token_count: u64,
+    /// The first words of a text, or what kind of data it is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+}
+
+/// A write that a tool, a person or the job asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Write {
+    /// Which document.
+    pub path: DocumentPath,
+    /// What it shall hold.
+    pub content: ContentFacts,
+    /// What it is for; kept from the version before when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Words to find it by; kept from the version before when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<String>>,
+}
+
+/// One immutable version of a document with its provenance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DocumentVersion {
+    /// Which document.
+    pub path: DocumentPath,
+    /// 1, 2, … without gaps.
+    pub version: u32,
+    /// The version it was made from; `None` for the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<u32>,
+    /// What it holds.
+    pub content: ContentFacts,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Words to find it by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The task that wrote it; `None` for the job's own documents and a person's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// The call that wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    /// When it was written.
+    pub at: Timestamp,
+}
+
+impl DocumentVersion {
+    /// This version's name.
+    pub fn reference(&self) -> DocumentRef {
+        DocumentRef { path: self.path.clone(), version: self.version }
+    }
+
+    /// Who wrote it: a task id, or `job` for a document that no task wrote.
+    pub fn author(&self) -> &str {
+        self.task.as_ref().map_or("job", TaskId::as_str)
+    }
+}
+
+/// A document: its versions, oldest first, never empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    versions: Vec<Arc<DocumentVersion>>,
+}
+
+impl Document {
+    /// The newest version.
+    pub fn current(&self) -> &Arc<DocumentVersion> {
+        self.versions.last().expect("a document has at least one version")
+    }
+
+    /// Version `version`, if it exists.
+    pub fn version(&self, version: u32) -> Option<&Arc<DocumentVersion>> {
+        self.versions.get((version as usize).checked_sub(1)?)
+    }
+
+    /// All versions, oldest first.
+    pub fn versions(&self) -> &[Arc<DocumentVersion>] {
+        &self.versions
+    }
+}
+
+/// The workspace: every document of a run. Cloning one is a constant-time snapshot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Documents {
+    by_path: RedBlackTreeMapSync<DocumentPath, Arc<Document>>,
+    /// Paths by what they look like, so that two spellings never become two documents.
+    by_skeleton: RedBlackTreeMapSync<String, DocumentPath>,
+}
+
+impl Documents {
+    /// The document at `path`.
+    pub fn get(&self, path: &DocumentPath) -> Option<&Arc<Document>> {
+        self.by_path.get(path)
+    }
+
+    /// The newest version number of `path`; `None` if there is no such document.
+    pub fn head(&self, path: &DocumentPath) -> Option<u32> {
+        self.get(path).map(|document| document.current().version)
+    }
+
+    /// The version that `reference` names.
+    pub fn version(&self, reference: &DocumentRef) -> Option<&Arc<DocumentVersion>> {
+        self.get(&reference.path)?.version(reference.version)
+    }
+
+    /// All documents, ordered by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&DocumentPath, &Arc<Document>)> {
+        self.by_path.iter()
+    }
+
+    /// How many documents there are.
+    pub fn len(&self) -> usize {
+        self.by_path.size()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_path.is_empty()
+    }
+
+    /// Another document whose path looks like `path` (case, compatibility forms), if there is one.
+    pub fn twin(&self, path: &DocumentPath) -> Option<&DocumentPath> {
+        self.by_skeleton.get(&path.skeleton()).filter(|existing| *existing != path)
+    }
+
+    /// Adds a version; used by `apply` alone, and by contexts for tests.
+    pub fn insert(&mut self, version: DocumentVersion) {
+        let path = version.path.clone();
+        let mut document = self.by_path.get(&path).map_or_else(|| Document { versions: Vec::new() }, |known| Document::clone(known));
+        document.versions.push(Arc::new(version));
+        self.by_skeleton.insert_mut(path.skeleton(), path.clone());
+        self.by_path.insert_mut(path, Arc::new(document));
+    }
+}

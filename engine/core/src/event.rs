@@ -1,0 +1,204 @@
+//! What enters the machine and what leaves it.
+//!
+//! Both lists are closed and exhaustive on purpose: a shell that forgets a case must not compile.
+
+use crate::call::{AfterExecution, CallError, CallStatus};
+use crate::document::{DocumentRef, Write};
+use crate::entry::{Recorded, RunStarted};
+use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
+use crate::json::Json;
+use crate::model::ModelTurn;
+
+/// Shell → core: something happened. Answered by a [`Decision`] or a [`Refusal`].
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A person starts the run. Must be the first event, and only that.
+    Started {
+        /// The first entry.
+        run: RunStarted,
+        /// The agent of the root task.
+        root: AgentId,
+        /// The job's documents.
+        documents: Vec<Write>,
+    },
+    /// A model answered a [`Effect::Prompt`].
+    ModelAnswered {
+        /// The task that was prompted.
+        task: TaskId,
+        /// The turn that was prompted.
+        turn: u32,
+        /// The hash of the request as it was sent.
+        request: ContentHash,
+        /// The answer.
+        answer: ModelTurn,
+    },
+    /// A model gave no answer to a [`Effect::Prompt`], after all retries.
+    ModelFailed {
+        /// The task that was prompted.
+        task: TaskId,
+        /// The turn that was prompted.
+        turn: u32,
+        /// Why.
+        error: CallError,
+    },
+    /// An executor answered a [`Effect::Execute`].
+    CallReturned {
+        /// The call.
+        call: CallId,
+        /// What came back.
+        outcome: Outcome,
+    },
+    /// A person answered a [`Effect::AskPerson`].
+    PersonAnswered {
+        /// The question's task.
+        question: TaskId,
+        /// How the person is known.
+        by: String,
+        /// The answer.
+        answer: Json,
+        /// Documents that the person sends along; written in the person's name.
+        documents: Vec<Write>,
+    },
+    /// Somebody ends a task and all below it; the root's end ends the run.
+    CancelRequested {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        reason: String,
+        /// Who.
+        by: String,
+    },
+    /// The moment of a [`Effect::WakeAt`] has come.
+    TimePassed,
+    /// A process took the run over: whatever was in flight is gone.
+    TakenOver {
+        /// How the process is known.
+        by: String,
+    },
+}
+
+/// What an executor brings back from a call.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: CallStatus,
+    /// What came out.
+    pub output: Json,
+    /// Why there is no success.
+    pub error: Option<CallError>,
+    /// The documents it asks to write, all or none.
+    pub writes: Vec<Write>,
+    /// The documents it asks to inject into the calling task.
+    pub loads: Vec<DocumentRef>,
+    /// What the executor's typed envelope asks to happen next; never read from content.
+    pub after: Option<AfterExecution>,
+}
+
+impl Outcome {
+    /// A success with `output` and nothing else.
+    pub fn success(output: impl Into<Json>) -> Self {
+        Self { status: CallStatus::Success, output: output.into(), error: None, writes: Vec::new(), loads: Vec::new(), after: None }
+    }
+
+    /// An outcome without success.
+    pub fn error(status: CallStatus, error: CallError) -> Self {
+        Self { status, output: Json::null(), error: Some(error), writes: Vec::new(), loads: Vec::new(), after: None }
+    }
+}
+
+/// Core → shell: what is to be done once the entries are durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Render the task's request and ask its model; answer with [`Event::ModelAnswered`] or [`Event::ModelFailed`].
+    Prompt {
+        /// The task.
+        task: TaskId,
+        /// Its turn.
+        turn: u32,
+    },
+    /// Run the tool's executor; answer with [`Event::CallReturned`].
+    Execute {
+        /// The calling task.
+        task: TaskId,
+        /// The agent that calls.
+        agent: AgentId,
+        /// The call; with the run id its idempotency key.
+        call: CallId,
+        /// The tool.
+        tool: ToolId,
+        /// The checked input.
+        input: Json,
+    },
+    /// A question waits for a person; answer with [`Event::PersonAnswered`].
+    AskPerson {
+        /// The question's task.
+        question: TaskId,
+    },
+    /// Stop what runs for this task, its model request and its calls; no answer is expected.
+    Stop {
+        /// The task.
+        task: TaskId,
+    },
+    /// Nothing more will be asked of the shell.
+    EndRun,
+}
+
+/// What an event means: facts to append, then things to do.
+#[derive(Clone, Debug, Default)]
+pub struct Decision {
+    /// The entries, in order, to be committed as one batch.
+    pub entries: Vec<Recorded>,
+    /// To be performed after the commit, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// The core says no: nothing changes. The shell tells whoever asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The first event must start the run, and only the first.
+    #[error("the run {}", if *started { "has already started" } else { "has not started" })]
+    Start {
+        /// Whether it has.
+        started: bool,
+    },
+    /// There is no such task.
+    #[error("there is no task {task}")]
+    UnknownTask {
+        /// The task named.
+        task: TaskId,
+    },
+    /// A finished task refuses everything.
+    #[error("task {task} has ended")]
+    Ended {
+        /// The task named.
+        task: TaskId,
+    },
+    /// The task is no question that waits for a person.
+    #[error("{task} is not a question that waits for a person")]
+    NotAsked {
+        /// The task named.
+        task: TaskId,
+    },
+    /// Somebody answered first.
+    #[error("question Q{number} is closed: {how}")]
+    QuestionClosed {
+        /// The question's number.
+        number: u32,
+        /// How it was closed.
+        how: String,
+    },
+    /// The answer does not meet the question's schema.
+    #[error("the answer does not fit the question: {reason}")]
+    InvalidAnswer {
+        /// What does not fit.
+        reason: String,
+    },
+    /// A document that comes along cannot be written.
+    #[error("document {path} cannot be written: {reason}")]
+    InvalidDocument {
+        /// Its path.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}

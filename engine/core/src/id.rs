@@ -1,0 +1,223 @@
+//! Names of things: one newtype per kind of id, so that a task is never mistaken for a call.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Declares an id that is a shared, immutable string. Cloning one costs an atomic increment.
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Wraps `text` without checking it; configuration ids are checked by [`is_valid_id`] when loaded.
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+text_id! {
+    /// One execution of a job. Given by the shell; unique within a store.
+    RunId
+}
+text_id! {
+    /// The `job_id` of a `job.json`.
+    JobId
+}
+text_id! {
+    /// The `agent_id` of an agent config: at most 55 characters, so that `route_to_<agent_id>` is a valid tool id.
+    AgentId
+}
+text_id! {
+    /// The `tool_id` of a tool config: at most 64 characters.
+    ToolId
+}
+text_id! {
+    /// A task: `0` for the root, else the id of the call that created it.
+    ///
+    /// Ids are paths of call positions (`0/2.1/1.3`: the third call of the first turn of the task that the first
+    /// call of the root's second turn created), so two runs that do the same thing name their tasks alike.
+    TaskId
+}
+text_id! {
+    /// A call: the task that makes it, then `turn.position`, both counted from 1 (`0/2.1`).
+    ///
+    /// With the run id it is the call's idempotency key.
+    CallId
+}
+
+impl TaskId {
+    /// The root task of every run.
+    pub fn root() -> Self {
+        Self::new("0")
+    }
+
+    /// The id of the call at `position` (from 1) of this task's turn `turn` (from 1).
+    pub fn call(&self, turn: u32, position: u32) -> CallId {
+        CallId::new(format!("{self}/{turn}.{position}"))
+    }
+}
+
+impl CallId {
+    /// The task that this call creates, if its tool creates one: it bears the call's id.
+    pub fn created_task(&self) -> TaskId {
+        TaskId(Arc::clone(&self.0))
+    }
+
+    /// The task that makes this call.
+    pub fn task(&self) -> TaskId {
+        let end = self.0.rfind('/').unwrap_or(self.0.len());
+        TaskId::new(&self.0[..end])
+    }
+
+    /// The turn and the position of this call, both from 1; `None` if the text is not a call id.
+    pub fn position(&self) -> Option<(u32, u32)> {
+        let (turn, position) = self.0.rsplit_once('/')?.1.split_once('.')?;
+        Some((turn.parse().ok()?, position.parse().ok()?))
+    }
+}
+
+impl From<&TaskId> for CallId {
+    /// The call that created `task`; meaningless for the root.
+    fn from(task: &TaskId) -> Self {
+        Self(Arc::clone(&task.0))
+    }
+}
+
+/// The most characters an id of a tool may have (DESIGN §5; the limit of OpenAI's and Anthropic's function names).
+pub const MAX_ID_LENGTH: usize = 64;
+
+/// The most characters an agent id may have: `route_to_` and the id make a tool id.
+pub const MAX_AGENT_ID_LENGTH: usize = MAX_ID_LENGTH - ROUTE_PREFIX.len();
+
+/// Tools that delegate to an agent are named by this prefix and the agent's id.
+pub const ROUTE_PREFIX: &str = "route_to_";
+
+/// The pattern of every configuration id, as it stands in the JSON Schemas.
+pub const ID_PATTERN: &str = "^[a-z][a-z0-9]*([_-][a-z0-9]+)*$";
+
+/// Whether `text` matches [`ID_PATTERN`] and [`MAX_ID_LENGTH`].
+pub fn is_valid_id(text: &str) -> bool {
+    text.len() <= MAX_ID_LENGTH
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.split(['_', '-']).all(|part| {
+            !part.is_empty() && part.chars().all(|character| character.is_ascii_lowercase() || character.is_ascii_digit())
+        })
+}
+
+/// The BLAKE3 hash of a content, in hexadecimal. Contents are stored once under their hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentHash([u8; 32]);
+
+impl ContentHash {
+    /// Hashes `content`.
+    pub fn of(content: &[u8]) -> Self {
+        Self(*blake3::hash(content).as_bytes())
+    }
+
+    /// Hashes this hash followed by `content`: the running hash of a sequence that only grows.
+    pub fn extended(&self, content: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.0);
+        hasher.update(content);
+        Self(*hasher.finalize().as_bytes())
+    }
+
+    /// The 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// A hash from its 32 bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// A hash from its 64 hexadecimal digits.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        blake3::Hash::from_hex(text).ok().map(|hash| Self(*hash.as_bytes()))
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}…", &self.to_string()[..8])
+    }
+}
+
+impl Serialize for ContentHash {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentHash {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        Self::from_hex(&text).ok_or_else(|| serde::de::Error::custom("expected 64 hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_knows_its_task_and_the_task_it_creates() {
+        let call = TaskId::root().call(2, 1).created_task().call(3, 4);
+        assert_eq!(call.as_str(), "0/2.1/3.4");
+        assert_eq!(call.task().as_str(), "0/2.1");
+        assert_eq!(call.position(), Some((3, 4)));
+    }
+
+    #[test]
+    fn ids_follow_the_pattern() {
+        for good in ["a", "write_file", "json-transform", "a1-b2_c3"] {
+            assert!(is_valid_id(good), "{good}");
+        }
+        for bad in ["", "A", "1a", "a__b", "a-", "_a", "a.b", "ä", &"a".repeat(65)] {
+            assert!(!is_valid_id(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What a model is asked and what it answers, without any vendor's words.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::ModelCall;
+use crate::id::{AgentId, ContentHash, TaskId, ToolId};
+use crate::json::Json;
+use crate::render::Message;
+
+/// One request to a model: everything a provider's codec needs.
+///
+/// Built by [`crate::render::Transcript::request`]. Parts name document contents by hash; the shell resolves them.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    /// Who is asking; never part of the rendered text.
+    pub task: TaskId,
+    /// The agent for which the model answers.
+    pub agent: AgentId,
+    /// Which of the task's turns this is, from 1.
+    pub turn: u32,
+    /// Whether the task is a question that the agent answers as a master.
+    pub is_question: bool,
+    /// The model's name in the job.
+    pub model: String,
+    /// The system prompt.
+    pub system: Arc<str>,
+    /// The conversation so far. Later requests of the same task have this as their prefix.
+    pub messages: Vec<Arc<Message>>,
+    /// The tools offered, ordered by id.
+    pub tools: Arc<[Arc<ToolDefinition>]>,
+    /// The agent's settings (temperature and the like), as written in its config.
+    pub settings: Json,
+    /// The hash of everything above that a provider sees.
+    pub hash: ContentHash,
+}
+
+/// A tool as a model is told about it.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct ToolDefinition {
+    /// Its id.
+    pub id: ToolId,
+    /// What it does and when to use it.
+    pub description: String,
+    /// The JSON Schema (2020-12) of its input.
+    pub input_schema: Json,
+}
+
+/// One answer of a model: text and calls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelTurn {
+    /// The text, possibly empty.
+    pub text: String,
+    /// The calls, in the order the model gave them.
+    pub calls: Vec<ModelCall>,
+    /// Why the model stopped.
+    pub finish: FinishReason,
+    /// What the turn used; `None` when the provider did not say.
+    pub usage: Option<Usage>,
+}
+
+impl ModelTurn {
+    /// A turn that makes `calls`.
+    pub fn calls(calls: Vec<ModelCall>) -> Self {
+        Self { text: String::new(), calls, finish: FinishReason::ToolCalls, usage: None }
+    }
+
+    /// A turn that says `text`.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), calls: Vec::new(), finish: FinishReason::Stop, usage: None }
+    }
+}
+
+/// Why a model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It had no more to say.
+    Stop,
+    /// It wants its calls executed.
+    ToolCalls,
+    /// It ran out of output tokens: the turn is cut.
+    Length,
+    /// The provider withheld the answer.
+    ContentFilter,
+    /// The model declined.
+    Refusal,
+}
+
+/// Tokens used. `cached_tokens` are part of `input_tokens`, `reasoning_tokens` of `output_tokens`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the request.
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    pub output_tokens: u64,
+    /// Tokens of the request that the provider had cached.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_tokens: u64,
+    /// Tokens of the answer spent on reasoning.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
+    /// Whether the counts are estimates from bytes (≈) rather than a provider's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+}
+
+impl Usage {
+    /// Input and output together.
+    pub fn total(&self) -> u64 {
+        self.input_tokens + self.output_tokens
+    }
+
+    /// Adds `other`; the sum is an estimate if either is.
+    pub fn add(&mut self, other: &Self) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.reasoning_tokens += other.reasoning_tokens;
+        self.estimated |= other.estimated;
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

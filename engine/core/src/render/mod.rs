@@ -1,0 +1,100 @@
+//! Rendering: what a model is sent, as a pure function of the timeline.
+//!
+//! A conversation only ever grows at its end, so a provider's prompt cache holds and a turn costs what is new.
+//! No run id, clock or random number gets in. Text of users, tools and documents is only ever a value.
+
+mod block;
+mod transcript;
+
+use serde::Serialize;
+
+pub use block::{content_block, message_blocks};
+pub use transcript::Transcript;
+
+use crate::call::CallResult;
+use crate::document::DocumentVersion;
+use crate::entry::{Notice, Said};
+use crate::id::{AgentId, CallId};
+use crate::json::Json;
+use std::sync::Arc;
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order.
+    pub parts: Vec<Part>,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The engine, for whoever made the request.
+    User,
+    /// The model.
+    Assistant,
+    /// The results of the calls of the message before.
+    Tool,
+}
+
+/// A piece of a message. Documents are named by hash; whoever sends the request resolves them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The request of a task.
+    Request(String),
+    /// A question to the agent as a master.
+    Question {
+        /// The agent that asks.
+        asker: AgentId,
+        /// What it asks.
+        question: String,
+    },
+    /// The model's own text.
+    Text(String),
+    /// A call that the model made.
+    Call {
+        /// Its id.
+        call: CallId,
+        /// The id that the provider gave it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider_id: Option<String>,
+        /// The tool.
+        tool: String,
+        /// The input.
+        input: Json,
+    },
+    /// The result of a call.
+    Result {
+        /// The call.
+        call: CallId,
+        /// The id that the provider gave it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider_id: Option<String>,
+        /// The tool.
+        tool: String,
+        /// The result; `None` while the call still waits, which only a question sees.
+        result: Option<CallResult>,
+        /// How often in a row the same came out; from 2 on the agent gets a hint.
+        repeat: u32,
+        /// What was said in the agent's name meanwhile.
+        said: Vec<Said>,
+    },
+    /// A document, whole.
+    Document(Arc<DocumentVersion>),
+    /// A document that exceeds the token budget: its record only; `load_to_context` and the like bring the rest.
+    Pointer(Arc<DocumentVersion>),
+    /// What a stale write collided with: the current version beside the one the writer knew.
+    Conflict {
+        /// The version the writer knew.
+        base: Option<Arc<DocumentVersion>>,
+        /// The version that stands.
+        current: Arc<DocumentVersion>,
+    },
+    /// What the engine tells the agent.
+    Notice(Notice),
+    /// A summary that stands for older turns.
+    Summary(String),
+}

@@ -1,0 +1,4 @@
+//! Transcripts (being written).
+/// being written
+#[derive(Debug)]
+pub struct Transcript {}
