@@ -1,1 +1,212 @@
-//! Where timelines, documents and commands are kept: memory and SQLite.
+//! Where timelines, documents' contents, memories and commands are kept: in memory, or in one SQLite file.
+//!
+//! The unit of durability is a [`Batch`]: the entries that one decision made, with the contents they name. It takes hold
+//! whole or not at all, and only for the run's present owner: [`Store::append`] compares the owner's epoch and the last
+//! sequence number before it writes. Whoever lost the run finds out there, and nowhere else needs to ask.
+//!
+//! A store does *not* understand entries: it keeps them in order and gives them back. What they mean is the core's.
+
+mod error;
+mod inbox;
+mod memory;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use baton_core::entry::Recorded;
+use baton_core::function::Content;
+use baton_core::id::{AgentId, CallId, ContentHash, JobId, RunId, TaskId, ToolId};
+use baton_core::json::Json;
+use baton_core::time::Timestamp;
+use tokio::sync::watch;
+
+pub use error::StoreError;
+pub use memory::MemoryStore;
+
+/// Keeps runs. Shared by every run of a process, and for a store on disk by several processes.
+///
+/// A future of a writing method that is dropped before it completes may still take effect.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Makes a run known, without entries, at epoch 0: nobody owns it until [`Store::take_over`].
+    ///
+    /// Fails with [`StoreError::RunExists`] if the id is taken.
+    async fn create(&self, run: NewRun) -> Result<(), StoreError>;
+
+    /// Makes `owner` the owner of `run` and returns its epoch, one higher than any before. Every batch of an older
+    /// epoch is refused from here on.
+    ///
+    /// Fails with [`StoreError::UnknownRun`].
+    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError>;
+
+    /// Appends a batch: all of it or, on any error, nothing. When this returns, the batch is durable.
+    ///
+    /// Fails with [`StoreError::UnknownRun`]; with [`StoreError::StaleEpoch`] if another owner took the run over;
+    /// with [`StoreError::SequenceMismatch`] if the run's last entry is not [`Batch::expected_seq`] or the entries do
+    /// not follow it without gaps.
+    async fn append(&self, batch: Batch) -> Result<(), StoreError>;
+
+    /// The entries of `run` after sequence number `after`, in order, at most `limit` of them.
+    ///
+    /// Fails with [`StoreError::UnknownRun`], or with [`StoreError::Corrupt`] if an entry is missing or was changed.
+    async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError>;
+
+    /// The entries of one task of `run`, in order, up to and including sequence number `through`. Costs what it returns.
+    ///
+    /// Fails like [`Store::entries`].
+    async fn task_entries(&self, run: &RunId, task: &TaskId, through: u64) -> Result<Vec<Arc<Recorded>>, StoreError>;
+
+    /// The content stored under `hash`, if there is one.
+    ///
+    /// Fails with [`StoreError::Corrupt`] if the stored bytes no longer have that hash.
+    async fn content(&self, hash: ContentHash) -> Result<Option<Content>, StoreError>;
+
+    /// Stores `content` under `hash`, which must be its hash; storing it again changes nothing.
+    ///
+    /// Contents that entries name travel in their batch; this is for what must be there before the first entry.
+    async fn put_content(&self, hash: ContentHash, content: Content) -> Result<(), StoreError>;
+
+    /// The newest `limit` calls of the logging tool `tool` that `agent` made in any run, oldest of them first.
+    async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError>;
+
+    /// All runs, newest first.
+    async fn runs(&self) -> Result<Vec<RunRecord>, StoreError>;
+
+    /// One run, if it is known.
+    async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError>;
+
+    /// Puts a command into the inbox of `run` and returns its number; numbers rise and are never used twice.
+    /// Any process may do this; the owner carries it out. Wakes whoever subscribed in this process.
+    ///
+    /// Fails with [`StoreError::UnknownRun`].
+    async fn put_command(&self, run: &RunId, command: Json) -> Result<u64, StoreError>;
+
+    /// The commands of `run` with a number above `after`, in order. They stay in the inbox until a batch
+    /// names them in [`Batch::consumed`], so a crash between the two loses nothing.
+    ///
+    /// Fails with [`StoreError::UnknownRun`].
+    async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError>;
+
+    /// Tells the number of the newest command that this process put into the inbox of `run`, from now on: `changed()`
+    /// completes at every new one. Commands put before, or by another process, are found with [`Store::take_commands`].
+    fn subscribe(&self, run: &RunId) -> watch::Receiver<u64>;
+}
+
+/// A run that does not exist yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRun {
+    /// Its id, unique within the store.
+    pub id: RunId,
+    /// The job it executes.
+    pub job: JobId,
+    /// When it was asked for.
+    pub at: Timestamp,
+}
+
+/// What one commit adds to a run: entries, and everything that must be durable with them.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The run.
+    pub run: RunId,
+    /// The epoch that [`Store::take_over`] gave the writer.
+    pub epoch: u64,
+    /// The sequence number of the run's last entry before this batch; 0 if it has none.
+    pub expected_seq: u64,
+    /// The entries, numbered from `expected_seq + 1` without gaps.
+    pub entries: Vec<Arc<Recorded>>,
+    /// The contents that the entries name, each under its hash. One that is stored already is stored once.
+    pub contents: Vec<(ContentHash, Content)>,
+    /// Calls of tools that only log their input: what [`Store::recall`] finds.
+    pub logged: Vec<LoggedCall>,
+    /// What lists of runs shall show from here on.
+    pub summary: Option<RunSummaryUpdate>,
+    /// The numbers of the commands that the entries carried out; they leave the inbox.
+    pub consumed: Vec<u64>,
+}
+
+impl Batch {
+    /// A batch that adds nothing yet.
+    pub fn new(run: RunId, epoch: u64, expected_seq: u64) -> Self {
+        Self {
+            run,
+            epoch,
+            expected_seq,
+            entries: Vec::new(),
+            contents: Vec::new(),
+            logged: Vec::new(),
+            summary: None,
+            consumed: Vec::new(),
+        }
+    }
+
+    /// The sequence number of the run's last entry after this batch.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.entries.last().map_or(self.expected_seq, |entry| entry.seq)
+    }
+
+    /// Whether this batch may follow what `run` holds: its owner's epoch, then its place.
+    pub(crate) fn check(&self, epoch: u64, last_seq: u64) -> Result<(), StoreError> {
+        if epoch == 0 || epoch != self.epoch {
+            return Err(StoreError::StaleEpoch { run: self.run.clone(), expected: self.epoch, found: epoch });
+        }
+        if last_seq != self.expected_seq {
+            return Err(StoreError::SequenceMismatch { run: self.run.clone(), expected: self.expected_seq, found: last_seq });
+        }
+        for (expected, entry) in (self.expected_seq + 1..).zip(&self.entries) {
+            if entry.seq != expected {
+                return Err(StoreError::SequenceMismatch { run: self.run.clone(), expected, found: entry.seq });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One call of a tool that only logs its input: the calls are the memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoggedCall {
+    /// The agent that made it.
+    pub agent: AgentId,
+    /// The tool.
+    pub tool: ToolId,
+    /// The task that made it.
+    pub task: TaskId,
+    /// The call.
+    pub call: CallId,
+    /// When.
+    pub at: Timestamp,
+    /// What was logged.
+    pub input: Json,
+}
+
+/// What lists of runs show of a run that its entries would say only when read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSummaryUpdate {
+    /// Such as `running`, `waiting`, `completed`; the runtime's word.
+    pub status: String,
+    /// When it became so.
+    pub at: Timestamp,
+}
+
+/// A run as lists show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// Its id.
+    pub id: RunId,
+    /// The job it executes.
+    pub job: JobId,
+    /// The status of the last [`RunSummaryUpdate`]; `created` before the first.
+    pub status: String,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When its last entry was decided or its status changed.
+    pub updated: Timestamp,
+    /// The sequence number of its last entry; 0 if it has none.
+    pub last_seq: u64,
+    /// How often it was taken over; 0 if nobody ever owned it.
+    pub epoch: u64,
+    /// Who took it over last.
+    pub owner: Option<String>,
+}
+
+/// The status of a run that has no summary yet.
+const STATUS_CREATED: &str = "created";

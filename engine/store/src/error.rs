@@ -1,0 +1,93 @@
+//! What a store says no with.
+
+use std::path::PathBuf;
+
+use baton_core::id::RunId;
+
+/// Why a store did not do what was asked. Nothing was changed, unless a variant says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A run of this id is already there.
+    #[error("run {0} exists already")]
+    RunExists(RunId),
+    /// No run of this id is there.
+    #[error("there is no run {0}")]
+    UnknownRun(RunId),
+    /// The run belongs to another epoch than the batch: another process took it over, or (epoch 0) nobody owns it.
+    #[error("run {run} is at epoch {found}, the batch is of epoch {expected}: its writer does not own the run")]
+    StaleEpoch {
+        /// The run.
+        run: RunId,
+        /// The epoch of the batch.
+        expected: u64,
+        /// The epoch of the run.
+        found: u64,
+    },
+    /// The batch does not follow the run's last entry.
+    #[error("run {run}: expected entry {expected}, found {found}")]
+    SequenceMismatch {
+        /// The run.
+        run: RunId,
+        /// The sequence number that the batch counted on.
+        expected: u64,
+        /// The one that is there.
+        found: u64,
+    },
+    /// A content was given under a hash that is not its own.
+    #[error("a content of {size} bytes was given under a hash that is not its own")]
+    WrongHash {
+        /// Its length.
+        size: usize,
+    },
+    /// A content is larger than the store can keep.
+    #[error("a content of {size} bytes is larger than the store's limit of {limit}")]
+    TooLarge {
+        /// Its length in bytes.
+        size: usize,
+        /// The most that can be kept.
+        limit: usize,
+    },
+    /// Another process held the store for too long.
+    #[error("another process is writing to the store {} and did not finish in time", path.display())]
+    Busy {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// The store was written by a newer program.
+    #[error("the store {} has format {found}, this program knows formats up to {known}: use a newer baton", path.display())]
+    NewerFormat {
+        /// The store's file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest format that this program knows.
+        known: u32,
+    },
+    /// The file is something else.
+    #[error("{} is not a store of baton", path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Something stored is no longer what was written.
+    #[error("the store is damaged: {what}")]
+    Corrupt {
+        /// What is damaged, with its name.
+        what: String,
+    },
+    /// The file or its folder cannot be used.
+    #[error("the store {} cannot be used: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// SQLite failed.
+    #[error("the store failed: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The store was closed, or its writer stopped, before it answered: whether the write took hold is not known.
+    #[error("the store is closed")]
+    Closed,
+}

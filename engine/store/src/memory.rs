@@ -1,0 +1,197 @@
+//! A store that ends with its process: for tests, for benchmarks, and for runs that nobody wants to keep.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use baton_core::entry::Recorded;
+use baton_core::function::Content;
+use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_core::json::Json;
+use tokio::sync::watch;
+
+use crate::inbox::Subscribers;
+use crate::{Batch, LoggedCall, NewRun, RunRecord, STATUS_CREATED, Store, StoreError};
+
+/// Keeps everything in memory, with the meaning of the store on disk.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+    subscribers: Subscribers,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    runs: HashMap<RunId, StoredRun>,
+    /// Run ids in the order of their creation.
+    created: Vec<RunId>,
+    contents: HashMap<ContentHash, Content>,
+    /// Logged calls by agent, then by tool, oldest first.
+    logged: HashMap<AgentId, HashMap<ToolId, Vec<(RunId, LoggedCall)>>>,
+    last_command: u64,
+}
+
+#[derive(Debug)]
+struct StoredRun {
+    record: RunRecord,
+    /// Entry `seq` is at index `seq - 1`.
+    entries: Vec<Arc<Recorded>>,
+    /// The sequence numbers of each task's entries.
+    by_task: HashMap<TaskId, Vec<u64>>,
+    commands: BTreeMap<u64, Json>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn run(&self, run: &RunId) -> Result<&StoredRun, StoreError> {
+        self.runs.get(run).ok_or_else(|| StoreError::UnknownRun(run.clone()))
+    }
+
+    fn run_mut(&mut self, run: &RunId) -> Result<&mut StoredRun, StoreError> {
+        self.runs.get_mut(run).ok_or_else(|| StoreError::UnknownRun(run.clone()))
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn create(&self, run: NewRun) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        if state.runs.contains_key(&run.id) {
+            return Err(StoreError::RunExists(run.id));
+        }
+        let record = RunRecord {
+            id: run.id.clone(),
+            job: run.job,
+            status: STATUS_CREATED.into(),
+            created: run.at,
+            updated: run.at,
+            last_seq: 0,
+            epoch: 0,
+            owner: None,
+        };
+        state.created.push(run.id.clone());
+        let stored = StoredRun { record, entries: Vec::new(), by_task: HashMap::new(), commands: BTreeMap::new() };
+        state.runs.insert(run.id, stored);
+        Ok(())
+    }
+
+    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
+        let mut state = self.lock();
+        let record = &mut state.run_mut(run)?.record;
+        record.epoch += 1;
+        record.owner = Some(owner.to_owned());
+        Ok(record.epoch)
+    }
+
+    async fn append(&self, batch: Batch) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        let run = state.run_mut(&batch.run)?;
+        batch.check(run.record.epoch, run.record.last_seq)?;
+        // Every check is above this line, every change below it: a refused batch changes nothing.
+        run.record.last_seq = batch.last_seq();
+        if let Some(last) = batch.entries.last() {
+            run.record.updated = last.at;
+        }
+        if let Some(summary) = batch.summary {
+            run.record.status = summary.status;
+            run.record.updated = summary.at;
+        }
+        for number in &batch.consumed {
+            run.commands.remove(number);
+        }
+        for entry in batch.entries {
+            if let Some(task) = entry.entry.task() {
+                match run.by_task.get_mut(task) {
+                    Some(places) => places.push(entry.seq),
+                    None => drop(run.by_task.insert(task.clone(), vec![entry.seq])),
+                }
+            }
+            run.entries.push(entry);
+        }
+        for (hash, content) in batch.contents {
+            debug_assert_eq!(hash, ContentHash::of(&content), "a content of a batch stands under a hash that is not its own");
+            state.contents.entry(hash).or_insert(content);
+        }
+        for call in batch.logged {
+            let by_tool = state.logged.entry(call.agent.clone()).or_default();
+            by_tool.entry(call.tool.clone()).or_default().push((batch.run.clone(), call));
+        }
+        Ok(())
+    }
+
+    async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
+        let state = self.lock();
+        let after = usize::try_from(after).unwrap_or(usize::MAX);
+        Ok(state.run(run)?.entries.iter().skip(after).take(limit).cloned().collect())
+    }
+
+    async fn task_entries(&self, run: &RunId, task: &TaskId, through: u64) -> Result<Vec<Arc<Recorded>>, StoreError> {
+        let state = self.lock();
+        let run = state.run(run)?;
+        let Some(places) = run.by_task.get(task) else { return Ok(Vec::new()) };
+        let within = &places[..places.partition_point(|seq| *seq <= through)];
+        Ok(within.iter().map(|seq| Arc::clone(&run.entries[*seq as usize - 1])).collect())
+    }
+
+    async fn content(&self, hash: ContentHash) -> Result<Option<Content>, StoreError> {
+        Ok(self.lock().contents.get(&hash).cloned())
+    }
+
+    async fn put_content(&self, hash: ContentHash, content: Content) -> Result<(), StoreError> {
+        if ContentHash::of(&content) != hash {
+            return Err(StoreError::WrongHash { size: content.len() });
+        }
+        self.lock().contents.entry(hash).or_insert(content);
+        Ok(())
+    }
+
+    async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
+        let state = self.lock();
+        let calls = state.logged.get(agent).and_then(|by_tool| by_tool.get(tool)).map_or(&[][..], Vec::as_slice);
+        Ok(calls[calls.len().saturating_sub(limit)..].to_vec())
+    }
+
+    async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
+        let state = self.lock();
+        let mut records: Vec<_> = state.created.iter().rev().map(|id| state.runs[id].record.clone()).collect();
+        // Stable, so runs of one moment stay in the order of their creation, newest first.
+        records.sort_by_key(|record| std::cmp::Reverse(record.created));
+        Ok(records)
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        Ok(self.lock().runs.get(run).map(|run| run.record.clone()))
+    }
+
+    async fn put_command(&self, run: &RunId, command: Json) -> Result<u64, StoreError> {
+        let number = {
+            let mut state = self.lock();
+            let number = state.last_command + 1;
+            state.run_mut(run)?.commands.insert(number, command);
+            state.last_command = number;
+            number
+        };
+        self.subscribers.wake(run, number);
+        Ok(number)
+    }
+
+    async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
+        let state = self.lock();
+        let later = state.run(run)?.commands.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded));
+        Ok(later.map(|(number, command)| (*number, command.clone())).collect())
+    }
+
+    fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {
+        self.subscribers.subscribe(run)
+    }
+}
