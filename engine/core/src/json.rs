@@ -87,3 +87,17 @@ impl<'de> Deserialize<'de> for Json {
         Box::<RawValue>::deserialize(deserializer).map(|raw| Self(raw.into()))
     }
 }
+
+impl schemars::JsonSchema for Json {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Json".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        true.into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}

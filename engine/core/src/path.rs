@@ -139,6 +139,20 @@ impl<'de> Deserialize<'de> for DocumentPath {
     }
 }
 
+impl schemars::JsonSchema for DocumentPath {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DocumentPath".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string" })
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

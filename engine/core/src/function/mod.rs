@@ -3,6 +3,8 @@
 //! A function sees a snapshot of the workspace. What it writes is collected and committed with its result as one
 //! entry batch, so a function that fails has written nothing.
 
+pub mod signature;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,6 +41,8 @@ pub struct ToolFunction {
     pub line: u32,
     /// The JSON Schema of its parameters, from the Rust types; an object schema with `properties` and `required`.
     pub parameters: fn() -> Value,
+    /// Whether it is a plain `fn`, which may block its thread; the shell gives it one of its own.
+    pub blocking: bool,
     /// Runs it with a checked input.
     pub invoke: for<'a> fn(&'a ToolContext, &'a Json) -> BoxFuture<'a, Result<Json, ToolError>>,
 }
@@ -363,6 +367,12 @@ impl ToolContext {
 /// Reads a path given by a model, as the error that teaches it.
 pub fn parse_path(path: &str) -> Result<DocumentPath, ToolError> {
     DocumentPath::parse(path).map_err(|error| ToolError::new(error.to_string()).of_kind(ToolErrorKind::InvalidInput))
+}
+
+/// The JSON Schema of `T` without references, so that its properties can be compared; used by the code that `#[tool]` writes.
+pub fn schema_of<T: schemars::JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
 /// Serialises what a function returned; used by the code that `#[tool]` writes.

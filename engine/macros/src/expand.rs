@@ -1,0 +1,194 @@
+//! The code that the attribute writes beside a function.
+
+use std::path::PathBuf;
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{ItemFn, Path};
+
+use crate::config::{self, Config, Declared, suggestion};
+use crate::crate_path;
+use crate::options::{Options, fault};
+use crate::signature::{self, Faults, Parameter, Signature};
+
+/// The function as it was, and its registration or what is wrong with it.
+pub(crate) fn tool(options: &Options, function: ItemFn) -> TokenStream {
+    let addition = registration(options, &function).unwrap_or_else(syn::Error::into_compile_error);
+    quote!(#function #addition)
+}
+
+fn registration(options: &Options, function: &ItemFn) -> syn::Result<TokenStream> {
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let core = options.core.clone().unwrap_or_else(|| crate_path::default_core(folder.as_deref()));
+    let id = options.tool_id(&function.sig.ident)?;
+    let signature = signature::read(function)?;
+    let config = match folder.as_deref().and_then(|folder| config::find(folder, &id)) {
+        None => None,
+        Some(Ok(config)) => Some(config),
+        Some(Err(reason)) => return Err(fault(&function.sig.ident, reason)),
+    };
+    let agreement = match &config {
+        Some(config) => agreement(&core, config, &signature, function)?,
+        None => TokenStream::new(),
+    };
+    let cfg = function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    let arguments = arguments(&core, &signature.parameters);
+    let invoke = invoke(&core, &signature, function);
+    let entry = entry(&core, &id, function);
+    Ok(quote! {
+        #(#cfg)*
+        const _: () = {
+            #arguments
+            #invoke
+            #entry
+            #agreement
+        };
+    })
+}
+
+/// The type that the input is read into.
+fn arguments(core: &Path, parameters: &[Parameter]) -> TokenStream {
+    let serde = path_text(core, "serde");
+    let schemars = path_text(core, "schemars");
+    let fields = parameters.iter().map(|Parameter { name, rust_type }| quote!(#name: #rust_type));
+    quote! {
+        #[derive(#core::__private::serde::Deserialize, #core::__private::schemars::JsonSchema)]
+        #[serde(crate = #serde, deny_unknown_fields)]
+        #[schemars(crate = #schemars)]
+        struct __ToolArguments { #(#fields),* }
+    }
+}
+
+/// `core::__private::name` as the text that derive attributes want.
+fn path_text(core: &Path, name: &str) -> String {
+    let core = core.to_token_stream().to_string().replace(' ', "");
+    format!("{core}::__private::{name}")
+}
+
+/// The function behind the pointer: reads the input, calls, writes the output.
+fn invoke(core: &Path, signature: &Signature, function: &ItemFn) -> TokenStream {
+    let name = &function.sig.ident;
+    let context = signature.takes_context.then(|| quote!(__context,));
+    let unused = (!signature.takes_context).then(|| quote!(let _ = __context;));
+    let names: Vec<_> = signature.parameters.iter().map(|parameter| &parameter.name).collect();
+    let awaited = function.sig.asyncness.as_ref().map(|_| quote!(.await));
+    let returns = &signature.returns;
+    let call = quote!(#name(#context #(#names),*) #awaited);
+    // The two annotations put the compiler's complaint on the type it is about.
+    let result = quote_spanned!(returns.span()=> let __result: ::core::result::Result<_, #core::function::ToolError> = #call;);
+    let success = signature::success_type(returns).map_or_else(|| returns.span(), Spanned::span);
+    let output = quote_spanned!(success=> #core::function::to_output(&__output));
+    quote! {
+        fn __tool_invoke<'a>(
+            __context: &'a #core::function::ToolContext,
+            __input: &'a #core::json::Json,
+        ) -> #core::function::BoxFuture<'a, ::core::result::Result<#core::json::Json, #core::function::ToolError>> {
+            ::std::boxed::Box::pin(async move {
+                #unused
+                let __ToolArguments { #(#names),* } = #core::function::from_input(__input)?;
+                #result
+                let __output = __result?;
+                #output
+            })
+        }
+    }
+}
+
+/// What `inventory` collects.
+fn entry(core: &Path, id: &str, function: &ItemFn) -> TokenStream {
+    let name = signature::plain_name(&function.sig.ident);
+    let blocking = function.sig.asyncness.is_none();
+    // Spanned as the name, so that the place is the function's and not the attribute's.
+    let line = quote_spanned!(function.sig.ident.span()=> ::core::line!());
+    let file = quote_spanned!(function.sig.ident.span()=> ::core::file!());
+    quote! {
+        #core::__private::inventory::submit! {
+            #core::function::ToolFunction {
+                id: #id,
+                name: #name,
+                file: #file,
+                line: #line,
+                parameters: #core::function::schema_of::<__ToolArguments>,
+                blocking: #blocking,
+                invoke: __tool_invoke,
+            }
+        }
+    }
+}
+
+/// Fault (4) of DESIGN §5 at compile time: names are compared here, types and required-ness by the compiler.
+fn agreement(core: &Path, config: &Config, signature: &Signature, function: &ItemFn) -> syn::Result<TokenStream> {
+    let from_crate = &config.from_crate;
+    // Cargo rebuilds when a file changes that the compiler was told to include.
+    let rebuild =
+        quote! { const _: &str = ::core::include_str!(::core::concat!(::core::env!("CARGO_MANIFEST_DIR"), #from_crate)); };
+    let Some(declared) = &config.parameters else { return Ok(rebuild) };
+    let mut faults = Faults::default();
+    let keys: Vec<String> = signature.parameters.iter().map(Parameter::key).collect();
+    let mut assertions = TokenStream::new();
+    for (parameter, key) in signature.parameters.iter().zip(&keys) {
+        if let Some(declared) = declared.iter().find(|declared| declared.name == *key) {
+            assertions.extend(assertion(core, config, parameter, declared));
+        } else {
+            let absent =
+                declared.iter().map(|declared| declared.name.as_str()).filter(|name| !keys.iter().any(|key| key == name));
+            let message = format!("{} has no parameter {key:?}{}", config.shown, suggestion(key, absent));
+            faults.add(fault(&parameter.name, message));
+        }
+    }
+    for missing in declared.iter().filter(|declared| !keys.contains(&declared.name)) {
+        let near =
+            signature.parameters.iter().filter(|parameter| !declared.iter().any(|declared| declared.name == parameter.key()));
+        // A renamed parameter has been told above, at its own place.
+        let near: Vec<String> = near.map(Parameter::key).collect();
+        if config::nearest(&missing.name, near.iter().map(String::as_str)).is_none() {
+            let message = format!(
+                "{} declares the parameter {:?}, which fn {} does not take",
+                config.shown, missing.name, function.sig.ident
+            );
+            faults.add(fault(&function.sig.ident, message));
+        }
+    }
+    faults.finish()?;
+    Ok(quote! { #rebuild #assertions })
+}
+
+/// Asserts that a parameter's Rust type takes what the config declares. The compiler knows aliases and newtypes, which
+/// a comparison of tokens would not; a type that it cannot judge is compared by schema at start-up.
+fn assertion(core: &Path, config: &Config, parameter: &Parameter, declared: &Declared) -> TokenStream {
+    let rust_type = &parameter.rust_type;
+    let written =
+        rust_type.to_token_stream().to_string().replace(" < ", "<").replace(" >", ">").replace(" :: ", "::").replace(" ,", ",");
+    let key = &declared.name;
+    let shown = &config.shown;
+    let span = rust_type.span();
+    let mut assertions = TokenStream::new();
+    if let Some(required) = declared.required {
+        let message = if required {
+            format!("{shown} says that parameter {key:?} is required, but its type `{written}` makes it optional")
+        } else {
+            format!("{shown} says that parameter {key:?} is optional, but its type `{written}` is not an `Option`")
+        };
+        assertions.extend(quote_spanned! {span=>
+            const _: () = {
+                #[allow(unused_imports)]
+                use #core::function::signature::{OptionalByDefault as _, Probe};
+                ::core::assert!(Probe::<#rust_type>::OPTIONAL != #required, #message);
+            };
+        });
+    }
+    if !declared.types.is_empty() {
+        let types = &declared.types;
+        let message =
+            format!("{shown} says that parameter {key:?} is {}, which its type `{written}` does not take", types.join(" or "));
+        assertions.extend(quote_spanned! {span=>
+            const _: () = {
+                #[allow(unused_imports)]
+                use #core::function::signature::{OptionalByDefault as _, Probe, UnknownByDefault as _};
+                #(::core::assert!(Probe::<#rust_type>::TYPE.takes(#types), #message);)*
+            };
+        });
+    }
+    assertions
+}

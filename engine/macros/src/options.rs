@@ -1,0 +1,66 @@
+//! The arguments of the attribute: `id` and `crate`.
+
+use proc_macro2::{Span, TokenStream};
+use syn::parse::Parser;
+use syn::spanned::Spanned;
+use syn::{LitStr, Path};
+
+/// What stands between the parentheses of `#[tool(…)]`.
+#[derive(Default)]
+pub(crate) struct Options {
+    /// The tool id, where it is not the function's name.
+    pub(crate) id: Option<LitStr>,
+    /// Where `baton_core` is found.
+    pub(crate) core: Option<Path>,
+}
+
+impl Options {
+    /// Reads the arguments; an unknown one is an error that names the known ones.
+    pub(crate) fn parse(arguments: TokenStream) -> syn::Result<Self> {
+        let mut options = Self::default();
+        syn::meta::parser(|meta| {
+            if meta.path.is_ident("id") {
+                options.id = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("crate") {
+                options.core = Some(meta.value()?.parse::<LitStr>()?.parse()?);
+            } else {
+                return Err(meta.error("unknown argument; #[tool] knows `id = \"…\"` and `crate = \"…\"`"));
+            }
+            Ok(())
+        })
+        .parse2(arguments)?;
+        Ok(options)
+    }
+
+    /// The tool id for a function named `name`, and where to point when it is wrong.
+    pub(crate) fn tool_id(&self, name: &syn::Ident) -> syn::Result<String> {
+        let (id, span): (String, Span) = match &self.id {
+            Some(id) => (id.value(), id.span()),
+            None => (crate::signature::plain_name(name), name.span()),
+        };
+        match id_fault(&id) {
+            None => Ok(id),
+            Some(fault) => Err(syn::Error::new(span, format!("{id:?} cannot be a tool id: {fault}"))),
+        }
+    }
+}
+
+/// What is wrong with `id`, by the rule of `baton_core::id::is_valid_id` (the core cannot be a dependency of its macro).
+fn id_fault(id: &str) -> Option<&'static str> {
+    let well_formed = id.starts_with(|first: char| first.is_ascii_lowercase())
+        && id.split(['_', '-']).all(|part| {
+            !part.is_empty() && part.chars().all(|character| character.is_ascii_lowercase() || character.is_ascii_digit())
+        });
+    if !well_formed {
+        return Some("ids are lower-case words and digits joined by single `_` or `-`");
+    }
+    if id.len() > 64 {
+        return Some("it has more than 64 characters");
+    }
+    id.starts_with("route_to_").then_some("the prefix `route_to_` is reserved for delegations")
+}
+
+/// Points at an attribute or expression, for errors.
+pub(crate) fn fault(tokens: &impl Spanned, message: impl std::fmt::Display) -> syn::Error {
+    syn::Error::new(tokens.span(), message)
+}

@@ -1,0 +1,66 @@
+//! What `#[tool]` registers, and what a registered function does with an input.
+
+use baton_core::function::{ToolContext, ToolError, ToolFunction, registered_functions};
+use baton_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+#[derive(Deserialize, JsonSchema)]
+struct Range {
+    from: u32,
+    to: u32,
+}
+
+#[derive(Serialize)]
+struct Counted {
+    words: usize,
+    agent: String,
+}
+
+/// Has everything: context, a nested struct, an optional parameter, a raw name.
+#[tool]
+async fn word_count(
+    context: &ToolContext,
+    text: String,
+    range: Option<Range>,
+    r#type: Vec<String>,
+) -> Result<Counted, ToolError> {
+    context.check_cancelled()?;
+    let range = range.unwrap_or(Range { from: 0, to: 10 });
+    if range.from > range.to {
+        return Err(ToolError::new("from is after to"));
+    }
+    Ok(Counted { words: text.split_whitespace().count() + r#type.len(), agent: context.agent().to_string() })
+}
+
+#[tool(id = "no-arguments")]
+fn nothing() -> Result<(), ToolError> {
+    Ok(())
+}
+
+fn registered(id: &str) -> &'static ToolFunction {
+    registered_functions().into_iter().find(|function| function.id == id).expect("it is registered")
+}
+
+#[test]
+fn a_function_is_registered_with_its_place_and_kind() {
+    let function = registered("word_count");
+    assert_eq!(function.name, "word_count");
+    assert!(function.file.ends_with("registration.rs"));
+    assert!(include_str!("registration.rs").lines().nth(function.line as usize - 1).unwrap().contains("fn word_count"));
+    assert!(!function.blocking);
+    let other = registered("no-arguments");
+    assert_eq!(other.name, "nothing");
+    assert!(other.blocking);
+}
+
+#[test]
+fn the_schema_holds_the_parameters_and_not_the_context() {
+    let schema = (registered("word_count").parameters)();
+    let names: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["text", "range", "type"]);
+    assert_eq!(schema["required"], json!(["text", "type"]));
+    assert_eq!(schema["additionalProperties"], false);
+    assert_eq!((registered("no-arguments").parameters)()["type"], "object");
+}
