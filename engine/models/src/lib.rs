@@ -1,1 +1,19 @@
-//! What answers for an agent: the Model trait and the scripted model.
+//! What answers for an agent.
+//!
+//! [`Model`] is the only door between the engine and whatever thinks: it takes a [`ModelRequest`] and gives a
+//! [`ModelTurn`]. This crate holds the trait, the [`ScriptedModel`] by which examples, tests and benchmarks run offline,
+//! and [`FunctionModel`] for programs that embed the engine.
+//!
+//! A model decides nothing about a run: what its calls mean is the machine's business, and retries are the shell's.
+
+mod context;
+mod function;
+mod model;
+pub mod script;
+mod scripted;
+mod template;
+
+pub use function::FunctionModel;
+pub use model::{ContentSource, Model, ModelError, NoContents};
+pub use script::{ScriptFault, check_script};
+pub use scripted::ScriptedModel;

@@ -1,0 +1,181 @@
+//! What the templates of a turn can see: built when a template asks for it, searched from the end.
+//!
+//! Everything here is read from the request alone, so an answer is a pure function of it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton_core::call::CallResult;
+use baton_core::document::DocumentVersion;
+use baton_core::id::{CallId, TaskId};
+use baton_core::model::ModelRequest;
+use baton_core::render::{Message, Part};
+use minijinja::value::{Enumerator, Object, Serde, Value};
+use serde_json::{Value as Json, json};
+
+/// The names that templates may use.
+pub(crate) const VARIABLES: [&str; 6] = ["request", "turn", "results", "calls", "documents", "question"];
+
+/// The names that the condition of a case may use: what stays the same for a whole task.
+pub(crate) const CASE_VARIABLES: [&str; 2] = ["request", "question"];
+
+/// What a call of a script was named with `as`: (turn, position), both from 1 → name.
+pub(crate) type CallNames = Arc<HashMap<(u32, u32), String>>;
+
+/// A request as its templates see it.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnContext(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    task: TaskId,
+    turn: u32,
+    messages: Vec<Arc<Message>>,
+    asks: bool,
+    /// Names of the task's own calls, and of those of the task in whose name a question is answered.
+    own: CallNames,
+    master: CallNames,
+    found: Mutex<HashMap<String, Value>>,
+}
+
+impl TurnContext {
+    /// The context of `request`; `asks` says whether its question is to be seen.
+    pub(crate) fn new(request: &ModelRequest, asks: bool, own: CallNames, master: CallNames) -> Self {
+        Self(Arc::new(Inner {
+            task: request.task.clone(),
+            turn: request.turn,
+            messages: request.messages.clone(),
+            asks,
+            own,
+            master,
+            found: Mutex::default(),
+        }))
+    }
+
+    /// The root value that templates are filled with.
+    pub(crate) fn value(&self) -> Value {
+        Value::from_dyn_object(Arc::clone(&self.0))
+    }
+}
+
+impl Object for Inner {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        match key.as_str()? {
+            "request" => Some(Value::from(self.request())),
+            "turn" => Some(Value::from(self.turn)),
+            "results" => Some(Value::from_object(Results(Arc::clone(self)))),
+            "calls" => Some(Value::from(Serde(self.calls()))),
+            "documents" => Some(Value::from(Serde(self.documents()))),
+            "question" => Some(Value::from(Serde(self.question()))),
+            _ => None,
+        }
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Str(&VARIABLES)
+    }
+}
+
+impl Inner {
+    fn parts(&self) -> impl DoubleEndedIterator<Item = &Part> {
+        self.messages.iter().flat_map(|message| message.parts.iter())
+    }
+
+    /// The text of the task's request; for a question, that of the task in whose name it is answered.
+    fn request(&self) -> String {
+        self.parts().find_map(|part| if let Part::Request(text) = part { Some(text.clone()) } else { None }).unwrap_or_default()
+    }
+
+    fn question(&self) -> Json {
+        if !self.asks {
+            return Json::Null;
+        }
+        self.parts()
+            .rev()
+            .find_map(|part| match part {
+                Part::Question { asker, question } => Some(json!({"asker": asker.as_str(), "text": question})),
+                _ => None,
+            })
+            .unwrap_or_default()
+    }
+
+    fn calls(&self) -> Json {
+        let mut inputs: HashMap<&CallId, Json> = HashMap::new();
+        let mut calls = Vec::new();
+        for part in self.parts() {
+            match part {
+                Part::Call { call, input, .. } => {
+                    inputs.insert(call, input.value());
+                }
+                Part::Result { call, tool, result: Some(result), .. } => calls.push(json!({
+                    "tool": tool,
+                    "name": self.name(call),
+                    "input": inputs.remove(call).unwrap_or_default(),
+                    "status": result.status.as_str(),
+                    "output": result.output.value(),
+                    "error": result.error.as_ref().map(baton_core::call::CallError::to_value),
+                })),
+                _ => {}
+            }
+        }
+        Json::Array(calls)
+    }
+
+    fn documents(&self) -> Json {
+        Json::Array(
+            self.parts()
+                .filter_map(|part| match part {
+                    Part::Document(version) => Some(document(version, true)),
+                    Part::Pointer(version) => Some(document(version, false)),
+                    _ => None,
+                })
+                .collect(),
+        )
+    }
+
+    /// The name that the script gave to `call` with `as`.
+    fn name(&self, call: &CallId) -> Option<&str> {
+        let names = if call.task() == self.task { &self.own } else { &self.master };
+        names.get(&call.position()?).map(String::as_str)
+    }
+
+    /// The newest result of the tool or the named call `wanted`.
+    fn newest(&self, wanted: &str) -> Option<&CallResult> {
+        self.parts().rev().find_map(|part| match part {
+            Part::Result { call, tool, result: Some(result), .. } if tool == wanted || self.name(call) == Some(wanted) => {
+                Some(result)
+            }
+            _ => None,
+        })
+    }
+}
+
+fn document(version: &DocumentVersion, whole: bool) -> Json {
+    json!({
+        "path": version.path.as_str(),
+        "version": version.version,
+        "mime_type": version.content.mime_type,
+        "size_bytes": version.content.size_bytes,
+        "token_count": version.content.token_count,
+        "summary": version.content.summary,
+        "description": version.description,
+        "whole": whole,
+    })
+}
+
+/// `results.<tool or name>`: the output of the newest such call.
+#[derive(Debug)]
+struct Results(Arc<Inner>);
+
+impl Object for Results {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let wanted = key.as_str()?;
+        let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = found.get(wanted) {
+            return Some(value.clone());
+        }
+        let value = Value::from(Serde(self.0.newest(wanted)?.output.value()));
+        found.insert(wanted.to_owned(), value.clone());
+        Some(value)
+    }
+}

@@ -1,0 +1,191 @@
+//! The script file: what a person writes for the scripted model, its JSON Schema, and everything that can be wrong with it.
+//!
+//! A file is read strictly: the schema finds wrong keys and types, the compiler finds templates that cannot work.
+//! All faults are reported at once, each with its JSON pointer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_core::call::AfterExecution;
+use baton_core::model::FinishReason;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::scripted::ScriptedModel;
+
+/// A script (`*.script.json`): what the scripted model answers for each agent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Baton model script")]
+pub struct ScriptFile {
+    /// The schema of this file, for editors.
+    #[serde(default, rename = "$schema")]
+    #[schemars(with = "String")]
+    pub schema: Option<String>,
+    /// What is answered for each agent, by its id.
+    pub agents: BTreeMap<String, AgentScript>,
+}
+
+/// What is answered for one agent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentScript {
+    /// The turns of the agent's own tasks, in order. A request beyond the last one fails the run.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub turns: Vec<TurnScript>,
+    /// The turns of a question that the agent answers as a master, in order.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub answers: Vec<TurnScript>,
+    /// Turns for particular tasks or questions: the first case whose condition holds stands in for `turns` or `answers`.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub cases: Vec<CaseScript>,
+}
+
+/// Turns for particular tasks or questions.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CaseScript {
+    /// An expression over `request` and `question`, such as `question and "price" in question.text`.
+    #[schemars(length(min = 1))]
+    pub when: String,
+    /// The turns, in order.
+    #[schemars(length(min = 1))]
+    pub turns: Vec<TurnScript>,
+}
+
+/// One answer of the model. Texts and the strings of inputs are templates.
+///
+/// Templates see `request`, `turn`, `results` (the newest output by tool id or by a call's `as`), `calls`, `documents` and, in
+/// answers, `question`. A string that is exactly one `{{ expression }}` takes the expression's typed value. An object
+/// `{"$lines": […]}` in an input stands for these lines, joined.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TurnScript {
+    /// What the model says; a template.
+    #[serde(default)]
+    pub text: String,
+    /// The calls it makes, in order.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub calls: Vec<CallScript>,
+    /// Why it stops; `tool_calls` if there are calls and `stop` otherwise, unless said.
+    #[serde(default)]
+    #[schemars(with = "FinishReason")]
+    pub finish: Option<FinishReason>,
+}
+
+/// One call of a turn.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallScript {
+    /// The name of the tool.
+    #[schemars(length(min = 1))]
+    pub tool: String,
+    /// A name under which later templates find the output: `results.<name>`.
+    #[serde(default, rename = "as")]
+    #[schemars(with = "String", regex(pattern = r"^[a-z][a-z0-9_]*$"))]
+    pub name: Option<String>,
+    /// The input; every string in it is a template.
+    #[serde(default)]
+    pub input: Map<String, Value>,
+    /// `false` sends the result to the user instead of the agent.
+    #[serde(default)]
+    #[schemars(with = "bool")]
+    pub return_to_llm: Option<bool>,
+    /// What this call asks to happen after its result.
+    #[serde(default)]
+    #[schemars(with = "AfterExecution")]
+    pub after_execution: Option<AfterExecution>,
+}
+
+/// One thing that is wrong with a script.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("{pointer}: {message}")]
+pub struct ScriptFault {
+    /// JSON pointer to it; empty for the whole file.
+    pub pointer: String,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+impl ScriptFault {
+    pub(crate) fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), message: message.into() }
+    }
+}
+
+/// The JSON Schema (2020-12) of a script file.
+pub fn schema() -> Value {
+    schemars::schema_for!(ScriptFile).to_value()
+}
+
+/// Everything that is wrong with the script `text`: JSON pointer and message. Empty means that it can be used.
+pub fn check_script(text: &str) -> Vec<(String, String)> {
+    match ScriptedModel::parse(text) {
+        Ok(_) => Vec::new(),
+        Err(faults) => faults.into_iter().map(|fault| (fault.pointer, fault.message)).collect(),
+    }
+}
+
+/// The agents that the script `text` speaks for; none if it is no script.
+pub fn agents(text: &str) -> BTreeSet<String> {
+    serde_json::from_str::<ScriptFile>(text).map(|script| script.agents.into_keys().collect()).unwrap_or_default()
+}
+
+impl ScriptFile {
+    /// Reads `text`, whose faults of structure are all reported at once.
+    pub(crate) fn read(text: &str) -> Result<Self, Vec<ScriptFault>> {
+        let value: Value = serde_json::from_str(text).map_err(|error| vec![ScriptFault::new("", error.to_string())])?;
+        let validator = jsonschema::options().build(&schema()).expect("the schema of scripts compiles");
+        let mut faults: Vec<_> = validator.iter_errors(&value).flat_map(|error| faults(&error)).collect();
+        if faults.is_empty() {
+            return serde_json::from_value(value).map_err(|error| vec![ScriptFault::new("", error.to_string())]);
+        }
+        faults.sort();
+        Err(faults)
+    }
+}
+
+/// What one finding of the validator says to a person: unknown keys are pointed at, and get the nearest known one.
+fn faults(error: &jsonschema::ValidationError<'_>) -> Vec<ScriptFault> {
+    let pointer = error.instance_path().to_string();
+    match error.kind() {
+        jsonschema::error::ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let known = known_keys(&pointer);
+            unexpected
+                .iter()
+                .map(|key| {
+                    let escaped = key.replace('~', "~0").replace('/', "~1");
+                    ScriptFault::new(format!("{pointer}/{escaped}"), format!("unknown key {key:?}{}", suggestion(key, known)))
+                })
+                .collect()
+        }
+        _ => vec![ScriptFault::new(pointer, error.to_string())],
+    }
+}
+
+/// The keys that the object at `pointer` may have, by the shape of the file.
+fn known_keys(pointer: &str) -> &'static [&'static str] {
+    let parts: Vec<_> = pointer.split('/').skip(1).collect();
+    match parts.as_slice() {
+        [] => &["$schema", "agents"],
+        ["agents", _] => &["turns", "answers", "cases"],
+        ["agents", _, "cases", _] => &["when", "turns"],
+        [.., "calls", _] => &["tool", "as", "input", "return_to_llm", "after_execution"],
+        _ => &["text", "calls", "finish"],
+    }
+}
+
+/// `; did you mean "turns"?`, when a known name is near.
+pub(crate) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a &'a str>) -> String {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), *candidate))
+        .filter(|(distance, _)| *distance <= 2.max(name.len() / 3))
+        .min()
+        .map(|(_, candidate)| format!("; did you mean {candidate:?}?"))
+        .unwrap_or_default()
+}

@@ -1,0 +1,395 @@
+//! The scripted model: answers from a file, offline and the same every time.
+//!
+//! It keeps nothing between turns. Which answer is due follows from the request alone, so a resumed or replayed run
+//! gets the same answers. A script without templates never reads the conversation.
+//!
+//! It is *not* lenient: an agent that does something the script did not foresee fails the run, loudly.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use baton_core::call::{AfterExecution, ModelCall};
+use baton_core::estimate::{content_tokens, text_tokens};
+use baton_core::json::Json;
+use baton_core::model::{FinishReason, ModelRequest, ModelTurn, Usage};
+use baton_core::render::Part;
+use serde_json::{Map, Value};
+
+use crate::context::{CASE_VARIABLES, CallNames, TurnContext, VARIABLES};
+use crate::model::{ContentSource, Model, ModelError};
+use crate::script::{AgentScript, CallScript, ScriptFault, ScriptFile, TurnScript, suggestion};
+use crate::template::{Template, Templates, Variable, is_global};
+
+/// A model that answers from a script.
+#[derive(Debug)]
+pub struct ScriptedModel {
+    agents: BTreeMap<String, Agent>,
+    templates: Templates,
+}
+
+#[derive(Debug)]
+struct Agent {
+    turns: Turns,
+    answers: Turns,
+    cases: Vec<(Template, Turns)>,
+}
+
+/// A list of turns, and the names that its calls were given.
+#[derive(Debug, Default)]
+struct Turns {
+    turns: Vec<Turn>,
+    names: CallNames,
+}
+
+#[derive(Debug)]
+struct Turn {
+    text: Template,
+    calls: Vec<Call>,
+    finish: FinishReason,
+}
+
+#[derive(Debug)]
+struct Call {
+    tool: String,
+    input: Input,
+    return_to_llm: Option<bool>,
+    after_execution: Option<AfterExecution>,
+}
+
+/// An input, compiled; what has no template is kept as JSON text, ready to be sent.
+#[derive(Debug)]
+enum Input {
+    Fixed(Json, Value),
+    Filled(Template),
+    List(Vec<Input>),
+    Object(Vec<(String, Input)>),
+}
+
+impl ScriptedModel {
+    /// Compiles the script `text`, or says everything that is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, Vec<ScriptFault>> {
+        let file = ScriptFile::read(text)?;
+        let mut compiler = Compiler { templates: Templates::new(), faults: Vec::new() };
+        let agents = file.agents.iter().map(|(id, script)| (id.clone(), compiler.agent(id, script))).collect();
+        if compiler.faults.is_empty() { Ok(Self { agents, templates: compiler.templates }) } else { Err(compiler.faults) }
+    }
+
+    /// The turns that `request` is answered from.
+    fn turns<'a>(&self, agent: &'a Agent, request: &ModelRequest, asks: bool) -> Result<&'a Turns, ModelError> {
+        if !agent.cases.is_empty() {
+            let context = TurnContext::new(request, asks, CallNames::default(), CallNames::default());
+            for (condition, turns) in &agent.cases {
+                if Templates::holds(condition, &context).map_err(template_error)? {
+                    return Ok(turns);
+                }
+            }
+        }
+        Ok(if asks { &agent.answers } else { &agent.turns })
+    }
+
+    fn respond(&self, request: &ModelRequest) -> Result<ModelTurn, ModelError> {
+        let unexpected = |reason| ModelError::Unexpected { agent: request.agent.clone(), turn: request.turn, reason };
+        let agent = self.agents.get(request.agent.as_str()).ok_or_else(|| {
+            unexpected(format!("it speaks for {}", self.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")))
+        })?;
+        let turns = self.turns(agent, request, request.is_question)?;
+        let turn = (request.turn as usize).checked_sub(1).and_then(|index| turns.turns.get(index)).ok_or_else(|| {
+            let kind = if request.is_question { "answering a question" } else { "its own tasks" };
+            unexpected(format!("it has {} turns for {kind}", turns.turns.len()))
+        })?;
+        let context = if turn.is_fixed() {
+            None
+        } else {
+            let master =
+                if request.is_question { Arc::clone(&self.turns(agent, request, false)?.names) } else { CallNames::default() };
+            Some(TurnContext::new(request, request.is_question, Arc::clone(&turns.names), master))
+        };
+        let text = match self.fill(&turn.text, context.as_ref())? {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let calls = turn.calls.iter().map(|call| self.call(call, context.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let output = text.len() + calls.iter().map(|call| call.tool.len() + call.input.text().len()).sum::<usize>();
+        let usage = Usage {
+            input_tokens: input_tokens(request),
+            output_tokens: text_tokens(output as u64),
+            estimated: true,
+            ..Usage::default()
+        };
+        Ok(ModelTurn { text, calls, finish: turn.finish, usage: Some(usage) })
+    }
+
+    fn call(&self, call: &Call, context: Option<&TurnContext>) -> Result<ModelCall, ModelError> {
+        let input = match &call.input {
+            Input::Fixed(json, _) => json.clone(),
+            input => Json::from(self.input(input, context)?),
+        };
+        Ok(ModelCall {
+            return_to_llm: call.return_to_llm,
+            after_execution: call.after_execution,
+            ..ModelCall::new(call.tool.clone(), input)
+        })
+    }
+
+    fn input(&self, input: &Input, context: Option<&TurnContext>) -> Result<Value, ModelError> {
+        Ok(match input {
+            Input::Fixed(_, value) => value.clone(),
+            Input::Filled(template) => self.fill(template, context)?,
+            Input::List(items) => Value::Array(items.iter().map(|item| self.input(item, context)).collect::<Result<_, _>>()?),
+            Input::Object(fields) => {
+                Value::Object(fields.iter().map(|(key, field)| Ok((key.clone(), self.input(field, context)?))).collect::<Result<
+                    Map<_, _>,
+                    ModelError,
+                >>(
+                )?)
+            }
+        })
+    }
+
+    fn fill(&self, template: &Template, context: Option<&TurnContext>) -> Result<Value, ModelError> {
+        match (template, context) {
+            (Template::Plain(text), _) => Ok(Value::String(text.clone())),
+            (template, Some(context)) => self.templates.fill(template, context).map_err(template_error),
+            (template, None) => unreachable!("a turn with the template {template:?} has a context"),
+        }
+    }
+}
+
+#[async_trait]
+impl Model for ScriptedModel {
+    async fn answer(&self, request: &ModelRequest, _contents: &dyn ContentSource) -> Result<ModelTurn, ModelError> {
+        self.respond(request)
+    }
+}
+
+impl Turn {
+    fn is_fixed(&self) -> bool {
+        matches!(self.text, Template::Plain(_)) && self.calls.iter().all(|call| matches!(call.input, Input::Fixed(..)))
+    }
+}
+
+fn template_error((place, message): (String, String)) -> ModelError {
+    ModelError::Template { place, message }
+}
+
+/// The estimate (≈) for what a provider would be sent.
+fn input_tokens(request: &ModelRequest) -> u64 {
+    let tools: usize = request.tools.iter().map(|tool| tool.description.len() + tool.input_schema.text().len()).sum();
+    let parts: u64 = request.messages.iter().flat_map(|message| &message.parts).map(part_tokens).sum();
+    text_tokens((request.system.len() + tools) as u64) + parts
+}
+
+fn part_tokens(part: &Part) -> u64 {
+    match part {
+        Part::Request(text) | Part::Text(text) | Part::Summary(text) => text_tokens(text.len() as u64),
+        Part::Question { question, .. } => text_tokens(question.len() as u64),
+        Part::Call { tool, input, .. } => text_tokens((tool.len() + input.text().len()) as u64),
+        Part::Result { result, .. } => result.as_ref().map_or(0, |result| {
+            let error = result.error.as_ref().map_or(0, |error| error.message.len() + error.detail.text().len());
+            text_tokens((result.output.text().len() + error) as u64)
+        }),
+        Part::Document(version) => content_tokens(&version.content.mime_type, version.content.size_bytes),
+        Part::Pointer(version) => text_tokens(version.content.summary.len() as u64),
+        Part::Conflict { current, .. } => content_tokens(&current.content.mime_type, current.content.size_bytes),
+        Part::Notice(_) => 0,
+    }
+}
+
+/// Compiles a script, gathering faults.
+struct Compiler {
+    templates: Templates,
+    faults: Vec<ScriptFault>,
+}
+
+/// The names that `results` has for a template.
+type Known = BTreeSet<String>;
+
+impl Compiler {
+    fn agent(&mut self, id: &str, script: &AgentScript) -> Agent {
+        let pointer = format!("/agents/{}", id.replace('~', "~0").replace('/', "~1"));
+        if script.turns.is_empty() && script.answers.is_empty() && script.cases.is_empty() {
+            self.faults.push(ScriptFault::new(&pointer, "an agent needs turns, answers or cases"));
+        }
+        // A question is answered on the transcript of the agent's own task: its results are seen as well.
+        let all: Known = script.turns.iter().chain(script.cases.iter().flat_map(|case| &case.turns)).flat_map(names_of).collect();
+        Agent {
+            turns: self.turns(&format!("{pointer}/turns"), &script.turns, Known::new()),
+            answers: self.turns(&format!("{pointer}/answers"), &script.answers, all.clone()),
+            cases: (script.cases.iter().enumerate())
+                .map(|(index, case)| {
+                    let pointer = format!("{pointer}/cases/{index}");
+                    let condition = self.condition(&format!("{pointer}/when"), &case.when);
+                    (condition, self.turns(&format!("{pointer}/turns"), &case.turns, all.clone()))
+                })
+                .collect(),
+        }
+    }
+
+    fn turns(&mut self, pointer: &str, script: &[TurnScript], mut known: Known) -> Turns {
+        let mut names = HashMap::new();
+        let turns = (script.iter().enumerate())
+            .map(|(index, turn)| {
+                let pointer = format!("{pointer}/{index}");
+                for (position, call) in turn.calls.iter().enumerate() {
+                    let Some(name) = &call.name else { continue };
+                    if names.values().any(|taken| taken == name) {
+                        self.faults.push(ScriptFault::new(
+                            format!("{pointer}/calls/{position}/as"),
+                            format!("the name {name:?} is already taken"),
+                        ));
+                    }
+                    names.insert((index as u32 + 1, position as u32 + 1), name.clone());
+                }
+                let turn_compiled = self.turn(&pointer, turn, &known);
+                known.extend(names_of(turn));
+                turn_compiled
+            })
+            .collect();
+        Turns { turns, names: Arc::new(names) }
+    }
+
+    fn turn(&mut self, pointer: &str, script: &TurnScript, known: &Known) -> Turn {
+        let finish = script.finish.unwrap_or(if script.calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls });
+        Turn {
+            text: self.template(&format!("{pointer}/text"), &script.text, known),
+            calls: (script.calls.iter().enumerate())
+                .map(|(index, call)| self.call(&format!("{pointer}/calls/{index}"), call, known))
+                .collect(),
+            finish,
+        }
+    }
+
+    fn call(&mut self, pointer: &str, script: &CallScript, known: &Known) -> Call {
+        Call {
+            tool: script.tool.clone(),
+            input: self.object(&format!("{pointer}/input"), &script.input, known),
+            return_to_llm: script.return_to_llm,
+            after_execution: script.after_execution,
+        }
+    }
+
+    fn input(&mut self, pointer: &str, value: &Value, known: &Known) -> Input {
+        match value {
+            Value::String(text) => match self.template(pointer, text, known) {
+                Template::Plain(text) => fixed(Value::String(text)),
+                template => Input::Filled(template),
+            },
+            Value::Array(items) => {
+                let items: Vec<_> = items
+                    .iter()
+                    .enumerate()
+                    .map(|(index, item)| self.input(&format!("{pointer}/{index}"), item, known))
+                    .collect();
+                if items.iter().all(is_fixed) {
+                    fixed(Value::Array(items.into_iter().map(value_of).collect()))
+                } else {
+                    Input::List(items)
+                }
+            }
+            Value::Object(fields) if fields.contains_key("$lines") => self.lines(pointer, fields, known),
+            Value::Object(fields) => self.object(pointer, fields, known),
+            Value::Null | Value::Bool(_) | Value::Number(_) => fixed(value.clone()),
+        }
+    }
+
+    fn object(&mut self, pointer: &str, fields: &Map<String, Value>, known: &Known) -> Input {
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(key, field)| {
+                let escaped = key.replace('~', "~0").replace('/', "~1");
+                (key.clone(), self.input(&format!("{pointer}/{escaped}"), field, known))
+            })
+            .collect();
+        if fields.iter().all(|(_, field)| is_fixed(field)) {
+            fixed(Value::Object(fields.into_iter().map(|(key, field)| (key, value_of(field))).collect()))
+        } else {
+            Input::Object(fields)
+        }
+    }
+
+    /// `{"$lines": […]}`: a text of several lines, which JSON cannot write otherwise.
+    fn lines(&mut self, pointer: &str, fields: &Map<String, Value>, known: &Known) -> Input {
+        let lines: Option<Vec<_>> = fields
+            .get("$lines")
+            .and_then(Value::as_array)
+            .map(|lines| lines.iter().map(Value::as_str).collect())
+            .unwrap_or_default();
+        let Some(lines) = lines.filter(|_| fields.len() == 1) else {
+            self.faults.push(ScriptFault::new(pointer, "expected {\"$lines\": […]} with a list of strings and no other key"));
+            return fixed(Value::Null);
+        };
+        let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
+        match self.template(&format!("{pointer}/$lines"), &text, known) {
+            Template::Plain(text) => fixed(Value::String(text)),
+            template => Input::Filled(template),
+        }
+    }
+
+    fn template(&mut self, pointer: &str, source: &str, known: &Known) -> Template {
+        match self.templates.compile(pointer, source) {
+            Ok((template, variables)) => {
+                for variable in variables {
+                    self.check(pointer, &variable, &VARIABLES, Some(known));
+                }
+                template
+            }
+            Err(message) => self.fault(pointer, message),
+        }
+    }
+
+    fn condition(&mut self, pointer: &str, source: &str) -> Template {
+        match Templates::condition(pointer, source) {
+            Ok((template, variables)) => {
+                for variable in variables {
+                    self.check(pointer, &variable, &CASE_VARIABLES, None);
+                }
+                template
+            }
+            Err(message) => self.fault(pointer, message),
+        }
+    }
+
+    fn fault(&mut self, pointer: &str, message: String) -> Template {
+        self.faults.push(ScriptFault::new(pointer, message));
+        Template::Plain(String::new())
+    }
+
+    /// Finds variables that will be undefined whenever the template is filled.
+    fn check(&mut self, pointer: &str, variable: &Variable, names: &[&str], known: Option<&Known>) {
+        let Some(name) = variable.first().filter(|name| !is_global(name)) else { return };
+        if !names.contains(&name.as_str()) {
+            let message = format!("undefined variable {name:?}; there are {}{}", names.join(", "), suggestion(name, names));
+            self.faults.push(ScriptFault::new(pointer, message));
+        } else if let (Some(known), "results", Some(result)) = (known, name.as_str(), variable.get(1))
+            && !known.contains(result)
+        {
+            let known: Vec<_> = known.iter().map(String::as_str).collect();
+            let message = if known.is_empty() {
+                format!("undefined variable \"results.{result}\"; no call was made before this turn")
+            } else {
+                format!("undefined variable \"results.{result}\"; there are {}{}", known.join(", "), suggestion(result, &known))
+            };
+            self.faults.push(ScriptFault::new(pointer, message));
+        }
+    }
+}
+
+fn names_of(turn: &TurnScript) -> impl Iterator<Item = String> + '_ {
+    turn.calls.iter().flat_map(|call| [Some(call.tool.clone()), call.name.clone()]).flatten()
+}
+
+fn fixed(value: Value) -> Input {
+    Input::Fixed(Json::from(&value), value)
+}
+
+fn is_fixed(input: &Input) -> bool {
+    matches!(input, Input::Fixed(..))
+}
+
+fn value_of(input: Input) -> Value {
+    match input {
+        Input::Fixed(_, value) => value,
+        Input::Filled(_) | Input::List(_) | Input::Object(_) => Value::Null,
+    }
+}
