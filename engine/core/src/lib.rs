@@ -20,6 +20,7 @@ pub mod id;
 pub mod json;
 pub mod limits;
 pub mod machine;
+pub mod measure;
 pub mod model;
 pub mod path;
 pub mod render;

@@ -3,7 +3,11 @@
 //! A function sees a snapshot of the workspace. What it writes is collected and committed with its result as one
 //! entry batch, so a function that fails has written nothing.
 
+mod example;
 pub mod signature;
+pub mod testing;
+
+pub use example::{Difference, ExampleFailure, run_example};
 
 use std::future::Future;
 use std::pin::Pin;
