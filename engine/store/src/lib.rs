@@ -9,6 +9,7 @@
 mod error;
 mod inbox;
 mod memory;
+mod sqlite;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 
 pub use error::StoreError;
 pub use memory::MemoryStore;
+pub use sqlite::{FORMAT_VERSION, SqliteStats, SqliteStore};
 
 /// Keeps runs. Shared by every run of a process, and for a store on disk by several processes.
 ///

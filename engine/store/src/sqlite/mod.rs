@@ -1,0 +1,175 @@
+//! The store on disk: one SQLite file, written by one thread and read by a few connections.
+//!
+//! [`writer`] owns the only connection that writes and puts whatever waits into one transaction, so throughput grows with
+//! load. [`reader`] owns the connections that read. [`schema`] owns the file's format. SQL stands in these files and
+//! nowhere else.
+//!
+//! Several processes may open one file. Each has a writer thread, and SQLite lets one of them write at a time; what
+//! keeps two of them from one run is the run's epoch, *not* a lock on the file.
+
+mod reader;
+mod schema;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use baton_core::entry::Recorded;
+use baton_core::function::Content;
+use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_core::json::Json;
+use rusqlite::ErrorCode;
+use tokio::sync::watch;
+
+use crate::inbox::Subscribers;
+use crate::{Batch, LoggedCall, NewRun, RunRecord, Store, StoreError};
+use reader::Readers;
+pub use schema::FORMAT_VERSION;
+use writer::{Write, Writer};
+
+/// The largest content that fits in a row: the length limit that SQLite is built with.
+const MAX_CONTENT_BYTES: usize = 999_000_000;
+
+/// Keeps runs in one SQLite file: durable when a write returns, readable meanwhile, shared by processes.
+///
+/// Dropping it finishes what was asked for, then closes the file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Arc<Readers>,
+    subscribers: Subscribers,
+}
+
+/// How much a store wrote since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SqliteStats {
+    /// Writes that were asked for and took hold.
+    pub writes: u64,
+    /// Transactions that were committed for them.
+    pub commits: u64,
+}
+
+impl SqliteStore {
+    /// Opens the store at `path`; makes it, and the folders above it, if there is none.
+    ///
+    /// Fails with [`StoreError::NewerFormat`] if a newer program wrote it, and with [`StoreError::NotAStore`] if the
+    /// file is something else. An older format is brought up to [`FORMAT_VERSION`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
+        }
+        let connection = schema::open_for_writing(path)?;
+        let writer = Writer::start(connection, path)?;
+        Ok(Self { writer, readers: Arc::new(Readers::new(path)), subscribers: Subscribers::default() })
+    }
+
+    /// The store's file.
+    pub fn path(&self) -> &Path {
+        self.readers.path()
+    }
+
+    /// How much was written since the store was opened, by this process.
+    pub fn stats(&self) -> SqliteStats {
+        self.writer.stats()
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn create(&self, run: NewRun) -> Result<(), StoreError> {
+        self.writer.write(Write::Create(run)).await.map(drop)
+    }
+
+    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
+        self.writer.write(Write::TakeOver { run: run.clone(), owner: owner.to_owned() }).await
+    }
+
+    async fn append(&self, batch: Batch) -> Result<(), StoreError> {
+        if let Some((_, content)) = batch.contents.iter().find(|(_, content)| content.len() > MAX_CONTENT_BYTES) {
+            return Err(StoreError::TooLarge { size: content.len(), limit: MAX_CONTENT_BYTES });
+        }
+        self.writer.write(Write::append(batch)).await.map(drop)
+    }
+
+    async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
+        let run = run.clone();
+        self.readers.read(move |file| reader::entries(file, &run, after, limit)).await
+    }
+
+    async fn task_entries(&self, run: &RunId, task: &TaskId, through: u64) -> Result<Vec<Arc<Recorded>>, StoreError> {
+        let (run, task) = (run.clone(), task.clone());
+        self.readers.read(move |file| reader::task_entries(file, &run, &task, through)).await
+    }
+
+    async fn content(&self, hash: ContentHash) -> Result<Option<Content>, StoreError> {
+        self.readers.read(move |file| reader::content(file, hash)).await
+    }
+
+    async fn put_content(&self, hash: ContentHash, content: Content) -> Result<(), StoreError> {
+        if content.len() > MAX_CONTENT_BYTES {
+            return Err(StoreError::TooLarge { size: content.len(), limit: MAX_CONTENT_BYTES });
+        }
+        if ContentHash::of(&content) != hash {
+            return Err(StoreError::WrongHash { size: content.len() });
+        }
+        self.writer.write(Write::PutContent { hash, content }).await.map(drop)
+    }
+
+    async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
+        let (agent, tool) = (agent.clone(), tool.clone());
+        self.readers.read(move |file| reader::recall(file, &agent, &tool, limit)).await
+    }
+
+    async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
+        self.readers.read(reader::runs).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        let run = run.clone();
+        self.readers.read(move |file| reader::run(file, &run)).await
+    }
+
+    async fn put_command(&self, run: &RunId, command: Json) -> Result<u64, StoreError> {
+        let number = self.writer.write(Write::PutCommand { run: run.clone(), command }).await?;
+        self.subscribers.wake(run, number);
+        Ok(number)
+    }
+
+    async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
+        let run = run.clone();
+        self.readers.read(move |file| reader::commands(file, &run, after)).await
+    }
+
+    fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {
+        self.subscribers.subscribe(run)
+    }
+}
+
+/// Gives the failures of SQLite that have a meaning here their name.
+fn named(path: &Path, error: rusqlite::Error) -> StoreError {
+    let path: PathBuf = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
+        Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { what: format!("{}: {error}", path.display()) },
+        Some(ErrorCode::NotADatabase) => StoreError::NotAStore { path },
+        Some(ErrorCode::CannotOpen) => StoreError::Io { path, source: std::io::Error::other(error) },
+        _ => StoreError::Sqlite(error),
+    }
+}
+
+/// A number as SQLite keeps it: sequence numbers never come near the sign bit, bounds like `u64::MAX` may.
+fn to_sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What guards an entry's row: the first eight bytes of a hash over its place and its text. A row that was changed or moved
+/// does not fit any more.
+fn checksum(run: &RunId, seq: u64, at: i64, body: &str) -> i64 {
+    let place = format!("{run}\n{seq}\n{at}\n");
+    let hash = ContentHash::of(place.as_bytes()).extended(body.as_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&hash.as_bytes()[..8]);
+    i64::from_le_bytes(first)
+}

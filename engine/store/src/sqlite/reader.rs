@@ -1,0 +1,243 @@
+//! A few connections that read, each on a thread where waiting for the disk holds up no task.
+//!
+//! A query sees one moment of the file, and what it returns was checked: entries against their checksums and for gaps,
+//! contents against their hashes. A reader does *not* take part in writing and never waits for the writer.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton_core::entry::{Entry, Recorded};
+use baton_core::function::Content;
+use baton_core::id::{AgentId, CallId, ContentHash, JobId, RunId, TaskId, ToolId};
+use baton_core::json::Json;
+use baton_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use tokio::sync::Semaphore;
+
+use super::{checksum, named, schema, to_sql};
+use crate::{LoggedCall, RunRecord, StoreError};
+
+/// How many queries may run at the same time; more of them wait.
+const MAX_READERS: usize = 4;
+
+/// The connections that read.
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: PathBuf,
+    /// Connections that nobody uses now; opened when first needed.
+    idle: Mutex<Vec<Connection>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Readers {
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), idle: Mutex::default(), permits: Arc::new(Semaphore::new(MAX_READERS)) }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs `query` on one moment of the file.
+    pub(super) async fn read<T, Q>(self: &Arc<Self>, query: Q) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        Q: FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let readers = Arc::clone(self);
+        let reading = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            readers.read_now(query)
+        });
+        match reading.await {
+            Ok(answer) => answer,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => Err(StoreError::Closed),
+        }
+    }
+
+    fn read_now<T>(&self, query: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut connection = idle.map_or_else(|| schema::open_for_reading(&self.path), Ok)?;
+        let answer = connection.transaction().map_err(StoreError::Sqlite).and_then(|transaction| query(&transaction));
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        answer.map_err(|error| match error {
+            StoreError::Sqlite(error) => named(&self.path, error),
+            other => other,
+        })
+    }
+}
+
+/// The number that stands for a run in the file, and the sequence number of its last entry.
+fn find(file: &Transaction<'_>, run: &RunId) -> Result<(i64, u64), StoreError> {
+    file.prepare_cached("SELECT run, last_seq FROM runs WHERE id = ?1")?
+        .query_row([run.as_str()], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
+        .optional()?
+        .ok_or_else(|| StoreError::UnknownRun(run.clone()))
+}
+
+/// See [`crate::Store::entries`].
+pub(super) fn entries(file: &Transaction<'_>, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
+    let (number, last_seq) = find(file, run)?;
+    let expected = last_seq.saturating_sub(after).min(limit as u64) as usize;
+    let mut statement =
+        file.prepare_cached("SELECT seq, at, body, checksum FROM entries WHERE run = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3")?;
+    let mut rows = statement.query(params![number, to_sql(after), to_sql(expected as u64)])?;
+    let mut found = Vec::with_capacity(expected);
+    while let Some(row) = rows.next()? {
+        let entry = entry(run, row)?;
+        let missing = after + found.len() as u64 + 1;
+        if entry.seq != missing {
+            return Err(StoreError::Corrupt { what: format!("run {run} lacks entry {missing}") });
+        }
+        found.push(Arc::new(entry));
+    }
+    if found.len() < expected {
+        return Err(StoreError::Corrupt { what: format!("run {run} lacks entry {}", after + found.len() as u64 + 1) });
+    }
+    Ok(found)
+}
+
+/// Names its index: the planner would rather walk every entry of the run.
+const TASK_ENTRIES: &str = "SELECT seq, at, body, checksum FROM entries INDEXED BY entries_by_task
+     WHERE run = ?1 AND task = ?2 AND seq <= ?3 ORDER BY seq";
+
+/// See [`crate::Store::task_entries`].
+pub(super) fn task_entries(
+    file: &Transaction<'_>,
+    run: &RunId,
+    task: &TaskId,
+    through: u64,
+) -> Result<Vec<Arc<Recorded>>, StoreError> {
+    let (number, _) = find(file, run)?;
+    let mut statement = file.prepare_cached(TASK_ENTRIES)?;
+    let mut rows = statement.query(params![number, task.as_str(), to_sql(through)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let entry = entry(run, row)?;
+        if entry.entry.task() != Some(task) {
+            return Err(StoreError::Corrupt { what: format!("entry {} of run {run} is filed under task {task}", entry.seq) });
+        }
+        found.push(Arc::new(entry));
+    }
+    Ok(found)
+}
+
+/// Reads `seq, at, body, checksum` and checks them.
+fn entry(run: &RunId, row: &Row<'_>) -> Result<Recorded, StoreError> {
+    let (seq, at, sum): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(3)?);
+    let damaged = |why: &dyn std::fmt::Display| StoreError::Corrupt { what: format!("entry {seq} of run {run}: {why}") };
+    let body = row.get_ref(2)?.as_str().map_err(|error| damaged(&error))?;
+    if checksum(run, seq as u64, at, body) != sum {
+        return Err(damaged(&"it does not fit its checksum"));
+    }
+    let entry: Entry = serde_json::from_str(body).map_err(|error| damaged(&error))?;
+    Ok(Recorded { seq: seq as u64, at: Timestamp::from_micros(at), entry })
+}
+
+/// See [`crate::Store::content`].
+pub(super) fn content(file: &Transaction<'_>, hash: ContentHash) -> Result<Option<Content>, StoreError> {
+    let found = file
+        .prepare_cached("SELECT bytes FROM contents WHERE hash = ?1")?
+        .query_row([hash.as_bytes()], |row| Ok(Content::from(row.get_ref(0)?.as_blob()?)))
+        .optional()?;
+    match found {
+        Some(content) if ContentHash::of(&content) != hash => {
+            Err(StoreError::Corrupt { what: format!("content {hash} no longer has that hash") })
+        }
+        found => Ok(found),
+    }
+}
+
+/// See [`crate::Store::recall`].
+pub(super) fn recall(
+    file: &Transaction<'_>,
+    agent: &AgentId,
+    tool: &ToolId,
+    limit: usize,
+) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
+    let mut statement = file.prepare_cached(
+        "SELECT runs.id, logged.task, logged.call, logged.at, logged.input FROM logged JOIN runs USING (run)
+         WHERE logged.agent = ?1 AND logged.tool = ?2 ORDER BY logged.logged DESC LIMIT ?3",
+    )?;
+    let mut rows = statement.query(params![agent.as_str(), tool.as_str(), to_sql(limit as u64)])?;
+    let mut calls = Vec::new();
+    while let Some(row) = rows.next()? {
+        let call: String = row.get(2)?;
+        let input: String = row.get(4)?;
+        let input = Json::parse(&input)
+            .map_err(|error| StoreError::Corrupt { what: format!("the logged input of call {call}: {error}") })?;
+        let logged = LoggedCall {
+            agent: agent.clone(),
+            tool: tool.clone(),
+            task: TaskId::new(row.get::<_, String>(1)?),
+            call: CallId::new(call),
+            at: Timestamp::from_micros(row.get(3)?),
+            input,
+        };
+        calls.push((RunId::new(row.get::<_, String>(0)?), logged));
+    }
+    calls.reverse();
+    Ok(calls)
+}
+
+/// The columns of a [`RunRecord`], in the order of [`record`].
+const RECORD_COLUMNS: &str = "id, job, status, created, updated, last_seq, epoch, owner";
+
+/// See [`crate::Store::runs`].
+pub(super) fn runs(file: &Transaction<'_>) -> Result<Vec<RunRecord>, StoreError> {
+    let mut statement = file.prepare_cached(&format!("SELECT {RECORD_COLUMNS} FROM runs ORDER BY created DESC, run DESC"))?;
+    Ok(statement.query_map([], record)?.collect::<Result<_, _>>()?)
+}
+
+/// See [`crate::Store::run`].
+pub(super) fn run(file: &Transaction<'_>, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+    let mut statement = file.prepare_cached(&format!("SELECT {RECORD_COLUMNS} FROM runs WHERE id = ?1"))?;
+    Ok(statement.query_row([run.as_str()], record).optional()?)
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
+    Ok(RunRecord {
+        id: RunId::new(row.get::<_, String>(0)?),
+        job: JobId::new(row.get::<_, String>(1)?),
+        status: row.get(2)?,
+        created: Timestamp::from_micros(row.get(3)?),
+        updated: Timestamp::from_micros(row.get(4)?),
+        last_seq: row.get::<_, i64>(5)? as u64,
+        epoch: row.get::<_, i64>(6)? as u64,
+        owner: row.get(7)?,
+    })
+}
+
+/// See [`crate::Store::take_commands`].
+pub(super) fn commands(file: &Transaction<'_>, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
+    let (number, _) = find(file, run)?;
+    let mut statement =
+        file.prepare_cached("SELECT command, body FROM commands WHERE run = ?1 AND command > ?2 ORDER BY command")?;
+    let mut rows = statement.query(params![number, to_sql(after)])?;
+    let mut commands = Vec::new();
+    while let Some(row) = rows.next()? {
+        let command = row.get::<_, i64>(0)? as u64;
+        let body: String = row.get(1)?;
+        let body = Json::parse(&body)
+            .map_err(|error| StoreError::Corrupt { what: format!("command {command} of run {run}: {error}") })?;
+        commands.push((command, body));
+    }
+    Ok(commands)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_s_entries_are_found_by_their_index() {
+        let folder = tempfile::TempDir::new().expect("a temporary folder");
+        let connection = schema::open_for_writing(&folder.path().join("store.db")).expect("a new store");
+        let plan: String = connection
+            .query_row(&format!("EXPLAIN QUERY PLAN {TASK_ENTRIES}"), params![1, "0", 9], |row| row.get("detail"))
+            .expect("a plan");
+        assert_eq!(plan, "SEARCH entries USING INDEX entries_by_task (run=? AND task=? AND seq<?)");
+    }
+}

@@ -1,0 +1,103 @@
+//! The file's format: its tables, its version, and how an older one is brought up to date.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use super::named;
+use crate::StoreError;
+
+/// What makes a SQLite file a store of baton (`PRAGMA application_id`): "Batn".
+const APPLICATION_ID: i32 = 0x4261_746e;
+
+/// How long a connection waits for another process that writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The newest format that this program reads and writes (`PRAGMA user_version`).
+pub const FORMAT_VERSION: u32 = MIGRATIONS.len() as u32;
+
+/// What brings a file from each format to the next; an empty file has format 0. A released one never changes.
+const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
+
+/// The connection that writes: makes the file if there is none, and brings its format up to date.
+pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
+    let named = |error| named(path, error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(named)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(named)?;
+    // Asked first, and of whatever file this is: nothing may be written to one that is not ours.
+    check_format(path, &connection)?;
+    switch_to_wal(&connection).map_err(named)?;
+    connection.pragma_update(None, "synchronous", "FULL").map_err(named)?;
+    connection.pragma_update(None, "foreign_keys", true).map_err(named)?;
+    connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(named)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    migrate(path, &mut connection)?;
+    Ok(connection)
+}
+
+/// A connection that reads a file that a writer has opened before.
+pub(super) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
+    // Not read-only: the last connection to leave tidies up, and one that came after a crash has to recover.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    };
+    open().map_err(|error| named(path, error))
+}
+
+/// The file's format; refuses a newer one and what is no store. An empty file has format 0.
+fn check_format(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
+    // One statement, so that another process cannot make the file ours between two of the questions.
+    let question = "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+                           NOT EXISTS (SELECT 1 FROM sqlite_schema)";
+    let answer = connection.query_row(question, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    match answer.map_err(|error| named(path, error))? {
+        (APPLICATION_ID, found, _) if found > FORMAT_VERSION => {
+            Err(StoreError::NewerFormat { path: path.to_owned(), found, known: FORMAT_VERSION })
+        }
+        (APPLICATION_ID, found, _) => Ok(found),
+        (0, 0, true) => Ok(0),
+        _ => Err(StoreError::NotAStore { path: path.to_owned() }),
+    }
+}
+
+/// Brings the file up to [`FORMAT_VERSION`], in one transaction; of two processes that open a new file, one does it.
+fn migrate(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
+    if check_format(path, connection)? == FORMAT_VERSION {
+        return Ok(());
+    }
+    let named = |error| named(path, error);
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(named)?;
+    let found = check_format(path, &transaction)?;
+    apply(&transaction, found).map_err(named)?;
+    transaction.commit().map_err(named)
+}
+
+fn apply(transaction: &Transaction<'_>, found: u32) -> rusqlite::Result<()> {
+    for migration in &MIGRATIONS[found as usize..] {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", FORMAT_VERSION)
+}
+
+/// Turns the write-ahead log on; the file remembers it.
+///
+/// SQLite does not wait by itself when two connections switch a new file at the same moment, so this does.
+fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let give_up = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What only a store on disk can promise: it outlives its process, is shared, and knows when it was damaged.
+
+use std::sync::Arc;
+
+use baton_core::id::{AgentId, ToolId};
+use baton_core::json::Json;
+use baton_store::{Batch, FORMAT_VERSION, RunSummaryUpdate, SqliteStore, Store, StoreError};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::support::{OnDisk, at, batch, content, logged, new_run, owned_run, run_id, sequence};
+
+#[tokio::test]
+async fn everything_is_there_after_closing_and_opening() {
+    let disk = OnDisk::new();
+    let run = owned_run(&disk.store, "a").await;
+    let (hash, bytes) = content(b"kept");
+    let command = disk.store.put_command(&run, Json::of("answer").expect("JSON")).await.expect("the run is there");
+    let written = Batch {
+        contents: vec![(hash, Arc::clone(&bytes))],
+        logged: vec![logged("analyst", "save", "kept")],
+        summary: Some(RunSummaryUpdate { status: "waiting".into(), at: at(50) }),
+        ..batch(&run, 0, 4)
+    };
+    disk.store.append(written.clone()).await.expect("a full batch");
+    let before = disk.store.run(&run).await.expect("readable");
+
+    let disk = disk.reopened();
+    assert_eq!(disk.store.run(&run).await.expect("readable"), before);
+    assert_eq!(disk.store.entries(&run, 0, 10).await.expect("readable"), written.entries);
+    assert_eq!(disk.store.content(hash).await.expect("readable"), Some(bytes));
+    assert_eq!(disk.store.recall(&AgentId::new("analyst"), &ToolId::new("save"), 9).await.expect("readable").len(), 1);
+    let waiting = disk.store.take_commands(&run, 0).await.expect("readable");
+    assert_eq!(waiting, [(command, Json::of("answer").expect("JSON"))]);
+    assert_eq!(disk.store.take_over(&run, "later").await.expect("there"), 2, "the epoch goes on from where it was");
+    let path = disk.store.path().to_owned();
+    let folder = disk.folder;
+    drop(disk.store);
+    assert_eq!(path.parent().expect("a folder").read_dir().expect("a folder").count(), 1, "closing leaves one file");
+    drop(folder);
+}
+
+#[tokio::test]
+async fn two_openings_share_the_file_and_the_epoch_keeps_them_apart() {
+    let disk = OnDisk::new();
+    let second = SqliteStore::open(disk.store.path()).expect("a second opening");
+    let run = owned_run(&disk.store, "a").await;
+    let others = owned_run(&second, "b").await;
+    disk.store.append(batch(&run, 0, 2)).await.expect("the first owner's");
+    second.append(batch(&others, 0, 1)).await.expect("another run in the same file");
+    assert_eq!(sequence(&second, &run).await, [1, 2]);
+    second.put_command(&run, Json::null()).await.expect("anybody may put commands");
+    assert_eq!(disk.store.take_commands(&run, 0).await.expect("readable").len(), 1);
+
+    assert_eq!(second.take_over(&run, "second").await.expect("there"), 2);
+    let refused = disk.store.append(batch(&run, 2, 1)).await.expect_err("it lost the run");
+    assert!(matches!(refused, StoreError::StaleEpoch { expected: 1, found: 2, .. }), "{refused}");
+    second.append(Batch { epoch: 2, ..batch(&run, 2, 1) }).await.expect("the new owner's");
+    assert_eq!(sequence(&disk.store, &run).await, [1, 2, 3]);
+    let names: Vec<_> = disk.store.runs().await.expect("readable").into_iter().map(|record| record.id).collect();
+    assert_eq!(names, [run_id("b"), run_id("a")]);
+}
+
+#[test]
+fn a_new_file_may_be_opened_by_many_at_once() {
+    for _ in 0..10 {
+        let folder = TempDir::new().expect("a temporary folder");
+        let path = folder.path().join("store.db");
+        let openings: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| SqliteStore::open(&path).map(drop))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        for opening in openings {
+            opening.expect("every one of them opens it");
+        }
+    }
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    let disk = OnDisk::new();
+    let path = disk.store.path().to_owned();
+    disk.stranger().pragma_update(None, "user_version", FORMAT_VERSION + 1).expect("a version of the future");
+    let OnDisk { store, folder } = disk;
+    drop(store);
+    let refused = SqliteStore::open(&path).expect_err("a newer format");
+    assert!(
+        matches!(&refused, StoreError::NewerFormat { found, known, .. } if (*found, *known) == (FORMAT_VERSION + 1, FORMAT_VERSION)),
+        "{refused}"
+    );
+    assert!(refused.to_string().contains("use a newer baton"), "{refused}");
+    drop(folder);
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_left_alone() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let text = folder.path().join("notes.txt");
+    std::fs::write(&text, "not a database, but long enough to be taken for the head of one".repeat(20)).expect("a text file");
+    let foreign = folder.path().join("foreign.db");
+    Connection::open(&foreign).and_then(|other| other.execute_batch("CREATE TABLE theirs (x)")).expect("another database");
+    let before = [&text, &foreign].map(|path| std::fs::read(path).expect("readable"));
+    for path in [&text, &foreign] {
+        let refused = SqliteStore::open(path).expect_err("not a store");
+        assert!(matches!(refused, StoreError::NotAStore { .. }), "{refused}");
+    }
+    assert_eq!([&text, &foreign].map(|path| std::fs::read(path).expect("readable")), before);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "in the way").expect("a file");
+    let refused = SqliteStore::open(file.join("store.db")).expect_err("a file stands where the folder should be");
+    assert!(matches!(&refused, StoreError::Io { .. }) && refused.to_string().contains("store.db"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_flipped_byte_in_a_content_is_noticed() {
+    let disk = OnDisk::new();
+    let (hash, bytes) = content(&[7; 5_000]);
+    disk.store.put_content(hash, bytes).await.expect("a content");
+    let mut damaged = [7; 5_000];
+    damaged[4_321] ^= 1;
+    disk.stranger().execute("UPDATE contents SET bytes = ?1", [&damaged[..]]).expect("somebody else's write");
+    let refused = disk.store.content(hash).await.expect_err("the bytes are not those of the hash");
+    assert!(matches!(&refused, StoreError::Corrupt { what } if what.contains(&hash.to_string())), "{refused}");
+}
+
+/// Appends six entries, lets `damage` happen to the file, and returns what reading says.
+async fn read_after(damage: &str) -> (Result<usize, StoreError>, Result<usize, StoreError>) {
+    let disk = OnDisk::new();
+    let run = owned_run(&disk.store, "a").await;
+    disk.store.append(batch(&run, 0, 6)).await.expect("six entries");
+    disk.stranger().execute_batch(damage).expect("somebody else's write");
+    let all = disk.store.entries(&run, 0, 100).await.map(|entries| entries.len());
+    let of_task = disk.store.task_entries(&run, &"0".into(), u64::MAX).await.map(|entries| entries.len());
+    (all, of_task)
+}
+
+#[tokio::test]
+async fn a_changed_entry_is_noticed() {
+    let (all, of_task) = read_after("UPDATE entries SET body = replace(body, 'a 4', 'a 5') WHERE seq = 4").await;
+    assert!(matches!(&all, Err(StoreError::Corrupt { what }) if what.contains("entry 4 of run a")), "{all:?}");
+    assert!(matches!(of_task, Err(StoreError::Corrupt { .. })), "{of_task:?}");
+    let (all, _) = read_after("UPDATE entries SET at = at + 1 WHERE seq = 2").await;
+    assert!(matches!(&all, Err(StoreError::Corrupt { what }) if what.contains("entry 2 of run a")), "{all:?}");
+}
+
+#[tokio::test]
+async fn a_missing_entry_is_noticed() {
+    for (damage, missing) in [("seq = 1", 1), ("seq = 3", 3), ("seq = 6", 6)] {
+        let (all, _) = read_after(&format!("DELETE FROM entries WHERE {damage}")).await;
+        assert!(
+            matches!(&all, Err(StoreError::Corrupt { what }) if *what == format!("run a lacks entry {missing}")),
+            "{damage}: {all:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_moved_entry_is_noticed() {
+    let (all, of_task) = read_after("DELETE FROM entries WHERE seq = 6; UPDATE entries SET seq = 6 WHERE seq = 5").await;
+    assert!(matches!(all, Err(StoreError::Corrupt { .. })), "{all:?}");
+    assert!(matches!(of_task, Err(StoreError::Corrupt { .. })), "{of_task:?}");
+    let (_, of_task) = read_after("UPDATE entries SET task = '0/1.1' WHERE seq = 5; INSERT INTO entries SELECT run, 7, at, '0', body, checksum FROM entries WHERE seq = 5").await;
+    assert!(matches!(of_task, Err(StoreError::Corrupt { .. })), "{of_task:?}");
+}
+
+#[tokio::test]
+async fn a_write_is_in_the_file_when_it_returns() {
+    let disk = OnDisk::new();
+    let path = disk.store.path().to_owned();
+    disk.store.create(new_run("a", 1)).await.expect("a new run");
+    let copy = disk.folder.path().join("copy.db");
+    for suffix in ["", "-wal"] {
+        std::fs::copy(format!("{}{suffix}", path.display()), format!("{}{suffix}", copy.display())).expect("a copy of the file");
+    }
+    let copied = SqliteStore::open(&copy).expect("what a crash would have left");
+    assert!(copied.run(&run_id("a")).await.expect("readable").is_some());
+}

@@ -1,0 +1,6 @@
+//! What every store promises, and what the one on disk promises besides.
+
+mod disk;
+mod group_commit;
+mod promises;
+mod support;

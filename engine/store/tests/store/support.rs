@@ -1,0 +1,94 @@
+//! Builds batches that are easy to tell apart, and stores to put them into.
+
+use std::sync::Arc;
+
+use baton_core::entry::{Control, ControlAction, Entry, Recorded};
+use baton_core::function::Content;
+use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_core::json::Json;
+use baton_core::time::Timestamp;
+use baton_store::{Batch, LoggedCall, NewRun, SqliteStore, Store};
+use tempfile::TempDir;
+
+/// A store on disk in a folder of its own.
+pub(crate) struct OnDisk {
+    pub(crate) store: SqliteStore,
+    pub(crate) folder: TempDir,
+}
+
+impl OnDisk {
+    pub(crate) fn new() -> Self {
+        let folder = TempDir::new().expect("a temporary folder");
+        let store = SqliteStore::open(folder.path().join("deep/below/store.db")).expect("a new store");
+        Self { store, folder }
+    }
+
+    /// Closes the store and opens its file again.
+    pub(crate) fn reopened(self) -> Self {
+        let Self { store, folder } = self;
+        let path = store.path().to_owned();
+        drop(store);
+        Self { store: SqliteStore::open(path).expect("the same store"), folder }
+    }
+
+    /// A connection of somebody else to the store's file.
+    pub(crate) fn stranger(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.store.path()).expect("a connection to the store's file")
+    }
+}
+
+pub(crate) fn run_id(name: &str) -> RunId {
+    RunId::new(name)
+}
+
+pub(crate) fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros as i64)
+}
+
+pub(crate) fn new_run(name: &str, created: u64) -> NewRun {
+    NewRun { id: run_id(name), job: "job".into(), at: at(created) }
+}
+
+/// A run that exists and is owned; its epoch is 1.
+pub(crate) async fn owned_run(store: &dyn Store, name: &str) -> RunId {
+    store.create(new_run(name, 1)).await.expect("a new run");
+    let epoch = store.take_over(&run_id(name), "first owner").await.expect("the run is there");
+    assert_eq!(epoch, 1);
+    run_id(name)
+}
+
+/// An entry of `task`, with a text to know it by.
+pub(crate) fn entry(seq: u64, task: &str, text: &str) -> Arc<Recorded> {
+    let action = ControlAction::Steered { text: text.into() };
+    let control = Control { task: Some(TaskId::new(task)), action, by: "test".into() };
+    Arc::new(Recorded { seq, at: at(1_000 + seq), entry: Entry::Control(control) })
+}
+
+/// A batch of epoch 1 with `count` entries of the root task after `expected_seq`.
+pub(crate) fn batch(run: &RunId, expected_seq: u64, count: u64) -> Batch {
+    let mut batch = Batch::new(run.clone(), 1, expected_seq);
+    batch.entries =
+        (1..=count).map(|index| entry(expected_seq + index, "0", &format!("{run} {}", expected_seq + index))).collect();
+    batch
+}
+
+pub(crate) fn content(bytes: &[u8]) -> (ContentHash, Content) {
+    (ContentHash::of(bytes), Content::from(bytes))
+}
+
+/// A logged call of `agent` with `text` as its input.
+pub(crate) fn logged(agent: &str, tool: &str, text: &str) -> LoggedCall {
+    LoggedCall {
+        agent: AgentId::new(agent),
+        tool: ToolId::new(tool),
+        task: TaskId::root(),
+        call: TaskId::root().call(1, 1),
+        at: at(7),
+        input: Json::of(text).expect("a text is JSON"),
+    }
+}
+
+/// The sequence numbers of all entries of `run`.
+pub(crate) async fn sequence(store: &dyn Store, run: &RunId) -> Vec<u64> {
+    store.entries(run, 0, usize::MAX).await.expect("the run is there").iter().map(|entry| entry.seq).collect()
+}
