@@ -13,6 +13,7 @@ use crate::id::{AgentId, CallId, ContentHash, JobId, RunId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::{FinishReason, Usage};
+use crate::path::DocumentPath;
 use crate::time::Timestamp;
 use crate::tool_type::ToolType;
 
@@ -363,6 +364,21 @@ pub struct CallFinished {
     /// What was asked and answered in the calling agent's name while it waited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<Said>,
+    /// The stale bases that made the engine drop all writes of the call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Conflict>,
+}
+
+/// A write whose base is not the current version.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// Which document.
+    pub path: DocumentPath,
+    /// The version the writer knew; `None` if it knew none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<u32>,
+    /// The version that stands; the task knows it from here on.
+    pub current: u32,
 }
 
 /// A question that was answered in a waiting agent's name.
@@ -387,6 +403,14 @@ pub struct QuestionOpened {
     pub asker: TaskId,
     /// Who is asked.
     pub holder: Holder,
+    /// The question.
+    pub question: String,
+    /// The documents that came with it, pinned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<DocumentRef>,
+    /// The JSON Schema that an answer must meet.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub answer_schema: Json,
     /// What happens when nobody answers before the deadline of the task.
     pub otherwise: Otherwise,
 }
@@ -435,6 +459,8 @@ pub enum QuestionEnd {
     Escalated {
         /// Who is asked now.
         to: Holder,
+        /// By which task.
+        task: TaskId,
     },
     /// The task that should have answered it ended without an answer.
     Failed {

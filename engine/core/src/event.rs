@@ -68,7 +68,26 @@ pub enum Event {
         /// Who.
         by: String,
     },
-    /// The moment of a [`Effect::WakeAt`] has come.
+    /// A person stops the run from taking further steps; what is in flight may finish.
+    PauseRequested {
+        /// Who.
+        by: String,
+    },
+    /// A person lets the run go on.
+    UnpauseRequested {
+        /// Who.
+        by: String,
+    },
+    /// A person sends a message into the next request of a task.
+    Steered {
+        /// The task.
+        task: TaskId,
+        /// The message.
+        text: String,
+        /// Who.
+        by: String,
+    },
+    /// The moment that [`crate::Run::next_wake`] named has come.
     TimePassed,
     /// A process took the run over: whatever was in flight is gone.
     TakenOver {
@@ -97,7 +116,14 @@ pub struct Outcome {
 impl Outcome {
     /// A success with `output` and nothing else.
     pub fn success(output: impl Into<Json>) -> Self {
-        Self { status: CallStatus::Success, output: output.into(), error: None, writes: Vec::new(), loads: Vec::new(), after: None }
+        Self {
+            status: CallStatus::Success,
+            output: output.into(),
+            error: None,
+            writes: Vec::new(),
+            loads: Vec::new(),
+            after: None,
+        }
     }
 
     /// An outcome without success.

@@ -66,7 +66,14 @@ pub enum Then {
 }
 
 /// Writes one row of the table.
-const fn row(creates_task: bool, blocks_caller: bool, runs_code: bool, logs: Logs, passes_documents: bool, then: Then) -> Behavior {
+const fn row(
+    creates_task: bool,
+    blocks_caller: bool,
+    runs_code: bool,
+    logs: Logs,
+    passes_documents: bool,
+    then: Then,
+) -> Behavior {
     Behavior { creates_task, blocks_caller, runs_code, logs, passes_documents, then }
 }
 
@@ -77,6 +84,7 @@ impl ToolType {
 
     /// Returns this type's row. `TOOLS.md` prints the same rows, so the page cannot lie.
     #[rustfmt::skip]
+    #[expect(clippy::match_same_arms, reason = "one row per type, so that the table can be read")]
     pub const fn behavior(self) -> Behavior {
         use Logs::{InputAndDocuments, InputAndResult, InputAndStatus, InputOnly, Request};
         use Then::{Block, Continue, Enter, Stop};

@@ -1,4 +1,225 @@
-//! One run as a value (being written).
-/// One run.
-#[derive(Debug)]
-pub struct Run {}
+//! One run as a value, with two doors.
+//!
+//! [`Run::decide`] says what an event means and writes nothing; [`Run::apply`] is the only code that changes state.
+//! The files here are split by kind of event: `answer` (a model answered), `advance` (a turn's calls proceed),
+//! `act` (delegations, questions and handoffs), `admit` (limits before a request), `finish` (a task ends),
+//! `outside` (people, clocks and crashes).
+
+mod act;
+mod admit;
+mod advance;
+mod answer;
+mod apply;
+mod check;
+mod decide;
+mod finish;
+mod graph;
+mod outside;
+mod task;
+mod world;
+
+use std::sync::Arc;
+
+pub use graph::TaskGraph;
+pub use task::{Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
+pub use world::Shared;
+use world::{LookAhead, World};
+
+use crate::config::{Agent, Configs};
+use crate::document::Documents;
+use crate::entry::{Entry, Holder, Recorded, RunEnded, RunStarted};
+use crate::event::{Decision, Event, Refusal};
+use crate::id::{AgentId, TaskId};
+use crate::limits::Limits;
+use crate::time::Timestamp;
+
+/// One run: its configs, its tasks, its documents. The fold of its timeline, and nothing else.
+#[derive(Clone, Debug)]
+pub struct Run {
+    configs: Arc<Configs>,
+    graph: TaskGraph,
+    shared: Shared,
+}
+
+impl Run {
+    /// A run before its first entry.
+    pub fn new(configs: Arc<Configs>) -> Self {
+        Self { configs, graph: TaskGraph::default(), shared: Shared::default() }
+    }
+
+    /// The run that `timeline` tells of.
+    pub fn fold<'a>(configs: Arc<Configs>, timeline: impl IntoIterator<Item = &'a Recorded>) -> Self {
+        let mut run = Self::new(configs);
+        for recorded in timeline {
+            run.apply(recorded);
+        }
+        run
+    }
+
+    /// Says what `event`, at the moment `at`, means: entries to append and effects to perform, or a refusal.
+    ///
+    /// Nothing is written here: neither a refusal nor a decision that is never committed changes the run.
+    pub fn decide(&self, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
+        decide::decide(self, at, event)
+    }
+
+    /// Appends one entry to the state. The only code that changes it; used alike live and on replay.
+    ///
+    /// # Panics
+    /// If the entry is not the next one, or names what earlier entries did not create: such a timeline was not made
+    /// by [`Run::decide`].
+    pub fn apply(&mut self, recorded: &Recorded) {
+        apply::apply(self, recorded);
+    }
+
+    /// The configs that the run is pinned to.
+    pub fn configs(&self) -> &Arc<Configs> {
+        &self.configs
+    }
+
+    /// The number of the last entry; 0 before the first.
+    pub fn last_seq(&self) -> u64 {
+        self.shared.seq
+    }
+
+    /// The first entry, once there is one.
+    pub fn started(&self) -> Option<&RunStarted> {
+        self.shared.started.as_deref()
+    }
+
+    /// The last entry, once there is one.
+    pub fn ended(&self) -> Option<&RunEnded> {
+        self.shared.ended.as_ref()
+    }
+
+    /// The workspace.
+    pub fn documents(&self) -> &Documents {
+        &self.shared.documents
+    }
+
+    /// A task.
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.graph.get(id)
+    }
+
+    /// The task graph.
+    pub fn graph(&self) -> &TaskGraph {
+        &self.graph
+    }
+
+    /// What the run knows beside its tasks: counters, usage, queues.
+    pub fn totals(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// When the next deadline passes; the shell sends [`Event::TimePassed`] then.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        self.shared.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// The questions that wait for a person, in the order of their numbers.
+    pub fn open_questions(&self) -> impl Iterator<Item = &Task> {
+        self.shared
+            .questions
+            .iter()
+            .filter_map(|id| self.graph.get(id))
+            .filter(|task| task.is_live() && task.holder == Holder::Person)
+    }
+
+    /// Whether nothing in the run can proceed until a person answers.
+    pub fn waits_only_for_people(&self) -> bool {
+        self.shared.ended.is_none() && self.shared.active_tasks == 0 && self.open_questions().next().is_some()
+    }
+
+    /// The limits that hold for `task`: those of the tool that created it, then those of its agent.
+    pub fn limits(&self, task: &Task) -> Limits {
+        task_limits(&self.configs, task)
+    }
+}
+
+impl PartialEq for Run {
+    fn eq(&self, other: &Self) -> bool {
+        self.shared == other.shared && self.graph == other.graph
+    }
+}
+
+impl World for Run {
+    fn configs(&self) -> &Arc<Configs> {
+        &self.configs
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn shared_mut(&mut self) -> &mut Shared {
+        &mut self.shared
+    }
+
+    fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.graph.get(id)
+    }
+
+    fn task_mut(&mut self, id: &TaskId) -> Option<&mut Task> {
+        self.graph.get_mut(id)
+    }
+
+    fn insert(&mut self, caller: Option<&TaskId>, task: Task) {
+        self.graph.insert(caller, task);
+    }
+
+    fn caller(&self, id: &TaskId) -> Option<TaskId> {
+        self.graph.caller(id).map(|task| task.id.clone())
+    }
+}
+
+/// The agent named `id`. Configs are joined when loaded, so it exists.
+pub(crate) fn agent<'a>(configs: &'a Configs, id: &AgentId) -> &'a Arc<Agent> {
+    configs.agents.get(id).unwrap_or_else(|| panic!("the configs of the run have no agent {id}"))
+}
+
+/// The limits that hold for `task`.
+pub(crate) fn task_limits(configs: &Configs, task: &Task) -> Limits {
+    let own = task.tool.as_ref().and_then(|tool| configs.tools.get(tool)).map(|tool| &tool.limits);
+    match (task.agent(), own) {
+        (Some(id), Some(tool)) if *tool != Limits::default() => tool.or(&agent(configs, id).limits),
+        (Some(id), _) => agent(configs, id).limits.clone(),
+        (None, _) => Limits::default(),
+    }
+}
+
+/// The decision being made: a look ahead, and what was decided so far.
+struct Draft<'run> {
+    at: Timestamp,
+    world: LookAhead<'run>,
+    decision: Decision,
+    /// Tasks whose turn may have become complete.
+    changed: std::collections::VecDeque<TaskId>,
+}
+
+impl<'run> Draft<'run> {
+    fn new(run: &'run Run, at: Timestamp) -> Self {
+        Self {
+            at,
+            world: LookAhead::new(&run.configs, &run.graph, &run.shared),
+            decision: Decision::default(),
+            changed: std::collections::VecDeque::new(),
+        }
+    }
+
+    /// Adds an entry and looks one step further ahead.
+    fn push(&mut self, entry: Entry) {
+        let recorded = Recorded { seq: self.world.shared().seq + 1, at: self.at, entry };
+        apply::apply(&mut self.world, &recorded);
+        self.decision.entries.push(recorded);
+    }
+
+    fn configs(&self) -> Arc<Configs> {
+        Arc::clone(self.world.configs())
+    }
+
+    /// A task that the caller knows to exist.
+    fn task(&self, id: &TaskId) -> &Task {
+        self.world.task(id).unwrap_or_else(|| panic!("there is no task {id}"))
+    }
+}

@@ -5,11 +5,13 @@
 
 mod block;
 mod transcript;
+mod weight;
 
 use serde::Serialize;
 
-pub use block::{content_block, message_blocks};
-pub use transcript::Transcript;
+pub use block::{contents_of, message_blocks};
+pub use transcript::{Transcript, TranscriptStart};
+pub(crate) use weight::{answered_tokens, created_tokens, error_tokens, prompt_tokens, result_tokens};
 
 use crate::call::CallResult;
 use crate::document::DocumentVersion;
@@ -51,6 +53,9 @@ pub enum Part {
         asker: AgentId,
         /// What it asks.
         question: String,
+        /// The JSON Schema that the answer must meet; `null` without.
+        #[serde(skip_serializing_if = "Json::is_null")]
+        answer_schema: Json,
     },
     /// The model's own text.
     Text(String),
@@ -95,6 +100,4 @@ pub enum Part {
     },
     /// What the engine tells the agent.
     Notice(Notice),
-    /// A summary that stands for older turns.
-    Summary(String),
 }

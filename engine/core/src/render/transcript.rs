@@ -1,4 +1,316 @@
-//! Transcripts (being written).
-/// being written
+//! The conversation of one task, grown entry by entry.
+
+use std::sync::Arc;
+
+use super::weight::injection;
+use super::{Message, Part, Role};
+use crate::call::{CallResult, CallStatus};
+use crate::config::Agent;
+use crate::document::{DocumentRef, Documents};
+use crate::entry::{CallFinished, CallRefused, Entry, ModelAnswered, ModelRequested, Notice, Recorded, TaskCreated, TaskKind};
+use crate::id::{AgentId, CallId, ContentHash, TaskId};
+use crate::json::Json;
+use crate::limits::LimitKind;
+use crate::model::{ModelRequest, ToolDefinition};
+
+/// What a conversation begins with.
 #[derive(Debug)]
-pub struct Transcript {}
+pub struct TranscriptStart<'a> {
+    /// The agent that holds the task.
+    pub agent: &'a Arc<Agent>,
+    /// Its system prompt, rendered.
+    pub system: Arc<str>,
+    /// The task.
+    pub created: &'a TaskCreated,
+    /// The agent of the task that called this one; `None` for the root.
+    pub asker: Option<&'a AgentId>,
+    /// The workspace.
+    pub documents: &'a Documents,
+    /// The tokens of documents that one edge into this task may inject whole.
+    pub inject_tokens: Option<u64>,
+    /// For a question: the master's conversation as it stood when the question was asked.
+    pub master: Option<&'a Transcript>,
+}
+
+/// The conversation of one task. Fold its task's entries, in order, and it gives every request that was ever sent.
+///
+/// It is the shell's to keep or to drop: [`Transcript::new`] and [`Transcript::apply`] rebuild it from the timeline.
+#[derive(Clone, Debug)]
+pub struct Transcript {
+    task: TaskId,
+    agent: Arc<Agent>,
+    system: Arc<str>,
+    is_question: bool,
+    inject_tokens: Option<u64>,
+    messages: Vec<Arc<Message>>,
+    /// The running hash of [`Transcript::messages`].
+    hash: ContentHash,
+    /// The calls of the turn before, whose results become the next message.
+    pending: Vec<PendingCall>,
+    turn: u32,
+    model: String,
+    last_turn: Option<LimitKind>,
+}
+
+/// A call whose result is not rendered yet.
+#[derive(Clone, Debug)]
+struct PendingCall {
+    call: CallId,
+    provider_id: Option<String>,
+    tool: String,
+    result: Option<Part>,
+    documents: Vec<Part>,
+}
+
+impl Transcript {
+    /// The conversation of a task before its first turn.
+    pub fn new(start: TranscriptStart<'_>) -> Self {
+        let TranscriptStart { agent, system, created, asker, documents, inject_tokens, master } = start;
+        let mut transcript = Self {
+            task: created.task.clone(),
+            agent: Arc::clone(agent),
+            system,
+            is_question: created.kind == TaskKind::Question,
+            inject_tokens,
+            messages: Vec::new(),
+            hash: ContentHash::of(b"conversation"),
+            pending: Vec::new(),
+            turn: 0,
+            model: String::new(),
+            last_turn: None,
+        };
+        if let Some(master) = master {
+            transcript.messages.clone_from(&master.messages);
+            transcript.hash = master.hash;
+            transcript.pending.clone_from(&master.pending);
+            transcript.flush();
+        }
+        let first = match (created.kind, asker) {
+            (TaskKind::Question, Some(asker)) => Part::Question {
+                asker: asker.clone(),
+                question: created.request.clone(),
+                answer_schema: created.answer_schema.clone(),
+            },
+            _ => Part::Request(created.request.clone()),
+        };
+        let mut parts = vec![first];
+        parts.extend(document_parts(&created.documents, documents, inject_tokens));
+        transcript.say(Role::User, parts);
+        transcript
+    }
+
+    /// Grows the conversation by one entry of its task; entries that no model sees change nothing.
+    pub fn apply(&mut self, recorded: &Recorded, documents: &Documents) {
+        match &recorded.entry {
+            Entry::ModelRequested(entry) => self.requested(entry),
+            Entry::ModelAnswered(entry) => self.answered(entry),
+            Entry::CallRefused(entry) => self.refused(entry),
+            Entry::CallFinished(entry) => self.finished(entry, documents),
+            Entry::RunStarted(_)
+            | Entry::TaskCreated(_)
+            | Entry::CallStarted(_)
+            | Entry::DocumentWritten(_)
+            | Entry::QuestionOpened(_)
+            | Entry::QuestionClosed(_)
+            | Entry::Output(_)
+            | Entry::BudgetSettled(_)
+            | Entry::Compacted(_)
+            | Entry::Control(_)
+            | Entry::SubtreeClosed(_)
+            | Entry::TaskEnded(_)
+            | Entry::RunEnded(_) => {}
+        }
+    }
+
+    /// The request for the turn that was last asked for.
+    pub fn request(&self) -> ModelRequest {
+        let tools = self.tools();
+        ModelRequest {
+            task: self.task.clone(),
+            agent: self.agent.id.clone(),
+            turn: self.turn,
+            is_question: self.is_question,
+            model: self.model.clone(),
+            system: Arc::clone(&self.system),
+            messages: self.messages.clone(),
+            tools: Arc::clone(tools),
+            settings: self.agent.settings.clone(),
+            hash: self.request_hash(tools),
+        }
+    }
+
+    /// The messages so far.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// The turn that was last asked for; 0 before the first.
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// About how many bytes the conversation holds in memory, contents of documents excepted.
+    pub fn weight(&self) -> usize {
+        self.messages.len() * size_of::<Message>() + self.messages.iter().map(|message| message_weight(message)).sum::<usize>()
+    }
+
+    fn tools(&self) -> &Arc<[Arc<ToolDefinition>]> {
+        match (self.last_turn, self.is_question) {
+            (Some(_), _) => &self.agent.offered_last,
+            (None, true) => &self.agent.offered_in_questions,
+            (None, false) => &self.agent.offered,
+        }
+    }
+
+    /// The hash of all that a provider sees: the conversation, then prompt, tools, model and settings.
+    fn request_hash(&self, tools: &[Arc<ToolDefinition>]) -> ContentHash {
+        let mut hash = self.hash.extended(self.system.as_bytes()).extended(self.model.as_bytes());
+        hash = hash.extended(self.agent.settings.text().as_bytes());
+        for tool in tools {
+            hash = hash
+                .extended(tool.id.as_str().as_bytes())
+                .extended(tool.description.as_bytes())
+                .extended(tool.input_schema.text().as_bytes());
+        }
+        hash
+    }
+
+    fn requested(&mut self, entry: &ModelRequested) {
+        if entry.turn == self.turn {
+            // The same turn is asked for again after a crash: it was rendered when it was asked for first.
+            return;
+        }
+        self.flush();
+        if let Some(notice) = &entry.notice {
+            self.say(Role::User, vec![Part::Notice(notice.clone())]);
+        }
+        self.turn = entry.turn;
+        self.model.clone_from(&entry.model);
+        self.last_turn = match entry.notice {
+            Some(Notice::LastTurn { limit }) => Some(limit),
+            _ => None,
+        };
+    }
+
+    fn answered(&mut self, entry: &ModelAnswered) {
+        let mut parts = Vec::with_capacity(1 + entry.calls.len());
+        if !entry.text.is_empty() {
+            parts.push(Part::Text(entry.text.clone()));
+        }
+        self.pending.clear();
+        for (index, asked) in entry.calls.iter().enumerate() {
+            let call = self.task.call(entry.turn, u32::try_from(index + 1).unwrap_or(u32::MAX));
+            parts.push(Part::Call {
+                call: call.clone(),
+                provider_id: asked.provider_id.clone(),
+                tool: asked.tool.clone(),
+                input: asked.input.clone(),
+            });
+            self.pending.push(PendingCall {
+                call,
+                provider_id: asked.provider_id.clone(),
+                tool: asked.tool.clone(),
+                result: None,
+                documents: Vec::new(),
+            });
+        }
+        if !parts.is_empty() {
+            self.say(Role::Assistant, parts);
+        }
+    }
+
+    fn refused(&mut self, entry: &CallRefused) {
+        let result = CallResult::error(CallStatus::Failed, entry.error.clone());
+        self.settle(&entry.call, |pending| {
+            pending.result = Some(pending.part(Some(result), 0, Vec::new()));
+        });
+    }
+
+    fn finished(&mut self, entry: &CallFinished, documents: &Documents) {
+        // What a tool loads, the agent asked for by name; only what others attach is held to the edge's budget.
+        let budget = self.inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
+        let mut parts: Vec<Part> = document_parts(&entry.result.documents, documents, budget).collect();
+        parts.extend(entry.conflicts.iter().filter_map(|conflict| {
+            let version = |version| documents.version(&DocumentRef { path: conflict.path.clone(), version }).cloned();
+            Some(Part::Conflict { base: conflict.base.and_then(version), current: version(conflict.current)? })
+        }));
+        self.settle(&entry.call, |pending| {
+            pending.result = Some(pending.part(Some(entry.result.clone()), entry.repeat, entry.said.clone()));
+            pending.documents = parts;
+        });
+    }
+
+    fn settle(&mut self, call: &CallId, change: impl FnOnce(&mut PendingCall)) {
+        let index = call.position().map(|(_, position)| position as usize - 1);
+        if let Some(pending) = index.and_then(|index| self.pending.get_mut(index)).filter(|pending| pending.call == *call) {
+            change(pending);
+        }
+    }
+
+    /// Renders the results of the turn before, in call order. A call without one still waits, which only a question sees.
+    fn flush(&mut self) {
+        let mut parts = Vec::with_capacity(self.pending.len());
+        for mut pending in std::mem::take(&mut self.pending) {
+            let result = pending.result.take();
+            parts.push(result.unwrap_or_else(|| pending.part(None, 0, Vec::new())));
+            parts.append(&mut pending.documents);
+        }
+        if !parts.is_empty() {
+            self.say(Role::Tool, parts);
+        }
+    }
+
+    fn say(&mut self, role: Role, parts: Vec<Part>) {
+        let message = Message { role, parts };
+        self.hash = self.hash.extended(&hashed_form(&message));
+        self.messages.push(Arc::new(message));
+    }
+}
+
+impl PendingCall {
+    fn part(&self, result: Option<CallResult>, repeat: u32, said: Vec<crate::entry::Said>) -> Part {
+        Part::Result {
+            call: self.call.clone(),
+            provider_id: self.provider_id.clone(),
+            tool: self.tool.clone(),
+            result,
+            repeat,
+            said,
+        }
+    }
+}
+
+/// A message as it is hashed. Call ids are left out, since they hold the task's path and no provider sees them; so are
+/// a document's author and time, which no model sees either.
+fn hashed_form(message: &Message) -> Vec<u8> {
+    let parts: Vec<serde_json::Value> = message.parts.iter().map(super::block::plain_part).collect();
+    serde_json::to_vec(&(message.role, parts)).expect("a message always serialises")
+}
+
+fn document_parts<'a>(
+    references: &'a [DocumentRef],
+    documents: &'a Documents,
+    budget: Option<u64>,
+) -> impl Iterator<Item = Part> + 'a {
+    injection(references, documents, budget)
+        .map(|(version, whole)| if whole { Part::Document(version) } else { Part::Pointer(version) })
+}
+
+fn message_weight(message: &Message) -> usize {
+    let text = |json: &Json| json.text().len();
+    message
+        .parts
+        .iter()
+        .map(|part| match part {
+            Part::Request(text) | Part::Text(text) => text.len(),
+            Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
+            Part::Call { tool, input, .. } => tool.len() + text(input),
+            Part::Result { result, said, .. } => {
+                result.as_ref().map_or(0, |result| text(&result.output))
+                    + said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()
+            }
+            Part::Document(_) | Part::Pointer(_) | Part::Conflict { .. } | Part::Notice(_) => 64,
+        })
+        .sum::<usize>()
+        + message.parts.len() * size_of::<Part>()
+}

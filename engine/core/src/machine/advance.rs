@@ -1,0 +1,241 @@
+//! A turn's calls proceed: functions in call order, then what acts last, then the end of the turn (turn rules 2 and 5).
+
+use serde_json::json;
+
+use super::{CallStage, Draft, Task, World, agent, task_limits};
+use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
+use crate::config::Tool;
+use crate::entry::{CallStarted, Conflict, Entry, FinalState};
+use crate::event::{Effect, Outcome};
+use crate::id::{CallId, TaskId};
+use crate::json::Json;
+use crate::limits::LimitKind;
+use crate::tool_type::Then;
+
+impl Draft<'_> {
+    /// Lets the open turn of `id` proceed as far as it can.
+    pub(super) fn advance(&mut self, id: &TaskId) {
+        if !self.is_live(id) || self.task(id).open.as_ref().is_none_or(|open| open.requested) {
+            return;
+        }
+        self.start_functions(id);
+        let open = self.task(id).open.as_ref().expect("starting functions closes no turn");
+        if open.waiting_functions + open.running_functions > 0 {
+            return;
+        }
+        self.act(id);
+        let open = self.task(id).open.as_ref().expect("acting closes no turn");
+        if open.unfinished == 0 {
+            self.close_turn(id);
+        }
+    }
+
+    /// Starts function calls in call order: neighbours that do not write together, a writer alone.
+    fn start_functions(&mut self, id: &TaskId) {
+        let configs = self.configs();
+        let limits = task_limits(&configs, self.task(id));
+        loop {
+            let task = self.task(id);
+            let open = task.open.as_ref().expect("the turn is open");
+            if open.waiting_functions == 0 || open.writer_runs {
+                return;
+            }
+            let full = limits.parallel_calls.is_some_and(|allowed| open.running_functions >= allowed)
+                || configs.job.limits.parallel_calls.is_some_and(|allowed| self.world.shared().running_functions >= allowed);
+            if full {
+                return;
+            }
+            let next = open.calls.iter().position(|call| {
+                call.stage == CallStage::Waiting && call.tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
+            });
+            let Some(index) = next else { return };
+            let asked = std::sync::Arc::clone(&open.calls[index].asked);
+            let tool = &configs.tools[asked.tool.as_str()];
+            if tool.writes && open.running_functions > 0 {
+                return;
+            }
+            let call = open.call_id(id, index);
+            let agent = task.agent().expect("only agents make calls").clone();
+            self.push(Entry::CallStarted(CallStarted {
+                task: id.clone(),
+                call: call.clone(),
+                tool: asked.tool.clone(),
+                tool_type: tool.tool_type,
+                documents: Vec::new(),
+                target: None,
+            }));
+            self.decision.effects.push(Effect::Execute {
+                task: id.clone(),
+                agent,
+                call,
+                tool: tool.id.clone(),
+                input: asked.input.clone(),
+            });
+        }
+    }
+
+    /// Starts calls of other tasks that waited for a place among the run's parallel calls; says whether any began.
+    pub(super) fn start_waiting_calls(&mut self) -> bool {
+        let shared = self.world.shared();
+        let full = self.configs().job.limits.parallel_calls.is_some_and(|allowed| shared.running_functions >= allowed);
+        if full || shared.waiting_for_calls.is_empty() {
+            return false;
+        }
+        // Each waiting task that cannot begin runs a call of its own, so at most `parallel_calls` of them are passed over.
+        let waiting: Vec<TaskId> =
+            shared.waiting_for_calls.values().take(1 + shared.running_functions as usize).cloned().collect();
+        let before = self.decision.entries.len();
+        for id in waiting {
+            self.start_functions(&id);
+        }
+        self.decision.entries.len() > before
+    }
+
+    /// An executor answered. Writes are committed with the result, all or none.
+    pub(super) fn call_returned(&mut self, call: &CallId, outcome: Outcome) {
+        let id = call.task();
+        let open = self.world.task(&id).and_then(|task| task.open.as_ref());
+        let running = open.and_then(|open| open.index_of(call).filter(|index| open.calls[*index].stage == CallStage::Running));
+        let runs_code = |index: &usize| {
+            let tool_type = open.and_then(|open| open.calls[*index].tool_type);
+            tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
+        };
+        let Some(index) = running.filter(runs_code) else {
+            self.record_late(&id, format!("a result for call {call}"));
+            return;
+        };
+        let configs = self.configs();
+        let asked = std::sync::Arc::clone(&self.task(&id).open.as_ref().expect("just seen").calls[index].asked);
+        let tool = &configs.tools[asked.tool.as_str()];
+        let after = outcome.after;
+        let (result, conflicts) = self.judge(&id, call, tool, outcome);
+        self.finish_call(&id, index, result, after, conflicts);
+        self.changed.push_back(id);
+    }
+
+    /// Turns what an executor brought back into the call's result, and its writes into versions.
+    fn judge(&mut self, id: &TaskId, call: &CallId, tool: &Tool, outcome: Outcome) -> (CallResult, Vec<Conflict>) {
+        let configs = self.configs();
+        let failed = |error| (CallResult::error(CallStatus::Failed, error), Vec::new());
+        let Outcome { status, output, error, writes, loads, after: _ } = outcome;
+        let size = output.text().len() as u64;
+        if let Some(allowed) = task_limits(&configs, self.task(id)).result_bytes.filter(|allowed| size > *allowed) {
+            return failed(
+                super::check::limit_error(LimitKind::ResultBytes, allowed)
+                    .with_detail(json!({"received_bytes": size, "allowed_bytes": allowed})),
+            );
+        }
+        if status != CallStatus::Success {
+            return (CallResult { status, output, error, documents: Vec::new() }, Vec::new());
+        }
+        if let Some(Err(faults)) = tool.output.as_ref().map(|schema| schema.check(&output.value())) {
+            let message = format!("the output of {} breaks its own schema", tool.id);
+            return failed(CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults})));
+        }
+        if !writes.is_empty() && !tool.writes {
+            let message = format!("{} may not write documents: its config lacks \"writes\": true", tool.id);
+            return failed(CallError::new(ErrorCode::ToolFailed, message));
+        }
+        let task = self.task(id);
+        let documents = &self.world.shared().documents;
+        let mut conflicts = Vec::new();
+        for write in &writes {
+            if let Some(twin) = documents.twin(&write.path) {
+                let message = format!("path {} looks like the existing document {twin}", write.path);
+                return failed(CallError::new(ErrorCode::InvalidInput, message));
+            }
+            let (base, head) = (task.known.get(&write.path).copied(), documents.head(&write.path));
+            if let Some(current) = head.filter(|_| base != head) {
+                conflicts.push(Conflict { path: write.path.clone(), base, current });
+            }
+        }
+        if let Some(conflict) = conflicts.first() {
+            let known = conflict.base.map_or("you knew no version of it".to_owned(), |base| format!("you knew version {base}"));
+            let message = format!(
+                "{} is at version {} and {known}; nothing was written. Read what stands and write again",
+                conflict.path, conflict.current
+            );
+            let error = CallError::new(ErrorCode::Conflict, message).with_detail(json!({"conflicts": conflicts}));
+            return (CallResult { status: CallStatus::Failed, output, error: Some(error), documents: Vec::new() }, conflicts);
+        }
+        for write in writes {
+            self.write_document(write, Some((id, call)));
+        }
+        let documents = &self.world.shared().documents;
+        let documents = loads.into_iter().filter(|load| documents.version(load).is_some()).collect();
+        (CallResult { status, output, error: None, documents }, Vec::new())
+    }
+
+    /// The turn's last result is in: the first rule that applies decides, once (turn rule 5).
+    fn close_turn(&mut self, id: &TaskId) {
+        let task = self.task(id);
+        let open = task.open.as_ref().expect("the turn is open");
+        let finishes = || {
+            open.calls.iter().filter_map(|call| match &call.stage {
+                CallStage::Finished(finish) => Some((call, finish)),
+                _ => None,
+            })
+        };
+        let handed_off = finishes().find(|(call, _)| call.tool_type.is_some_and(|kind| kind.behavior().then == Then::Stop));
+        if let Some((_, finish)) = handed_off {
+            let result = finish.result.as_deref().cloned().expect("a handoff's result is kept");
+            match task.last_turn {
+                Some(limit) => self.end_partial_with(id, limit, result.output, result.documents),
+                None => self.end_task(id, FinalState::Completed, result, None),
+            }
+            return;
+        }
+        if let Some(limit) = task.last_turn {
+            let text = open.text.clone();
+            let output = if text.is_empty() { Json::null() } else { Json::from(serde_json::Value::from(&*text)) };
+            self.end_partial(id, limit, output);
+            return;
+        }
+        if let Some(result) = terminating_result(task) {
+            let state = state_of(result.status);
+            self.end_task(id, state, result, None);
+            return;
+        }
+        let all_to_user = open.calls.iter().all(|call| matches!(&call.stage, CallStage::Finished(finish) if finish.to_user));
+        if all_to_user {
+            let outputs: Vec<serde_json::Value> =
+                finishes().filter_map(|(_, finish)| finish.result.as_ref().map(|result| result.output.value())).collect();
+            let result = CallResult::success(json!({"message": &*open.text, "outputs": outputs}));
+            self.end_task(id, FinalState::Completed, result, None);
+        }
+        // Otherwise the agent is asked again: the task is ready, and `settle` admits it.
+    }
+}
+
+/// The result that a terminating turn ends with: the first terminating call's output, and the first status of the
+/// terminating calls, in call order, that is no success (turn rule 5b).
+fn terminating_result(task: &Task) -> Option<CallResult> {
+    let open = task.open.as_ref()?;
+    let mut terminating = open.calls.iter().filter_map(|call| match &call.stage {
+        CallStage::Finished(finish) if finish.after == AfterExecution::Terminate => finish.result.as_deref(),
+        _ => None,
+    });
+    let mut result = terminating.next()?.clone();
+    if result.status == CallStatus::Success
+        && let Some(other) = terminating.find(|other| other.status != CallStatus::Success)
+    {
+        result.status = other.status;
+        result.error.clone_from(&other.error);
+    }
+    Some(result)
+}
+
+/// The final state that a status stands for.
+pub(super) const fn state_of(status: CallStatus) -> FinalState {
+    match status {
+        CallStatus::Success | CallStatus::Partial => FinalState::Completed,
+        CallStatus::Failed | CallStatus::UnknownOutcome => FinalState::Failed,
+        CallStatus::Cancelled => FinalState::Cancelled,
+        CallStatus::Timeout => FinalState::TimedOut,
+    }
+}
+
+/// The agent of a task that makes calls.
+pub(super) fn calling_agent(task: &Task, configs: &crate::config::Configs) -> std::sync::Arc<crate::config::Agent> {
+    std::sync::Arc::clone(agent(configs, task.agent().expect("only agents make calls")))
+}

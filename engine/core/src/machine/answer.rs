@@ -1,0 +1,238 @@
+//! A model answered: what its turn means (turn rules 1, 2 and 6).
+
+use super::{Draft, Task, TaskState, World, agent};
+use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
+use crate::config::{Configs, OnText, Schema};
+use crate::entry::{
+    BudgetSettled, CallFinished, CallRefused, Control, ControlAction, Entry, FinalState, ModelAnswered, Output, ReminderReason,
+    TaskKind,
+};
+use crate::id::{ContentHash, TaskId};
+use crate::json::Json;
+use crate::model::{FinishReason, ModelTurn, Usage};
+
+/// Turns in a row that may miss the point before the task fails: two reminders, then `no_handoff`.
+const REMINDERS: u32 = 2;
+
+/// What makes a turn not count, if anything does. Read by `apply` and by `decide`, so they cannot disagree.
+pub(super) fn turn_fault(configs: &Configs, task: &Task, answered: &ModelAnswered) -> Option<ReminderReason> {
+    match answered.finish {
+        FinishReason::Length => return Some(ReminderReason::Cut),
+        FinishReason::ContentFilter => return Some(ReminderReason::Filtered),
+        FinishReason::Refusal => return Some(ReminderReason::Declined),
+        FinishReason::Stop | FinishReason::ToolCalls => {}
+    }
+    if !answered.calls.is_empty() {
+        return None;
+    }
+    let agent = agent(configs, task.agent()?);
+    if answered.text.trim().is_empty() {
+        Some(ReminderReason::Empty)
+    } else if agent.on_text == OnText::Remind && task.kind != TaskKind::Question && task.last_turn.is_none() {
+        Some(ReminderReason::TextOnly)
+    } else if task.last_turn.is_none() && text_result(configs, task, &answered.text).is_err() {
+        Some(ReminderReason::InvalidResult)
+    } else {
+        None
+    }
+}
+
+/// The result that a turn's text stands for: the text, or the JSON it holds where a schema asks for more than text.
+fn text_result(configs: &Configs, task: &Task, text: &str) -> Result<Json, ()> {
+    let plain = serde_json::Value::from(text);
+    let read = || serde_json::from_str::<serde_json::Value>(text.trim()).map_err(|_| ());
+    let fits = |schema: &Schema| {
+        if schema.check(&plain).is_ok() {
+            return Ok(Json::from(&plain));
+        }
+        let value = read()?;
+        schema.check(&value).map_err(|_| ())?;
+        Ok(Json::from(&value))
+    };
+    if let Some(question) = &task.question {
+        if question.answer_schema.is_null() {
+            return Ok(Json::from(&plain));
+        }
+        return fits(&Schema::compile(&question.answer_schema.value()).map_err(|_| ())?);
+    }
+    match task.agent().and_then(|id| agent(configs, id).result_schema.as_ref()) {
+        Some(schema) => fits(schema),
+        None => Ok(Json::from(&plain)),
+    }
+}
+
+/// Whether a call's result goes to the user: only where the call itself says so, and never a handoff's (turn rule 8).
+pub(super) fn returns_to_user(asked: &crate::call::ModelCall, tool_type: crate::tool_type::ToolType) -> bool {
+    asked.return_to_llm == Some(false) && tool_type.behavior().then != crate::tool_type::Then::Stop
+}
+
+impl Draft<'_> {
+    /// Decides what a model's turn means for `task`: which calls are refused, logged and begun, or how the task ends.
+    pub(super) fn model_answered(&mut self, id: &TaskId, turn: u32, request: ContentHash, answer: ModelTurn) {
+        if !self.awaits_answer(id, turn) {
+            self.record_late(id, format!("an answer for turn {turn}"));
+            return;
+        }
+        let ModelTurn { text, calls, finish, usage } = answer;
+        let reserved_tokens = self.task(id).reserved_tokens;
+        let usage = usage.unwrap_or_else(|| self.estimated_usage(id, &text, &calls));
+        self.push(Entry::ModelAnswered(ModelAnswered {
+            task: id.clone(),
+            turn,
+            text,
+            calls,
+            finish,
+            request,
+            reasoning: Json::null(),
+        }));
+        self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage }));
+        if self.task(id).fault.is_some() {
+            self.discard_turn(id);
+        } else if self.task(id).open.is_none() {
+            self.finish_with_text(id);
+        } else {
+            self.check_turn(id);
+        }
+    }
+
+    /// A model gave no answer: the task fails, its reservation is settled at the worst case.
+    pub(super) fn model_failed(&mut self, id: &TaskId, turn: u32, error: CallError) {
+        if !self.awaits_answer(id, turn) {
+            self.record_late(id, format!("a failure of the model in turn {turn}"));
+            return;
+        }
+        self.end_task(id, FinalState::Failed, CallResult::error(CallStatus::Failed, error), None);
+    }
+
+    fn awaits_answer(&self, id: &TaskId, turn: u32) -> bool {
+        let open = self.world.task(id).and_then(|task| task.open.as_ref());
+        open.is_some_and(|open| open.requested && open.turn == turn)
+    }
+
+    /// Records what came too late, or from nowhere. Nothing of it is applied.
+    pub(super) fn record_late(&mut self, id: &TaskId, what: String) {
+        let task = self.world.task(id).map(|task| task.id.clone());
+        self.push(Entry::Control(Control { task, action: ControlAction::Late { what }, by: "engine".to_owned() }));
+    }
+
+    fn estimated_usage(&self, id: &TaskId, text: &str, calls: &[crate::call::ModelCall]) -> Usage {
+        let bytes = text.len() + calls.iter().map(|call| call.tool.len() + call.input.text().len()).sum::<usize>();
+        Usage {
+            input_tokens: self.task(id).context_tokens,
+            output_tokens: crate::estimate::text_tokens(bytes as u64),
+            estimated: true,
+            ..Usage::default()
+        }
+    }
+
+    /// A turn that does not count executes nothing. The next request reminds the agent, twice at most in a row.
+    fn discard_turn(&mut self, id: &TaskId) {
+        let calls = self.task(id).open.as_ref().map_or(0, |open| open.calls.len());
+        for index in 0..calls {
+            let message = "the turn was cut, withheld or declined, so its calls were not executed";
+            self.refuse(id, index, CallError::new(ErrorCode::TurnDiscarded, message));
+        }
+        if let Some(limit) = self.task(id).last_turn {
+            self.end_partial(id, limit, Json::null());
+        } else if self.task(id).reminders > REMINDERS {
+            let message = "three turns in a row neither used a tool nor gave a usable result";
+            let error = CallError::new(ErrorCode::NoHandoff, message);
+            self.end_task(id, FinalState::Failed, CallResult::error(CallStatus::Failed, error), None);
+        }
+    }
+
+    /// A turn without calls: its text is the task's result (turn rule 6).
+    fn finish_with_text(&mut self, id: &TaskId) {
+        let answered = self.decision.entries.iter().rev().find_map(|recorded| match &recorded.entry {
+            Entry::ModelAnswered(answered) if answered.task == *id => Some(answered.text.clone()),
+            _ => None,
+        });
+        let Some(text) = answered else { return };
+        let configs = self.configs();
+        let result = text_result(&configs, self.task(id), &text).unwrap_or_else(|()| Json::from(serde_json::Value::from(text)));
+        match self.task(id).last_turn {
+            Some(limit) => self.end_partial(id, limit, result),
+            None => self.end_task(id, FinalState::Completed, CallResult::success(result), None),
+        }
+    }
+
+    /// Checks every call of the turn, answers those that need no executor, and lets the rest proceed.
+    fn check_turn(&mut self, id: &TaskId) {
+        let calls = self.task(id).open.as_ref().map_or(0, |open| open.calls.len());
+        let mut delegations = 0;
+        for index in 0..calls {
+            match self.check_call(id, index, delegations) {
+                Err(error) => self.refuse(id, index, error),
+                Ok(tool) => {
+                    let row = tool.tool_type.behavior();
+                    if row.creates_task {
+                        delegations += 1;
+                    } else if row.then == crate::tool_type::Then::Continue && !row.runs_code {
+                        self.finish_call(id, index, CallResult::success(serde_json::json!({"logged": true})), None, Vec::new());
+                    }
+                }
+            }
+        }
+        self.changed.push_back(id.clone());
+    }
+
+    /// Gives a call the error that it is refused with.
+    pub(super) fn refuse(&mut self, id: &TaskId, index: usize, error: CallError) {
+        let open = self.task(id).open.as_ref().expect("a call is refused in an open turn");
+        let call = &open.calls[index];
+        let (tool, tool_type) = (call.asked.tool.clone(), call.tool_type);
+        let call = open.call_id(id, index);
+        self.push(Entry::CallRefused(CallRefused { task: id.clone(), call, tool, tool_type, error }));
+    }
+
+    /// Gives a call its result, with what decides the end of the turn (turn rule 7): envelope > call > config > row.
+    pub(super) fn finish_call(
+        &mut self,
+        id: &TaskId,
+        index: usize,
+        result: CallResult,
+        envelope: Option<AfterExecution>,
+        conflicts: Vec<crate::entry::Conflict>,
+    ) {
+        let configs = self.configs();
+        let task = self.task(id);
+        let open = task.open.as_ref().expect("a call finishes in an open turn");
+        let asked = std::sync::Arc::clone(&open.calls[index].asked);
+        let call = open.call_id(id, index);
+        let tool = &configs.tools[asked.tool.as_str()];
+        let after = envelope.or(asked.after_execution).unwrap_or_else(|| tool.after_by_default());
+        let repeat = repeat(task, &asked, &result);
+        let said = task.said.iter().filter(|(waiting, _)| *waiting == call).map(|(_, said)| said.clone()).collect();
+        let tool_type = tool.tool_type;
+        let output = returns_to_user(&asked, tool_type).then(|| Output {
+            task: id.clone(),
+            call: call.clone(),
+            status: result.status,
+            output: result.output.clone(),
+        });
+        let entry =
+            CallFinished { task: id.clone(), call, tool: asked.tool.clone(), tool_type, result, after, repeat, said, conflicts };
+        self.push(Entry::CallFinished(entry));
+        if let Some(output) = output {
+            self.push(Entry::Output(output));
+        }
+    }
+
+    /// Whether `id` exists and has not ended.
+    pub(super) fn is_live(&self, id: &TaskId) -> bool {
+        self.world.task(id).is_some_and(|task| !matches!(task.state, TaskState::Ended(_)))
+    }
+}
+
+/// How often in a row this call has now given this result for this input.
+fn repeat(task: &Task, asked: &crate::call::ModelCall, result: &CallResult) -> u32 {
+    let input = ContentHash::of(asked.input.text().as_bytes());
+    match &task.streak {
+        Some(streak)
+            if streak.tool == asked.tool && streak.input == input && streak.result == super::apply::result_hash(result) =>
+        {
+            streak.count + 1
+        }
+        _ => 1,
+    }
+}

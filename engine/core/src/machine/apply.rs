@@ -1,0 +1,519 @@
+//! The only code that changes state. One function per entry; none can fail, none decides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rpds::{RedBlackTreeMapSync, VectorSync};
+
+use super::task::{Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
+use super::world::World;
+use super::{agent, answer, task_limits};
+use crate::call::{AfterExecution, CallResult};
+use crate::document::{DocumentRef, DocumentVersion};
+use crate::entry::{
+    BudgetSettled, CallFinished, CallRefused, CallStarted, Control, ControlAction, Entry, FinalState, Holder, ModelAnswered,
+    ModelRequested, Notice, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunStarted, Said, SubtreeClosed, TaskCreated,
+    TaskKind,
+};
+use crate::id::{CallId, ContentHash, TaskId, ToolId};
+use crate::render;
+use crate::time::Timestamp;
+
+/// Applies `recorded` to the state or to a look ahead.
+pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
+    let expected = world.shared().seq + 1;
+    assert_eq!(recorded.seq, expected, "entries are applied in order and without gaps");
+    world.shared_mut().seq = recorded.seq;
+    let at = recorded.at;
+    match &recorded.entry {
+        Entry::RunStarted(entry) => run_started(world, at, entry),
+        Entry::TaskCreated(entry) => task_created(world, at, entry),
+        Entry::ModelRequested(entry) => model_requested(world, at, entry),
+        Entry::ModelAnswered(entry) => model_answered(world, at, entry),
+        Entry::CallRefused(entry) => call_refused(world, at, entry),
+        Entry::CallStarted(entry) => call_started(world, at, entry),
+        Entry::CallFinished(entry) => call_finished(world, at, entry),
+        Entry::DocumentWritten(entry) => document_written(world, entry),
+        Entry::QuestionOpened(entry) => question_opened(world, entry),
+        Entry::QuestionClosed(entry) => question_closed(world, at, entry),
+        Entry::BudgetSettled(entry) => budget_settled(world, entry),
+        // What goes to the user, and how older turns are rendered, changes nothing that decides.
+        Entry::Output(_) | Entry::Compacted(_) => {}
+        Entry::Control(entry) => control(world, entry),
+        Entry::SubtreeClosed(entry) => subtree_closed(world, at, entry),
+        Entry::TaskEnded(entry) => end(world, at, &entry.task, entry.state),
+        Entry::RunEnded(entry) => world.shared_mut().ended = Some(entry.clone()),
+    }
+}
+
+fn known<'w, W: World>(world: &'w mut W, id: &TaskId) -> &'w mut Task {
+    world.task_mut(id).unwrap_or_else(|| panic!("an entry names task {id}, which no entry created"))
+}
+
+fn run_started<W: World>(world: &mut W, at: Timestamp, entry: &RunStarted) {
+    let limited = world.configs().job.limits.tokens.is_some();
+    let shared = world.shared_mut();
+    shared.started = Some(Arc::new(entry.clone()));
+    shared.started_at = at;
+    shared.tokens_limited = limited;
+}
+
+fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
+    let mut task = Task {
+        id: entry.task.clone(),
+        kind: entry.kind,
+        holder: entry.holder.clone(),
+        tool: entry.tool.as_deref().map(ToolId::from),
+        master: entry.master.clone(),
+        answers_for: entry.answers_for.clone(),
+        depth: entry.depth,
+        state: TaskState::Blocked,
+        open: None,
+        turns: 0,
+        children: 0,
+        reminders: 0,
+        fault: None,
+        last_turn: None,
+        streak: None,
+        known: RedBlackTreeMapSync::new_sync(),
+        written: VectorSync::new_sync(),
+        context_tokens: 0,
+        usage: crate::model::Usage::default(),
+        reserved_tokens: 0,
+        budget: None,
+        worked: Duration::ZERO,
+        working_since: None,
+        deadline: entry.deadline,
+        said: Vec::new(),
+        question: None,
+        escalated: None,
+        steering: Vec::new(),
+    };
+    for document in &entry.documents {
+        task.known.insert_mut(document.path.clone(), document.version);
+    }
+    let configs = Arc::clone(world.configs());
+    let limits = task_limits(&configs, &task);
+    let base = match &entry.answers_for {
+        Some(master) => world.task(master).map_or(0, |master| master.context_tokens),
+        None => task.agent().map_or(0, |id| render::prompt_tokens(agent(&configs, id))),
+    };
+    task.context_tokens = base + render::created_tokens(entry, &world.shared().documents, limits.inject_tokens);
+    if limits.tokens.is_some() {
+        task.budget = Some(Budget::default());
+        world.shared_mut().tokens_limited = true;
+    }
+    let runs_model = task.agent().is_some();
+    world.insert(entry.caller.as_ref(), task);
+    if let Some(caller) = &entry.caller
+        && entry.kind == TaskKind::Delegation
+    {
+        known(world, caller).children += 1;
+    }
+    let shared = world.shared_mut();
+    shared.live_tasks += 1;
+    if runs_model {
+        shared.live_agent_tasks += 1;
+    }
+    if let Some(deadline) = entry.deadline {
+        shared.deadlines.insert_mut((deadline, entry.task.clone()));
+    }
+    if runs_model {
+        enter(world, at, &entry.task, TaskState::Ready);
+    }
+}
+
+fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequested) {
+    enter(world, at, &entry.task, TaskState::Running);
+    let task = known(world, &entry.task);
+    let again = task.turns == entry.turn;
+    task.turns = entry.turn;
+    task.context_tokens = entry.input_tokens;
+    task.open = Some(OpenTurn {
+        turn: entry.turn,
+        requested: true,
+        text: Arc::default(),
+        calls: VectorSync::new_sync(),
+        unfinished: 0,
+        waiting_functions: 0,
+        running_functions: 0,
+        writer_runs: false,
+        awaited: 0,
+    });
+    match &entry.notice {
+        Some(Notice::LastTurn { limit }) => task.last_turn = Some(*limit),
+        Some(Notice::Steer { .. }) => {
+            task.steering.remove(0);
+        }
+        Some(Notice::Reminder { .. }) | None => {}
+    }
+    task.reserved_tokens = entry.reserved_tokens;
+    if !again {
+        world.shared_mut().turns += 1;
+    }
+    reserve(world, &entry.task, |budget| budget.reserved += entry.reserved_tokens);
+    world.shared_mut().reserved_tokens += entry.reserved_tokens;
+}
+
+fn budget_settled<W: World>(world: &mut W, entry: &BudgetSettled) {
+    let used = entry.usage.total();
+    let task = known(world, &entry.task);
+    task.usage.add(&entry.usage);
+    task.reserved_tokens = 0;
+    reserve(world, &entry.task, |budget| {
+        budget.reserved -= entry.reserved_tokens;
+        budget.spent += used;
+    });
+    let shared = world.shared_mut();
+    shared.reserved_tokens -= entry.reserved_tokens;
+    shared.usage.add(&entry.usage);
+}
+
+/// Changes the budgets of `id` and of every task above it, where a limit keeps one.
+fn reserve<W: World>(world: &mut W, id: &TaskId, change: impl Fn(&mut Budget)) {
+    if !world.shared().tokens_limited {
+        return;
+    }
+    let mut next = Some(id.clone());
+    while let Some(id) = next {
+        if world.task(&id).is_some_and(|task| task.budget.is_some())
+            && let Some(budget) = known(world, &id).budget.as_mut()
+        {
+            change(budget);
+        }
+        next = world.caller(&id);
+    }
+}
+
+fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered) {
+    let configs = Arc::clone(world.configs());
+    let task = known(world, &entry.task);
+    let fault = answer::turn_fault(&configs, task, entry);
+    task.fault = fault;
+    task.reminders = if fault.is_some() { task.reminders + 1 } else { 0 };
+    task.context_tokens += render::answered_tokens(entry);
+    let tools = task.agent().map(|id| &agent(&configs, id).tools);
+    let open = task.open.as_mut().expect("an answer belongs to a request");
+    open.requested = false;
+    open.text = entry.text.as_str().into();
+    for asked in &entry.calls {
+        let tool_type = tools.and_then(|tools| tools.get(asked.tool.as_str())).map(|tool| tool.tool_type);
+        if tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code) {
+            open.waiting_functions += 1;
+        }
+        open.unfinished += 1;
+        open.calls.push_back_mut(OpenCall { asked: Arc::new(asked.clone()), tool_type, stage: CallStage::Waiting });
+    }
+    if entry.calls.is_empty() {
+        task.open = None;
+        enter(world, at, &entry.task, TaskState::Ready);
+    } else if open.waiting_functions > 0 {
+        let seq = world.shared().seq;
+        queue_for_calls(world, &entry.task, seq);
+    }
+}
+
+/// Marks the call at its place in the open turn; returns what the call was.
+fn restage<W: World>(world: &mut W, id: &TaskId, call: &CallId, stage: CallStage) -> (OpenCall, CallStage) {
+    let task = known(world, id);
+    let open = task.open.as_mut().unwrap_or_else(|| panic!("call {call} belongs to no open turn"));
+    let index = open.index_of(call).unwrap_or_else(|| panic!("call {call} is not of the open turn"));
+    let before = open.calls[index].clone();
+    let mut after = before.clone();
+    after.stage = stage;
+    open.calls.set_mut(index, after);
+    let earlier = before.stage.clone();
+    (before, earlier)
+}
+
+fn is_function(call: &OpenCall) -> bool {
+    call.tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
+}
+
+fn call_refused<W: World>(world: &mut W, at: Timestamp, entry: &CallRefused) {
+    let (call, _) = restage(world, &entry.task, &entry.call, CallStage::Refused);
+    let task = known(world, &entry.task);
+    task.context_tokens += render::error_tokens(&entry.error);
+    let open = task.open.as_mut().expect("the call was in it");
+    open.unfinished -= 1;
+    if is_function(&call) {
+        open.waiting_functions -= 1;
+    }
+    after_result(world, at, &entry.task);
+}
+
+fn call_started<W: World>(world: &mut W, at: Timestamp, entry: &CallStarted) {
+    let (call, _) = restage(world, &entry.task, &entry.call, CallStage::Running);
+    let writes = world.configs().tools.get(entry.tool.as_str()).is_some_and(|tool| tool.writes);
+    let task = known(world, &entry.task);
+    let open = task.open.as_mut().expect("the call was in it");
+    if is_function(&call) {
+        open.waiting_functions -= 1;
+        open.running_functions += 1;
+        open.writer_runs = writes;
+        let all_begun = open.waiting_functions == 0;
+        world.shared_mut().running_functions += 1;
+        if all_begun {
+            leave_call_queue(world, &entry.task);
+        }
+    } else {
+        open.awaited += 1;
+        enter(world, at, &entry.task, TaskState::Blocked);
+    }
+}
+
+fn call_finished<W: World>(world: &mut W, at: Timestamp, entry: &CallFinished) {
+    let after = entry.after;
+    let result = &entry.result;
+    let open = world.task(&entry.task).and_then(|task| task.open.as_ref());
+    let asked = open.and_then(|open| open.index_of(&entry.call).map(|index| &open.calls[index].asked));
+    let to_user = asked.is_some_and(|asked| answer::returns_to_user(asked, entry.tool_type));
+    let keep = to_user || after == AfterExecution::Terminate;
+    let finish = Finish { status: result.status, after, to_user, result: keep.then(|| Arc::new(result.clone())) };
+    let (call, before) = restage(world, &entry.task, &entry.call, CallStage::Finished(finish));
+    let configs = Arc::clone(world.configs());
+    let documents = world.shared().documents.clone();
+    let task = known(world, &entry.task);
+    let budget = task_limits(&configs, task).inject_tokens;
+    task.context_tokens += render::result_tokens(entry, &documents, budget);
+    for document in &result.documents {
+        task.known.insert_mut(document.path.clone(), document.version);
+    }
+    for conflict in &entry.conflicts {
+        task.known.insert_mut(conflict.path.clone(), conflict.current);
+    }
+    if entry.repeat > 0 {
+        task.streak = Some(Streak {
+            tool: entry.tool.clone(),
+            input: ContentHash::of(call.asked.input.text().as_bytes()),
+            result: result_hash(result),
+            count: entry.repeat,
+        });
+    }
+    task.said.retain(|(waiting, _)| *waiting != entry.call);
+    let open = task.open.as_mut().expect("the call was in it");
+    open.unfinished -= 1;
+    let mut ran = false;
+    if is_function(&call) {
+        if before == CallStage::Running {
+            open.running_functions -= 1;
+            open.writer_runs = false;
+            ran = true;
+        } else {
+            open.waiting_functions -= 1;
+        }
+    } else if before == CallStage::Running {
+        open.awaited -= 1;
+    }
+    if ran {
+        world.shared_mut().running_functions -= 1;
+    }
+    after_result(world, at, &entry.task);
+}
+
+/// The hash that tells whether a result is the same as another.
+pub(super) fn result_hash(result: &CallResult) -> ContentHash {
+    let error = result.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
+    let versions: Vec<String> = result.documents.iter().map(ToString::to_string).collect();
+    ContentHash::of(result.output.text().as_bytes())
+        .extended(result.status.as_str().as_bytes())
+        .extended(error.as_bytes())
+        .extended(versions.join("\n").as_bytes())
+}
+
+/// Where a task stands once a call of its turn got a result.
+fn after_result<W: World>(world: &mut W, at: Timestamp, id: &TaskId) {
+    let Some(open) = world.task(id).and_then(|task| task.open.as_ref()) else { return };
+    if open.unfinished == 0 {
+        leave_call_queue(world, id);
+        enter(world, at, id, TaskState::Ready);
+    } else if open.waiting_functions == 0 {
+        leave_call_queue(world, id);
+    }
+}
+
+fn document_written<W: World>(world: &mut W, version: &DocumentVersion) {
+    world.shared_mut().documents.insert(version.clone());
+    if let Some(id) = &version.task {
+        let task = known(world, id);
+        task.known.insert_mut(version.path.clone(), version.version);
+        let reference = version.reference();
+        let place = task.written.iter().position(|written: &DocumentRef| written.path == version.path);
+        match place {
+            Some(index) => {
+                task.written.set_mut(index, reference);
+            }
+            None => task.written.push_back_mut(reference),
+        }
+    }
+}
+
+fn question_opened<W: World>(world: &mut W, entry: &QuestionOpened) {
+    let task = known(world, &entry.task);
+    task.question = Some(Arc::new(Question {
+        number: entry.number,
+        asker: entry.asker.clone(),
+        text: entry.question.clone(),
+        documents: entry.documents.clone(),
+        answer_schema: entry.answer_schema.clone(),
+        otherwise: entry.otherwise.clone(),
+        closed: None,
+    }));
+    world.shared_mut().questions.push_back_mut(entry.task.clone());
+}
+
+fn question_closed<W: World>(world: &mut W, at: Timestamp, entry: &QuestionClosed) {
+    let asker_agent = |world: &W, asker: &TaskId| world.task(asker).and_then(|task| task.agent().cloned());
+    let task = known(world, &entry.task);
+    let answers_for = task.answers_for.clone();
+    let Some(question) = task.question.as_mut() else { return };
+    Arc::make_mut(question).closed = Some(entry.how.clone());
+    let question = Arc::clone(question);
+    match (&entry.how, answers_for) {
+        (QuestionEnd::Answered { answer, .. }, Some(master)) => {
+            let Some(asker) = asker_agent(world, &question.asker) else { return };
+            let Some(call) = waiting_call(world, &master, &question.asker) else { return };
+            let said = Said { asker, question: question.text.clone(), answer: answer.clone() };
+            known(world, &master).said.push((call, said));
+        }
+        (QuestionEnd::Escalated { to: _, task: on }, _) => {
+            known(world, &entry.task).escalated = Some(on.clone());
+            stop_turn(world, &entry.task);
+            enter(world, at, &entry.task, TaskState::Blocked);
+        }
+        _ => {}
+    }
+}
+
+/// The call of `master` that waits for the branch in which `asker` lies.
+fn waiting_call<W: World>(world: &W, master: &TaskId, asker: &TaskId) -> Option<CallId> {
+    let mut branch = asker.clone();
+    loop {
+        let above = world.caller(&branch)?;
+        if above == *master {
+            return Some(CallId::from(&branch));
+        }
+        branch = above;
+    }
+}
+
+fn control<W: World>(world: &mut W, entry: &Control) {
+    match (&entry.action, &entry.task) {
+        (ControlAction::Paused, _) => world.shared_mut().paused = true,
+        (ControlAction::Unpaused, _) => world.shared_mut().paused = false,
+        (ControlAction::Steered { text }, Some(task)) => known(world, task).steering.push(text.clone()),
+        (
+            ControlAction::Steered { .. }
+            | ControlAction::Cancelled { .. }
+            | ControlAction::TakenOver
+            | ControlAction::Late { .. },
+            _,
+        ) => {}
+    }
+}
+
+fn subtree_closed<W: World>(world: &mut W, at: Timestamp, entry: &SubtreeClosed) {
+    for id in &entry.tasks {
+        let task = known(world, id);
+        let reserved = task.reserved_tokens;
+        task.reserved_tokens = 0;
+        if let Some(question) = task.question.as_mut()
+            && question.closed.is_none()
+        {
+            Arc::make_mut(question).closed = Some(QuestionEnd::Failed { reason: entry.reason.clone() });
+        }
+        assert_eq!(reserved, 0, "an open request is settled before its task is closed");
+        end(world, at, id, FinalState::Cancelled);
+    }
+}
+
+/// The one way to a final state.
+fn end<W: World>(world: &mut W, at: Timestamp, id: &TaskId, state: FinalState) {
+    stop_turn(world, id);
+    enter(world, at, id, TaskState::Ended(state));
+    let task = known(world, id);
+    // What only a living task needs goes, so that a run with many finished tasks stays small.
+    task.open = None;
+    task.streak = None;
+    task.known = RedBlackTreeMapSync::new_sync();
+    task.said = Vec::new();
+    let deadline = task.deadline;
+    let runs_model = task.holder != Holder::Person;
+    let shared = world.shared_mut();
+    shared.live_tasks -= 1;
+    if runs_model {
+        shared.live_agent_tasks -= 1;
+    }
+    if let Some(deadline) = deadline {
+        shared.deadlines.remove_mut(&(deadline, id.clone()));
+    }
+}
+
+/// Drops the turn in progress; its calls are closed by the entry that says so.
+fn stop_turn<W: World>(world: &mut W, id: &TaskId) {
+    leave_call_queue(world, id);
+    let running = known(world, id).open.take().map_or(0, |open| open.running_functions);
+    world.shared_mut().running_functions -= running;
+}
+
+/// Moves a task from one state to another, keeping the queues and the counters of active tasks true.
+fn enter<W: World>(world: &mut W, at: Timestamp, id: &TaskId, state: TaskState) {
+    let task = known(world, id);
+    let was = task.state;
+    let active = |state| matches!(state, TaskState::Ready | TaskState::Running);
+    task.state = state;
+    match (active(was), active(state)) {
+        (false, true) => task.working_since = Some(at),
+        (true, false) => {
+            task.worked = task.worked_until(at);
+            task.working_since = None;
+        }
+        _ => {}
+    }
+    let shared = world.shared_mut();
+    match (active(was), active(state)) {
+        (false, true) => {
+            shared.active_tasks += 1;
+            shared.active_since.get_or_insert(at);
+        }
+        (true, false) => {
+            shared.active_tasks -= 1;
+            if shared.active_tasks == 0
+                && let Some(since) = shared.active_since.take()
+            {
+                shared.worked += at.since(since);
+            }
+        }
+        _ => {}
+    }
+    if was == TaskState::Ready && state != TaskState::Ready {
+        if let Some(place) = shared.places.get(id).copied() {
+            shared.ready.remove_mut(&place);
+            shared.places.remove_mut(id);
+        }
+    } else if was != TaskState::Ready && state == TaskState::Ready {
+        // No entry makes two tasks ready, so its number is a place of its own, and the queue is first come, first served.
+        let place = shared.seq;
+        shared.ready.insert_mut(place, id.clone());
+        shared.places.insert_mut(id.clone(), place);
+    }
+}
+
+fn queue_for_calls<W: World>(world: &mut W, id: &TaskId, place: u64) {
+    let shared = world.shared_mut();
+    shared.waiting_for_calls.insert_mut(place, id.clone());
+    shared.places.insert_mut(id.clone(), place);
+}
+
+fn leave_call_queue<W: World>(world: &mut W, id: &TaskId) {
+    let shared = world.shared_mut();
+    if shared.waiting_for_calls.is_empty() {
+        return;
+    }
+    if let Some(place) = shared.places.get(id).copied()
+        && shared.waiting_for_calls.get(&place) == Some(id)
+    {
+        shared.waiting_for_calls.remove_mut(&place);
+        shared.places.remove_mut(id);
+    }
+}

@@ -1,0 +1,51 @@
+//! The door for events: each kind goes to the file that knows it.
+
+use super::{Draft, Run};
+use crate::event::{Decision, Event, Refusal};
+use crate::time::Timestamp;
+
+/// Says what `event` means.
+pub(super) fn decide(run: &Run, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
+    let starts = matches!(event, Event::Started { .. });
+    if starts != run.started().is_none() {
+        return Err(Refusal::Start { started: !starts || run.started().is_some() });
+    }
+    if run.ended().is_some() {
+        return Err(Refusal::Ended { task: crate::id::TaskId::root() });
+    }
+    let mut draft = Draft::new(run, at);
+    match event {
+        Event::Started { run, root, documents } => draft.start(run, &root, documents)?,
+        Event::ModelAnswered { task, turn, request, answer } => draft.model_answered(&task, turn, request, answer),
+        Event::ModelFailed { task, turn, error } => draft.model_failed(&task, turn, error),
+        Event::CallReturned { call, outcome } => draft.call_returned(&call, outcome),
+        Event::PersonAnswered { question, by, answer, documents } => draft.person_answered(&question, by, answer, documents)?,
+        Event::CancelRequested { task, reason, by } => draft.cancel_requested(&task, reason, by)?,
+        Event::PauseRequested { by } => draft.paused(by, true),
+        Event::UnpauseRequested { by } => draft.paused(by, false),
+        Event::Steered { task, text, by } => draft.steered(&task, text, by)?,
+        Event::TimePassed => draft.time_passed(),
+        Event::TakenOver { by } => draft.taken_over(by),
+    }
+    draft.settle();
+    Ok(draft.decision)
+}
+
+impl Draft<'_> {
+    /// Follows what the entries so far have led to, until nothing more follows. Bounded by the number of live tasks:
+    /// each round ends a task, begins calls or asks a model.
+    fn settle(&mut self) {
+        while self.world_is_live() {
+            if let Some(task) = self.changed.pop_front() {
+                self.advance(&task);
+            } else if !self.start_waiting_calls() && !self.admit_ready() {
+                break;
+            }
+        }
+    }
+
+    fn world_is_live(&self) -> bool {
+        use super::World;
+        self.world.shared().ended.is_none()
+    }
+}

@@ -1,0 +1,145 @@
+//! A task ends: its subtree is closed and its caller gets exactly one result, in the same commit.
+
+use super::{CallStage, Draft, World};
+use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
+use crate::document::{DocumentRef, DocumentVersion, Write};
+use crate::entry::{BudgetSettled, Entry, FinalState, Holder, QuestionClosed, QuestionEnd, RunEnded, SubtreeClosed, TaskEnded};
+use crate::event::Effect;
+use crate::id::{CallId, TaskId};
+use crate::json::Json;
+use crate::limits::LimitKind;
+use crate::model::Usage;
+
+impl Draft<'_> {
+    /// Ends `id`. Whatever is below it is closed first; then its caller's call, and so perhaps its caller's turn, ends.
+    pub(super) fn end_task(&mut self, id: &TaskId, state: FinalState, result: CallResult, limit: Option<LimitKind>) {
+        let reason = match &result.error {
+            Some(error) => error.message.clone(),
+            None => format!("task {id} ended"),
+        };
+        self.close_below(id, &reason);
+        self.stop(id);
+        self.close_calls(id, &reason);
+        self.close_question(id, &result);
+        self.push(Entry::TaskEnded(TaskEnded { task: id.clone(), state, result: result.clone(), limit }));
+        let Some(caller) = self.world.caller(id) else {
+            self.push(Entry::RunEnded(RunEnded { state, status: result.status, limit }));
+            self.decision.effects.push(Effect::EndRun);
+            return;
+        };
+        if self.task(&caller).escalated.as_ref() == Some(id) {
+            self.end_task(&caller, state, result, limit);
+            return;
+        }
+        let index = self.task(&caller).open.as_ref().and_then(|open| open.index_of(&CallId::from(id)));
+        let index = index.expect("a task's caller waits for it in its open turn");
+        self.finish_call(&caller, index, result, None, Vec::new());
+        self.changed.push_back(caller);
+    }
+
+    /// Ends `id` with what it has: a limit was reached.
+    pub(super) fn end_partial(&mut self, id: &TaskId, limit: LimitKind, output: Json) {
+        let documents = self.task(id).written.iter().cloned().collect();
+        self.end_partial_with(id, limit, output, documents);
+    }
+
+    /// Ends `id` with `output` and `documents`: a limit was reached.
+    pub(super) fn end_partial_with(&mut self, id: &TaskId, limit: LimitKind, output: Json, documents: Vec<DocumentRef>) {
+        let error = CallError::new(ErrorCode::LimitReached, format!("{limit} was reached before the work was done"))
+            .with_detail(serde_json::json!({"limit": limit}));
+        let result = CallResult { status: CallStatus::Partial, output, error: Some(error), documents };
+        self.end_task(id, FinalState::Completed, result, Some(limit));
+    }
+
+    /// Closes every unfinished task below `id` in one entry.
+    pub(super) fn close_below(&mut self, id: &TaskId, reason: &str) {
+        let mut tasks = self.world.live_descendants(id);
+        if tasks.is_empty() {
+            return;
+        }
+        for below in &tasks {
+            self.stop(below);
+        }
+        // Callees before callers, so that no task outlives one that waits for it.
+        tasks.reverse();
+        self.push(Entry::SubtreeClosed(SubtreeClosed { task: id.clone(), reason: reason.to_owned(), tasks }));
+    }
+
+    /// Stops what runs for `id`: an open request is settled at its worst case, since nobody will say what it used.
+    pub(super) fn stop(&mut self, id: &TaskId) {
+        let task = self.task(id);
+        let Some(open) = &task.open else { return };
+        if !open.requested && open.running_functions == 0 {
+            return;
+        }
+        if open.requested {
+            let (turn, reserved_tokens) = (open.turn, task.reserved_tokens);
+            self.settle_at_worst(id, turn, reserved_tokens);
+        }
+        self.decision.effects.push(Effect::Stop { task: id.clone() });
+    }
+
+    /// Settles an open request at what was reserved for it.
+    pub(super) fn settle_at_worst(&mut self, id: &TaskId, turn: u32, reserved_tokens: u64) {
+        let input_tokens = self.task(id).context_tokens.min(reserved_tokens);
+        let usage = Usage { input_tokens, output_tokens: reserved_tokens - input_tokens, estimated: true, ..Usage::default() };
+        self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage }));
+    }
+
+    /// Gives every call of the open turn that lacks a result one that says it was cancelled.
+    pub(super) fn close_calls(&mut self, id: &TaskId, reason: &str) {
+        let Some(open) = &self.task(id).open else { return };
+        let unfinished: Vec<usize> =
+            open.calls.iter().enumerate().filter(|(_, call)| !call.is_finished()).map(|(index, _)| index).collect();
+        for index in unfinished {
+            let stage = self.task(id).open.as_ref().map(|open| open.calls[index].stage.clone());
+            let error = CallError::new(ErrorCode::Cancelled, format!("the call was stopped: {reason}"));
+            if stage == Some(CallStage::Waiting) {
+                self.refuse(id, index, error);
+            } else {
+                self.finish_call(id, index, CallResult::error(CallStatus::Cancelled, error), None, Vec::new());
+            }
+        }
+    }
+
+    /// Closes the question that `id` is, unless it is closed or none.
+    fn close_question(&mut self, id: &TaskId, result: &CallResult) {
+        let task = self.task(id);
+        let Some(question) = task.question.as_ref().filter(|question| question.closed.is_none()) else { return };
+        let number = question.number;
+        let how = if matches!(result.status, CallStatus::Success | CallStatus::Partial) {
+            let by = match &task.holder {
+                Holder::Agent(agent) => agent.to_string(),
+                Holder::Person => "person".to_owned(),
+            };
+            QuestionEnd::Answered { by, answer: result.output.clone() }
+        } else {
+            let reason = result.error.as_ref().map_or_else(|| result.status.as_str().to_owned(), |error| error.message.clone());
+            QuestionEnd::Failed { reason }
+        };
+        self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number, how }));
+    }
+
+    /// Makes a new version of a document. The caller has compared its base with the current version.
+    pub(super) fn write_document(&mut self, write: Write, by: Option<(&TaskId, &CallId)>) -> DocumentRef {
+        let current = self.world.shared().documents.get(&write.path).map(|document| std::sync::Arc::clone(document.current()));
+        let base = current.as_ref().map(|current| current.version);
+        let version = DocumentVersion {
+            path: write.path,
+            version: base.unwrap_or(0) + 1,
+            base,
+            content: write.content,
+            description: write
+                .description
+                .or_else(|| current.as_ref().map(|current| current.description.clone()))
+                .unwrap_or_default(),
+            tags: write.tags.or_else(|| current.as_ref().map(|current| current.tags.clone())).unwrap_or_default(),
+            task: by.map(|(task, _)| task.clone()),
+            call: by.map(|(_, call)| call.clone()),
+            at: self.at,
+        };
+        let reference = version.reference();
+        self.push(Entry::DocumentWritten(version));
+        reference
+    }
+}

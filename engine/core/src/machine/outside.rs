@@ -1,0 +1,258 @@
+//! What comes from outside the task graph: the start, people, clocks and crashes.
+
+use std::time::Duration;
+
+use super::check::answer_in;
+use super::{CallStage, Draft, TaskState, World, agent};
+use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
+use crate::config::{EffectClass, Schema};
+use crate::document::Write;
+use crate::entry::{
+    Control, ControlAction, Entry, FinalState, Holder, Master, Otherwise, QuestionClosed, QuestionEnd, RunStarted, TaskCreated,
+    TaskKind,
+};
+use crate::event::{Effect, Refusal};
+use crate::id::{AgentId, TaskId};
+use crate::json::Json;
+use crate::limits::LimitKind;
+
+impl Draft<'_> {
+    /// The first entries of a run: its start, its documents, its root task.
+    pub(super) fn start(&mut self, started: RunStarted, root: &AgentId, documents: Vec<Write>) -> Result<(), Refusal> {
+        let configs = self.configs();
+        let limits = &agent(&configs, root).limits;
+        let request = started.request.clone();
+        self.push(Entry::RunStarted(started));
+        let mut attached = Vec::new();
+        for write in documents {
+            self.check_new_document(&write)?;
+            attached.push(self.write_document(write, None));
+        }
+        let seconds = [limits.deadline_seconds, configs.job.limits.deadline_seconds].into_iter().flatten().min();
+        self.push(Entry::TaskCreated(TaskCreated {
+            task: TaskId::root(),
+            kind: TaskKind::Root,
+            holder: Holder::Agent(root.clone()),
+            caller: None,
+            tool: None,
+            master: Master::Person,
+            answers_for: None,
+            request,
+            documents: attached,
+            depth: 0,
+            answer_schema: Json::null(),
+            deadline: seconds.map(|seconds| self.at.plus(Duration::from_secs(seconds))),
+        }));
+        Ok(())
+    }
+
+    fn check_new_document(&self, write: &Write) -> Result<(), Refusal> {
+        match self.world.shared().documents.twin(&write.path) {
+            None => Ok(()),
+            Some(twin) => Err(Refusal::InvalidDocument {
+                path: write.path.to_string(),
+                reason: format!("it looks like the existing document {twin}"),
+            }),
+        }
+    }
+
+    /// A person answers a question; the first valid answer wins.
+    pub(super) fn person_answered(
+        &mut self,
+        id: &TaskId,
+        by: String,
+        answer: Json,
+        documents: Vec<Write>,
+    ) -> Result<(), Refusal> {
+        let task = self.world.task(id).ok_or_else(|| Refusal::UnknownTask { task: id.clone() })?;
+        let question = task.question.clone().filter(|_| task.holder == Holder::Person);
+        let question = question.ok_or_else(|| Refusal::NotAsked { task: id.clone() })?;
+        let number = question.number;
+        if let Some(closed) = &question.closed {
+            return Err(Refusal::QuestionClosed { number, how: describe(closed) });
+        }
+        let answer = if question.answer_schema.is_null() {
+            answer
+        } else {
+            let schema = Schema::compile(&question.answer_schema.value()).map_err(|reason| Refusal::InvalidAnswer { reason })?;
+            let value = answer.value();
+            let fitting = answer_in(&schema, &value).map_err(|faults| Refusal::InvalidAnswer {
+                reason: faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "),
+            })?;
+            Json::from(fitting)
+        };
+        for write in &documents {
+            self.check_new_document(write)?;
+        }
+        let written = documents.into_iter().map(|write| self.write_document(write, None)).collect();
+        let how = QuestionEnd::Answered { by, answer: answer.clone() };
+        self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number, how }));
+        let result = CallResult { status: CallStatus::Success, output: answer, error: None, documents: written };
+        self.end_task(id, FinalState::Completed, result, None);
+        Ok(())
+    }
+
+    /// Somebody ends a task and all below it.
+    pub(super) fn cancel_requested(&mut self, id: &TaskId, reason: String, by: String) -> Result<(), Refusal> {
+        self.must_live(id)?;
+        self.push(Entry::Control(Control {
+            task: Some(id.clone()),
+            action: ControlAction::Cancelled { reason: reason.clone() },
+            by,
+        }));
+        let error = CallError::new(ErrorCode::Cancelled, reason);
+        self.end_task(id, FinalState::Cancelled, CallResult::error(CallStatus::Cancelled, error), None);
+        Ok(())
+    }
+
+    /// Somebody pauses the run, or lets it go on.
+    pub(super) fn paused(&mut self, by: String, paused: bool) {
+        let action = if paused { ControlAction::Paused } else { ControlAction::Unpaused };
+        if self.world.shared().paused != paused {
+            self.push(Entry::Control(Control { task: None, action, by }));
+        }
+    }
+
+    /// Somebody sends a message into the next request of a task.
+    pub(super) fn steered(&mut self, id: &TaskId, text: String, by: String) -> Result<(), Refusal> {
+        self.must_live(id)?;
+        self.push(Entry::Control(Control { task: Some(id.clone()), action: ControlAction::Steered { text }, by }));
+        Ok(())
+    }
+
+    fn must_live(&self, id: &TaskId) -> Result<(), Refusal> {
+        match self.world.task(id) {
+            None => Err(Refusal::UnknownTask { task: id.clone() }),
+            Some(task) if !task.is_live() => Err(Refusal::Ended { task: id.clone() }),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Ends what has run out of time, earliest first.
+    pub(super) fn time_passed(&mut self) {
+        while let Some((at, id)) = self.world.shared().deadlines.first().cloned() {
+            if at > self.at || self.world.shared().ended.is_some() {
+                return;
+            }
+            self.time_out(&id);
+        }
+    }
+
+    /// A task's deadline has passed. A question does what its asker wanted; any other task is timed out.
+    fn time_out(&mut self, id: &TaskId) {
+        let question = self.task(id).question.clone().filter(|question| question.closed.is_none());
+        let Some(question) = question else {
+            let error = CallError::new(ErrorCode::TimedOut, format!("the deadline of task {id} has passed"));
+            let result = CallResult {
+                documents: self.task(id).written.iter().cloned().collect(),
+                ..CallResult::error(CallStatus::Timeout, error)
+            };
+            self.end_task(id, FinalState::TimedOut, result, Some(LimitKind::Deadline));
+            return;
+        };
+        let number = question.number;
+        match &question.otherwise {
+            Otherwise::Default(default) => {
+                let how = QuestionEnd::Expired { default: default.clone() };
+                self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number, how }));
+                self.end_task(id, FinalState::Completed, CallResult::success(default.clone()), None);
+            }
+            Otherwise::Escalate if self.task(id).holder != Holder::Person => self.escalate(id, &question),
+            Otherwise::Escalate | Otherwise::Fail => {
+                let how = QuestionEnd::Expired { default: Json::null() };
+                self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number, how }));
+                let error = CallError::new(ErrorCode::Unanswered, format!("nobody answered question Q{number} in time"));
+                self.end_task(id, FinalState::TimedOut, CallResult::error(CallStatus::Timeout, error), None);
+            }
+        }
+    }
+
+    /// Passes an unanswered question on to the next master. The first task stays blocked and ends with the same answer.
+    fn escalate(&mut self, id: &TaskId, question: &super::Question) {
+        let (holder, answers_for, master) = self.master_of(id);
+        let next = TaskId::new(format!("{id}/escalated"));
+        self.close_below(id, "the question went on to the next master");
+        self.stop(id);
+        let how = QuestionEnd::Escalated { to: holder.clone(), task: next.clone() };
+        self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number: question.number, how }));
+        let created = TaskCreated {
+            task: next,
+            kind: TaskKind::Question,
+            holder,
+            caller: Some(id.clone()),
+            tool: self.task(id).tool.as_ref().map(ToString::to_string),
+            master,
+            answers_for,
+            request: question.text.clone(),
+            documents: question.documents.clone(),
+            depth: self.task(id).depth,
+            answer_schema: question.answer_schema.clone(),
+            deadline: None,
+        };
+        self.push(Entry::TaskCreated(created.clone()));
+        self.open_question(&created, &question.asker, Otherwise::Fail);
+    }
+
+    /// A process took the run over: what was in flight is gone. Requests are asked again; calls are run again where
+    /// that is safe, and are in doubt where it is not.
+    pub(super) fn taken_over(&mut self, by: String) {
+        self.push(Entry::Control(Control { task: None, action: ControlAction::TakenOver, by }));
+        let live: Vec<TaskId> = self.world.graph().iter().filter(|task| task.is_live()).map(|task| task.id.clone()).collect();
+        for id in live {
+            if self.is_live(&id) {
+                self.recover(&id);
+            }
+        }
+    }
+
+    fn recover(&mut self, id: &TaskId) {
+        let task = self.task(id);
+        if task.holder == Holder::Person {
+            self.decision.effects.push(Effect::AskPerson { question: id.clone() });
+            return;
+        }
+        let Some(open) = task.open.clone() else { return };
+        if open.requested {
+            let (turn, reserved_tokens) = (open.turn, task.reserved_tokens);
+            self.settle_at_worst(id, turn, reserved_tokens);
+            self.ask_again(id, turn);
+            return;
+        }
+        if task.state != TaskState::Running && open.running_functions == 0 {
+            return;
+        }
+        let configs = self.configs();
+        for (index, call) in open.calls.iter().enumerate() {
+            let runs_code = call.tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code);
+            if call.stage != CallStage::Running || !runs_code {
+                continue;
+            }
+            let tool = &configs.tools[call.asked.tool.as_str()];
+            if tool.effect == EffectClass::AtMostOnce {
+                let message = "a crash interrupted the call; whether it took effect is not known, and it is not repeated";
+                let error = CallError::new(ErrorCode::UnknownOutcome, message);
+                self.finish_call(id, index, CallResult::error(CallStatus::UnknownOutcome, error), None, Vec::new());
+                self.changed.push_back(id.clone());
+            } else {
+                let agent = self.task(id).agent().expect("only agents make calls").clone();
+                self.decision.effects.push(Effect::Execute {
+                    task: id.clone(),
+                    agent,
+                    call: open.call_id(id, index),
+                    tool: tool.id.clone(),
+                    input: call.asked.input.clone(),
+                });
+            }
+        }
+    }
+}
+
+/// How a question was closed, for whoever came late.
+fn describe(end: &QuestionEnd) -> String {
+    match end {
+        QuestionEnd::Answered { by, answer } => format!("{by} answered {}", answer.text()),
+        QuestionEnd::Expired { .. } => "its deadline passed".to_owned(),
+        QuestionEnd::Escalated { to, .. } => format!("it went on to {to}"),
+        QuestionEnd::Failed { reason } => reason.clone(),
+    }
+}

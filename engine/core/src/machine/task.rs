@@ -1,0 +1,262 @@
+//! A task as the machine keeps it: small, and cheap to copy for a look ahead.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rpds::{RedBlackTreeMapSync, VectorSync};
+
+use crate::call::{AfterExecution, CallResult, CallStatus, ModelCall};
+use crate::document::DocumentRef;
+use crate::entry::{FinalState, Holder, Master, Otherwise, QuestionEnd, ReminderReason, Said, TaskKind};
+use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
+use crate::json::Json;
+use crate::limits::LimitKind;
+use crate::model::Usage;
+use crate::path::DocumentPath;
+use crate::time::Timestamp;
+use crate::tool_type::ToolType;
+
+/// One task of a run. Its conversation is not here: see [`crate::render::Transcript`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its id.
+    pub id: TaskId,
+    /// What it is.
+    pub kind: TaskKind,
+    /// Who works on it.
+    pub holder: Holder,
+    /// The tool whose call created it.
+    pub tool: Option<ToolId>,
+    /// Who answers its questions.
+    pub master: Master,
+    /// For a question held by an agent: the task in whose name it is answered.
+    pub answers_for: Option<TaskId>,
+    /// How many delegations lie above it.
+    pub depth: u32,
+    /// Where it stands.
+    pub state: TaskState,
+    /// The turn in progress: a request, or calls that lack results.
+    pub open: Option<OpenTurn>,
+    /// Turns asked for so far.
+    pub turns: u32,
+    /// Delegations made so far.
+    pub children: u32,
+    /// Turns in a row that did not count.
+    pub reminders: u32,
+    /// What was wrong with the turn before, when it did not count.
+    pub fault: Option<ReminderReason>,
+    /// The limit that makes the turn in progress the last one.
+    pub last_turn: Option<LimitKind>,
+    /// The last call's tool, input and result, and how often in a row they came.
+    pub streak: Option<Streak>,
+    /// The versions of documents that the task knows: the bases of its writes.
+    pub known: RedBlackTreeMapSync<DocumentPath, u32>,
+    /// The documents it wrote, newest versions, in the order of their first write.
+    pub written: VectorSync<DocumentRef>,
+    /// Tokens of its next request (≈), without what the turn in progress adds.
+    pub context_tokens: u64,
+    /// What its own requests used.
+    pub usage: Usage,
+    /// Tokens reserved for its open request.
+    pub reserved_tokens: u64,
+    /// What it and all below it used and reserved; kept only where a token limit needs it.
+    pub budget: Option<Budget>,
+    /// Time spent ready or running, up to [`Task::working_since`].
+    pub worked: Duration,
+    /// Since when it is ready or running.
+    pub working_since: Option<Timestamp>,
+    /// When it times out.
+    pub deadline: Option<Timestamp>,
+    /// What was said in its agent's name, by the waiting call it belongs to.
+    pub said: Vec<(CallId, Said)>,
+    /// The rest of a question.
+    pub question: Option<Arc<Question>>,
+    /// The task that a question went on to when nobody answered in time.
+    pub escalated: Option<TaskId>,
+    /// Messages from a person for the next request.
+    pub steering: Vec<String>,
+}
+
+impl Task {
+    /// Whether it has not ended.
+    pub fn is_live(&self) -> bool {
+        !matches!(self.state, TaskState::Ended(_))
+    }
+
+    /// The agent that holds it; `None` for a person.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match &self.holder {
+            Holder::Agent(agent) => Some(agent),
+            Holder::Person => None,
+        }
+    }
+
+    /// The calls that the task waits for while it is blocked.
+    pub fn awaited(&self) -> impl Iterator<Item = CallId> + '_ {
+        let open = self.open.iter();
+        open.flat_map(move |turn| {
+            turn.calls
+                .iter()
+                .enumerate()
+                .filter(|(_, call)| call.is_awaited())
+                .map(move |(index, _)| turn.call_id(&self.id, index))
+        })
+    }
+
+    /// Time spent ready or running until `now`.
+    pub fn worked_until(&self, now: Timestamp) -> Duration {
+        self.worked + self.working_since.map_or(Duration::ZERO, |since| now.since(since))
+    }
+}
+
+/// Where a task stands. There is no other way to stop than [`TaskState::Ended`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// It may ask its model, as soon as limits admit the request.
+    Ready,
+    /// Its model answers, or its calls run.
+    Running,
+    /// It waits for the calls that [`Task::awaited`] lists, never for none.
+    Blocked,
+    /// It has its one result.
+    Ended(FinalState),
+}
+
+impl TaskState {
+    /// The name used on timelines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Blocked => "blocked",
+            Self::Ended(state) => state.as_str(),
+        }
+    }
+}
+
+/// A turn in progress.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenTurn {
+    /// Which turn, from 1.
+    pub turn: u32,
+    /// Whether the model has yet to answer.
+    pub requested: bool,
+    /// What the model said beside its calls.
+    pub text: Arc<str>,
+    /// The calls, in the model's order.
+    pub calls: VectorSync<OpenCall>,
+    /// Calls without a result.
+    pub unfinished: u32,
+    /// Function calls not yet started.
+    pub waiting_functions: u32,
+    /// Function calls that run.
+    pub running_functions: u32,
+    /// Whether the one that runs is a writer.
+    pub writer_runs: bool,
+    /// Delegations and questions that run.
+    pub awaited: u32,
+}
+
+impl OpenTurn {
+    /// The id of the call at `index`.
+    pub fn call_id(&self, task: &TaskId, index: usize) -> CallId {
+        task.call(self.turn, u32::try_from(index + 1).unwrap_or(u32::MAX))
+    }
+
+    /// The index of `call`, if it is one of this turn.
+    pub fn index_of(&self, call: &CallId) -> Option<usize> {
+        let (turn, position) = call.position()?;
+        let index = (position as usize).checked_sub(1)?;
+        (turn == self.turn && index < self.calls.len()).then_some(index)
+    }
+}
+
+/// A call of a turn in progress.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenCall {
+    /// As the model asked for it.
+    pub asked: Arc<ModelCall>,
+    /// The tool's type; `None` if the agent has no such tool.
+    pub tool_type: Option<ToolType>,
+    /// Where it stands.
+    pub stage: CallStage,
+}
+
+impl OpenCall {
+    /// Whether the task is blocked on it.
+    pub fn is_awaited(&self) -> bool {
+        self.stage == CallStage::Running && self.tool_type.is_some_and(|tool_type| tool_type.behavior().blocks_caller)
+    }
+
+    /// Whether it has its result.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.stage, CallStage::Refused | CallStage::Finished(_))
+    }
+}
+
+/// Where a call stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallStage {
+    /// Not yet checked, or accepted and not yet begun.
+    Waiting,
+    /// Its executor works, or the task it created does.
+    Running,
+    /// Its result is the error it was refused with.
+    Refused,
+    /// It has a result.
+    Finished(Finish),
+}
+
+/// What the end of the turn needs to know of a result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finish {
+    /// Its status.
+    pub status: CallStatus,
+    /// What it asks to happen.
+    pub after: AfterExecution,
+    /// Whether it goes to the user instead of the agent.
+    pub to_user: bool,
+    /// The result, kept where the task may end with it.
+    pub result: Option<Arc<CallResult>>,
+}
+
+/// The same tool, input and result, in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Streak {
+    /// The tool.
+    pub tool: String,
+    /// The hash of the input.
+    pub input: ContentHash,
+    /// The hash of the result.
+    pub result: ContentHash,
+    /// How often.
+    pub count: u32,
+}
+
+/// Tokens used and reserved by a task and all below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Settled.
+    pub spent: u64,
+    /// Reserved by open requests.
+    pub reserved: u64,
+}
+
+/// What a question has beside a task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// Its number in the run.
+    pub number: u32,
+    /// The task that asked.
+    pub asker: TaskId,
+    /// The question.
+    pub text: String,
+    /// The documents that came with it.
+    pub documents: Vec<DocumentRef>,
+    /// The JSON Schema that an answer must meet; `null` without.
+    pub answer_schema: Json,
+    /// What happens when nobody answers in time.
+    pub otherwise: Otherwise,
+    /// How it closed.
+    pub closed: Option<QuestionEnd>,
+}
