@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::advance::calling_agent;
-use super::check::request_text;
+use super::check::{answer_in, request_text};
 use super::{CallStage, Draft, World, task_limits};
 use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
-use crate::config::{MasterRule, Tool};
+use crate::config::{MasterRule, Schema, Tool};
 use crate::document::DocumentRef;
 use crate::entry::{CallStarted, Entry, Holder, Master, Otherwise, QuestionOpened, TaskCreated, TaskKind};
 use crate::event::Effect;
@@ -60,11 +60,19 @@ impl Draft<'_> {
             }
         }
         let documents = self.pin(input)?;
-        let output = input.get("result").map_or_else(Json::null, Json::from);
+        let output = self.handed_off(id, input.get("result").unwrap_or(&Value::Null));
         let result = CallResult { status: CallStatus::Success, output, error: None, documents };
         // A handoff always ends the turn, whatever the call or its config says about others.
         self.finish_call(id, index, result, Some(crate::call::AfterExecution::Terminate), Vec::new());
         Ok(())
+    }
+
+    /// The result as whoever waits for it gets it: of an answer with a schema, the value that meets it.
+    fn handed_off(&self, id: &TaskId, result: &Value) -> Json {
+        let schema = self.task(id).question.as_ref().filter(|question| !question.answer_schema.is_null());
+        let schema = schema.and_then(|question| Schema::compile(&question.answer_schema.value()).ok());
+        let answer = schema.as_ref().and_then(|schema| answer_in(schema, result).ok());
+        Json::from(answer.unwrap_or(result))
     }
 
     /// Creates the task of a delegation or of a question; the caller is blocked from here on.

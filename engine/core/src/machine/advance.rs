@@ -23,7 +23,10 @@ impl Draft<'_> {
         if open.waiting_functions + open.running_functions > 0 {
             return;
         }
-        self.act(id);
+        // What neither has a result nor is awaited has yet to act.
+        if open.unfinished > open.awaited {
+            self.act(id);
+        }
         let open = self.task(id).open.as_ref().expect("acting closes no turn");
         if open.unfinished == 0 {
             self.close_turn(id);

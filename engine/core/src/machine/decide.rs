@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 pub(super) fn decide(run: &Run, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
     let starts = matches!(event, Event::Started { .. });
     if starts != run.started().is_none() {
-        return Err(Refusal::Start { started: !starts || run.started().is_some() });
+        return Err(Refusal::Start { started: run.started().is_some() });
     }
     if run.ended().is_some() {
         return Err(Refusal::Ended { task: crate::id::TaskId::root() });
