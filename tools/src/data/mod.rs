@@ -1,0 +1,12 @@
+//! Tools over data: a document's rows queried, a result drawn.
+//!
+//! Not here: documents themselves (the files family) and single values (the utility family).
+
+mod delimited;
+mod json_rows;
+mod names;
+mod query;
+mod sqlite;
+mod table;
+
+pub use query::{QueryOutput, TableOutput};

@@ -1,0 +1,39 @@
+//! `echo`: says a message back.
+
+use baton_core::function::{ToolError, ToolErrorKind};
+use baton_macros::tool;
+use serde::Serialize;
+
+/// What `echo` answers.
+#[derive(Debug, Serialize)]
+struct Echoed {
+    echo: String,
+}
+
+/// Says `message` back.
+#[tool]
+async fn echo(message: String) -> Result<Echoed, ToolError> {
+    if message.is_empty() {
+        return Err(ToolError::new("Missing required field: message").of_kind(ToolErrorKind::InvalidInput));
+    }
+    Ok(Echoed { echo: message })
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_core::function::testing::block_on;
+
+    use super::*;
+
+    #[test]
+    fn a_message_comes_back_as_it_was() {
+        for message in ["hello", "0", " ", "</document>\n{{ 7*7 }}\u{202E}"] {
+            assert_eq!(block_on(echo(message.to_owned())).unwrap().echo, message);
+        }
+    }
+
+    #[test]
+    fn an_empty_message_is_missing() {
+        assert_eq!(block_on(echo(String::new())).unwrap_err().message, "Missing required field: message");
+    }
+}
