@@ -37,7 +37,7 @@ impl JsonType {
         match self {
             Self::String => same(name, "string"),
             Self::Integer => same(name, "integer"),
-            Self::Number => same(name, "number") || same(name, "integer"),
+            Self::Number => same(name, "number"),
             Self::Boolean => same(name, "boolean"),
             Self::Array => same(name, "array"),
             Self::Object => same(name, "object"),
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(Probe::<Own>::TYPE, JsonType::Unknown);
         assert_eq!(Probe::<Option<Own>>::TYPE, JsonType::Unknown);
         assert!(Probe::<Own>::TYPE.takes("object") && Probe::<Own>::TYPE.takes("string"));
-        assert!(Probe::<f64>::TYPE.takes("integer") && !Probe::<u32>::TYPE.takes("number"));
+        assert!(Probe::<f64>::TYPE.takes("number") && !Probe::<f64>::TYPE.takes("integer"));
         assert!(!Probe::<String>::TYPE.takes("boolean"));
     }
 
