@@ -19,6 +19,30 @@ use crate::model::ToolDefinition;
 use crate::path::DocumentPath;
 use crate::tool_type::ToolType;
 
+mod agent;
+mod dialect;
+mod fault;
+pub mod form;
+mod job;
+mod load;
+mod reader;
+mod schema;
+mod shape;
+mod signature;
+mod source;
+mod template;
+mod tool;
+
+pub use fault::{Fault, FaultKind, Faults, nearest};
+pub use form::ProjectForm as Project;
+pub use load::{ScriptCheck, Unconfigured, load, load_project, load_tools};
+pub use reader::MAX_FILE_BYTES;
+pub use schema::{Schema, SchemaFault};
+pub use shape::{schema_of, schemas};
+pub use source::{Role, Source, Sources};
+pub use template::TemplateError;
+pub use tool::DEFAULT_TIMEOUT;
+
 /// Everything a run needs to know about its job, agents and tools.
 #[derive(Debug)]
 pub struct Configs {
@@ -110,6 +134,8 @@ pub struct Agent {
     pub limits: Limits,
     /// Settings for its model.
     pub settings: Json,
+    /// The most tokens one answer may have: `settings.max_tokens`, else [`DEFAULT_MAX_OUTPUT_TOKENS`]. Part of a request's worst case.
+    pub max_output_tokens: u64,
     /// The definitions of [`Agent::tools`], ordered by id.
     pub offered: Arc<[Arc<ToolDefinition>]>,
     /// Those of them that it may use while it answers a question as a master.
@@ -117,6 +143,9 @@ pub struct Agent {
     /// Those of them that finish a task: all that a last turn offers.
     pub offered_last: Arc<[Arc<ToolDefinition>]>,
 }
+
+/// What an answer is taken to use at most where `settings.max_tokens` is absent (the default of the seed's tools, SEED-NOTES §2.7).
+pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 4_000;
 
 /// What a turn without calls means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -253,49 +282,4 @@ pub struct Example {
     pub output: Option<Value>,
     /// Documents that the workspace holds before, path → text.
     pub documents: BTreeMap<String, String>,
-}
-
-/// A compiled JSON Schema (2020-12), with its source.
-#[derive(Debug)]
-pub struct Schema {
-    json: Json,
-    validator: jsonschema::Validator,
-}
-
-impl Schema {
-    /// Compiles `schema`; the error says where it is no schema. Nothing is ever fetched.
-    pub fn compile(schema: &Value) -> Result<Self, String> {
-        let validator = jsonschema::options()
-            .with_draft(jsonschema::Draft::Draft202012)
-            .build(schema)
-            .map_err(|error| format!("{error} (at {:?})", error.instance_path().to_string()))?;
-        Ok(Self { json: Json::from(schema), validator })
-    }
-
-    /// The schema as JSON.
-    pub fn json(&self) -> &Json {
-        &self.json
-    }
-
-    /// Checks `value`; each fault says where and what was expected.
-    pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>> {
-        if self.validator.is_valid(value) {
-            return Ok(());
-        }
-        Err(self
-            .validator
-            .iter_errors(value)
-            .map(|error| SchemaFault { pointer: error.instance_path().to_string(), message: error.to_string() })
-            .take(20)
-            .collect())
-    }
-}
-
-/// One way in which a value breaks a schema.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SchemaFault {
-    /// JSON pointer into the value.
-    pub pointer: String,
-    /// What was expected and what was found.
-    pub message: String,
 }

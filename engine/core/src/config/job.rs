@@ -1,0 +1,246 @@
+//! The job: its request and inputs, its documents, its models.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::dialect::{Others, part_schema};
+use super::fault::{Fault, FaultKind, Faults};
+use super::form::{DocumentForm, InputForm, JobForm, RequestForm};
+use super::load::{Loader, ScriptCheck};
+use super::reader::{Spot, Text, pointer};
+use super::shape::{JOB, show};
+use super::source::Role;
+use super::template::Scope;
+use super::tool::{check_part, is_name, unkeepable_cost};
+use super::{Configs, Job, JobDocument, JobInput, ModelSpec, Schema};
+use crate::id::{AgentId, JobId};
+use crate::limits::Limits;
+use crate::path::DocumentPath;
+
+impl<'s> Loader<'s> {
+    /// Loads the job; `None` only with faults.
+    pub(crate) fn load_job(&mut self, check_script: &ScriptCheck) -> Option<Job> {
+        let mut files = self.sources.of(Role::Job);
+        let Some(source) = files.next() else {
+            let file = self.sources.display_path("job.json");
+            self.faults.push(Fault::of_file(FaultKind::MissingFile, file, "the job has no job.json"));
+            return None;
+        };
+        if let Some(second) = files.next() {
+            let file = self.sources.display(second);
+            self.faults.push(Fault::of_file(FaultKind::SameId, file, "a folder holds one job, and this is a second"));
+        }
+        let read = self.read(source)?;
+        let form: JobForm = self.form(&JOB, &read.text, &read.value)?;
+        let text = &read.text;
+        if !self.has_agent(&form.root) {
+            let message = format!("the root agent \"{}\" is unknown", form.root);
+            let fault = text.fault(FaultKind::UnknownAgent, "/root", Spot::Value, message);
+            self.faults.push(fault.near(&form.root, self.agents.keys().map(String::as_str)));
+        }
+        let (request, request_place, inputs) = match &form.request {
+            RequestForm::Text(request) => (request.clone(), "/request", BTreeMap::new()),
+            RequestForm::WithInputs(request) => (request.text.clone(), "/request/text", self.inputs(&request.inputs, text)),
+        };
+        let scope = Scope::of_request(inputs.keys().map(String::as_str));
+        self.check_template(&request, &scope, text, Some(request_place));
+        if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
+            self.faults.push(unkeepable_cost(text));
+        }
+        Some(Job {
+            id: JobId::new(form.job_id.as_str()),
+            description: form.description.clone(),
+            root: AgentId::new(form.root.as_str()),
+            request,
+            inputs: inputs.into_iter().filter_map(|(name, input)| Some((name, input?))).collect(),
+            documents: self.documents(&form, text),
+            models: self.models(&form, text, check_script),
+            limits: form.limits.clone().unwrap_or_default().or(&Limits::run_defaults()),
+        })
+    }
+
+    /// The inputs; a broken one is there without a value, so that templates which use it are not told.
+    fn inputs(&mut self, inputs: &Map<String, Value>, text: &Text<'s>) -> BTreeMap<String, Option<JobInput>> {
+        let mut read = BTreeMap::new();
+        for (name, value) in inputs {
+            let place = pointer(&["request", "inputs", name]);
+            if !is_name(name) || name.contains('-') {
+                let message = format!("input {} has a name that a template cannot use", show(&Value::from(name.as_str())));
+                let fault = text.fault(FaultKind::OutOfRange, &place, Spot::Key, message);
+                self.faults.push(fault.expected("letters, digits and _, at most 64"));
+            }
+            read.insert(name.clone(), self.input(value, &place, text));
+        }
+        read
+    }
+
+    fn input(&mut self, value: &Value, place: &str, text: &Text<'s>) -> Option<JobInput> {
+        let form: InputForm = serde_json::from_value(value.clone()).ok()?;
+        let before = self.faults.len();
+        let schema = match (&form.kind, &form.schema) {
+            (Some(_), None) => {
+                check_part(text, value, place, &mut self.faults);
+                let mut part = part_schema(value, Others::Refused);
+                if let Some(part) = part.as_object_mut() {
+                    part.remove("default");
+                }
+                Some(Schema::derived(&part))
+            }
+            (None, Some(schema)) => {
+                for key in ["enum", "items", "properties", "minimum", "maximum"] {
+                    if value.get(key).is_some() {
+                        let message = format!("\"{key}\" belongs into \"schema\", which stands beside it");
+                        self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/{key}"), Spot::Key, message));
+                    }
+                }
+                self.compile(&Value::Object(schema.clone()), &format!("{place}/schema"), text)
+            }
+            (Some(_), Some(_)) => {
+                let message = "\"type\" and \"schema\" exclude each other";
+                self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/schema"), Spot::Key, message));
+                None
+            }
+            (None, None) => {
+                let fault = text.fault(FaultKind::MissingKey, &format!("{place}/type"), Spot::Key, "key \"type\" is missing");
+                self.faults.push(fault.expected("\"type\" or \"schema\""));
+                None
+            }
+        }?;
+        if let (Some(default), true) = (&form.default, form.schema.is_some()) {
+            for wrong in schema.check(default).err().into_iter().flatten() {
+                let message = format!("the default breaks the input's schema: {}", wrong.message);
+                let place = format!("{place}/default{}", wrong.pointer);
+                self.faults.push(text.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
+            }
+        }
+        (self.faults.len() == before).then(|| JobInput {
+            description: form.description.unwrap_or_default(),
+            schema,
+            default: form.default,
+        })
+    }
+
+    fn documents(&mut self, form: &JobForm, text: &Text<'s>) -> Vec<JobDocument> {
+        let mut documents = Vec::new();
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        for (index, document) in form.documents.iter().enumerate() {
+            let index_text = index.to_string();
+            let (place, file_place, path, file, description, tags) = match document {
+                DocumentForm::Path(path) => {
+                    let place = pointer(&["documents", &index_text]);
+                    (place.clone(), place, path, None, String::new(), Vec::new())
+                }
+                DocumentForm::Full(full) => {
+                    let place = pointer(&["documents", &index_text, "path"]);
+                    let file_place =
+                        if full.file.is_some() { pointer(&["documents", &index_text, "file"]) } else { place.clone() };
+                    let description = full.description.clone().unwrap_or_default();
+                    (place, file_place, &full.path, full.file.as_deref(), description, full.tags.clone())
+                }
+            };
+            let path = match DocumentPath::parse(path) {
+                Ok(path) => path,
+                Err(error) => {
+                    self.faults.push(text.fault(FaultKind::BadPath, &place, Spot::Value, error.to_string()));
+                    continue;
+                }
+            };
+            if let Some(first) = seen.insert(path.skeleton(), index) {
+                let message = format!("document \"{path}\" is or looks like element {first} of \"documents\"");
+                self.faults.push(text.fault(FaultKind::SameId, &place, Spot::Value, message));
+                continue;
+            }
+            if let Some(file) = self.document_file(&path, file, text, &file_place) {
+                documents.push(JobDocument { path, file, description, tags });
+            }
+        }
+        documents
+    }
+
+    /// The file that a document is read from: the one it names, else the one in `documents/`, else the one in the folder.
+    fn document_file(&mut self, path: &DocumentPath, file: Option<&str>, text: &Text<'s>, place: &str) -> Option<String> {
+        let candidates = match file {
+            Some(file) => match DocumentPath::parse(file) {
+                Ok(file) => vec![file.as_str().to_owned()],
+                Err(error) => {
+                    self.faults.push(text.fault(FaultKind::BadPath, place, Spot::Value, error.to_string()));
+                    return None;
+                }
+            },
+            None => vec![format!("documents/{path}"), path.as_str().to_owned()],
+        };
+        if let Some(found) = candidates.iter().find(|candidate| self.sources.exists(candidate)) {
+            return Some(found.clone());
+        }
+        let message = format!("the document \"{path}\" is not there");
+        let fault = text.fault(FaultKind::MissingFile, place, Spot::Value, message);
+        let known = self.sources.existing().map(|known| known.strip_prefix("documents/").unwrap_or(known));
+        let mut fault = fault.near(path.as_str(), known);
+        let expected: Vec<String> = candidates.iter().map(|candidate| self.sources.display_path(candidate)).collect();
+        fault.expected = Some(format!("a file {}", expected.join(" or ")));
+        self.faults.push(fault);
+        None
+    }
+
+    fn models(&mut self, form: &JobForm, text: &Text<'s>, check_script: &ScriptCheck) -> BTreeMap<String, ModelSpec> {
+        let mut models = BTreeMap::new();
+        for (name, model) in &form.models {
+            let place = pointer(&["models", name]);
+            let is_allowed = name.len() <= 128
+                && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+                && name.chars().all(|each| each.is_ascii_alphanumeric() || "_.:/-".contains(each));
+            if !is_allowed {
+                let message = format!("model {} has a name that is not allowed", show(&Value::from(name.as_str())));
+                let fault = text.fault(FaultKind::OutOfRange, &place, Spot::Key, message);
+                self.faults.push(fault.expected("letters, digits and _ . : / -, at most 128"));
+            }
+            let script_place = format!("{place}/script");
+            // A model whose script is faulty still has its name, so that agents which use it are not told.
+            let script = self.find_file(Role::ModelScript, &model.script, text, &script_place, "script");
+            if let Some(source) = script
+                && let Some(read) = self.read(source)
+            {
+                for (pointer, message) in check_script(&source.text) {
+                    self.faults.push(read.text.fault(FaultKind::BadScript, &pointer, Spot::Value, message));
+                }
+            }
+            let script = script.map_or("", |source| &source.text);
+            models.insert(name.clone(), ModelSpec::Scripted { file: model.script.clone(), text: Arc::from(script) });
+        }
+        models
+    }
+}
+
+impl Configs {
+    /// Checks the inputs of a run and fills in defaults; tells every fault. `given` came from the one who starts the run.
+    pub fn check_inputs(&self, given: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, Faults> {
+        let declared = &self.job.inputs;
+        let mut faults = Vec::new();
+        let fault = |kind, name: &str, message: String| {
+            let mut fault = Fault::of_file(kind, "inputs", message);
+            fault.pointer = pointer(&[name]);
+            fault
+        };
+        for name in given.keys().filter(|name| !declared.contains_key(*name)) {
+            let unknown = fault(FaultKind::UnknownKey, name, format!("job \"{}\" has no input \"{name}\"", self.job.id));
+            faults.push(unknown.near(name, declared.keys().map(String::as_str)));
+        }
+        let mut inputs = BTreeMap::new();
+        for (name, input) in declared {
+            let Some(value) = given.get(name).or(input.default.as_ref()) else {
+                let missing =
+                    fault(FaultKind::MissingKey, name, format!("the input \"{name}\" is missing: {}", input.description));
+                faults.push(missing.expected(format!("--input {name}=VALUE")));
+                continue;
+            };
+            for wrong in input.schema.check(value).err().into_iter().flatten() {
+                faults.push(fault(FaultKind::WrongType, name, format!("the input \"{name}\" does not fit: {}", wrong.message)));
+            }
+            inputs.insert(name.clone(), value.clone());
+        }
+        Faults::none_of(faults)?;
+        Ok(inputs)
+    }
+}

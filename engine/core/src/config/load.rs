@@ -1,0 +1,218 @@
+//! The loader: texts in, checked configs or *all* faults out.
+//!
+//! It never stops at the first fault. A file that cannot be read still says by its name which id it was meant for, so
+//! that one broken file does not make others look broken.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use validator::Validate;
+
+use super::fault::{Fault, FaultKind, Faults};
+use super::form::{AgentForm, ProjectForm};
+use super::reader::{Spot, Text};
+use super::shape::{self, Shape, ShapeFault};
+use super::source::{Role, Source, Sources};
+use super::{Configs, Tool};
+use crate::function::ToolFunction;
+use crate::id::ToolId;
+
+/// Reads a model script that is valid JSON and tells its faults: a JSON pointer and a message each.
+///
+/// Passed in by the caller, since the form of scripts belongs to the models.
+pub type ScriptCheck = dyn Fn(&str) -> Vec<(String, String)>;
+
+/// Which registered functions must have a config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unconfigured {
+    /// None may be without: a start.
+    Refused,
+    /// Some may be without: a run pinned to older configs goes on in a program that has learned new tools.
+    Allowed,
+}
+
+/// Loads a job: everything that a run of it needs, or every fault of every file.
+pub fn load(
+    sources: &Sources,
+    functions: &[&'static ToolFunction],
+    unconfigured: Unconfigured,
+    check_script: &ScriptCheck,
+) -> Result<Configs, Faults> {
+    let mut loader = Loader::new(sources, functions);
+    loader.read_agents();
+    loader.load_tools(unconfigured);
+    let job = loader.load_job(check_script);
+    let agents = loader.load_agents(job.as_ref());
+    Faults::none_of(loader.faults)?;
+    let job = job.expect("a job without faults was loaded");
+    Ok(Configs { job, agents, tools: loader.tools })
+}
+
+/// Loads the tools alone, for commands that need no job.
+pub fn load_tools(
+    sources: &Sources,
+    functions: &[&'static ToolFunction],
+    unconfigured: Unconfigured,
+) -> Result<BTreeMap<ToolId, Arc<Tool>>, Faults> {
+    let mut loader = Loader::new(sources, functions);
+    loader.read_agents();
+    loader.load_tools(unconfigured);
+    Faults::none_of(loader.faults)?;
+    Ok(loader.tools)
+}
+
+/// Loads a project file; `file` is its path as messages show it.
+pub fn load_project(file: &str, content: &[u8]) -> Result<ProjectForm, Faults> {
+    let mut sources = Sources::default();
+    sources.add(Role::Project, file, content);
+    let mut loader = Loader::new(&sources, &[]);
+    let source = sources.of(Role::Project).next().expect("the source was just added");
+    let read = loader.read(source).and_then(|read| loader.form::<ProjectForm>(&shape::PROJECT, &read.text, &read.value));
+    Faults::none_of(loader.faults)?;
+    Ok(read.expect("a project without faults was read"))
+}
+
+/// A file that is JSON.
+pub(crate) struct Read<'s> {
+    pub(crate) text: Text<'s>,
+    pub(crate) value: Value,
+}
+
+/// An agent's file; the form is there if it has no fault of its own.
+pub(crate) struct ReadAgent<'s> {
+    pub(crate) read: Read<'s>,
+    pub(crate) form: Option<AgentForm>,
+}
+
+pub(crate) struct Loader<'s> {
+    pub(crate) sources: &'s Sources,
+    pub(crate) functions: BTreeMap<&'static str, &'static ToolFunction>,
+    pub(crate) faults: Vec<Fault>,
+    /// Agents that were read, by the id they were meant to have.
+    pub(crate) agents: BTreeMap<String, ReadAgent<'s>>,
+    /// Ids that a broken file was meant for.
+    pub(crate) assumed_agents: BTreeSet<String>,
+    pub(crate) assumed_tools: BTreeSet<String>,
+    pub(crate) tools: BTreeMap<ToolId, Arc<Tool>>,
+}
+
+impl<'s> Loader<'s> {
+    fn new(sources: &'s Sources, functions: &[&'static ToolFunction]) -> Self {
+        let mut loader = Self {
+            sources,
+            functions: BTreeMap::new(),
+            faults: Vec::new(),
+            agents: BTreeMap::new(),
+            assumed_agents: BTreeSet::new(),
+            assumed_tools: BTreeSet::new(),
+            tools: BTreeMap::new(),
+        };
+        for function in functions {
+            if let Some(first) = loader.functions.insert(function.id, function) {
+                let message = format!("fn {} serves tool {}, which another function serves already", function.name, function.id);
+                loader.faults.push(fault_of_function(FaultKind::FunctionTwice, function, message).note(place_of(first)));
+            }
+        }
+        loader
+    }
+
+    /// Reads `source` as JSON; its faults are kept.
+    pub(crate) fn read(&mut self, source: &'s Source) -> Option<Read<'s>> {
+        let text = Text::new(self.sources.display(source), &source.text);
+        let value = text.read(source.invalid_at, &mut self.faults)?;
+        Some(Read { text, value })
+    }
+
+    /// Reads `value` as a form; its faults are kept.
+    pub(crate) fn form<T: DeserializeOwned + Validate>(&mut self, shape: &Shape, text: &Text<'s>, value: &Value) -> Option<T> {
+        match shape.read(value) {
+            Ok(form) => Some(form),
+            Err(faults) => {
+                self.faults.extend(faults.into_iter().map(|fault| place(text, fault)));
+                None
+            }
+        }
+    }
+
+    fn read_agents(&mut self) {
+        let mut places: HashMap<String, String> = HashMap::new();
+        for source in self.sources.of(Role::Agent) {
+            let stem = stem(&source.path).to_owned();
+            let Some(read) = self.read(source) else {
+                self.assumed_agents.insert(stem);
+                continue;
+            };
+            let form: Option<AgentForm> = self.form(&shape::AGENT, &read.text, &read.value);
+            let id = read.value.get("agent_id").and_then(Value::as_str).unwrap_or(&stem).to_owned();
+            if form.is_none() {
+                self.assumed_agents.extend([stem.clone(), id.clone()]);
+            }
+            if form.is_some() {
+                self.check_name(&read, "/agent_id", &id, &stem);
+            }
+            if let Some(earlier) = places.get(&twin_key(&id)) {
+                self.faults.push(same_id(&read.text, "/agent_id", "agent", &id).note(format!("the other at {earlier}")));
+            } else {
+                places.insert(twin_key(&id), read.text.place("/agent_id", Spot::Value));
+                self.agents.insert(id, ReadAgent { read, form });
+            }
+        }
+    }
+
+    /// Tells a file that is not named after its id.
+    pub(crate) fn check_name(&mut self, read: &Read<'s>, pointer: &str, id: &str, stem: &str) {
+        if id != stem {
+            let message = format!("the file is named {stem}.json, but its id is \"{id}\"");
+            let fault = read.text.fault(FaultKind::FileName, pointer, Spot::Value, message);
+            self.faults.push(fault.expected(format!("\"{stem}\", or a file named {id}.json")));
+        }
+    }
+
+    /// Whether an agent of that id exists or was meant to.
+    pub(crate) fn has_agent(&self, id: &str) -> bool {
+        self.agents.contains_key(id) || self.assumed_agents.contains(id)
+    }
+
+    /// Whether a tool of that id exists or was meant to.
+    pub(crate) fn has_tool(&self, id: &str) -> bool {
+        self.tools.contains_key(id) || self.assumed_tools.contains(id)
+    }
+}
+
+/// Places a fault of a form in the text.
+pub(crate) fn place(text: &Text<'_>, fault: ShapeFault) -> Fault {
+    let mut placed = text.fault(fault.kind, &fault.pointer, fault.spot, fault.message);
+    placed.expected = fault.expected;
+    placed.found = fault.found;
+    placed.nearest = fault.nearest;
+    placed
+}
+
+/// The file's name without folder and `.json`.
+pub(crate) fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".json").unwrap_or(name)
+}
+
+/// Ids with one key are too alike to stand beside each other.
+pub(crate) fn twin_key(id: &str) -> String {
+    id.replace('-', "_").to_lowercase()
+}
+
+pub(crate) fn same_id(text: &Text<'_>, pointer: &str, what: &str, id: &str) -> Fault {
+    let message = format!("{what} \"{id}\" has the id of another, or one that differs only by - and _");
+    text.fault(FaultKind::SameId, pointer, Spot::Value, message)
+}
+
+pub(crate) fn fault_of_function(kind: FaultKind, function: &ToolFunction, message: String) -> Fault {
+    let mut fault = Fault::of_file(kind, function.file, message);
+    fault.line = function.line as usize;
+    fault
+}
+
+/// `file:line` of a function.
+pub(crate) fn place_of(function: &ToolFunction) -> String {
+    format!("{}:{}", function.file, function.line)
+}

@@ -1,0 +1,210 @@
+//! JSON Schemas (2020-12), compiled so that nothing is fetched and no pattern backtracks.
+
+use std::sync::OnceLock;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::json::Json;
+
+/// The most bytes a compiled pattern may take.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+
+/// The most faults that a check tells.
+const MAX_FAULTS: usize = 20;
+
+/// A compiled JSON Schema (2020-12), with its source.
+#[derive(Debug)]
+pub struct Schema {
+    json: Json,
+    /// Filled at once for what a person wrote, at the first check for what the engine derived.
+    validator: OnceLock<Result<jsonschema::Validator, String>>,
+}
+
+impl Schema {
+    /// Compiles `schema`; the error says where it is no schema. Nothing is ever fetched.
+    pub fn compile(schema: &Value) -> Result<Self, String> {
+        if let Some(pointer) = reference_outside(schema, &mut String::new()) {
+            return Err(format!(
+                "a reference may only name a place in the same schema, such as \"#/$defs/point\" (at {pointer:?})"
+            ));
+        }
+        if let Some(pointer) = endless_reference(schema) {
+            return Err(format!("the reference leads back to itself (at {pointer:?})"));
+        }
+        let validator = build(schema)?;
+        Ok(Self { json: Json::from(schema), validator: OnceLock::from(Ok(validator)) })
+    }
+
+    /// Keeps a schema that the engine derived from checked parts; it is compiled when first used.
+    pub(crate) fn derived(schema: &Value) -> Self {
+        Self { json: Json::from(schema), validator: OnceLock::new() }
+    }
+
+    /// The schema as JSON.
+    pub fn json(&self) -> &Json {
+        &self.json
+    }
+
+    /// Checks `value`; each fault says where and what was expected.
+    pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>> {
+        let validator = match self.validator.get_or_init(|| build(&self.json.value())) {
+            Ok(validator) => validator,
+            Err(message) => return Err(vec![SchemaFault { pointer: String::new(), message: message.clone() }]),
+        };
+        if validator.is_valid(value) {
+            return Ok(());
+        }
+        Err(validator
+            .iter_errors(value)
+            .map(|error| SchemaFault { pointer: error.instance_path().to_string(), message: error.to_string() })
+            .take(MAX_FAULTS)
+            .collect())
+    }
+}
+
+/// One way in which a value breaks a schema.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SchemaFault {
+    /// JSON pointer into the value.
+    pub pointer: String,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+fn build(schema: &Value) -> Result<jsonschema::Validator, String> {
+    let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
+    let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).with_pattern_options(patterns).offline();
+    options.build(schema).map_err(|error| format!("{error} (at {:?})", error.instance_path().to_string()))
+}
+
+/// The pointer of a reference that leaves the schema or is resolved while it runs.
+fn reference_outside(schema: &Value, pointer: &mut String) -> Option<String> {
+    let mut inside = |key: &str, value: &Value| {
+        let length = pointer.len();
+        super::reader::push_token(pointer, key);
+        let foreign = match (key, value) {
+            ("$ref", Value::String(target)) => !(target == "#" || target.starts_with("#/")),
+            ("$dynamicRef" | "$recursiveRef", Value::String(_)) => true,
+            _ => false,
+        };
+        let found = if foreign { Some(pointer.clone()) } else { reference_outside(value, pointer) };
+        pointer.truncate(length);
+        found
+    };
+    match schema {
+        Value::Object(object) => object.iter().find_map(|(key, value)| inside(key, value)),
+        Value::Array(array) => array.iter().enumerate().find_map(|(index, value)| inside(&index.to_string(), value)),
+        _ => None,
+    }
+}
+
+/// The pointer of a reference that would be followed for ever without going down into the value.
+fn endless_reference(schema: &Value) -> Option<String> {
+    let mut done = std::collections::HashSet::new();
+    let mut references = Vec::new();
+    collect_references(schema, &mut String::new(), &mut references);
+    references.into_iter().find(|start| {
+        let mut path = Vec::new();
+        !reaches_end(schema, start, &mut path, &mut done)
+    })
+}
+
+fn collect_references(schema: &Value, pointer: &mut String, found: &mut Vec<String>) {
+    let mut inside = |key: &str, value: &Value| {
+        let length = pointer.len();
+        super::reader::push_token(pointer, key);
+        collect_references(value, pointer, found);
+        pointer.truncate(length);
+    };
+    match schema {
+        Value::Object(object) => {
+            object.iter().for_each(|(key, value)| inside(key, value));
+            if object.get("$ref").is_some_and(Value::is_string) {
+                found.push(pointer.clone());
+            }
+        }
+        Value::Array(array) => array.iter().enumerate().for_each(|(index, value)| inside(&index.to_string(), value)),
+        _ => {}
+    }
+}
+
+/// Whether following the schema at `pointer` in place comes to an end.
+fn reaches_end(root: &Value, pointer: &str, path: &mut Vec<String>, done: &mut std::collections::HashSet<String>) -> bool {
+    if done.contains(pointer) {
+        return true;
+    }
+    if path.iter().any(|earlier| earlier == pointer) || path.len() > 1_000 {
+        return false;
+    }
+    path.push(pointer.to_owned());
+    let mut next = Vec::new();
+    if let Some(Value::Object(object)) = root.pointer(pointer) {
+        for (key, value) in object {
+            match (key.as_str(), value) {
+                ("$ref", Value::String(target)) => next.push(target.trim_start_matches('#').to_owned()),
+                ("allOf" | "anyOf" | "oneOf", Value::Array(members)) => {
+                    next.extend((0..members.len()).map(|index| format!("{pointer}/{key}/{index}")));
+                }
+                ("not" | "if" | "then" | "else", Value::Object(_)) => next.push(format!("{pointer}/{key}")),
+                ("dependentSchemas", Value::Object(members)) => next.extend(members.keys().map(|member| {
+                    let mut inner = format!("{pointer}/{key}");
+                    super::reader::push_token(&mut inner, member);
+                    inner
+                })),
+                _ => {}
+            }
+        }
+    }
+    let ends = next.iter().all(|target| reaches_end(root, target, path, done));
+    path.pop();
+    if ends {
+        done.insert(pointer.to_owned());
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn references_that_leave_the_schema_are_refused() {
+        for target in ["http://example.com/x.json", "file:///etc/passwd", "other.json#/a", "#anchor"] {
+            let error = Schema::compile(&json!({"properties": {"a": {"$ref": target}}})).unwrap_err();
+            assert!(error.contains("/properties/a/$ref"), "{target}: {error}");
+        }
+        assert!(Schema::compile(&json!({"$dynamicRef": "#a"})).is_err());
+    }
+
+    #[test]
+    fn references_that_lead_back_to_themselves_are_refused_and_recursive_values_are_not() {
+        for schema in [
+            json!({"$ref": "#"}),
+            json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}),
+            json!({"anyOf": [{"type": "string"}, {"$ref": "#"}]}),
+        ] {
+            assert!(Schema::compile(&schema).is_err(), "{schema}");
+        }
+        let tree = json!({"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}});
+        let schema = Schema::compile(&tree).unwrap();
+        assert!(schema.check(&json!({"children": [{"children": []}]})).is_ok());
+        assert!(schema.check(&json!({"children": [{"children": 1}]})).is_err());
+    }
+
+    #[test]
+    fn patterns_run_in_linear_time_or_are_refused() {
+        let schema = Schema::compile(&json!({"type": "string", "pattern": "^(a+)+$"})).unwrap();
+        let hostile = "a".repeat(50_000) + "!";
+        assert!(schema.check(&Value::String(hostile)).is_err());
+        assert!(Schema::compile(&json!({"pattern": "(\\w{1000}){1000}"})).is_err());
+        assert!(Schema::compile(&json!({"pattern": "(?=a)b"})).is_err());
+    }
+
+    #[test]
+    fn a_schema_that_is_none_says_where() {
+        let error = Schema::compile(&json!({"type": "object", "properties": {"a": {"type": "strng"}}})).unwrap_err();
+        assert!(error.contains("/properties/a/type"), "{error}");
+    }
+}

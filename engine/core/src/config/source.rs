@@ -1,0 +1,120 @@
+//! The files of a job as texts: all that the loader reads, and all that a run needs to be loaded again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// `job.json`.
+    Job,
+    /// `agents/<agent_id>.json`.
+    Agent,
+    /// `tools/<tool_id>.json` of a job.
+    Tool,
+    /// A tool config that comes with a program.
+    BuiltinTool,
+    /// A file that an agent's `system_prompt` names.
+    Prompt,
+    /// A file that a model's `script` names.
+    ModelScript,
+    /// `baton.json`.
+    Project,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// What it is for.
+    pub role: Role,
+    /// Its path relative to the job's folder; for a built-in tool, the path that messages show.
+    pub path: String,
+    /// What it says; what is not UTF-8 is replaced.
+    pub text: String,
+    /// The first byte that is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid_at: Option<usize>,
+}
+
+/// Every file of a job. Its JSON is what a run is pinned to; [`crate::config::load`] reads it again on resume.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sources {
+    /// What messages show before a path of the job's folder, such as `examples/q3-sales`. Not pinned.
+    #[serde(skip)]
+    prefix: String,
+    files: Vec<Source>,
+    /// Files that exist besides: documents to begin with. Paths relative to the job's folder.
+    existing: BTreeSet<String>,
+}
+
+impl Sources {
+    /// No files yet; messages show `folder` before their paths.
+    pub fn new(folder: impl Into<String>) -> Self {
+        let mut prefix: String = folder.into();
+        if !prefix.is_empty() && !prefix.ends_with('/') {
+            prefix.push('/');
+        }
+        Self { prefix, ..Self::default() }
+    }
+
+    /// Adds a file.
+    pub fn add(&mut self, role: Role, path: impl Into<String>, content: impl AsRef<[u8]>) {
+        let content = content.as_ref();
+        let (text, invalid_at) = match std::str::from_utf8(content) {
+            Ok(text) => (text.to_owned(), None),
+            Err(error) => (String::from_utf8_lossy(content).into_owned(), Some(error.valid_up_to())),
+        };
+        self.files.push(Source { role, path: path.into(), text, invalid_at });
+    }
+
+    /// Says that the file at `path`, relative to the job's folder, exists.
+    pub fn add_existing(&mut self, path: impl Into<String>) {
+        self.existing.insert(path.into());
+    }
+
+    /// Whether a document's file exists.
+    pub fn exists(&self, path: &str) -> bool {
+        self.existing.contains(path)
+    }
+
+    /// The files that exist besides the configs.
+    pub fn existing(&self) -> impl Iterator<Item = &str> {
+        self.existing.iter().map(String::as_str)
+    }
+
+    /// The files, in the order they were added.
+    pub fn files(&self) -> impl Iterator<Item = &Source> {
+        self.files.iter()
+    }
+
+    /// The files of `role`.
+    pub fn of(&self, role: Role) -> impl Iterator<Item = &Source> {
+        self.files.iter().filter(move |source| source.role == role)
+    }
+
+    /// The same files in the order of role and path, so that equal jobs are pinned to equal texts.
+    pub fn in_order(mut self) -> Self {
+        self.files.sort_by(|left, right| (left.role, &left.path).cmp(&(right.role, &right.path)));
+        self
+    }
+
+    /// The path as messages show it.
+    pub fn display(&self, source: &Source) -> String {
+        match source.role {
+            Role::BuiltinTool => source.path.clone(),
+            _ => format!("{}{}", self.prefix, source.path),
+        }
+    }
+
+    /// A path of the job's folder as messages show it.
+    pub fn display_path(&self, path: &str) -> String {
+        format!("{}{path}", self.prefix)
+    }
+
+    /// The files of `role` by path.
+    pub(crate) fn by_path(&self, role: Role) -> BTreeMap<&str, &Source> {
+        self.of(role).map(|source| (source.path.as_str(), source)).collect()
+    }
+}
