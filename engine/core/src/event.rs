@@ -41,6 +41,11 @@ pub enum Event {
         /// Why.
         error: CallError,
     },
+    /// The run cannot go on: a script and the agents have parted ways, and going on would only hide it.
+    RunFailed {
+        /// Why.
+        error: CallError,
+    },
     /// An executor answered a [`Effect::Execute`].
     CallReturned {
         /// The call.

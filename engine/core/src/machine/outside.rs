@@ -105,6 +105,11 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// The run cannot go on: its root fails, and everything below it is closed.
+    pub(super) fn run_failed(&mut self, error: CallError) {
+        self.end_task(&TaskId::root(), FinalState::Failed, CallResult::error(CallStatus::Failed, error), None);
+    }
+
     /// Somebody pauses the run, or lets it go on.
     pub(super) fn paused(&mut self, by: String, paused: bool) {
         let action = if paused { ControlAction::Paused } else { ControlAction::Unpaused };
