@@ -1,1 +1,30 @@
-//! The tokio shell round the core: performs effects and brings back events.
+//! The shell round the machine: performs its effects and brings back events.
+//!
+//! One actor per run, with three beats: it gathers every event that is ready, lets the core decide and apply each, and
+//! commits the entries as one batch; only then are entries published and effects performed. Nothing is visible outside
+//! before it is durable. Nothing polls.
+//!
+//! The shell decides *nothing*: what an answer, a result or a crash means is the core's business.
+
+mod actor;
+mod clock;
+mod command;
+mod contents;
+mod engine;
+mod error;
+mod exec;
+mod execute;
+mod handle;
+mod host;
+mod job;
+mod replay;
+mod transcripts;
+
+pub use baton_core::measure::measure;
+pub use clock::{Clock, SteadyClock, SystemClock};
+pub use command::Command;
+pub use engine::{Delivery, Engine, EngineBuilder};
+pub use error::RunError;
+pub use handle::{EntryStream, OpenQuestion, Progress, RunHandle, RunOutcome};
+pub use job::{InitialDocument, InputFault, InputValue, LoadedJob, StartOptions, check_inputs, load_configs};
+pub use replay::{Mismatch, ReplayReport, replay};

@@ -1,0 +1,441 @@
+//! One run, proceeding: the three beats.
+//!
+//! *Gather* turns every source of events into one list, without deciding anything. *Decide* lets the core say what each
+//! means and applies it in memory. *Commit* makes the entries durable as one batch; only then are they published, the
+//! askers told, and the effects performed. A failed commit ends the actor at once: it performs nothing more, and what it
+//! had in memory is lost with it, so the store alone says what happened.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_core::Run;
+use baton_core::call::{CallError, CallResult, ErrorCode};
+use baton_core::config::EffectClass;
+use baton_core::entry::{Entry, Recorded};
+use baton_core::event::{Effect, Event, Refusal};
+use baton_core::function::{Caller, Content};
+use baton_core::id::{AgentId, CallId, ContentHash, RunId, TaskId, ToolId};
+use baton_core::json::Json;
+use baton_core::time::Timestamp;
+use baton_core::tool_type::Logs;
+use baton_models::ModelError;
+use baton_store::{Batch, LoggedCall, RunSummaryUpdate, StoreError};
+use futures_util::FutureExt;
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::sleep_until;
+use crate::command::Command;
+use crate::engine::{Models, Shared};
+use crate::error::RunError;
+use crate::execute::{Execution, panic_message};
+use crate::handle::{Message, OpenQuestion, Progress, RunOutcome, Standing};
+use crate::transcripts::Transcripts;
+
+/// The most messages that become one commit, so that a flood cannot starve the store of its turn.
+const MESSAGES_PER_COMMIT: usize = 1_024;
+
+/// The actor of one run.
+pub(crate) struct Actor {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: RunId,
+    pub(crate) epoch: u64,
+    pub(crate) run: Run,
+    pub(crate) models: Models,
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) mailbox: mpsc::UnboundedReceiver<Message>,
+    /// For those who work for the run.
+    pub(crate) sender: mpsc::UnboundedSender<Message>,
+    pub(crate) live: broadcast::Sender<Arc<Recorded>>,
+    pub(crate) progress: broadcast::Sender<Progress>,
+    pub(crate) standing: watch::Sender<Standing>,
+    pub(crate) commands: Commands,
+    pub(crate) transcripts: Transcripts,
+    pub(crate) work: Work,
+    /// The moment of the last batch: entries never step back in time.
+    pub(crate) last: Timestamp,
+}
+
+/// The run's inbox in the store.
+pub(crate) struct Commands {
+    pub(crate) rings: watch::Receiver<u64>,
+    /// The last command that was taken.
+    pub(crate) taken: u64,
+    /// Whether there may be commands to take.
+    pub(crate) waiting: bool,
+}
+
+/// What runs for the run at the moment.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// Cancelled when what runs for a task shall stop.
+    tokens: HashMap<TaskId, CancellationToken>,
+    /// Running calls that must not be repeated, and their tasks: stopping the run waits for them.
+    unrepeatable: HashMap<CallId, TaskId>,
+    /// Whether no further step shall be taken.
+    stopping: bool,
+    /// The status that lists of runs show.
+    status: &'static str,
+    /// The wake-up that was already delivered: if the machine still names it, waking again would be a busy loop.
+    woken_for: Option<Timestamp>,
+}
+
+/// An event to be decided, and what belongs to it.
+struct Incoming {
+    event: Event,
+    contents: Vec<(ContentHash, Content)>,
+    reply: Option<oneshot::Sender<Result<(), Refusal>>>,
+}
+
+/// What one beat decided.
+#[derive(Default)]
+struct Step {
+    entries: Vec<Arc<Recorded>>,
+    effects: Vec<Effect>,
+    contents: Vec<(ContentHash, Content)>,
+    replies: Vec<(oneshot::Sender<Result<(), Refusal>>, Result<(), Refusal>)>,
+    consumed: Vec<u64>,
+}
+
+impl Actor {
+    /// Proceeds until the run ends, is stopped or fails.
+    pub(crate) async fn run(mut self) {
+        let outcome = match AssertUnwindSafe(self.proceed()).catch_unwind().await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => {
+                tracing::error!(run = %self.id, %error, "the run stopped");
+                RunOutcome::Failed(error.into())
+            }
+            Err(panic) => RunOutcome::Failed(RunError::Fault { message: panic_message(&*panic) }),
+        };
+        for token in self.work.tokens.values() {
+            token.cancel();
+        }
+        self.shared.forget(&self.id);
+        self.standing.send_replace(Standing::Over(outcome));
+    }
+
+    async fn proceed(&mut self) -> Result<RunOutcome, StoreError> {
+        loop {
+            let (incoming, consumed) = self.gather().await?;
+            let step = self.decide(incoming, consumed);
+            self.commit(step).await?;
+            if let Some(end) = self.run.ended() {
+                return Ok(self.ended(end.clone()).await?);
+            }
+            if self.work.stopping && self.work.unrepeatable.is_empty() {
+                self.note_status("stopped").await?;
+                return Ok(RunOutcome::Stopped);
+            }
+            self.tell_standing();
+        }
+    }
+
+    // ---- First beat.
+
+    /// Waits until something happened, then takes all of it.
+    async fn gather(&mut self) -> Result<(Vec<Incoming>, Vec<u64>), StoreError> {
+        let mut messages = Vec::new();
+        let wake = self.run.next_wake().filter(|wake| self.work.woken_for != Some(*wake));
+        tokio::select! {
+            _ = self.mailbox.recv_many(&mut messages, MESSAGES_PER_COMMIT) => {}
+            Ok(()) = self.commands.rings.changed() => self.commands.waiting = true,
+            () = sleep_until(&*self.shared.clock, wake) => {}
+        }
+        let mut incoming = Vec::with_capacity(messages.len());
+        for message in messages {
+            match message {
+                Message::Event { event, contents, reply } => {
+                    if let Event::CallReturned { call, .. } = &event {
+                        self.work.unrepeatable.remove(call);
+                    }
+                    incoming.push(Incoming { event, contents, reply });
+                }
+                Message::Stop => self.work.stopping = true,
+            }
+        }
+        let consumed = self.take_commands(&mut incoming).await?;
+        if let Some(wake) = wake.filter(|wake| *wake <= self.shared.clock.now()) {
+            self.work.woken_for = Some(wake);
+            incoming.push(Incoming { event: Event::TimePassed, contents: Vec::new(), reply: None });
+        }
+        Ok((incoming, consumed))
+    }
+
+    /// Takes the commands that other processes put into the inbox.
+    async fn take_commands(&mut self, incoming: &mut Vec<Incoming>) -> Result<Vec<u64>, StoreError> {
+        let mut consumed = Vec::new();
+        if !std::mem::take(&mut self.commands.waiting) {
+            return Ok(consumed);
+        }
+        for (number, text) in self.shared.store.take_commands(&self.id, self.commands.taken).await? {
+            self.commands.taken = number;
+            consumed.push(number);
+            match serde_json::from_str::<Command>(text.text()) {
+                Ok(command) => incoming.push(Incoming { event: command.into(), contents: Vec::new(), reply: None }),
+                Err(error) => tracing::warn!(run = %self.id, number, %error, "a command in the inbox cannot be read"),
+            }
+        }
+        Ok(consumed)
+    }
+
+    // ---- Second beat.
+
+    /// Lets the core decide each event and applies what it decided.
+    fn decide(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Step {
+        self.last = self.shared.clock.now().max(self.last);
+        let mut step = Step { consumed, ..Step::default() };
+        for Incoming { event, contents, reply } in incoming {
+            let decided = self.run.decide(self.last, event).map(|decision| {
+                for recorded in decision.entries {
+                    self.run.apply(&recorded);
+                    step.entries.push(Arc::new(recorded));
+                }
+                step.effects.extend(decision.effects);
+                step.contents.extend(contents);
+            });
+            match reply {
+                Some(reply) => step.replies.push((reply, decided)),
+                None => {
+                    if let Err(refusal) = decided {
+                        tracing::warn!(run = %self.id, %refusal, "an event was refused");
+                    }
+                }
+            }
+        }
+        step
+    }
+
+    // ---- Third beat.
+
+    /// Makes a step durable, then lets it be seen and performs its effects.
+    async fn commit(&mut self, step: Step) -> Result<(), StoreError> {
+        let Step { entries, effects, mut contents, replies, consumed } = step;
+        if let Some(first) = entries.first() {
+            let named: HashSet<ContentHash> = entries.iter().filter_map(|recorded| named_content(&recorded.entry)).collect();
+            contents.retain(|(hash, _)| named.contains(hash));
+            let mut batch = Batch::new(self.id.clone(), self.epoch, first.seq - 1);
+            batch.logged = self.logged(&entries);
+            batch.entries.clone_from(&entries);
+            batch.contents.clone_from(&contents);
+            batch.summary = self.summary();
+            batch.consumed = consumed;
+            self.shared.store.append(batch).await?;
+        } else if !consumed.is_empty() {
+            let mut batch = Batch::new(self.id.clone(), self.epoch, self.run.last_seq());
+            batch.consumed = consumed;
+            self.shared.store.append(batch).await?;
+        }
+        self.shared.contents.remember(&contents);
+        self.transcripts.absorb(&entries, &self.run);
+        for recorded in &entries {
+            // Nobody needs to listen.
+            let _unheard = self.live.send(Arc::clone(recorded));
+        }
+        for (reply, decided) in replies {
+            // Whoever asked may have gone.
+            let _gone = reply.send(decided);
+        }
+        for effect in effects {
+            self.perform(effect).await?;
+        }
+        for recorded in &entries {
+            if let Entry::TaskEnded(entry) = &recorded.entry {
+                self.work.tokens.remove(&entry.task);
+            }
+        }
+        Ok(())
+    }
+
+    /// The calls among `entries` that only log their input.
+    fn logged(&self, entries: &[Arc<Recorded>]) -> Vec<LoggedCall> {
+        let mut logged = Vec::new();
+        for recorded in entries {
+            let Entry::CallStarted(entry) = &recorded.entry else { continue };
+            let row = entry.tool_type.behavior();
+            if row.logs != Logs::InputOnly || row.runs_code {
+                continue;
+            }
+            let Some(agent) = self.run.task(&entry.task).and_then(|task| task.agent().cloned()) else { continue };
+            let tool = ToolId::new(entry.tool.as_str());
+            let input = self.input_of(&entry.call, entries);
+            logged.push(LoggedCall { agent, tool, task: entry.task.clone(), call: entry.call.clone(), at: recorded.at, input });
+        }
+        logged
+    }
+
+    /// The input of a call that has just begun: from the answer in the same batch, or from the turn still open.
+    fn input_of(&self, call: &CallId, entries: &[Arc<Recorded>]) -> Json {
+        let Some((turn, position)) = call.position() else { return Json::null() };
+        let task = call.task();
+        let index = position as usize - 1;
+        let answered = entries.iter().find_map(|recorded| match &recorded.entry {
+            Entry::ModelAnswered(entry) if entry.task == task && entry.turn == turn => entry.calls.get(index),
+            _ => None,
+        });
+        let open = || Some(Arc::clone(&self.run.task(&task)?.open.as_ref()?.calls.get(index)?.asked));
+        answered.map(|call| call.input.clone()).or_else(|| open().map(|call| call.input.clone())).unwrap_or_default()
+    }
+
+    /// What lists of runs shall show, if it changed.
+    fn summary(&mut self) -> Option<RunSummaryUpdate> {
+        let status = match self.run.ended() {
+            Some(end) => end.state.as_str(),
+            None if self.run.waits_only_for_people() => "waiting",
+            None => "running",
+        };
+        (status != self.work.status).then(|| {
+            self.work.status = status;
+            RunSummaryUpdate { status: status.to_owned(), at: self.last }
+        })
+    }
+
+    /// Tells lists of runs how the run stands, without an entry.
+    async fn note_status(&mut self, status: &'static str) -> Result<(), StoreError> {
+        let mut batch = Batch::new(self.id.clone(), self.epoch, self.run.last_seq());
+        batch.summary = Some(RunSummaryUpdate { status: status.to_owned(), at: self.last });
+        self.shared.store.append(batch).await
+    }
+
+    // ---- Effects, one function each.
+
+    async fn perform(&mut self, effect: Effect) -> Result<(), StoreError> {
+        match effect {
+            // What is not begun while stopping is begun again on resume, as after a crash.
+            Effect::Prompt { .. } | Effect::Execute { .. } if self.work.stopping => {}
+            Effect::Prompt { task, turn } => self.prompt(task, turn).await?,
+            Effect::Execute { task, agent, call, tool, input } => self.execute(task, agent, call, &tool, input),
+            Effect::Stop { task } => self.stop(&task),
+            // Its entry tells whoever watches, and the answer comes by the mailbox or the inbox.
+            Effect::AskPerson { .. } => {}
+            // The state says so too.
+            Effect::EndRun => {}
+        }
+        Ok(())
+    }
+
+    /// Renders the task's request and asks its model.
+    async fn prompt(&mut self, task: TaskId, turn: u32) -> Result<(), StoreError> {
+        let request = self.transcripts.request(&self.run, &task).await?;
+        let model = self.models.get(&request.model).cloned();
+        let (shared, sender, stopped) = (Arc::clone(&self.shared), self.sender.clone(), self.token(&task));
+        tokio::spawn(async move {
+            let answered = async {
+                let Some(model) = model else {
+                    return Err(ModelError::Unavailable { reason: format!("there is no model {}", request.model) });
+                };
+                let answer = AssertUnwindSafe(model.answer(&request, &shared.contents)).catch_unwind().await;
+                answer.unwrap_or_else(|panic| {
+                    Err(ModelError::Unavailable { reason: format!("its code panicked: {}", panic_message(&*panic)) })
+                })
+            };
+            let answered = tokio::select! {
+                biased;
+                () = stopped.cancelled() => return,
+                answered = answered => answered,
+            };
+            let event = match answered {
+                Ok(answer) => Event::ModelAnswered { task, turn, request: request.hash, answer },
+                Err(error) if error.fails_run() => {
+                    let message = format!("agent {} in task {task}, turn {turn}: {error}", request.agent);
+                    Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }
+                }
+                Err(ModelError::Unavailable { reason }) => Event::ModelFailed {
+                    task,
+                    turn,
+                    error: CallError::new(ErrorCode::ModelFailed, format!("unavailable: {reason}")),
+                },
+                Err(error) => Event::ModelFailed { task, turn, error: CallError::new(ErrorCode::ModelFailed, error.to_string()) },
+            };
+            // The run may be over.
+            let _over = sender.send(Message::Event { event, contents: Vec::new(), reply: None });
+        });
+        Ok(())
+    }
+
+    /// Runs the tool's executor.
+    fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId, input: Json) {
+        let Some(tool) = self.run.configs().tools.get(tool).cloned() else {
+            panic!("the machine began a call of {tool}, which no config describes");
+        };
+        if tool.effect == EffectClass::AtMostOnce {
+            self.work.unrepeatable.insert(call.clone(), task.clone());
+        }
+        let stopped = self.token(&task);
+        let execution = Execution {
+            caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
+            tool,
+            input,
+            documents: self.run.documents().clone(),
+            seq: self.run.last_seq(),
+            folder: self.folder.clone(),
+            stopped,
+            progress: self.progress.clone(),
+        };
+        let (shared, sender) = (Arc::clone(&self.shared), self.sender.clone());
+        tokio::spawn(async move {
+            if let Some((outcome, contents)) = execution.run(shared).await {
+                // The run may be over.
+                let event = Event::CallReturned { call, outcome };
+                let _over = sender.send(Message::Event { event, contents, reply: None });
+            }
+        });
+    }
+
+    /// Stops what runs for a task.
+    fn stop(&mut self, task: &TaskId) {
+        if let Some(token) = self.work.tokens.remove(task) {
+            token.cancel();
+        }
+        self.work.unrepeatable.retain(|_, calling| calling != task);
+    }
+
+    fn token(&mut self, task: &TaskId) -> CancellationToken {
+        self.work.tokens.entry(task.clone()).or_default().child_token()
+    }
+
+    // ---- What the handle sees.
+
+    fn tell_standing(&self) {
+        let waits = self.run.waits_only_for_people();
+        self.standing.send_if_modified(|standing| {
+            let questions = waits.then(|| OpenQuestion::all(&self.run));
+            let unchanged = match (&*standing, &questions) {
+                (Standing::WaitingForPeople(told), Some(now)) => told == now,
+                (Standing::Working, None) => true,
+                _ => false,
+            };
+            if !unchanged {
+                *standing = questions.map_or(Standing::Working, Standing::WaitingForPeople);
+            }
+            !unchanged
+        });
+    }
+
+    /// The outcome of the ended run, with the root's result.
+    async fn ended(&self, end: baton_core::entry::RunEnded) -> Result<RunOutcome, StoreError> {
+        let result = root_result(&self.shared, &self.id, self.run.last_seq()).await?;
+        Ok(RunOutcome::Ended { end, result, run: Arc::new(self.run.clone()) })
+    }
+}
+
+/// The result of the root task of an ended run.
+pub(crate) async fn root_result(shared: &Shared, run: &RunId, through: u64) -> Result<CallResult, StoreError> {
+    let entries = shared.store.task_entries(run, &TaskId::root(), through).await?;
+    let ended = entries.iter().rev().find_map(|recorded| match &recorded.entry {
+        Entry::TaskEnded(entry) => Some(entry.result.clone()),
+        _ => None,
+    });
+    ended.ok_or_else(|| StoreError::Corrupt { what: format!("run {run} has ended, its root task has not") })
+}
+
+/// The content that `entry` names, if it names one.
+fn named_content(entry: &Entry) -> Option<ContentHash> {
+    match entry {
+        Entry::DocumentWritten(version) => Some(version.content.hash),
+        Entry::RunStarted(started) => Some(started.configs),
+        _ => None,
+    }
+}

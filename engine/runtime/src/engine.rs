@@ -1,0 +1,488 @@
+//! The engine: what a program builds once, to start, resume and read runs with.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton_core::Run;
+use baton_core::config::{Configs, ModelSpec, Sources, TemplateError, Unconfigured};
+use baton_core::entry::{Entry, Recorded, RunStarted};
+use baton_core::event::Event;
+use baton_core::function::{Content, ToolFunction, registered_functions};
+use baton_core::id::{ContentHash, RunId, TaskId};
+use baton_core::json::Json;
+use baton_core::time::Timestamp;
+use baton_models::{Model, ScriptFault, ScriptedModel};
+use baton_store::{NewRun, Store, StoreError};
+use tokio::sync::{Semaphore, broadcast, mpsc, watch};
+
+use crate::actor::{Actor, Commands, Work, root_result};
+use crate::clock::{Clock, SystemClock};
+use crate::command::Command;
+use crate::contents::Contents;
+use crate::error::RunError;
+use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
+use crate::job::{InitialDocument, LoadedJob, StartOptions, check_inputs, load_configs};
+use crate::transcripts::{Prompts, Transcripts};
+
+/// How many entries are read from the store at once.
+const PAGE: usize = 4_096;
+/// How many entries a live reader may be behind before it reads the store.
+const LIVE_ENTRIES: usize = 1_024;
+/// How many progress messages a reader may be behind before it misses some.
+const LIVE_PROGRESS: usize = 256;
+/// Characters of a run's id: 50 random bits, so that a billion runs of one store rarely share one.
+const RUN_ID_CHARACTERS: usize = 10;
+/// How often a new id is made up when the one before is taken.
+const RUN_ID_ATTEMPTS: usize = 5;
+/// Crockford's base 32: no letter looks like a digit.
+const RUN_ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Looks up a variable of the environment.
+pub(crate) type Variable = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// What answers, by the names that agents use.
+pub(crate) type Models = BTreeMap<String, Arc<dyn Model>>;
+
+/// Starts, resumes and reads runs. Cheap to clone; many runs proceed at the same time.
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+/// What all runs of an engine share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) contents: Contents,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) variable: Variable,
+    /// Bounds the threads that tools may block.
+    pub(crate) blocking: Arc<Semaphore>,
+    models: Models,
+    functions: Vec<&'static ToolFunction>,
+    transcript_bytes: usize,
+    owner: String,
+    running: Mutex<HashMap<RunId, RunHandle>>,
+}
+
+/// Builds an [`Engine`].
+pub struct EngineBuilder {
+    store: Option<Arc<dyn Store>>,
+    clock: Arc<dyn Clock>,
+    variable: Variable,
+    models: Models,
+    functions: Option<Vec<&'static ToolFunction>>,
+    blocking_threads: usize,
+    content_bytes: usize,
+    transcript_bytes: usize,
+}
+
+/// What became of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The run proceeds in this process, and the command is carried out and durable.
+    Done,
+    /// It lies in the run's inbox; the run's owner carries it out, or whoever resumes the run.
+    Queued,
+}
+
+impl EngineBuilder {
+    /// Keeps runs in `store`. The one thing an engine cannot be built without.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Reads the time from `clock` instead of the system's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Lets `model` answer wherever an agent's model has this name; outranks a job's model of the same name.
+    pub fn model(mut self, name: impl Into<String>, model: Arc<dyn Model>) -> Self {
+        self.models.insert(name.into(), model);
+        self
+    }
+
+    /// Looks up environment variables by `variable` instead of in the process's environment.
+    pub fn variables(mut self, variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.variable = Arc::new(variable);
+        self
+    }
+
+    /// Loads pinned configs with these tool functions instead of all linked ones.
+    pub fn functions(mut self, functions: Vec<&'static ToolFunction>) -> Self {
+        self.functions = Some(functions);
+        self
+    }
+
+    /// Lets tools block at most `threads` threads at the same time; further calls wait. 64 unless said.
+    pub fn blocking_threads(mut self, threads: usize) -> Self {
+        self.blocking_threads = threads.max(1);
+        self
+    }
+
+    /// Keeps at most about `bytes` bytes of documents in memory. 64 MiB unless said.
+    pub fn content_cache_bytes(mut self, bytes: usize) -> Self {
+        self.content_bytes = bytes;
+        self
+    }
+
+    /// Keeps at most about `bytes` bytes of conversations of one run in memory. 64 MiB unless said.
+    pub fn transcript_cache_bytes(mut self, bytes: usize) -> Self {
+        self.transcript_bytes = bytes;
+        self
+    }
+
+    /// Builds the engine.
+    ///
+    /// Fails with [`RunError::NoStore`].
+    pub fn build(self) -> Result<Engine, RunError> {
+        let store = self.store.ok_or(RunError::NoStore)?;
+        Ok(Engine(Arc::new(Shared {
+            contents: Contents::new(Arc::clone(&store), self.content_bytes),
+            store,
+            clock: self.clock,
+            variable: self.variable,
+            blocking: Arc::new(Semaphore::new(self.blocking_threads)),
+            models: self.models,
+            functions: self.functions.unwrap_or_else(registered_functions),
+            transcript_bytes: self.transcript_bytes,
+            owner: format!("process {}", std::process::id()),
+            running: Mutex::default(),
+        })))
+    }
+}
+
+impl Engine {
+    /// Begins to build an engine.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder {
+            store: None,
+            clock: Arc::new(SystemClock),
+            variable: Arc::new(|name| std::env::var(name).ok()),
+            models: Models::new(),
+            functions: None,
+            blocking_threads: 64,
+            content_bytes: 64 << 20,
+            transcript_bytes: 64 << 20,
+        }
+    }
+
+    /// The store that the engine keeps runs in.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.store
+    }
+
+    /// Starts a run; returns when its first entries are durable. Nothing is stored if the inputs do not fit.
+    pub async fn start(&self, job: LoadedJob, options: StartOptions) -> Result<RunHandle, RunError> {
+        let configs = Arc::clone(&job.configs);
+        let inputs = check_inputs(&configs.job, &options.inputs).map_err(RunError::Inputs)?;
+        let request = match options.request {
+            Some(request) => request,
+            None => configs.render_request(&inputs).map_err(|error| template(&error))?,
+        };
+        let inputs = if inputs.is_empty() { Json::null() } else { Json::of(&inputs).unwrap_or_default() };
+        let prompts = Prompts::render(&configs, &inputs).map_err(|error| template(&error))?;
+        let models = self.0.models(&configs, options.model.as_deref())?;
+        let sources = Json::of(&*job.sources).map_err(|error| RunError::Fault { message: error.to_string() })?;
+        let sources: Content = sources.text().as_bytes().into();
+        let pinned = ContentHash::of(&sources);
+        let (documents, mut contents) = measured(&merged(job.documents, options.documents));
+        contents.push((pinned, sources));
+
+        let id = self.create(&configs, options.run).await?;
+        let folder = job.folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder));
+        let run = RunStarted {
+            run: id.clone(),
+            job: configs.job.id.clone(),
+            configs: pinned,
+            folder: folder.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
+            request,
+            inputs,
+            model: options.model,
+            engine: env!("CARGO_PKG_VERSION").to_owned(),
+            forked_from: None,
+        };
+        let epoch = self.0.store.take_over(&id, &self.0.owner).await?;
+        let root = configs.job.root.clone();
+        let parts = Parts { run: Run::new(configs), id, epoch, models, prompts, folder, last: Timestamp::default() };
+        let handle = self.0.spawn(parts);
+        handle.ask(Event::Started { run, root, documents }, contents).await?;
+        Ok(handle)
+    }
+
+    /// Goes on with a run that stopped, by the configs it is pinned to; returns when the take-over is durable.
+    ///
+    /// A run that proceeds in another process is taken from it: that process can commit nothing more. An ended run is
+    /// not touched; its handle gives its entries and its outcome.
+    pub async fn resume(&self, id: &RunId) -> Result<RunHandle, RunError> {
+        if self.live(id).is_some() {
+            return Err(RunError::AlreadyRunning(id.clone()));
+        }
+        let mut run = self.state(id).await?;
+        if let Some(end) = run.ended().cloned() {
+            let result = root_result(&self.0, id, run.last_seq()).await?;
+            return Ok(self.0.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }));
+        }
+        let started = run.started().cloned().ok_or_else(|| RunError::NeverStarted(id.clone()))?;
+        let models = self.0.models(run.configs(), started.model.as_deref())?;
+        let prompts = Prompts::render(run.configs(), &started.inputs).map_err(|error| template(&error))?;
+        // From here on nobody else can append, so what is read next is the end of the timeline.
+        let epoch = self.0.store.take_over(id, &self.0.owner).await?;
+        let mut last = Timestamp::default();
+        self.0
+            .each_entry(id, run.last_seq(), |recorded| {
+                run.apply(recorded);
+                last = recorded.at;
+            })
+            .await?;
+        if let Some(end) = run.ended().cloned() {
+            let result = root_result(&self.0, id, run.last_seq()).await?;
+            return Ok(self.0.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }));
+        }
+        let folder = started.folder.map(PathBuf::from);
+        let handle = self.0.spawn(Parts { run, id: id.clone(), epoch, models, prompts, folder, last });
+        handle.ask(Event::TakenOver { by: self.0.owner.clone() }, Vec::new()).await?;
+        Ok(handle)
+    }
+
+    /// The handle of a run that proceeds in this process.
+    pub fn live(&self, id: &RunId) -> Option<RunHandle> {
+        self.0.running().get(id).filter(|handle| !handle.is_over()).cloned()
+    }
+
+    /// The state of a run, live or ended, as its timeline tells it up to now.
+    pub async fn state(&self, id: &RunId) -> Result<Run, RunError> {
+        let started = self.started(id).await?;
+        let mut run = Run::new(Arc::new(self.pinned_configs(&started).await?));
+        self.0.each_entry(id, 0, |recorded| run.apply(recorded)).await?;
+        Ok(run)
+    }
+
+    /// The first entry of a run.
+    pub async fn started(&self, id: &RunId) -> Result<RunStarted, RunError> {
+        let first = self.0.store.entries(id, 0, 1).await?;
+        match first.first().map(|recorded| &recorded.entry) {
+            Some(Entry::RunStarted(started)) => Ok(started.clone()),
+            _ => Err(RunError::NeverStarted(id.clone())),
+        }
+    }
+
+    /// The files that a run is pinned to.
+    pub async fn pinned_sources(&self, started: &RunStarted) -> Result<Sources, RunError> {
+        let missing = || RunError::MissingContent { hash: started.configs, what: "the configs of the run" };
+        let content = self.0.contents.find(started.configs).await?.ok_or_else(missing)?;
+        serde_json::from_slice(&content)
+            .map_err(|error| StoreError::Corrupt { what: format!("the configs of run {}: {error}", started.run) }.into())
+    }
+
+    /// The configs that a run is pinned to, loaded again by the same loader.
+    pub async fn pinned_configs(&self, started: &RunStarted) -> Result<Configs, RunError> {
+        let sources = self.pinned_sources(started).await?;
+        load_configs(&sources, &self.0.functions, Unconfigured::Allowed)
+            .map_err(|faults| RunError::PinnedConfigs { run: started.run.clone(), faults: Arc::new(faults) })
+    }
+
+    /// The bytes of a document.
+    pub async fn content(&self, hash: ContentHash) -> Result<Option<Content>, RunError> {
+        Ok(self.0.contents.find(hash).await?)
+    }
+
+    /// The questions of a run that wait for a person.
+    pub async fn open_questions(&self, id: &RunId) -> Result<Arc<[OpenQuestion]>, RunError> {
+        Ok(OpenQuestion::all(&self.state(id).await?))
+    }
+
+    /// Answers a question, wherever its run proceeds, or when it is resumed. An answer that is refused now is an error;
+    /// one that waits in the inbox may still come too late.
+    pub async fn answer(
+        &self,
+        id: &RunId,
+        question: TaskId,
+        by: &str,
+        answer: Json,
+        documents: Vec<InitialDocument>,
+    ) -> Result<Delivery, RunError> {
+        let (documents, contents) = measured(&documents);
+        self.send(id, Command::Answer { question, by: by.to_owned(), answer, documents }, contents).await
+    }
+
+    /// Ends a task and all below it, wherever its run proceeds, or when it is resumed.
+    pub async fn cancel(&self, id: &RunId, task: TaskId, reason: &str, by: &str) -> Result<Delivery, RunError> {
+        self.send(id, Command::Cancel { task, reason: reason.to_owned(), by: by.to_owned() }, Vec::new()).await
+    }
+
+    pub(crate) async fn each_entry(&self, id: &RunId, with: impl FnMut(&Recorded)) -> Result<(), StoreError> {
+        self.0.each_entry(id, 0, with).await
+    }
+
+    async fn send(&self, id: &RunId, command: Command, contents: Vec<(ContentHash, Content)>) -> Result<Delivery, RunError> {
+        if let Some(handle) = self.live(id) {
+            handle.ask(command.into(), contents).await?;
+            return Ok(Delivery::Done);
+        }
+        let run = self.state(id).await?;
+        run.decide(self.0.clock.now(), command.clone().into())?;
+        for (hash, content) in contents {
+            self.0.store.put_content(hash, content).await?;
+        }
+        let text = Json::of(&command).map_err(|error| RunError::Fault { message: error.to_string() })?;
+        self.0.store.put_command(id, text).await?;
+        Ok(Delivery::Queued)
+    }
+
+    /// Makes the run known to the store.
+    async fn create(&self, configs: &Configs, wanted: Option<RunId>) -> Result<RunId, RunError> {
+        let new = |id: RunId| NewRun { id, job: configs.job.id.clone(), at: self.0.clock.now() };
+        if let Some(id) = wanted {
+            self.0.store.create(new(id.clone())).await?;
+            return Ok(id);
+        }
+        for _ in 1..RUN_ID_ATTEMPTS {
+            let id = random_run_id();
+            match self.0.store.create(new(id.clone())).await {
+                Ok(()) => return Ok(id),
+                Err(StoreError::RunExists(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let id = random_run_id();
+        self.0.store.create(new(id.clone())).await?;
+        Ok(id)
+    }
+}
+
+/// What an actor begins with.
+struct Parts {
+    run: Run,
+    id: RunId,
+    epoch: u64,
+    models: Models,
+    prompts: Prompts,
+    folder: Option<PathBuf>,
+    last: Timestamp,
+}
+
+fn template(error: &TemplateError) -> RunError {
+    RunError::Template { reason: error.to_string() }
+}
+
+impl Shared {
+    /// Spawns the actor of a run. Its first event comes with the handle.
+    fn spawn(self: &Arc<Self>, parts: Parts) -> RunHandle {
+        let Parts { run, id, epoch, models, prompts, folder, last } = parts;
+        let (sender, mailbox) = mpsc::unbounded_channel();
+        let (live, _) = broadcast::channel(LIVE_ENTRIES);
+        let (progress, _) = broadcast::channel(LIVE_PROGRESS);
+        let (standing, stands) = watch::channel(Standing::Working);
+        let handle = RunHandle {
+            id: id.clone(),
+            configs: Arc::clone(run.configs()),
+            store: Arc::clone(&self.store),
+            mailbox: sender.clone(),
+            live: live.downgrade(),
+            progress: progress.downgrade(),
+            standing: stands,
+        };
+        self.running().insert(id.clone(), handle.clone());
+        let actor = Actor {
+            commands: Commands { rings: self.store.subscribe(&id), taken: 0, waiting: true },
+            transcripts: Transcripts::new(Arc::clone(&self.store), id.clone(), prompts, self.transcript_bytes),
+            shared: Arc::clone(self),
+            id,
+            epoch,
+            run,
+            models,
+            folder,
+            mailbox,
+            sender,
+            live,
+            progress,
+            standing,
+            work: Work::default(),
+            last,
+        };
+        tokio::spawn(actor.run());
+        handle
+    }
+
+    /// The handle of a run that has ended: its entries and its outcome.
+    fn ended_handle(&self, id: &RunId, outcome: RunOutcome) -> RunHandle {
+        let configs = match &outcome {
+            RunOutcome::Ended { run, .. } => Arc::clone(run.configs()),
+            _ => unreachable!("only ended runs have such a handle"),
+        };
+        RunHandle {
+            id: id.clone(),
+            configs,
+            store: Arc::clone(&self.store),
+            mailbox: mpsc::unbounded_channel::<Message>().0,
+            live: broadcast::channel(1).0.downgrade(),
+            progress: broadcast::channel(1).0.downgrade(),
+            standing: watch::channel(Standing::Over(outcome)).1,
+        }
+    }
+
+    /// Gives every entry of a run after `after` to `with`, in order.
+    async fn each_entry(&self, id: &RunId, mut after: u64, mut with: impl FnMut(&Recorded)) -> Result<(), StoreError> {
+        loop {
+            let page = self.store.entries(id, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.seq;
+            page.iter().for_each(|recorded| with(recorded));
+        }
+    }
+
+    /// The models that a run may ask: the job's and the engine's. `stand_in` must be one of them.
+    fn models(&self, configs: &Configs, stand_in: Option<&str>) -> Result<Models, RunError> {
+        let mut models = Models::new();
+        for (name, spec) in &configs.job.models {
+            if self.models.contains_key(name) {
+                continue;
+            }
+            let model = match spec {
+                ModelSpec::Scripted { text, .. } => ScriptedModel::parse(text),
+            };
+            let model = model.map_err(|error| RunError::Model { name: name.clone(), error: faults(&error) })?;
+            models.insert(name.clone(), Arc::new(model));
+        }
+        models.extend(self.models.iter().map(|(name, model)| (name.clone(), Arc::clone(model))));
+        match stand_in {
+            Some(name) if !models.contains_key(name) => {
+                Err(RunError::UnknownModel { name: name.to_owned(), known: models.into_keys().collect() })
+            }
+            _ => Ok(models),
+        }
+    }
+
+    pub(crate) fn forget(&self, id: &RunId) {
+        self.running().remove(id);
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, RunHandle>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The job's documents, those at the path of an extra one replaced by it, then the other extra ones.
+fn merged(own: Vec<InitialDocument>, extra: Vec<InitialDocument>) -> Vec<InitialDocument> {
+    let mut documents = own;
+    for document in extra {
+        match documents.iter_mut().find(|own| own.path == document.path) {
+            Some(own) => own.content = document.content,
+            None => documents.push(document),
+        }
+    }
+    documents
+}
+
+fn faults(faults: &[ScriptFault]) -> String {
+    faults.iter().map(|fault| format!("{} {}", fault.pointer, fault.message)).collect::<Vec<_>>().join("; ")
+}
+
+/// A run id that nobody can guess from others: a short prefix tells runs apart, which a leading time would not.
+fn random_run_id() -> RunId {
+    let hash = ContentHash::of(uuid::Uuid::now_v7().as_bytes());
+    let characters = hash.as_bytes()[..RUN_ID_CHARACTERS].iter().map(|byte| char::from(RUN_ID_ALPHABET[usize::from(byte % 32)]));
+    RunId::new(characters.collect::<String>())
+}

@@ -1,0 +1,105 @@
+//! Why the engine did not do what its caller asked.
+
+use std::sync::Arc;
+
+use baton_core::config::Faults;
+use baton_core::event::Refusal;
+use baton_core::id::{ContentHash, RunId};
+use baton_store::StoreError;
+
+use crate::job::InputFault;
+
+/// Why a run was not started, resumed or acted on.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Inputs that the job does not take, lacks, or takes in another form. All of them at once.
+    #[error("the inputs do not fit the job: {}", listed(.0))]
+    Inputs(Vec<InputFault>),
+    /// The template of the request or of a system prompt cannot be filled.
+    #[error("{reason}")]
+    Template {
+        /// Which one, and why.
+        reason: String,
+    },
+    /// Nothing in the job or the engine has this model name.
+    #[error("there is no model {name}; known: {}", known.join(", "))]
+    UnknownModel {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// A model of the job cannot be made.
+    #[error("model {name} cannot be used: {error}")]
+    Model {
+        /// Its name in the job.
+        name: String,
+        /// Why.
+        error: String,
+    },
+    /// A document to begin with cannot be one.
+    #[error("document {path} cannot be used: {reason}")]
+    Document {
+        /// Its path.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// No run has this id.
+    #[error("there is no run {0}")]
+    UnknownRun(RunId),
+    /// The run's process died before the first entry was durable.
+    #[error("run {0} never started: it has no entries")]
+    NeverStarted(RunId),
+    /// The run already proceeds in this process.
+    #[error("run {0} is already running here")]
+    AlreadyRunning(RunId),
+    /// The configs that the run is pinned to no longer load with this program.
+    #[error("run {run} is pinned to configs that this program refuses:\n{faults}")]
+    PinnedConfigs {
+        /// The run.
+        run: RunId,
+        /// What is wrong.
+        faults: Arc<Faults>,
+    },
+    /// A content that the run needs is not in the store.
+    #[error("the store has no content {hash}, which holds {what}")]
+    MissingContent {
+        /// Its hash.
+        hash: ContentHash,
+        /// What it holds.
+        what: &'static str,
+    },
+    /// The machine said no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The run no longer proceeds in this process, so nobody can act on it here.
+    #[error("run {0} does not proceed here any more")]
+    NotRunning(RunId),
+    /// The engine was built without a store.
+    #[error("the engine has no store: give the builder one")]
+    NoStore,
+    /// The engine broke one of its own rules; the run can be resumed.
+    #[error("a fault of the engine itself: {message}")]
+    Fault {
+        /// What it said.
+        message: String,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+}
+
+impl From<StoreError> for RunError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::UnknownRun(run) => Self::UnknownRun(run),
+            error => Self::Store(Arc::new(error)),
+        }
+    }
+}
+
+fn listed(faults: &[InputFault]) -> String {
+    faults.iter().map(InputFault::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,311 @@
+//! Commands as tools: JSON in, JSON out, no shell.
+//!
+//! The command is started by its arguments alone, in a fresh folder that holds the documents the input names, with
+//! nothing in its environment but `PATH`, `LANG`, `BATON_CALL_ID` and what the config names. It reads the call's input
+//! on stdin and writes one JSON value to stdout. An object with the key `output` is an envelope ([`Envelope`]); any
+//! other value *is* the output.
+//!
+//! The command leads a process group of its own, and the whole group is killed when the command ends, takes too long or
+//! is cancelled. A descendant that leaves the group (`setsid`) escapes: this is no sandbox.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use baton_core::call::AfterExecution;
+use baton_core::config::ExecSpec;
+use baton_core::function::{Content, PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
+use baton_core::json::Json;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+/// The most bytes a command may write to stdout, and to stderr. Larger results belong into documents of another kind.
+const OUTPUT_BYTES: usize = 64 << 20;
+/// How much of stderr an error shows: its end, where the cause usually stands.
+const STDERR_TAIL_BYTES: usize = 2_000;
+/// How long a pipe may stay open after the command and its group are gone: somebody escaped and holds it.
+const PIPE_GRACE: Duration = Duration::from_secs(1);
+
+/// What a command writes to stdout when it has more to say than its output.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    /// The output.
+    output: Json,
+    /// Documents to write; refused unless the tool's config says `"writes": true`.
+    #[serde(default)]
+    documents: Vec<EnvelopeDocument>,
+    /// What shall happen once the turn's last result is in.
+    #[serde(default)]
+    after_execution: Option<AfterExecution>,
+}
+
+/// A document that a command writes. Exactly one of the two contents is given.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EnvelopeDocument {
+    path: String,
+    #[serde(default)]
+    content: Option<String>,
+    #[serde(default)]
+    content_base64: Option<String>,
+    #[serde(default)]
+    mime_type: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    tags: Option<Vec<String>>,
+}
+
+/// Runs `spec` for the call of `context` and returns its output; its writes are collected by the context.
+///
+/// Dropping the future kills the command and its group. `variable` looks up an environment variable that the config
+/// names; `folder` is the job's folder, whose files the command may name.
+pub(crate) async fn run(
+    context: &ToolContext,
+    spec: &ExecSpec,
+    folder: Option<&Path>,
+    input: &Json,
+    variable: &(dyn Fn(&str) -> Option<String> + Send + Sync),
+) -> Result<Json, ToolError> {
+    let place =
+        tempfile::Builder::new().prefix("baton-exec-").tempdir().map_err(|error| cannot("make a temporary folder", &error))?;
+    lay_out_documents(context, &input.value(), place.path()).await?;
+    let mut command = command(spec, folder)?;
+    command.current_dir(place.path()).env("BATON_CALL_ID", context.idempotency_key());
+    for name in ["PATH", "LANG"].into_iter().chain(spec.env.iter().map(String::as_str)) {
+        if let Some(value) = variable(name) {
+            command.env(name, value);
+        }
+    }
+    let group = Group::spawn(command).map_err(|error| cannot(&format!("start {:?}", spec.command[0]), &error))?;
+    let finished = group.finish(input.text().as_bytes().to_vec()).await?;
+    let text = finished.into_text()?;
+    accept(context, &text)
+}
+
+/// The command with its arguments; a relative one that names a file of the job's folder is made absolute.
+fn command(spec: &ExecSpec, folder: Option<&Path>) -> Result<Command, ToolError> {
+    let resolve = |argument: &String| -> PathBuf {
+        let stays_below = parse_path(argument).is_ok();
+        match folder.map(|folder| folder.join(argument)).filter(|file| stays_below && file.is_file()) {
+            Some(file) => std::path::absolute(&file).unwrap_or(file),
+            None => PathBuf::from(argument),
+        }
+    };
+    let mut arguments = spec.command.iter().map(resolve);
+    let program = arguments.next().ok_or_else(|| ToolError::new("the tool's command is empty"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.process_group(0).kill_on_drop(true);
+    Ok(command)
+}
+
+/// Writes the documents that the input names into `place`: every path in `documents`, and the one in `path` if it exists.
+async fn lay_out_documents(context: &ToolContext, input: &Value, place: &Path) -> Result<(), ToolError> {
+    let mut paths: Vec<&str> = match input.get("documents") {
+        Some(Value::Array(paths)) => paths.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    if let Some(path) = input.get("path").and_then(Value::as_str)
+        && context.document(path).is_ok()
+    {
+        paths.push(path);
+    }
+    for path in paths {
+        let content = context.read(path).await?;
+        let file = place.join(parse_path(path)?.as_str());
+        let written = async {
+            tokio::fs::create_dir_all(file.parent().unwrap_or(place)).await?;
+            tokio::fs::write(&file, &content).await
+        };
+        written.await.map_err(|error| cannot(&format!("lay out document {path}"), &error))?;
+    }
+    Ok(())
+}
+
+/// A started command that leads its process group. Dropping it kills the group.
+struct Group {
+    /// The leader is not reaped before the group is killed, so its number cannot have gone to another process.
+    leader: Pid,
+    child: Child,
+}
+
+/// What a command left behind.
+struct Finished {
+    status: std::process::ExitStatus,
+    stdout: Captured,
+    stderr: Captured,
+}
+
+/// What came out of a pipe, at most [`OUTPUT_BYTES`].
+#[derive(Default)]
+struct Captured {
+    bytes: Vec<u8>,
+    overflowed: bool,
+}
+
+impl Group {
+    fn spawn(mut command: Command) -> io::Result<Self> {
+        let child = command.spawn()?;
+        let number = child.id().and_then(|number| i32::try_from(number).ok()).and_then(Pid::from_raw);
+        let leader = number.ok_or_else(|| io::Error::other("the command has no process number"))?;
+        Ok(Self { leader, child })
+    }
+
+    /// Feeds `input`, reads both outputs, waits for the leader, then kills what is left of the group.
+    async fn finish(mut self, input: Vec<u8>) -> Result<Finished, ToolError> {
+        let (stdin, stdout, stderr) = (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
+        // Feeding is a task of its own: a command that never reads its input must not keep its output from being read.
+        let feeding = tokio::spawn(async move {
+            if let Some(mut stdin) = stdin {
+                // A command may close stdin without reading it; that is its own affair.
+                let _closed_early = stdin.write_all(&input).await;
+            }
+        });
+        let (mut out, mut err) = (Captured::default(), Captured::default());
+        let mut left = exit_of(self.leader);
+        {
+            let read = async {
+                let (first, second) = (out.fill(stdout), err.fill(stderr));
+                tokio::pin!(first, second);
+                // The first pipe that overflows ends the reading, for the command may never close the other.
+                tokio::select! {
+                    overflowed = &mut first => if !overflowed { second.await; },
+                    overflowed = &mut second => if !overflowed { first.await; },
+                }
+            };
+            tokio::pin!(read);
+            tokio::select! {
+                () = &mut read => {}
+                _ = &mut left => {
+                    self.kill();
+                    let _held_open = tokio::time::timeout(PIPE_GRACE, &mut read).await;
+                }
+            }
+        }
+        feeding.abort();
+        if !left.is_finished() && !out.overflowed && !err.overflowed {
+            let _exited = left.await;
+        }
+        self.kill();
+        let status = self.child.wait().await.map_err(|error| cannot("wait for the command", &error))?;
+        Ok(Finished { status, stdout: out, stderr: err })
+    }
+
+    fn kill(&self) {
+        // An error means that nobody is left in the group.
+        let _already_gone = kill_process_group(self.leader, Signal::KILL);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.child.id().is_some() {
+            self.kill();
+        }
+    }
+}
+
+/// Completes when `leader` has exited, without reaping it.
+fn exit_of(leader: Pid) -> tokio::task::JoinHandle<()> {
+    tokio::task::spawn_blocking(move || {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(leader), options), Err(rustix::io::Errno::INTR)) {}
+    })
+}
+
+impl Captured {
+    /// Reads `pipe` to its end; true if it held more than [`OUTPUT_BYTES`].
+    async fn fill(&mut self, pipe: Option<impl AsyncRead + Unpin>) -> bool {
+        if let Some(pipe) = pipe {
+            // An unreadable pipe is as good as a closed one: the exit status tells the rest.
+            let _unreadable = pipe.take(OUTPUT_BYTES as u64 + 1).read_to_end(&mut self.bytes).await;
+        }
+        self.overflowed = self.bytes.len() > OUTPUT_BYTES;
+        self.overflowed
+    }
+
+    /// The end of it, as text.
+    fn tail(&self) -> String {
+        let start = self.bytes.len().saturating_sub(STDERR_TAIL_BYTES);
+        String::from_utf8_lossy(&self.bytes[start..]).trim().to_owned()
+    }
+}
+
+impl Finished {
+    /// What the command wrote, if it ended well.
+    fn into_text(self) -> Result<String, ToolError> {
+        for (captured, name) in [(&self.stdout, "stdout"), (&self.stderr, "stderr")] {
+            if captured.overflowed {
+                return Err(self.failure(format!("the command wrote more than {} MiB to {name}", OUTPUT_BYTES >> 20)));
+            }
+        }
+        if !self.status.success() {
+            return Err(self.failure(format!("the command failed: {}", self.status)));
+        }
+        let text = std::str::from_utf8(&self.stdout.bytes).map(str::trim);
+        match text {
+            Ok("") => Err(self.failure("the command wrote nothing to stdout, where one JSON value is expected".to_owned())),
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(self.failure("the command wrote something to stdout that is not UTF-8".to_owned())),
+        }
+    }
+
+    fn failure(&self, message: String) -> ToolError {
+        ToolError::new(message).with_detail(json!({ "exit_code": self.status.code(), "stderr": self.stderr.tail() }))
+    }
+}
+
+/// Reads what the command wrote, and collects its documents.
+fn accept(context: &ToolContext, text: &str) -> Result<Json, ToolError> {
+    let not_json = |error: serde_json::Error| {
+        let preview: String = text.chars().take(200).collect();
+        ToolError::new(format!("the command's answer cannot be read: {error}")).with_detail(json!({ "stdout": preview }))
+    };
+    let whole = Json::parse(text).map_err(not_json)?;
+    if whole.value().get("output").is_none() {
+        return Ok(whole);
+    }
+    let envelope: Envelope = serde_json::from_str(text).map_err(not_json)?;
+    for document in envelope.documents {
+        let path = parse_path(&document.path)?;
+        let content = document.bytes()?;
+        context.write(PendingWrite {
+            path,
+            content,
+            mime_type: document.mime_type,
+            description: document.description,
+            tags: document.tags,
+        })?;
+    }
+    if let Some(after) = envelope.after_execution {
+        context.after_execution(after);
+    }
+    Ok(envelope.output)
+}
+
+impl EnvelopeDocument {
+    /// What the document shall hold.
+    fn bytes(&self) -> Result<Content, ToolError> {
+        let refuse = |reason: &str| Err(ToolError::new(format!("the command's document {:?} {reason}", self.path)));
+        match (&self.content, &self.content_base64) {
+            (Some(text), None) => Ok(text.as_bytes().into()),
+            (None, Some(encoded)) => match BASE64.decode(encoded) {
+                Ok(bytes) => Ok(bytes.into()),
+                Err(error) => refuse(&format!("holds no base64: {error}")),
+            },
+            _ => refuse("needs exactly one of content and content_base64"),
+        }
+    }
+}
+
+fn cannot(what: &str, error: &io::Error) -> ToolError {
+    ToolError::new(format!("cannot {what}: {error}")).of_kind(ToolErrorKind::Failed)
+}

@@ -1,0 +1,168 @@
+//! Running one call of a function tool: its executor, its time, its panics, what it wrote.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_core::call::{CallError, CallStatus, ErrorCode};
+use baton_core::config::{Executor, Tool};
+use baton_core::document::{Documents, Write};
+use baton_core::event::Outcome;
+use baton_core::function::{Caller, CollectedEffects, Content, ToolContext, ToolError, ToolErrorKind, ToolFunction};
+use baton_core::id::ContentHash;
+use baton_core::json::Json;
+use futures_util::FutureExt;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::Shared;
+use crate::handle::Progress;
+use crate::host::Host;
+use baton_core::measure::measure;
+
+/// One call to be run, with all it may see.
+pub(crate) struct Execution {
+    pub(crate) caller: Caller,
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) input: Json,
+    /// The workspace as it was when the call began.
+    pub(crate) documents: Documents,
+    /// The last entry that the call may see.
+    pub(crate) seq: u64,
+    /// The job's folder, for commands.
+    pub(crate) folder: Option<PathBuf>,
+    /// Cancelled when the call shall stop; then nobody wants its result.
+    pub(crate) stopped: CancellationToken,
+    pub(crate) progress: broadcast::Sender<Progress>,
+}
+
+/// What a call brought back, with the contents of its writes.
+pub(crate) type Returned = (Outcome, Vec<(ContentHash, Content)>);
+
+/// How the tool's code ended.
+enum Ended {
+    Returned(Result<Json, ToolError>),
+    Panicked(String),
+}
+
+impl Execution {
+    /// Runs the call; `None` if it was stopped before it returned.
+    pub(crate) async fn run(self, shared: Arc<Shared>) -> Option<Returned> {
+        let stopped = self.stopped.clone();
+        tokio::select! {
+            biased;
+            () = stopped.cancelled() => None,
+            returned = self.run_to_its_end(shared) => Some(returned),
+        }
+    }
+
+    async fn run_to_its_end(self, shared: Arc<Shared>) -> Returned {
+        // Also cancelled when the call is stopped, and when this future is dropped: code on another thread must notice.
+        let over = self.stopped.child_token();
+        let _over_at_the_end = over.clone().drop_guard();
+        let secrets = match &self.tool.executor {
+            Some(Executor::Exec(spec)) => spec.env.clone(),
+            _ => Vec::new(),
+        };
+        let host = Host {
+            shared: Arc::clone(&shared),
+            caller: self.caller.clone(),
+            seq: self.seq,
+            over,
+            progress: self.progress.clone(),
+            secrets,
+        };
+        let context = Arc::new(ToolContext::new(self.caller.clone(), self.documents.clone(), self.tool.writes, Arc::new(host)));
+        let ended = match self.tool.executor.clone() {
+            Some(Executor::Function(function)) if function.blocking => {
+                let Ok(permit) = Arc::clone(&shared.blocking).acquire_owned().await else {
+                    return failed(ErrorCode::ToolFailed, "the engine is shutting down");
+                };
+                tokio::time::timeout(self.tool.timeout, on_own_thread(function, &context, &self.input, permit)).await
+            }
+            Some(Executor::Function(function)) => {
+                let code = AssertUnwindSafe((function.invoke)(&context, &self.input)).catch_unwind();
+                tokio::time::timeout(self.tool.timeout, code).await.map(|ended| match ended {
+                    Ok(answer) => Ended::Returned(answer),
+                    Err(panic) => Ended::Panicked(panic_message(&*panic)),
+                })
+            }
+            Some(Executor::Exec(spec)) => {
+                let command = crate::exec::run(&context, &spec, self.folder.as_deref(), &self.input, &*shared.variable);
+                tokio::time::timeout(self.tool.timeout, command).await.map(Ended::Returned)
+            }
+            None => return failed(ErrorCode::ToolFailed, "the tool has nothing that runs it"),
+        };
+        match ended {
+            Ok(Ended::Returned(Ok(output))) => accepted(output, &context.take_effects()),
+            Ok(Ended::Returned(Err(error))) => refused(error),
+            Ok(Ended::Panicked(message)) => failed(ErrorCode::Panicked, &format!("the tool's code panicked: {message}")),
+            Err(_) => {
+                let message = format!("the call took longer than {} s", self.tool.timeout.as_secs_f64());
+                (Outcome::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, message)), Vec::new())
+            }
+        }
+    }
+}
+
+/// Runs a plain function where it may block. A thread cannot be stopped: one that ignores its cancellation keeps its
+/// permit until it returns, so that runaway functions are bounded in number.
+async fn on_own_thread(
+    function: &'static ToolFunction,
+    context: &Arc<ToolContext>,
+    input: &Json,
+    permit: tokio::sync::OwnedSemaphorePermit,
+) -> Ended {
+    let (context, input) = (Arc::clone(context), input.clone());
+    let runtime = tokio::runtime::Handle::current();
+    let thread = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        runtime.block_on((function.invoke)(&context, &input))
+    });
+    match thread.await {
+        Ok(answer) => Ended::Returned(answer),
+        Err(error) if error.is_panic() => Ended::Panicked(panic_message(&*error.into_panic())),
+        Err(error) => Ended::Returned(Err(ToolError::new(format!("the tool's thread ended: {error}")))),
+    }
+}
+
+/// A success, with its writes measured.
+fn accepted(output: Json, effects: &CollectedEffects) -> Returned {
+    let mut outcome = Outcome::success(output);
+    let mut contents = Vec::with_capacity(effects.writes.len());
+    for write in &effects.writes {
+        let facts = measure(&write.path, &write.content, write.mime_type.as_deref());
+        contents.push((facts.hash, Arc::clone(&write.content)));
+        outcome.writes.push(Write {
+            path: write.path.clone(),
+            content: facts,
+            description: write.description.clone(),
+            tags: write.tags.clone(),
+        });
+    }
+    outcome.loads.clone_from(&effects.loads);
+    outcome.after = effects.after;
+    (outcome, contents)
+}
+
+/// What the tool says no with, as the agent reads it. Its writes are dropped.
+fn refused(error: ToolError) -> Returned {
+    let (status, code) = match error.kind {
+        ToolErrorKind::Failed => (CallStatus::Failed, ErrorCode::ToolFailed),
+        ToolErrorKind::Cancelled => (CallStatus::Cancelled, ErrorCode::Cancelled),
+        ToolErrorKind::UnknownDocument => (CallStatus::Failed, ErrorCode::UnknownDocument),
+        ToolErrorKind::InvalidInput => (CallStatus::Failed, ErrorCode::InvalidInput),
+    };
+    (Outcome::error(status, CallError::new(code, error.message).with_detail(error.detail)), Vec::new())
+}
+
+fn failed(code: ErrorCode, message: &str) -> Returned {
+    (Outcome::error(CallStatus::Failed, CallError::new(code, message)), Vec::new())
+}
+
+/// What a panic said, shortened: it goes into a result that an agent reads.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").chars().take(500).collect()
+}

@@ -1,0 +1,321 @@
+//! A run as the rest of the program holds it: its entries, its outcome, and the ways to act on it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use baton_core::Run;
+use baton_core::call::CallResult;
+use baton_core::config::Configs;
+use baton_core::document::{DocumentRef, Write};
+use baton_core::entry::{Entry, Recorded, RunEnded};
+use baton_core::event::{Event, Refusal};
+use baton_core::function::Content;
+use baton_core::id::{AgentId, CallId, ContentHash, RunId, TaskId};
+use baton_core::json::Json;
+use baton_core::time::Timestamp;
+use baton_store::{Store, StoreError};
+use futures_util::stream::BoxStream;
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+use crate::error::RunError;
+use crate::job::InitialDocument;
+use baton_core::measure::measure;
+
+/// How many entries are read from the store at once.
+const PAGE: usize = 512;
+
+/// The entries of a run, from the first, then live, without gaps; ends with the run or when it stops proceeding here.
+pub type EntryStream = BoxStream<'static, Result<Arc<Recorded>, Arc<StoreError>>>;
+
+/// A run that proceeds in this process, or that has ended. Cheap to clone; dropping it stops nothing.
+#[derive(Clone)]
+pub struct RunHandle {
+    pub(crate) id: RunId,
+    pub(crate) configs: Arc<Configs>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) mailbox: mpsc::UnboundedSender<Message>,
+    /// Weak, so that entries and progress end when the actor does.
+    pub(crate) live: broadcast::WeakSender<Arc<Recorded>>,
+    pub(crate) progress: broadcast::WeakSender<Progress>,
+    pub(crate) standing: watch::Receiver<Standing>,
+}
+
+/// What may be put into a run's mailbox. Unbounded, because each of its senders is bounded: an executor sends one
+/// message for its call, a model one for its request, and whoever acts on the run waits for the reply.
+pub(crate) enum Message {
+    /// Something happened.
+    Event {
+        /// What.
+        event: Event,
+        /// The contents of the writes it names.
+        contents: Vec<(ContentHash, Content)>,
+        /// Where to tell whether it was accepted, once that is durable.
+        reply: Option<oneshot::Sender<Result<(), Refusal>>>,
+    },
+    /// Take no further step.
+    Stop,
+}
+
+/// Where a run stands, as its actor tells it.
+#[derive(Clone)]
+pub(crate) enum Standing {
+    /// Something can proceed.
+    Working,
+    /// Nothing can until a person answers.
+    WaitingForPeople(Arc<[OpenQuestion]>),
+    /// The actor is done.
+    Over(RunOutcome),
+}
+
+/// How a run stopped proceeding in this process.
+#[derive(Clone)]
+pub enum RunOutcome {
+    /// It has its one end.
+    Ended {
+        /// Its last entry.
+        end: RunEnded,
+        /// The result of the root task.
+        result: CallResult,
+        /// The whole final state: tasks, documents, usage.
+        run: Arc<Run>,
+    },
+    /// Nothing can proceed until a person answers one of these, and the caller asked not to wait for that.
+    WaitingForPerson {
+        /// The questions, in the order of their numbers.
+        questions: Arc<[OpenQuestion]>,
+    },
+    /// It was stopped and can be resumed.
+    Stopped,
+    /// The store or the engine failed; what was committed before can be resumed.
+    Failed(RunError),
+}
+
+/// A question that waits for a person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenQuestion {
+    /// Its task.
+    pub task: TaskId,
+    /// Its number in the run: people say `Q1`.
+    pub number: u32,
+    /// The task that asked.
+    pub asker: TaskId,
+    /// The agent that asked.
+    pub agent: Option<AgentId>,
+    /// The question.
+    pub text: String,
+    /// The documents that came with it.
+    pub documents: Vec<DocumentRef>,
+    /// The JSON Schema that an answer must meet; `null` without.
+    pub answer_schema: Json,
+    /// When it expires.
+    pub deadline: Option<Timestamp>,
+}
+
+impl OpenQuestion {
+    /// The questions of `run` that wait for a person.
+    pub fn all(run: &Run) -> Arc<[Self]> {
+        run.open_questions()
+            .filter_map(|task| {
+                let question = task.question.as_ref()?;
+                Some(Self {
+                    task: task.id.clone(),
+                    number: question.number,
+                    asker: question.asker.clone(),
+                    agent: run.task(&question.asker).and_then(|asker| asker.agent().cloned()),
+                    text: question.text.clone(),
+                    documents: question.documents.clone(),
+                    answer_schema: question.answer_schema.clone(),
+                    deadline: task.deadline,
+                })
+            })
+            .collect()
+    }
+}
+
+/// How far a running call is. Not an entry: it is told once, to whoever watches, and forgotten.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// The calling task.
+    pub task: TaskId,
+    /// The call.
+    pub call: CallId,
+    /// What the tool says.
+    pub message: String,
+}
+
+impl RunHandle {
+    /// The run's id.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// The configs that the run is pinned to.
+    pub fn configs(&self) -> &Arc<Configs> {
+        &self.configs
+    }
+
+    /// The run's entries from the first on, then live, without gaps.
+    ///
+    /// A reader that falls behind reads the store, so a slow one neither misses entries nor holds up the run.
+    pub fn entries(&self) -> EntryStream {
+        self.entries_after(0)
+    }
+
+    /// The run's entries after sequence number `seq`, then live.
+    pub fn entries_after(&self, seq: u64) -> EntryStream {
+        let live = self.live.upgrade().map(|live| live.subscribe());
+        let reader = EntryReader {
+            store: Arc::clone(&self.store),
+            run: self.id.clone(),
+            after: seq,
+            page: VecDeque::new(),
+            behind: true,
+            live,
+            done: false,
+        };
+        Box::pin(futures_util::stream::unfold(reader, |mut reader| async move {
+            match reader.next().await {
+                Ok(entry) => entry.map(|entry| (Ok(entry), reader)),
+                Err(error) => {
+                    reader.done = true;
+                    Some((Err(Arc::new(error)), reader))
+                }
+            }
+        }))
+    }
+
+    /// What running calls say of their progress, from now on; `None` once the run no longer proceeds here.
+    /// A slow reader misses some.
+    pub fn progress(&self) -> Option<broadcast::Receiver<Progress>> {
+        self.progress.upgrade().map(|progress| progress.subscribe())
+    }
+
+    /// Answers a question that waits for a person; returns when the answer is durable.
+    pub async fn answer(
+        &self,
+        question: TaskId,
+        by: &str,
+        answer: Json,
+        documents: Vec<InitialDocument>,
+    ) -> Result<(), RunError> {
+        let (documents, contents) = measured(&documents);
+        self.ask(Event::PersonAnswered { question, by: by.to_owned(), answer, documents }, contents).await
+    }
+
+    /// Ends `task` and all below it; returns when that is durable. The root's end ends the run.
+    pub async fn cancel(&self, task: TaskId, reason: &str, by: &str) -> Result<(), RunError> {
+        self.ask(Event::CancelRequested { task, reason: reason.to_owned(), by: by.to_owned() }, Vec::new()).await
+    }
+
+    /// Takes no further step and returns once the run has stopped; it can be resumed.
+    ///
+    /// Calls that a crash would make unknown are awaited within their time limits; everything else is dropped and done
+    /// again on resume.
+    pub async fn stop(&self) -> RunOutcome {
+        // A run that is over has nobody to read this; its outcome says so.
+        let _already_over = self.mailbox.send(Message::Stop);
+        self.outcome().await
+    }
+
+    /// Waits until the run ends, stops or fails; through questions, however long their answers take.
+    pub async fn outcome(&self) -> RunOutcome {
+        self.wait(false).await
+    }
+
+    /// Waits like [`RunHandle::outcome`], but not for people: returns when nothing can proceed until one answers.
+    ///
+    /// The run goes on when the answer comes; [`RunHandle::stop`] ends it here.
+    pub async fn outcome_without_people(&self) -> RunOutcome {
+        self.wait(true).await
+    }
+
+    /// The questions that everything waits for, when everything does.
+    pub fn waiting_for_people(&self) -> Option<Arc<[OpenQuestion]>> {
+        match &*self.standing.borrow() {
+            Standing::WaitingForPeople(questions) => Some(Arc::clone(questions)),
+            Standing::Working | Standing::Over(_) => None,
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(&*self.standing.borrow(), Standing::Over(_))
+    }
+
+    /// Hands an event to the actor and waits until it is durable.
+    pub(crate) async fn ask(&self, event: Event, contents: Vec<(ContentHash, Content)>) -> Result<(), RunError> {
+        let (reply, told) = oneshot::channel();
+        let gone = || RunError::NotRunning(self.id.clone());
+        self.mailbox.send(Message::Event { event, contents, reply: Some(reply) }).map_err(|_| gone())?;
+        told.await.map_err(|_| gone())?.map_err(RunError::Refused)
+    }
+
+    async fn wait(&self, only_while_it_can_proceed: bool) -> RunOutcome {
+        let mut standing = self.standing.clone();
+        loop {
+            match &*standing.borrow_and_update() {
+                Standing::Over(outcome) => return outcome.clone(),
+                Standing::WaitingForPeople(questions) if only_while_it_can_proceed => {
+                    return RunOutcome::WaitingForPerson { questions: Arc::clone(questions) };
+                }
+                Standing::WaitingForPeople(_) | Standing::Working => {}
+            }
+            if standing.changed().await.is_err() {
+                // The actor went without a word: its runtime was shut down.
+                return RunOutcome::Stopped;
+            }
+        }
+    }
+}
+
+/// The writes of `documents` with their contents.
+pub(crate) fn measured(documents: &[InitialDocument]) -> (Vec<Write>, Vec<(ContentHash, Content)>) {
+    documents
+        .iter()
+        .map(|document| {
+            let content = measure(&document.path, &document.content, None);
+            let stored = (content.hash, Arc::clone(&document.content));
+            let description = Some(document.description.clone()).filter(|text| !text.is_empty());
+            let tags = Some(document.tags.clone()).filter(|tags| !tags.is_empty());
+            (Write { path: document.path.clone(), content, description, tags }, stored)
+        })
+        .unzip()
+}
+
+/// Reads a run's entries: pages from the store while behind, live ones after.
+struct EntryReader {
+    store: Arc<dyn Store>,
+    run: RunId,
+    /// The last entry given out.
+    after: u64,
+    page: VecDeque<Arc<Recorded>>,
+    behind: bool,
+    /// `None` once no more are announced.
+    live: Option<broadcast::Receiver<Arc<Recorded>>>,
+    done: bool,
+}
+
+impl EntryReader {
+    async fn next(&mut self) -> Result<Option<Arc<Recorded>>, StoreError> {
+        while !self.done {
+            if let Some(entry) = self.page.pop_front() {
+                self.after = entry.seq;
+                self.done = matches!(entry.entry, Entry::RunEnded(_));
+                return Ok(Some(entry));
+            }
+            if self.behind {
+                self.page = self.store.entries(&self.run, self.after, PAGE).await?.into();
+                self.behind = !self.page.is_empty();
+                self.done = self.page.is_empty() && self.live.is_none();
+                continue;
+            }
+            let Some(live) = &mut self.live else { break };
+            match live.recv().await {
+                Ok(entry) if entry.seq <= self.after => {}
+                Ok(entry) if entry.seq == self.after + 1 => self.page.push_back(entry),
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => self.behind = true,
+                Err(broadcast::error::RecvError::Closed) => (self.live, self.behind) = (None, true),
+            }
+        }
+        Ok(None)
+    }
+}

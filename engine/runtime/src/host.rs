@@ -1,0 +1,125 @@
+//! What a running tool function may ask of the shell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::entry::{Entry, Recorded};
+use baton_core::function::{BoxFuture, Caller, Content, RecallScope, RecalledCall, ToolError, ToolHost};
+use baton_core::id::{ContentHash, ToolId};
+use baton_core::json::Json;
+use baton_core::time::Timestamp;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::Shared;
+use crate::handle::Progress;
+
+/// The most calls that are recalled from other runs; older ones are forgotten first.
+const RECALLED_CALLS: usize = 1_000;
+
+/// The services of one call.
+pub(crate) struct Host {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) caller: Caller,
+    /// The last entry that the call may see.
+    pub(crate) seq: u64,
+    /// Cancelled when the call is stopped or its time is up.
+    pub(crate) over: CancellationToken,
+    pub(crate) progress: broadcast::Sender<Progress>,
+    /// The environment variables that the tool's config names.
+    pub(crate) secrets: Vec<String>,
+}
+
+impl ToolHost for Host {
+    fn content(&self, hash: ContentHash) -> BoxFuture<'_, Result<Content, ToolError>> {
+        Box::pin(self.shared.contents.for_tool(hash))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            tokio::select! {
+                () = tokio::time::sleep(duration) => {}
+                () = self.over.cancelled() => {}
+            }
+        })
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.over.cancelled())
+    }
+
+    fn progress(&self, message: &str) {
+        let progress = Progress { task: self.caller.task.clone(), call: self.caller.call.clone(), message: message.to_owned() };
+        // Nobody needs to watch.
+        let _unwatched = self.progress.send(progress);
+    }
+
+    fn secret(&self, name: &str) -> Option<String> {
+        self.secrets.iter().any(|named| named == name).then(|| (self.shared.variable)(name)).flatten()
+    }
+
+    fn recall(&self, tool: &str, scope: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>> {
+        let tool = ToolId::new(tool);
+        Box::pin(async move {
+            let recalled = match scope {
+                RecallScope::Agent => self.shared.store.recall(&self.caller.agent, &tool, RECALLED_CALLS).await.map(|calls| {
+                    calls
+                        .into_iter()
+                        .map(|(run, call)| RecalledCall { run, task: call.task, at: call.at, input: call.input })
+                        .collect()
+                }),
+                RecallScope::Task => {
+                    let entries = self.shared.store.task_entries(&self.caller.run, &self.caller.task, self.seq).await;
+                    entries.map(|entries| self.calls_among(&entries, &tool))
+                }
+            };
+            recalled.map_err(|error| ToolError::new(format!("earlier calls cannot be read: {error}")))
+        })
+    }
+
+    fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {
+        let blocking = Arc::clone(&self.shared.blocking);
+        Box::pin(async move {
+            let Ok(permit) = blocking.acquire_owned().await else { return };
+            // A panic leaves the caller without a value, which it reports.
+            let _panicked = tokio::task::spawn_blocking(move || {
+                let _permit = permit;
+                work();
+            })
+            .await;
+        })
+    }
+}
+
+impl Host {
+    /// The accepted calls of `tool` among the entries of the calling task.
+    fn calls_among(&self, entries: &[Arc<Recorded>], tool: &ToolId) -> Vec<RecalledCall> {
+        let mut answered: &[baton_core::call::ModelCall] = &[];
+        let mut recalled = Vec::new();
+        for recorded in entries {
+            match &recorded.entry {
+                Entry::ModelAnswered(entry) => answered = &entry.calls,
+                Entry::CallStarted(entry) if entry.tool == tool.as_str() => {
+                    let position = entry.call.position().map_or(0, |(_, position)| position as usize);
+                    let input = answered.get(position.wrapping_sub(1)).map_or_else(Json::null, |call| call.input.clone());
+                    recalled.push(RecalledCall {
+                        run: self.caller.run.clone(),
+                        task: entry.task.clone(),
+                        at: recorded.at,
+                        input,
+                    });
+                }
+                _ => {}
+            }
+        }
+        recalled
+    }
+}

@@ -1,0 +1,170 @@
+//! The conversations of running tasks, kept within bounds and rebuilt from the store when they were dropped.
+//!
+//! A conversation only grows, so keeping it makes a turn cost what is new. Dropping it loses nothing: a task that waits
+//! for a long time is rebuilt when its turn comes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use baton_core::Run;
+use baton_core::config::{Configs, TemplateError};
+use baton_core::entry::{Entry, Recorded, TaskCreated};
+use baton_core::function::BoxFuture;
+use baton_core::id::{AgentId, RunId, TaskId};
+use baton_core::json::Json;
+use baton_core::model::ModelRequest;
+use baton_core::render::{Transcript, TranscriptStart};
+use baton_store::{Store, StoreError};
+
+/// The system prompts of a run's agents, rendered once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Prompts(BTreeMap<AgentId, Arc<str>>);
+
+impl Prompts {
+    /// Renders the prompt of every agent of the job.
+    pub(crate) fn render(configs: &Configs, inputs: &Json) -> Result<Self, TemplateError> {
+        let inputs = serde_json::from_str(inputs.text()).unwrap_or_default();
+        let prompts = configs.agents.values().map(|agent| Ok((agent.id.clone(), configs.render_prompt(agent, &inputs)?.into())));
+        prompts.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The conversation of a task of `run` at its creation; `None` for one that a person holds. `master` is the
+    /// conversation that a question is answered on, as it stood then.
+    pub(crate) fn begin(&self, run: &Run, created: &TaskCreated, master: Option<&Transcript>) -> Option<Transcript> {
+        let task = run.task(&created.task)?;
+        let agent = run.configs().agents.get(task.agent()?)?;
+        let asking = task.question.as_ref().map(|question| &question.asker).or(created.caller.as_ref());
+        Some(Transcript::new(TranscriptStart {
+            agent,
+            system: self.0.get(&agent.id).cloned().unwrap_or_default(),
+            created,
+            asker: asking.and_then(|asker| run.task(asker)).and_then(|asker| asker.agent()),
+            documents: run.documents(),
+            inject_tokens: run.limits(task).inject_tokens,
+            master,
+        }))
+    }
+}
+
+/// The conversations of one run that are kept in memory.
+pub(crate) struct Transcripts {
+    store: Arc<dyn Store>,
+    run: RunId,
+    prompts: Prompts,
+    kept: HashMap<TaskId, Kept>,
+    /// The sum of all weights.
+    bytes: usize,
+    bound: usize,
+    /// Counts uses; the conversation used longest ago is dropped first.
+    uses: u64,
+}
+
+/// A conversation in memory.
+struct Kept {
+    transcript: Transcript,
+    weight: usize,
+    used: u64,
+}
+
+impl Transcripts {
+    pub(crate) fn new(store: Arc<dyn Store>, run: RunId, prompts: Prompts, bound: usize) -> Self {
+        Self { store, run, prompts, kept: HashMap::new(), bytes: 0, bound, uses: 0 }
+    }
+
+    /// Grows the kept conversations by entries that were just committed; `run` is the state after them.
+    pub(crate) fn absorb(&mut self, entries: &[Arc<Recorded>], run: &Run) {
+        for recorded in entries {
+            match &recorded.entry {
+                Entry::TaskCreated(created) => self.begin(created, run),
+                Entry::TaskEnded(ended) => self.drop_task(&ended.task),
+                Entry::SubtreeClosed(closed) => closed.tasks.iter().for_each(|task| self.drop_task(task)),
+                entry => {
+                    if let Some(kept) = entry.task().and_then(|task| self.kept.get_mut(task)) {
+                        let before = kept.transcript.messages().len();
+                        kept.transcript.apply(recorded, run.documents());
+                        if kept.transcript.messages().len() != before {
+                            self.bytes -= kept.weight;
+                            kept.weight = kept.transcript.weight();
+                            self.bytes += kept.weight;
+                        }
+                    }
+                }
+            }
+        }
+        self.drop_excess();
+    }
+
+    /// The request of `task` for the turn it was last asked for; all entries of `run` are committed.
+    pub(crate) async fn request(&mut self, run: &Run, task: &TaskId) -> Result<ModelRequest, StoreError> {
+        if !self.kept.contains_key(task) {
+            let rebuilt = self.rebuild(run, task, run.last_seq()).await?;
+            self.keep(task.clone(), rebuilt);
+        }
+        self.uses += 1;
+        let uses = self.uses;
+        let kept = self.kept.get_mut(task).expect("it was there or has just been rebuilt");
+        kept.used = uses;
+        let request = kept.transcript.request();
+        self.drop_excess();
+        Ok(request)
+    }
+
+    /// Begins the conversation of a new task, if all it begins with is at hand; otherwise it is rebuilt when needed.
+    fn begin(&mut self, created: &TaskCreated, run: &Run) {
+        let master = created.answers_for.as_ref().map(|master| self.kept.get(master));
+        let transcript = match master {
+            Some(None) => None,
+            Some(Some(master)) => self.prompts.begin(run, created, Some(&master.transcript)),
+            None => self.prompts.begin(run, created, None),
+        };
+        if let Some(transcript) = transcript {
+            self.keep(created.task.clone(), transcript);
+        }
+    }
+
+    /// The conversation of `task` up to entry `through`, from the store.
+    fn rebuild<'a>(&'a self, run: &'a Run, task: &'a TaskId, through: u64) -> BoxFuture<'a, Result<Transcript, StoreError>> {
+        Box::pin(async move {
+            let corrupt = |what: &str| StoreError::Corrupt { what: format!("task {task} of run {}: {what}", self.run) };
+            let entries = self.store.task_entries(&self.run, task, through).await?;
+            let (seq, created) = entries
+                .iter()
+                .find_map(|recorded| match &recorded.entry {
+                    Entry::TaskCreated(created) => Some((recorded.seq, created)),
+                    _ => None,
+                })
+                .ok_or_else(|| corrupt("its creation is missing"))?;
+            let master = match &created.answers_for {
+                Some(master) => Some(self.rebuild(run, master, seq).await?),
+                None => None,
+            };
+            let begun = self.prompts.begin(run, created, master.as_ref());
+            let mut transcript = begun.ok_or_else(|| corrupt("no agent holds it"))?;
+            for recorded in &entries {
+                transcript.apply(recorded, run.documents());
+            }
+            Ok(transcript)
+        })
+    }
+
+    fn keep(&mut self, task: TaskId, transcript: Transcript) {
+        self.uses += 1;
+        let weight = transcript.weight();
+        self.bytes += weight;
+        self.kept.insert(task, Kept { transcript, weight, used: self.uses });
+    }
+
+    fn drop_task(&mut self, task: &TaskId) {
+        if let Some(kept) = self.kept.remove(task) {
+            self.bytes -= kept.weight;
+        }
+    }
+
+    /// Drops what was used longest ago until the rest is within the bound; the newest one stays.
+    fn drop_excess(&mut self) {
+        while self.bytes > self.bound && self.kept.len() > 1 {
+            let Some(oldest) = self.kept.iter().min_by_key(|(_, kept)| kept.used).map(|(task, _)| task.clone()) else { return };
+            self.drop_task(&oldest);
+        }
+    }
+}
