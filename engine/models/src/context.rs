@@ -93,7 +93,7 @@ impl Inner {
         self.parts()
             .rev()
             .find_map(|part| match part {
-                Part::Question { asker, question } => Some(json!({"asker": asker.as_str(), "text": question})),
+                Part::Question { asker, question, .. } => Some(json!({"asker": asker.as_str(), "text": question})),
                 _ => None,
             })
             .unwrap_or_default()

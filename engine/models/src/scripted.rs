@@ -10,10 +10,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use baton_core::call::{AfterExecution, ModelCall};
-use baton_core::estimate::{content_tokens, text_tokens};
 use baton_core::json::Json;
-use baton_core::model::{FinishReason, ModelRequest, ModelTurn, Usage};
-use baton_core::render::Part;
+use baton_core::model::{FinishReason, ModelRequest, ModelTurn};
 use serde_json::{Map, Value};
 
 use crate::context::{CASE_VARIABLES, CallNames, TurnContext, VARIABLES};
@@ -110,14 +108,8 @@ impl ScriptedModel {
             other => other.to_string(),
         };
         let calls = turn.calls.iter().map(|call| self.call(call, context.as_ref())).collect::<Result<Vec<_>, _>>()?;
-        let output = text.len() + calls.iter().map(|call| call.tool.len() + call.input.text().len()).sum::<usize>();
-        let usage = Usage {
-            input_tokens: input_tokens(request),
-            output_tokens: text_tokens(output as u64),
-            estimated: true,
-            ..Usage::default()
-        };
-        Ok(ModelTurn { text, calls, finish: turn.finish, usage: Some(usage) })
+        // The engine estimates what the turn used: it has added up the conversation already.
+        Ok(ModelTurn { text, calls, finish: turn.finish, usage: None })
     }
 
     fn call(&self, call: &Call, context: Option<&TurnContext>) -> Result<ModelCall, ModelError> {
@@ -171,29 +163,6 @@ impl Turn {
 
 fn template_error((place, message): (String, String)) -> ModelError {
     ModelError::Template { place, message }
-}
-
-/// The estimate (≈) for what a provider would be sent.
-fn input_tokens(request: &ModelRequest) -> u64 {
-    let tools: usize = request.tools.iter().map(|tool| tool.description.len() + tool.input_schema.text().len()).sum();
-    let parts: u64 = request.messages.iter().flat_map(|message| &message.parts).map(part_tokens).sum();
-    text_tokens((request.system.len() + tools) as u64) + parts
-}
-
-fn part_tokens(part: &Part) -> u64 {
-    match part {
-        Part::Request(text) | Part::Text(text) | Part::Summary(text) => text_tokens(text.len() as u64),
-        Part::Question { question, .. } => text_tokens(question.len() as u64),
-        Part::Call { tool, input, .. } => text_tokens((tool.len() + input.text().len()) as u64),
-        Part::Result { result, .. } => result.as_ref().map_or(0, |result| {
-            let error = result.error.as_ref().map_or(0, |error| error.message.len() + error.detail.text().len());
-            text_tokens((result.output.text().len() + error) as u64)
-        }),
-        Part::Document(version) => content_tokens(&version.content.mime_type, version.content.size_bytes),
-        Part::Pointer(version) => text_tokens(version.content.summary.len() as u64),
-        Part::Conflict { current, .. } => content_tokens(&current.content.mime_type, current.content.size_bytes),
-        Part::Notice(_) => 0,
-    }
 }
 
 /// Compiles a script, gathering faults.
