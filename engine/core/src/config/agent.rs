@@ -139,7 +139,7 @@ impl<'s> Loader<'s> {
         }
         let message = format!("the {what} file \"{path}\" is not there");
         let fault = text.fault(FaultKind::MissingFile, place, Spot::Value, message);
-        let candidates: Vec<&str> = known.keys().copied().chain(self.sources.existing()).collect();
+        let candidates: Vec<&str> = known.keys().copied().chain(self.sources.candidates()).collect();
         let mut fault = fault.near(path, candidates);
         fault.expected = Some(format!("a file {}", self.sources.display_path(path)));
         self.faults.push(fault);

@@ -176,7 +176,7 @@ impl<'s> Loader<'s> {
         }
         let message = format!("the document \"{path}\" is not there");
         let fault = text.fault(FaultKind::MissingFile, place, Spot::Value, message);
-        let known = self.sources.existing().map(|known| known.strip_prefix("documents/").unwrap_or(known));
+        let known = self.sources.candidates().map(|known| known.strip_prefix("documents/").unwrap_or(known));
         let mut fault = fault.near(path.as_str(), known);
         let expected: Vec<String> = candidates.iter().map(|candidate| self.sources.display_path(candidate)).collect();
         fault.expected = Some(format!("a file {}", expected.join(" or ")));

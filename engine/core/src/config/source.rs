@@ -47,6 +47,9 @@ pub struct Sources {
     files: Vec<Source>,
     /// Files that exist besides: documents to begin with. Paths relative to the job's folder.
     existing: BTreeSet<String>,
+    /// Other files of the folder, which a faulty path may have meant. Not pinned.
+    #[serde(skip)]
+    nearby: BTreeSet<String>,
 }
 
 impl Sources {
@@ -79,9 +82,14 @@ impl Sources {
         self.existing.contains(path)
     }
 
-    /// The files that exist besides the configs.
-    pub fn existing(&self) -> impl Iterator<Item = &str> {
-        self.existing.iter().map(String::as_str)
+    /// Says that the folder holds `path`, which nothing names: messages may propose it.
+    pub fn add_nearby(&mut self, path: impl Into<String>) {
+        self.nearby.insert(path.into());
+    }
+
+    /// Files that a faulty path may have meant.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = &str> {
+        self.existing.union(&self.nearby).map(String::as_str)
     }
 
     /// The files, in the order they were added.

@@ -1,0 +1,309 @@
+//! A job's folder on disk: its files as [`Sources`], and the bytes of its documents.
+//!
+//! Only files inside the folder are read, and none through a symbolic link, so a job that somebody sent cannot show a
+//! model what else is on this machine. Nothing is judged here: what the files say is the loader's business.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use baton_core::config::{MAX_FILE_BYTES, Role, Sources};
+use baton_core::path::DocumentPath;
+use serde_json::Value;
+
+/// The file that makes a folder a job.
+const JOB_FILE: &str = "job.json";
+
+/// The most files of a folder that messages propose from.
+const MAX_NEARBY: usize = 1_000;
+
+/// Why a folder could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// There is no job there.
+    #[error("there is no job at {path}: expected a folder with a job.json, or the file itself", path = .path.display())]
+    NoJob {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// A file of the job is a symbolic link, or lies behind one.
+    #[error("{path} is a symbolic link; a job's files must lie in its folder", path = .path.display())]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
+    /// A path that leaves the folder or could mean two files.
+    #[error(transparent)]
+    Path(#[from] baton_core::path::PathError),
+    /// A file name that is not Unicode.
+    #[error("the file name {name:?} is not Unicode")]
+    Name {
+        /// The name.
+        name: std::ffi::OsString,
+    },
+    /// The disk said no.
+    #[error("{path} cannot be read: {error}", path = .path.display())]
+    Disk {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// The folder of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobFolder {
+    /// Its absolute path.
+    path: PathBuf,
+}
+
+/// Reads the job at `path`, a folder or a `job.json`, with the tool configs that come with the program: path as messages
+/// show it, and text.
+pub fn read_job(path: &Path, builtin: &[(&str, &str)]) -> Result<(Sources, JobFolder), FolderError> {
+    let no_job = || FolderError::NoJob { path: path.to_owned() };
+    let (shown, file) = if path.is_dir() {
+        (path, JOB_FILE.to_owned())
+    } else {
+        let file = path.file_name().and_then(|name| name.to_str()).ok_or_else(no_job)?;
+        (path.parent().unwrap_or(Path::new("")), file.to_owned())
+    };
+    let absolute = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
+    let folder = JobFolder { path: fs::canonicalize(absolute).map_err(|_| no_job())? };
+    let mut sources = Sources::new(shown_prefix(shown));
+    for (name, text) in builtin {
+        sources.add(Role::BuiltinTool, *name, text);
+    }
+    let job = folder.read_bounded(&file)?.ok_or_else(no_job)?;
+    let mut named = Named::default();
+    named.by_job(&job);
+    sources.add(Role::Job, file, job);
+    for (role, subfolder) in [(Role::Agent, "agents"), (Role::Tool, "tools")] {
+        for path in folder.list(subfolder, 1)?.into_iter().filter(|path| path.ends_with(".json")) {
+            let Some(content) = folder.read_bounded(&path)? else { continue };
+            if role == Role::Agent {
+                named.by_agent(&content);
+            }
+            sources.add(role, path, content);
+        }
+    }
+    for (role, paths) in [(Role::Prompt, &named.prompts), (Role::ModelScript, &named.scripts)] {
+        for path in paths {
+            if let Some(content) = folder.read_bounded(path)? {
+                sources.add(role, path.as_str(), content);
+            }
+        }
+    }
+    for path in &named.documents {
+        if folder.find(path)?.is_some() {
+            sources.add_existing(path.as_str());
+        }
+    }
+    for (subfolder, depth) in [("", 1), ("documents", 8), ("prompts", 2), ("scripts", 2)] {
+        // What cannot be listed cannot be proposed.
+        folder.list(subfolder, depth).unwrap_or_default().into_iter().for_each(|path| sources.add_nearby(path));
+    }
+    Ok((sources.in_order(), folder))
+}
+
+impl JobFolder {
+    /// The folder's absolute path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The bytes of the file `path` of the folder, such as a [`baton_core::config::JobDocument::file`].
+    pub fn read(&self, path: &str) -> Result<Vec<u8>, FolderError> {
+        let absolute = self.path.join(path);
+        let missing = || FolderError::Disk { path: absolute.clone(), error: io::Error::from(io::ErrorKind::NotFound) };
+        let found = self.find(DocumentPath::parse(path)?.as_str())?.ok_or_else(missing)?;
+        fs::read(&found).map_err(|error| FolderError::Disk { path: found, error })
+    }
+
+    /// The file at `path`, or nothing if there is none.
+    fn find(&self, path: &str) -> Result<Option<PathBuf>, FolderError> {
+        let mut absolute = self.path.clone();
+        for component in path.split('/') {
+            absolute.push(component);
+            match fs::symlink_metadata(&absolute) {
+                Ok(facts) if facts.is_symlink() => return Err(FolderError::Link { path: absolute }),
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+                Err(error) => return Err(FolderError::Disk { path: absolute, error }),
+            }
+        }
+        Ok(absolute.is_file().then_some(absolute))
+    }
+
+    /// The first bytes of a file that the loader reads: one more than it allows.
+    fn read_bounded(&self, path: &str) -> Result<Option<Vec<u8>>, FolderError> {
+        let Some(found) = self.find(path)? else { return Ok(None) };
+        let mut content = Vec::new();
+        File::open(&found)
+            .and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut content))
+            .map_err(|error| FolderError::Disk { path: found, error })?;
+        Ok(Some(content))
+    }
+
+    /// The files in `subfolder`, at most `depth` levels down, ordered; none if it does not exist. Hidden ones are left out.
+    fn list(&self, subfolder: &str, depth: usize) -> Result<Vec<String>, FolderError> {
+        let mut found = Vec::new();
+        let mut open = vec![(subfolder.to_owned(), depth)];
+        while let Some((here, depth)) = open.pop() {
+            let absolute = self.path.join(&here);
+            match fs::symlink_metadata(&absolute) {
+                Ok(facts) if facts.is_symlink() => return Err(FolderError::Link { path: absolute }),
+                Ok(facts) if facts.is_dir() => {}
+                _ => continue,
+            }
+            let refuse = |error| FolderError::Disk { path: absolute.clone(), error };
+            for entry in fs::read_dir(&absolute).map_err(refuse)? {
+                let entry = entry.map_err(refuse)?;
+                let name = entry.file_name().into_string().map_err(|name| FolderError::Name { name })?;
+                if name.starts_with('.') {
+                    continue;
+                }
+                let path = if here.is_empty() { name } else { format!("{here}/{name}") };
+                let kind = entry.file_type().map_err(refuse)?;
+                if kind.is_dir() && depth > 1 && found.len() < MAX_NEARBY {
+                    open.push((path, depth - 1));
+                } else if !kind.is_dir() {
+                    found.push(path);
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+/// The files that configs name. Read leniently: what is faulty here is told by the loader.
+#[derive(Default)]
+struct Named {
+    documents: BTreeSet<String>,
+    prompts: BTreeSet<String>,
+    scripts: BTreeSet<String>,
+}
+
+impl Named {
+    fn by_job(&mut self, content: &[u8]) {
+        let Ok(job) = serde_json::from_slice::<Value>(content) else { return };
+        for document in job["documents"].as_array().into_iter().flatten() {
+            let path = document.as_str().or_else(|| document["path"].as_str());
+            match (document["file"].as_str(), path) {
+                (Some(file), _) => put(&mut self.documents, file),
+                (None, Some(path)) => {
+                    put(&mut self.documents, path);
+                    put(&mut self.documents, &format!("documents/{}", path.trim_start_matches("./")));
+                }
+                (None, None) => {}
+            }
+        }
+        for model in job["models"].as_object().into_iter().flat_map(serde_json::Map::values) {
+            if let Some(script) = model["script"].as_str() {
+                put(&mut self.scripts, script);
+            }
+        }
+    }
+
+    fn by_agent(&mut self, content: &[u8]) {
+        if let Ok(agent) = serde_json::from_slice::<Value>(content)
+            && let Some(file) = agent["system_prompt"]["file"].as_str()
+        {
+            put(&mut self.prompts, file);
+        }
+    }
+}
+
+/// Keeps a path that stays in the folder; the loader tells the others.
+fn put(paths: &mut BTreeSet<String>, path: &str) {
+    if let Ok(path) = DocumentPath::parse(path) {
+        paths.insert(path.as_str().to_owned());
+    }
+}
+
+/// The folder as messages show it before a file: nothing for the present one.
+fn shown_prefix(folder: &Path) -> String {
+    let shown = folder.display().to_string();
+    let shown = shown.trim_end_matches('/');
+    let shown = shown.strip_prefix("./").unwrap_or(shown);
+    match shown {
+        "." => String::new(),
+        "" if folder.is_absolute() => "/".to_owned(),
+        plain => plain.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job_folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for subfolder in ["agents", "tools", "documents/deep", "prompts"] {
+            fs::create_dir_all(folder.path().join(subfolder)).unwrap();
+        }
+        let job = r#"{"documents": ["a.csv", {"path": "b.csv", "file": "documents/deep/b.csv"}, "../outside.csv"],
+                      "models": {"m": {"script": "m.script.json"}}}"#;
+        let files = [
+            ("job.json", job),
+            ("agents/one.json", r#"{"system_prompt": {"file": "prompts/one.md"}}"#),
+            ("agents/notes.txt", "not a config"),
+            ("tools/echo.json", "{}"),
+            ("documents/a.csv", "1"),
+            ("documents/deep/b.csv", "2"),
+            ("prompts/one.md", "You are one."),
+            ("m.script.json", "{}"),
+        ];
+        for (path, text) in files {
+            fs::write(folder.path().join(path), text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_folder_and_its_job_file_read_alike() {
+        let folder = job_folder();
+        let (sources, read) = read_job(folder.path(), &[("tool-configs/echo.json", "{}")]).unwrap();
+        let listed: Vec<_> = sources.files().map(|source| (source.role, source.path.as_str())).collect();
+        assert_eq!(
+            listed,
+            [
+                (Role::Job, "job.json"),
+                (Role::Agent, "agents/one.json"),
+                (Role::Tool, "tools/echo.json"),
+                (Role::BuiltinTool, "tool-configs/echo.json"),
+                (Role::Prompt, "prompts/one.md"),
+                (Role::ModelScript, "m.script.json"),
+            ]
+        );
+        assert!(sources.exists("documents/a.csv") && sources.exists("documents/deep/b.csv") && !sources.exists("a.csv"));
+        assert_eq!(read.read("documents/a.csv").unwrap(), b"1");
+        let (again, _) = read_job(&folder.path().join("job.json"), &[("tool-configs/echo.json", "{}")]).unwrap();
+        assert_eq!(sources, again);
+    }
+
+    #[test]
+    fn what_is_not_in_the_folder_is_not_read() {
+        let folder = job_folder();
+        let (_, read) = read_job(folder.path(), &[]).unwrap();
+        for path in ["../outside.csv", "/etc/passwd", "documents/../../x", "documents/none.csv", "documents"] {
+            assert!(read.read(path).is_err(), "{path} was read");
+        }
+        assert!(matches!(read_job(&folder.path().join("none"), &[]), Err(FolderError::NoJob { .. })));
+        assert!(matches!(read_job(&folder.path().join("agents"), &[]), Err(FolderError::NoJob { .. })));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_is_refused() {
+        for (link, target) in [("documents/a.csv", "/etc/passwd"), ("agents/two.json", "one.json"), ("job.json", "other.json")] {
+            let folder = job_folder();
+            let path = folder.path().join(link);
+            let _ = fs::remove_file(&path);
+            std::os::unix::fs::symlink(target, &path).unwrap();
+            assert!(matches!(read_job(folder.path(), &[]), Err(FolderError::Link { .. })), "{link}");
+        }
+    }
+}
