@@ -222,10 +222,10 @@ fn thousands(value: Value, digits: Option<usize>) -> Result<String, Error> {
     Ok(text)
 }
 
-/// `{{ 4.2 | signed(1) }}` → `+4.2`.
+/// `{{ 4200.31 | signed(1) }}` → `+4,200.3`.
 fn signed(value: Value, digits: Option<usize>) -> Result<String, Error> {
     let positive = finite(&value)? > 0.0;
-    let text = fixed(value, digits)?;
+    let text = thousands(value, digits)?;
     let is_zero = text.chars().all(|character| matches!(character, '0' | '.' | '-'));
     Ok(if is_zero {
         text.trim_start_matches('-').to_owned()

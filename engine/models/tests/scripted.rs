@@ -358,3 +358,19 @@ fn a_sound_script_has_no_faults_and_broken_json_has_one_with_its_place() {
         "{faults:?}"
     );
 }
+
+#[test]
+fn the_scripts_of_the_examples_have_no_faults() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut checked = 0;
+    for folder in std::fs::read_dir(examples).unwrap() {
+        for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            if path.to_string_lossy().ends_with(".script.json") {
+                assert_eq!(check_script(&std::fs::read_to_string(&path).unwrap()), Vec::new(), "{}", path.display());
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 3, "only {checked} scripts were found");
+}
