@@ -1,2 +1,39 @@
-//! The project's chores: gen-docs, test, check.
-fn main() {}
+//! The project's chores, started with `cargo xtask`. Each has a file here, and leaves the working tree as it found it
+//! unless writing is what it is for.
+
+mod check;
+mod gen_docs;
+mod project;
+mod test;
+mod tools_page;
+
+use clap::Parser;
+
+/// The chores of this project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+enum Chore {
+    /// Writes generated-docs/: TOOLS.md and the JSON Schemas of every file that a person writes.
+    GenDocs {
+        /// Writes nothing; fails if anything would change.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Runs all tests; the last line is their sum.
+    Test {
+        /// Handed to `cargo test`, such as `-p baton-core` or the name of a test.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Checks form, lints, generated files, and licences and advisories if cargo-deny is there.
+    Check,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Chore::parse() {
+        Chore::GenDocs { check: false } => gen_docs::write(),
+        Chore::GenDocs { check: true } => gen_docs::check(),
+        Chore::Test { arguments } => test::run(&arguments),
+        Chore::Check => check::run(),
+    }
+}

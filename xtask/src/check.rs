@@ -1,0 +1,32 @@
+//! `cargo xtask check`: what can be said of the code without running it. Every check runs, whatever the others said.
+
+use anyhow::bail;
+
+use crate::gen_docs;
+use crate::project::{cargo, run_cargo};
+
+/// Runs all checks; an error names those that failed.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let checks = [
+        run_cargo(&["fmt", "--all", "--check"]),
+        run_cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        gen_docs::check(),
+        licences_and_advisories(),
+    ];
+    let failures: Vec<String> = checks.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    if failures.is_empty() {
+        eprintln!("all checks passed");
+        return Ok(());
+    }
+    bail!("{} of the checks failed:\n{}", failures.len(), failures.join("\n"))
+}
+
+/// What deny.toml asks for, where cargo-deny is installed.
+fn licences_and_advisories() -> anyhow::Result<()> {
+    let is_there = cargo(&["deny", "--version"]).output().is_ok_and(|output| output.status.success());
+    if is_there {
+        return run_cargo(&["deny", "check"]);
+    }
+    eprintln!("skipped licences and advisories: cargo-deny is not installed (cargo install cargo-deny)");
+    Ok(())
+}

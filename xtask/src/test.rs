@@ -1,0 +1,81 @@
+//! `cargo xtask test`: all tests of the workspace, those in the documentation too, and one line with their sum.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use anyhow::{Context, bail};
+
+use crate::project::{cargo, run_cargo};
+
+/// Runs all tests, or those that `arguments` leave; the last line printed is `N passed, N failed`.
+pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
+    // Tests of the whole system start the program; cargo would build it only for tests of its own package.
+    run_cargo(&["build", "--workspace", "--bins"])?;
+    let mut command = cargo(&["test", "--no-fail-fast"]);
+    if !arguments.iter().any(|argument| argument == "-p" || argument.starts_with("--package")) {
+        command.arg("--workspace");
+    }
+    let mut tests = command.args(arguments).stdout(Stdio::piped()).spawn().context("cargo test cannot be started")?;
+    let mut sum = Sum::default();
+    for line in BufReader::new(tests.stdout.take().context("cargo test has no output")?).lines() {
+        let line = line.context("the output of cargo test cannot be read")?;
+        println!("{line}");
+        sum.add(&line);
+    }
+    let status = tests.wait().context("cargo test cannot be waited for")?;
+    println!("{sum}");
+    if !status.success() || sum.failed > 0 {
+        bail!("cargo test failed ({status})");
+    }
+    Ok(())
+}
+
+/// What the runners of all test programs said together.
+#[derive(Debug, Default, PartialEq)]
+struct Sum {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Sum {
+    /// Adds what `line` says if it is a runner's summary: `test result: ok. 5 passed; 0 failed; 0 ignored; …`.
+    fn add(&mut self, line: &str) {
+        let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else { return };
+        for count in counts.split("; ") {
+            match count.split_once(' ').map(|(number, what)| (number.parse::<u64>(), what)) {
+                Some((Ok(number), "passed")) => self.passed += number,
+                Some((Ok(number), "failed")) => self.failed += number,
+                Some((Ok(number), "ignored")) => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Sum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.ignored > 0 {
+            write!(f, ", {} ignored", self.ignored)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_is_over_every_test_program() {
+        let output = "running 3 tests\ntest a ... ok\n\
+            test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\
+            test result: FAILED. 10 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\
+            test result: not a summary\n1 passed";
+        let mut sum = Sum::default();
+        output.lines().for_each(|line| sum.add(line));
+        assert_eq!(sum, Sum { passed: 13, failed: 2, ignored: 1 });
+        assert_eq!(sum.to_string(), "13 passed, 2 failed, 1 ignored");
+    }
+}
