@@ -1,1 +1,96 @@
 //! Hierarchical multi-agent jobs from JSON: library and program.
+//!
+//! As a library: [`Engine::builder`] embeds the engine. As the whole command line with your own tools in it:
+//!
+//! ```no_run
+//! // use my_tools as _; // names the crate, so that its tools are linked
+//! fn main() -> std::process::ExitCode {
+//!     baton::main()
+//! }
+//! ```
+//!
+//! A tool is a function under [`macro@tool`] and a JSON of the same name in `tool-configs/`. A crate of tools needs no
+//! dependency but this one.
+//!
+//! This is the only package that links everything; nothing depends on it but programs.
+
+mod args;
+mod commands;
+mod embedded;
+mod exit;
+mod export;
+mod job;
+mod place;
+mod question;
+mod runs;
+mod scaffold;
+mod scratch;
+mod screen;
+mod session;
+mod timeline;
+mod trust;
+mod view;
+mod words;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+pub use baton_core as core;
+pub use baton_core::function::{ToolContext, ToolError};
+pub use baton_macros::tool;
+pub use baton_models as models;
+pub use baton_runtime as runtime;
+pub use baton_runtime::{Engine, EngineBuilder, RunHandle};
+pub use baton_store as store;
+
+// Names the built-in tools, so that they are linked.
+use baton_tools as _;
+
+use crate::exit::Exit;
+use crate::place::Place;
+use crate::screen::Screen;
+
+/// The configs of the built-in tools, as `(file name, text)`, ordered by name.
+pub fn builtin_tool_configs() -> &'static [(&'static str, &'static str)] {
+    embedded::TOOL_CONFIGS
+}
+
+/// The whole command line, with every tool that is linked into the program. What `main` of a program with its own tools calls.
+pub fn main() -> ExitCode {
+    clap_complete::CompleteEnv::with_factory(args::Cli::command).complete();
+    ExitCode::from(run_with(std::env::args_os()))
+}
+
+/// The same with `arguments`, the program's name first; returns the exit code. For tests of a program's own tools.
+pub fn run_with<I, T>(arguments: I) -> u8
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let cli = match args::Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _closed = error.print();
+            return if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() };
+        }
+    };
+    let screen = Screen::detect(cli.common.output, cli.common.no_input, cli.common.plain);
+    let ended = Place::here(screen, cli.common.store).and_then(|place| {
+        let tokio =
+            tokio::runtime::Runtime::new().map_err(|error| exit::Failure::Engine(format!("tokio cannot start: {error}")))?;
+        let ended = tokio.block_on(commands::perform(cli.command, &place));
+        // A thread that waits for the keyboard, or a tool that does not listen, must not hold up the end.
+        tokio.shutdown_background();
+        ended
+    });
+    match ended {
+        Ok(exit) => exit.code(),
+        Err(failure) if failure.is_broken_pipe() => Exit::Done.code(),
+        Err(failure) => {
+            screen.tell(&failure.told());
+            failure.exit().code()
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use baton_core::Run;
 use baton_core::entry::{Entry, Recorded};
 use baton_core::id::{ContentHash, RunId, TaskId};
+use baton_core::model::ModelRequest;
 use baton_core::render::Transcript;
 
 use crate::engine::Engine;
@@ -41,6 +42,16 @@ pub struct Mismatch {
 
 /// Reads the timeline of a run again: folds the state, rebuilds every conversation, and compares every request.
 pub async fn replay(engine: &Engine, id: &RunId) -> Result<ReplayReport, RunError> {
+    Ok(read(engine, id).await?.report)
+}
+
+/// The request that `task` of a run sent last, or would send next, as its model sees it; `None` for a task that no
+/// model works on.
+pub async fn request_of(engine: &Engine, id: &RunId, task: &TaskId) -> Result<Option<ModelRequest>, RunError> {
+    Ok(read(engine, id).await?.transcripts.get(task).map(Transcript::request))
+}
+
+async fn read(engine: &Engine, id: &RunId) -> Result<Replay, RunError> {
     let started = engine.started(id).await?;
     let configs = std::sync::Arc::new(engine.pinned_configs(&started).await?);
     let prompts = Prompts::render(&configs, &started.inputs).map_err(|error| RunError::Template { reason: error.to_string() })?;
@@ -51,7 +62,7 @@ pub async fn replay(engine: &Engine, id: &RunId) -> Result<ReplayReport, RunErro
         report: ReplayReport { entries: 0, requests: 0, mismatches: Vec::new(), run: Run::new(configs) },
     };
     engine.each_entry(id, |recorded| replay.apply(recorded)).await?;
-    Ok(replay.report)
+    Ok(replay)
 }
 
 /// A replay in progress.

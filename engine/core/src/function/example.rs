@@ -109,6 +109,13 @@ pub async fn run_example(tool: &Tool, example: &Example) -> Result<(), ExampleFa
     if found.is_empty() { Ok(()) } else { Err(ExampleFailure::Differs(found)) }
 }
 
+/// Where an output lacks or contradicts what an example says of it.
+pub fn compare_output(expected: &Value, found: &Value) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    compare(expected, Some(found), String::new(), &mut differences);
+    differences
+}
+
 fn check(what: &'static str, schema: &Schema, value: &Value) -> Result<(), ExampleFailure> {
     schema.check(value).map_err(|faults| {
         let first = faults.into_iter().next();
@@ -129,7 +136,8 @@ async fn catching<'a, T>(make: impl FnOnce() -> crate::function::BoxFuture<'a, T
 }
 
 fn panicked(payload: Box<dyn std::any::Any + Send>) -> ExampleFailure {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned()).or_else(|| payload.downcast_ref::<String>().cloned());
+    let text =
+        payload.downcast_ref::<&str>().map(|text| (*text).to_owned()).or_else(|| payload.downcast_ref::<String>().cloned());
     ExampleFailure::Panicked { message: text.unwrap_or_else(|| "without a message".to_owned()) }
 }
 
@@ -177,7 +185,9 @@ mod tests {
 
     #[test]
     fn whatever_the_example_gives_must_come_out_and_more_may() {
-        assert!(found(&json!({"a": {"b": 1}, "c": [0.3]}), &json!({"a": {"b": 1.0, "x": 0}, "c": [0.1 + 0.2], "d": 1})).is_empty());
+        assert!(
+            found(&json!({"a": {"b": 1}, "c": [0.3]}), &json!({"a": {"b": 1.0, "x": 0}, "c": [0.1 + 0.2], "d": 1})).is_empty()
+        );
         assert_eq!(found(&json!({"a/b": 1}), &json!({})), ["output/a~1b should be 1, but is not there"]);
         assert_eq!(found(&json!({"a": [1, 2]}), &json!({"a": [1]})), ["output/a should be [1,2], but is [1]"]);
         assert_eq!(found(&json!({"a": 1}), &json!({"a": "1"})), ["output/a should be 1, but is \"1\""]);

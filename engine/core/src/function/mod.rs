@@ -7,7 +7,7 @@ mod example;
 pub mod signature;
 pub mod testing;
 
-pub use example::{Difference, ExampleFailure, run_example};
+pub use example::{Difference, ExampleFailure, compare_output, run_example};
 
 use std::future::Future;
 use std::pin::Pin;
@@ -263,9 +263,7 @@ impl ToolContext {
     /// The text of the document at `path`; an error if it is not UTF-8.
     pub async fn read_text(&self, path: &str) -> Result<String, ToolError> {
         let content = self.read(path).await?;
-        String::from_utf8(content.to_vec()).map_err(|_| {
-            ToolError::new(format!("document {path} is not text in UTF-8"))
-        })
+        String::from_utf8(content.to_vec()).map_err(|_| ToolError::new(format!("document {path} is not text in UTF-8")))
     }
 
     /// Collects a write; it becomes a version when the call succeeds. A second write to one path replaces the first.
@@ -273,9 +271,7 @@ impl ToolContext {
     /// Refused unless the tool's config says `"writes": true`, and for a path that another document's path looks like.
     pub fn write(&self, write: PendingWrite) -> Result<(), ToolError> {
         if !self.may_write {
-            return Err(ToolError::new(
-                "this tool may not write documents: its config lacks \"writes\": true",
-            ));
+            return Err(ToolError::new("this tool may not write documents: its config lacks \"writes\": true"));
         }
         if let Some(twin) = self.documents.twin(&write.path) {
             return Err(ToolError::new(format!("path {} looks like the existing document {twin}; use that one", write.path)));

@@ -1,0 +1,158 @@
+//! `baton answer`: answers a question that waits for a person, wherever its run is.
+
+use std::io::Read;
+
+use baton_core::json::Json;
+use baton_runtime::Delivery;
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::commands::completions;
+use crate::commands::run::{document, engine};
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::runs::{self, FoundRun};
+use crate::screen::style;
+use crate::view::{Question, RunView};
+use crate::{job, question, session};
+
+/// What `answer` takes.
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// The run, or the question (`Q1`) of the newest run that waits
+    #[arg(value_name = "RUN|QUESTION", add = completions::runs())]
+    target: String,
+    /// The question where the run has several, then the answer: a choice's number or label, text, JSON, or `-` for stdin
+    #[arg(value_name = "ANSWER", num_args = 0..=2)]
+    words: Vec<String>,
+    /// The answer as JSON, in place of ANSWER
+    #[arg(long, value_name = "JSON")]
+    json: Option<String>,
+    /// A file to send along, at PATH in the workspace [default: its name]
+    #[arg(long = "document", value_name = "FILE[=PATH]")]
+    documents: Vec<String>,
+}
+
+/// Answers.
+pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failure> {
+    let (found, view, words) = find(args, place).await?;
+    let (number, typed) = match words.as_slice() {
+        [first, rest @ ..] if number(first).is_some() => (number(first), rest.first().copied()),
+        [typed] => (None, Some(*typed)),
+        [] => (None, None),
+        [first, ..] => return Err(Failure::Usage(format!("{first} is not a question; questions are called Q1, Q2, …"))),
+    };
+    let question = choose(&view, number)?;
+    let schema = view.tasks.get(&question.task).map(|row| row.created.answer_schema.clone()).unwrap_or_default();
+    let Some(answer) = given(args, typed, &schema)? else {
+        // Without an answer, the question is shown with what would answer it.
+        for line in view.question_lines(question) {
+            place.screen.tell(&line);
+        }
+        let example = question::example(Some(&schema));
+        return Err(Failure::Usage(format!(
+            "no answer was given; for example: baton answer {} Q{} {example}",
+            found.id(),
+            question.number
+        )));
+    };
+    let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?;
+    let delivered = engine(&found.store)?
+        .answer(found.id(), question.task.clone(), &session::person(), Json::from(&answer), documents)
+        .await
+        .map_err(job::run_failure)?;
+    let run = found.id();
+    if place.screen.is_text() {
+        place.screen.text(&format!("Q{} answered: {}", question.number, answer_text(&answer)))?;
+        let open = view.questions_for_person().count() - 1;
+        if open > 0 {
+            place.screen.tell(&format!("{open} more to answer   → baton show {run}"));
+        }
+        place.screen.tell(&format!("{}       baton resume {run}", style::faint("next:")));
+    } else {
+        let state = if delivered == Delivery::Done { "done" } else { "queued" };
+        place.screen.json(&json!({"run": run, "question": format!("Q{}", question.number), "task": question.task, "answer": answer, "delivery": state}))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn answer_text(answer: &Value) -> String {
+    answer.as_str().map_or_else(|| answer.to_string(), str::to_owned)
+}
+
+/// The run, and the words that are not its name.
+async fn find<'a>(args: &'a AnswerArgs, place: &Place) -> Result<(FoundRun, RunView, Vec<&'a str>), Failure> {
+    let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
+    if number(&args.target).is_none() {
+        let found = runs::find(place, &args.target).await?;
+        let view = found.view().await?;
+        return Ok((found, view, words));
+    }
+    // `Q1` alone means the newest run that has such a question open.
+    let wanted = number(&args.target);
+    let store = place.existing_store()?.ok_or_else(|| Failure::not_found("question", &args.target, []))?;
+    for record in store.runs().await.map_err(runs::store_failure)? {
+        let found = FoundRun { store: std::sync::Arc::clone(&store), record };
+        if matches!(found.record.status.as_str(), "completed" | "failed" | "cancelled" | "timed_out") {
+            continue;
+        }
+        let view = found.view().await?;
+        if view.questions_for_person().any(|question| Some(question.number) == wanted) {
+            return Ok((found, view, std::iter::once(args.target.as_str()).chain(words).collect()));
+        }
+    }
+    Err(Failure::not_found("open question", &args.target, []))
+}
+
+/// The number of `Q1` or `q1`.
+fn number(text: &str) -> Option<u32> {
+    text.strip_prefix(['Q', 'q'])?.parse().ok()
+}
+
+/// The question meant; without a number, the only one that is open.
+fn choose(view: &RunView, number: Option<u32>) -> Result<&Question, Failure> {
+    let open: Vec<&Question> = view.questions_for_person().collect();
+    match (number, open.as_slice()) {
+        (Some(number), _) => {
+            if let Some(question) = open.iter().find(|question| question.number == number) {
+                return Ok(question);
+            }
+            match view.questions.iter().find(|question| question.number == number) {
+                Some(closed) if closed.closed.is_some() => {
+                    Err(Failure::Refused(format!("question Q{number} is closed: {}", view.question_end(closed))))
+                }
+                Some(_) => Err(Failure::Refused(format!("question Q{number} is asked of an agent, not of a person"))),
+                None => Err(Failure::not_found(
+                    "question",
+                    format!("Q{number}"),
+                    view.questions.iter().map(|known| format!("Q{}", known.number)),
+                )),
+            }
+        }
+        (None, [only]) => Ok(only),
+        (None, []) => Err(Failure::Refused("no question of this run waits for a person".to_owned())),
+        (None, several) => {
+            let names: Vec<String> = several.iter().map(|question| format!("Q{}", question.number)).collect();
+            Err(Failure::Usage(format!("several questions are open: {}; say which one", names.join(", "))))
+        }
+    }
+}
+
+/// The answer on the command line, checked against the question's schema.
+fn given(args: &AnswerArgs, typed: Option<&str>, schema: &Json) -> Result<Option<Value>, Failure> {
+    let unfit = |reason: String| Failure::Usage(format!("the answer does not fit the question: {reason}"));
+    if let Some(text) = &args.json {
+        let value = serde_json::from_str(text).map_err(|error| Failure::Usage(format!("--json is not JSON: {error}")))?;
+        question::check(schema, &value).map_err(unfit)?;
+        return Ok(Some(value));
+    }
+    match typed {
+        None => Ok(None),
+        Some("-") => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            question::read_answer(schema, &text).map(Some).map_err(unfit)
+        }
+        Some(text) => question::read_answer(schema, text).map(Some).map_err(unfit),
+    }
+}

@@ -1,0 +1,216 @@
+//! `baton doc`: the documents of a run, their versions and differences.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_core::document::{Document, DocumentVersion};
+use baton_core::path::DocumentPath;
+use clap::{Args, Subcommand, ValueHint};
+use serde_json::json;
+use similar::{ChangeTag, TextDiff};
+use std::io::{IsTerminal, Write};
+
+use crate::commands::completions;
+use crate::exit::{Exit, Failure};
+use crate::export;
+use crate::place::Place;
+use crate::runs::{self, FoundRun};
+use crate::screen::style;
+use crate::session;
+use crate::view::RunView;
+
+/// What `doc` takes.
+#[derive(Debug, Args)]
+pub(crate) struct DocArgs {
+    #[command(subcommand)]
+    verb: DocVerb,
+}
+
+/// What can be done with documents.
+#[derive(Debug, Subcommand)]
+enum DocVerb {
+    /// List the documents of a run
+    Ls {
+        /// The run: its id, a beginning of it, or @last
+        #[arg(default_value = "@last", add = completions::runs())]
+        run: String,
+        /// Every version, not only the newest
+        #[arg(long)]
+        versions: bool,
+    },
+    /// Print a document
+    Cat {
+        /// The run
+        #[arg(add = completions::runs())]
+        run: String,
+        /// The document; `PATH@2` is its second version
+        path: String,
+    },
+    /// Show what changed between versions of a document
+    Diff {
+        /// The run
+        #[arg(add = completions::runs())]
+        run: String,
+        /// The document
+        path: String,
+        /// The older version [default: the one before --to]
+        #[arg(long, value_name = "VERSION")]
+        from: Option<u32>,
+        /// The newer version [default: the newest]
+        #[arg(long, value_name = "VERSION")]
+        to: Option<u32>,
+    },
+    /// Write documents into a folder
+    Export {
+        /// The run
+        #[arg(add = completions::runs())]
+        run: String,
+        /// The documents [default: all]; `PATH@2` is the second version
+        paths: Vec<String>,
+        /// The folder
+        #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+        out: PathBuf,
+    },
+}
+
+/// Does what `doc` asks.
+pub(crate) async fn run(args: &DocArgs, place: &Place) -> Result<Exit, Failure> {
+    let (DocVerb::Ls { run, .. } | DocVerb::Cat { run, .. } | DocVerb::Diff { run, .. } | DocVerb::Export { run, .. }) =
+        &args.verb;
+    let found = runs::find(place, run).await?;
+    let view = found.view().await?;
+    match &args.verb {
+        DocVerb::Ls { versions, .. } => list(&view, *versions, place)?,
+        DocVerb::Cat { path, .. } => cat(&found, version(&view, path)?, place).await?,
+        DocVerb::Diff { path, from, to, .. } => diff(&found, &view, path, *from, *to, place).await?,
+        DocVerb::Export { paths, out, .. } => export(&found, &view, paths, out, place).await?,
+    }
+    Ok(Exit::Done)
+}
+
+fn list(view: &RunView, versions: bool, place: &Place) -> Result<(), Failure> {
+    let all: Vec<&DocumentVersion> = view
+        .documents
+        .iter()
+        .flat_map(|(_, document)| if versions { document.versions() } else { std::slice::from_ref(document.current()) })
+        .map(AsRef::as_ref)
+        .collect();
+    if !place.screen.is_text() {
+        let reports: Vec<_> = all.iter().map(|version| view.document_report(version)).collect();
+        return place.screen.json_list(&reports);
+    }
+    if all.is_empty() {
+        place.screen.tell("no documents");
+    }
+    view.document_table(&all, session::width()).iter().try_for_each(|line| place.screen.text(line))
+}
+
+async fn cat(found: &FoundRun, version: &DocumentVersion, place: &Place) -> Result<(), Failure> {
+    let content = export::content(&found.store, version).await?;
+    let text = std::str::from_utf8(&content).ok();
+    if !place.screen.is_text() {
+        let author = version.author();
+        let path = &version.path;
+        return place.screen.json(&json!({"path": path, "version": version.version, "task": author, "text": text}));
+    }
+    let mut out = std::io::stdout().lock();
+    if text.is_none() && out.is_terminal() {
+        let what = &version.content.mime_type;
+        return Err(Failure::Usage(format!(
+            "{} is {what}, not text; send it to a file, or: baton doc export",
+            version.reference()
+        )));
+    }
+    out.write_all(&content)?;
+    Ok(out.flush()?)
+}
+
+async fn diff(
+    found: &FoundRun,
+    view: &RunView,
+    path: &str,
+    from: Option<u32>,
+    to: Option<u32>,
+    place: &Place,
+) -> Result<(), Failure> {
+    let document = document(view, path)?;
+    let pick = |number: u32| numbered(document, path, number);
+    let newer = pick(to.unwrap_or(document.current().version))?;
+    let older = match from {
+        Some(number) => pick(number)?,
+        None if newer.version > 1 => pick(newer.version - 1)?,
+        None => return Err(Failure::Usage(format!("{path} has one version only"))),
+    };
+    let (before, after) = (text_of(found, older).await?, text_of(found, newer).await?);
+    let diff = TextDiff::from_lines(before.as_str(), after.as_str());
+    let names = [older, newer].map(|version| format!("{} ({})", version.reference(), view.author(version)));
+    let unified = diff.unified_diff().context_radius(3).header(&names[0], &names[1]).to_string();
+    if !place.screen.is_text() {
+        return place.screen.json(&json!({"path": path, "from": older.version, "to": newer.version, "diff": unified}));
+    }
+    if unified.is_empty() {
+        place.screen.tell("no difference");
+        return Ok(());
+    }
+    place.screen.text(&format!("{}\n{}", style::bad(format!("--- {}", names[0])), style::good(format!("+++ {}", names[1]))))?;
+    for group in diff.grouped_ops(3) {
+        place.screen.text(&style::faint("…"))?;
+        for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
+            let line = change.value().trim_end_matches('\n');
+            place.screen.text(&match change.tag() {
+                ChangeTag::Delete => style::bad(format!("-{line}")),
+                ChangeTag::Insert => style::good(format!("+{line}")),
+                ChangeTag::Equal => format!(" {line}"),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+async fn export(found: &FoundRun, view: &RunView, paths: &[String], out: &PathBuf, place: &Place) -> Result<(), Failure> {
+    let chosen: Vec<&DocumentVersion> = if paths.is_empty() {
+        view.documents.iter().map(|(_, document)| document.current().as_ref()).collect()
+    } else {
+        paths.iter().map(|path| version(view, path)).collect::<Result<_, _>>()?
+    };
+    let folder = place.current.join(out);
+    std::fs::create_dir_all(&folder).map_err(|error| Failure::File { path: out.display().to_string(), error })?;
+    let written = export::versions(&found.store, &chosen, &folder).await?;
+    let shown: Vec<String> = written.iter().map(|path| place.shown(path)).collect();
+    if place.screen.is_text() {
+        shown.iter().try_for_each(|path| place.screen.text(path))
+    } else {
+        place.screen.json_list(&shown)
+    }
+}
+
+async fn text_of(found: &FoundRun, version: &DocumentVersion) -> Result<String, Failure> {
+    let content = export::content(&found.store, version).await?;
+    String::from_utf8(content.to_vec())
+        .map_err(|_| Failure::Usage(format!("{} is {}, not text", version.reference(), version.content.mime_type)))
+}
+
+/// The document at `path`.
+fn document<'a>(view: &'a RunView, path: &str) -> Result<&'a Arc<Document>, Failure> {
+    let known = || view.documents.iter().map(|(known, _)| known.to_string());
+    let parsed = DocumentPath::parse(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    view.documents.get(&parsed).ok_or_else(|| Failure::not_found("document", path, known()))
+}
+
+/// The version that `PATH` or `PATH@VERSION` names; a path that itself ends like a version wins.
+fn version<'a>(view: &'a RunView, name: &str) -> Result<&'a DocumentVersion, Failure> {
+    let whole = DocumentPath::parse(name).ok().and_then(|path| view.documents.get(&path));
+    let split = name.rsplit_once('@').and_then(|(path, number)| Some((path, number.trim_start_matches('v').parse().ok()?)));
+    match (whole, split) {
+        (None, Some((path, number))) => numbered(document(view, path)?, path, number),
+        _ => Ok(document(view, name)?.current()),
+    }
+}
+
+fn numbered<'a>(document: &'a Arc<Document>, path: &str, number: u32) -> Result<&'a DocumentVersion, Failure> {
+    let known = || document.versions().iter().map(|version| version.version.to_string());
+    document
+        .version(number)
+        .map(AsRef::as_ref)
+        .ok_or_else(|| Failure::not_found("version", format!("{number} of {path}"), known()))
+}

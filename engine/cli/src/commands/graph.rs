@@ -1,0 +1,181 @@
+//! `baton graph`: who delegates to whom, as Mermaid or DOT text.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use baton_core::config::Configs;
+use baton_core::entry::{FinalState, TaskKind};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use crate::commands::completions;
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::view::{RunView, TaskState};
+use crate::{job, runs, words};
+
+/// What `graph` takes.
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    /// A run, or a job
+    #[arg(value_name = "RUN|JOB", add = completions::runs())]
+    target: String,
+    /// The language of the drawing
+    #[arg(long, value_enum, default_value = "mermaid", value_name = "LANGUAGE")]
+    format: Language,
+}
+
+/// Languages for drawings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Language {
+    /// For Markdown
+    Mermaid,
+    /// For Graphviz
+    Dot,
+}
+
+/// What is drawn: boxes and arrows.
+#[derive(Debug, Default)]
+struct Drawing {
+    boxes: Vec<Box>,
+    arrows: Vec<Arrow>,
+}
+
+/// One box.
+#[derive(Debug)]
+struct Box {
+    id: String,
+    label: String,
+    look: Look,
+}
+
+/// One arrow between boxes, by index.
+#[derive(Debug)]
+struct Arrow {
+    from: usize,
+    to: usize,
+    label: String,
+    /// Whether somebody waits along it now.
+    waiting: bool,
+}
+
+/// How a box looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Plain,
+    Done,
+    Failed,
+    Waiting,
+}
+
+/// Draws.
+pub(crate) async fn run(args: &GraphArgs, place: &Place) -> Result<Exit, Failure> {
+    let is_folder = place.current.join(&args.target).is_dir();
+    let drawing = if !is_folder && runs::is_run(place, &args.target).await? {
+        of_run(&runs::find(place, &args.target).await?.view().await?)
+    } else {
+        match job::load(place, Path::new(&args.target)) {
+            Ok(job) => of_job(&job.configs),
+            Err(Failure::NotFound { name, known, .. }) => return Err(Failure::NotFound { what: "run or job", name, known }),
+            Err(failure) => return Err(failure),
+        }
+    };
+    if place.screen.is_text() {
+        place.screen.text(&match args.format {
+            Language::Mermaid => drawing.mermaid(),
+            Language::Dot => drawing.dot(),
+        })?;
+    } else {
+        let nodes: Vec<_> = drawing.boxes.iter().map(|shape| json!({"id": shape.id, "label": shape.label})).collect();
+        let edges: Vec<_> = drawing
+            .arrows
+            .iter()
+            .map(|arrow| json!({"caller": drawing.boxes[arrow.from].id, "callee": drawing.boxes[arrow.to].id, "label": arrow.label, "waiting": arrow.waiting}))
+            .collect();
+        place.screen.json(&json!({"nodes": nodes, "edges": edges}))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn of_run(view: &RunView) -> Drawing {
+    let mut drawing = Drawing::default();
+    for task in &view.order {
+        let Some(row) = view.tasks.get(task) else { continue };
+        let look = match row.state {
+            TaskState::Final(FinalState::Completed) => Look::Done,
+            TaskState::Final(_) => Look::Failed,
+            TaskState::Blocked => Look::Waiting,
+            TaskState::Ready | TaskState::Running => Look::Plain,
+        };
+        let state = row.state.as_str();
+        drawing.boxes.push(Box { id: task.to_string(), label: format!("{} · {state}", row.created.holder), look });
+        if let Some(from) = row.created.caller.as_ref().and_then(|caller| view.order.iter().position(|known| known == caller)) {
+            let label =
+                if row.created.kind == TaskKind::Question { "asks".to_owned() } else { words::preview(&row.created.request, 40) };
+            let waiting = !matches!(row.state, TaskState::Final(_));
+            drawing.arrows.push(Arrow { from, to: drawing.boxes.len() - 1, label, waiting });
+        }
+    }
+    drawing
+}
+
+fn of_job(configs: &Configs) -> Drawing {
+    let agents: Vec<_> = configs.agents.keys().collect();
+    let mut drawing = Drawing::default();
+    for (id, agent) in &configs.agents {
+        let look = if *id == configs.job.root { Look::Waiting } else { Look::Plain };
+        drawing.boxes.push(Box { id: id.to_string(), label: format!("{id} · {}", agent.model), look });
+    }
+    for (from, agent) in configs.agents.values().enumerate() {
+        for tool in agent.tools.values() {
+            if let Some(to) = tool.agent.as_ref().and_then(|called| agents.iter().position(|known| *known == called)) {
+                drawing.arrows.push(Arrow { from, to, label: String::new(), waiting: false });
+            }
+        }
+    }
+    drawing
+}
+
+impl Drawing {
+    fn mermaid(&self) -> String {
+        let mut text = "graph TD\n".to_owned();
+        for (index, shape) in self.boxes.iter().enumerate() {
+            // Mermaid reads `#` entities and quotes inside labels; nothing of a request may end the label.
+            let label = shape.label.replace('#', "#35;").replace('"', "#quot;");
+            let class = match shape.look {
+                Look::Plain => "",
+                Look::Done => ":::done",
+                Look::Failed => ":::failed",
+                Look::Waiting => ":::waiting",
+            };
+            let _infallible = writeln!(text, "  t{index}[\"{label}\"]{class}");
+        }
+        for Arrow { from, to, label, waiting } in &self.arrows {
+            let line = if *waiting { "-.->" } else { "-->" };
+            let label = label.replace('#', "#35;").replace('"', "#quot;").replace('|', "#124;");
+            let label = if label.is_empty() { label } else { format!("|\"{label}\"|") };
+            let _infallible = writeln!(text, "  t{from} {line}{label} t{to}");
+        }
+        text + "  classDef done stroke:#2a7\n  classDef failed stroke:#c33\n  classDef waiting stroke:#c90,stroke-dasharray:4\n"
+    }
+
+    fn dot(&self) -> String {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+        let mut text = "digraph baton {\n  rankdir=TB; node [shape=box];\n".to_owned();
+        for shape in &self.boxes {
+            let color = match shape.look {
+                Look::Plain => "black",
+                Look::Done => "darkgreen",
+                Look::Failed => "red",
+                Look::Waiting => "orange",
+            };
+            let _infallible = writeln!(text, "  {} [label={}, color={color}];", quoted(&shape.id), quoted(&shape.label));
+        }
+        for Arrow { from, to, label, waiting } in &self.arrows {
+            let style = if *waiting { "dashed" } else { "solid" };
+            let (from, to) = (quoted(&self.boxes[*from].id), quoted(&self.boxes[*to].id));
+            let _infallible = writeln!(text, "  {from} -> {to} [label={}, style={style}];", quoted(label));
+        }
+        text + "}\n"
+    }
+}

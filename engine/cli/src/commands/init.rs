@@ -1,0 +1,88 @@
+//! `baton init`: a project with a job that runs at once, or a crate with a tool of its own.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+
+use crate::embedded;
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::scaffold::{self, Scaffold};
+
+/// What `init` takes.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The folder
+    #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
+    dir: PathBuf,
+    /// Make a Rust crate of this name instead: the whole command line, with tools of its own
+    #[arg(long, value_name = "NAME", conflicts_with = "dir")]
+    rust: Option<String>,
+}
+
+/// Writes the files.
+pub(crate) fn run(args: &InitArgs, place: &Place) -> Result<Exit, Failure> {
+    let (written, next) = match &args.rust {
+        Some(name) => (crate_files(name, place)?.write(place)?, crate_next(name)),
+        None => (project_files(place, &args.dir).write(place)?, project_next(&args.dir)),
+    };
+    scaffold::report(place, &written, &next)?;
+    Ok(Exit::Done)
+}
+
+fn project_files(place: &Place, dir: &Path) -> Scaffold {
+    let mut files = Scaffold::new(place.current.join(dir));
+    files.add_template(embedded::PROJECT, str::to_owned);
+    add_schemas(&mut files);
+    files.keep_existing(".gitignore");
+    files
+}
+
+fn project_next(dir: &Path) -> Vec<String> {
+    let run = "baton run sales   (no key needed: the model is scripted)".to_owned();
+    if dir == Path::new(".") { vec![run] } else { vec![format!("cd {}", dir.display()), run] }
+}
+
+fn crate_files(name: &str, place: &Place) -> Result<Scaffold, Failure> {
+    let folder = PathBuf::from(name);
+    let package = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    scaffold::check_id("a crate", &package, 64)?;
+    let mut files = Scaffold::new(place.current.join(&folder));
+    let baton = dependency();
+    files.add_template(embedded::CRATE, |text| text.replace("__NAME__", &package).replace("__BATON__", &baton));
+    // The versions that this program was built and tested with.
+    if let Some(lock) = checkout().and_then(|checkout| std::fs::read_to_string(checkout.join("../../Cargo.lock")).ok()) {
+        files.add("Cargo.lock", lock);
+    }
+    add_schemas(&mut files);
+    Ok(files)
+}
+
+fn crate_next(name: &str) -> Vec<String> {
+    vec![
+        format!("cd {name}"),
+        "cargo run -- tool call vowel_count --text hello".to_owned(),
+        "cargo run -- run count".to_owned(),
+        "cargo run -- new tool word_count".to_owned(),
+    ]
+}
+
+fn add_schemas(files: &mut Scaffold) {
+    for (name, text) in embedded::SCHEMAS {
+        files.add(Path::new("schemas").join(name), *text);
+    }
+}
+
+/// The source of this program, where it was built from one that is still there.
+fn checkout() -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    folder.join("Cargo.toml").is_file().then_some(folder)
+}
+
+/// How the crate depends on this package.
+fn dependency() -> String {
+    match checkout() {
+        Some(folder) => format!("{{ path = {:?} }}", folder.display().to_string()),
+        None => format!("{:?}", env!("CARGO_PKG_VERSION")),
+    }
+}

@@ -1,0 +1,303 @@
+//! `baton new`: a tool, an agent or a job to begin with, which works as it is.
+
+use std::path::{Path, PathBuf};
+
+use baton_core::id::{MAX_AGENT_ID_LENGTH, MAX_ID_LENGTH};
+use clap::{Args, Subcommand, ValueHint};
+use serde_json::{Value, json};
+
+use crate::commands::completions;
+use crate::exit::{Exit, Failure};
+use crate::place::{JOB_FILE, Place};
+use crate::scaffold::{self, Scaffold, check_id};
+
+/// What `new` takes.
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What can be begun.
+#[derive(Debug, Subcommand)]
+enum What {
+    /// A tool: in a Rust crate a function and its config, elsewhere a command in Python and its config
+    Tool {
+        /// Its id, such as word_count
+        name: String,
+        /// The job that gets a tool which is a command
+        #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
+        job: Option<PathBuf>,
+    },
+    /// An agent of a job
+    Agent {
+        /// Its id
+        name: String,
+        /// The job [default: the one in this folder, or the project's only one]
+        #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
+        job: Option<PathBuf>,
+    },
+    /// A job with one agent and a script for it
+    Job {
+        /// Its id
+        name: String,
+    },
+}
+
+/// Writes the files.
+pub(crate) fn run(args: &NewArgs, place: &Place) -> Result<Exit, Failure> {
+    match &args.what {
+        What::Tool { name, job } => tool(name, job.as_deref(), place)?,
+        What::Agent { name, job } => agent(name, job.as_deref(), place)?,
+        What::Job { name } => job_files(name, place)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn tool(name: &str, job: Option<&Path>, place: &Place) -> Result<(), Failure> {
+    check_id("a tool", name, MAX_ID_LENGTH)?;
+    if name.starts_with(baton_core::id::ROUTE_PREFIX) {
+        return Err(Failure::Usage(format!("{name:?} cannot be the id of a tool: route_to_ is for delegations")));
+    }
+    match (job, tool_crate(place)) {
+        (None, Some(home)) => rust_tool(name, &home, place),
+        _ => command_tool(name, &job_here(job, place)?, place),
+    }
+}
+
+/// Where a crate keeps its tools.
+struct ToolCrate {
+    folder: PathBuf,
+    /// The folder of tool functions, and the file that lists them.
+    functions: PathBuf,
+    list: PathBuf,
+    configs: PathBuf,
+    /// How functions name what they need.
+    imports: &'static str,
+}
+
+/// The nearest crate upward that depends on the engine and has a place for tools.
+fn tool_crate(place: &Place) -> Option<ToolCrate> {
+    for folder in place.current.ancestors() {
+        let Ok(manifest) = std::fs::read_to_string(folder.join("Cargo.toml")) else { continue };
+        if !manifest.contains("baton") {
+            continue;
+        }
+        let (functions, list) = if folder.join("src/tools/mod.rs").is_file() {
+            (folder.join("src/tools"), folder.join("src/tools/mod.rs"))
+        } else if folder.join("tools/src/lib.rs").is_file() {
+            (folder.join("tools/src"), folder.join("tools/src/lib.rs"))
+        } else if let Some(list) = ["src/lib.rs", "src/main.rs"].iter().map(|file| folder.join(file)).find(|file| file.is_file())
+        {
+            (folder.join("src"), list)
+        } else {
+            continue;
+        };
+        let configs = match folder.join("../tool-configs") {
+            beside if beside.is_dir() && !folder.join("tool-configs").is_dir() => beside,
+            _ => folder.join("tool-configs"),
+        };
+        // Beside the engine itself, its parts are named; a crate of its own depends on one package.
+        let of_engine = manifest.lines().any(|line| line.trim_start().starts_with("baton-core"));
+        let imports = if of_engine {
+            "use baton_core::function::ToolError;\nuse baton_macros::tool;"
+        } else {
+            "use baton::{ToolError, tool};"
+        };
+        return Some(ToolCrate { folder: folder.to_owned(), functions, list, configs, imports });
+    }
+    None
+}
+
+fn rust_tool(name: &str, home: &ToolCrate, place: &Place) -> Result<(), Failure> {
+    let module = name.replace('-', "_");
+    let attribute = if module == name { "#[tool]".to_owned() } else { format!("#[tool(id = \"{name}\")]") };
+    let output = camel(name);
+    let function = format!(
+        "//! The tool `{name}`.\n\n{}\n\n/// What `{name}` returns.\n#[derive(serde::Serialize)]\nstruct {output} {{\n    words: usize,\n}}\n\n\
+         /// Counts the words of `text`; its config says when an agent should use it.\n{attribute}\n\
+         fn {module}(text: String) -> Result<{output}, ToolError> {{\n    Ok({output} {{ words: text.split_whitespace().count() }})\n}}\n",
+        home.imports
+    );
+    let list = std::fs::read_to_string(&home.list).map_err(|error| Failure::file(&home.list, error))?;
+    let mut files = Scaffold::new(&home.folder);
+    files.add(home.functions.join(format!("{module}.rs")), function);
+    files.add(home.configs.join(format!("{name}.json")), pretty(&config(name, &home.configs, place, None)));
+    let mut written = files.write(place)?;
+    std::fs::write(&home.list, with_module(&list, &module)).map_err(|error| Failure::file(&home.list, error))?;
+    written.push(format!("{} (mod {module})", place.shown(&home.list)));
+    let next = [format!("cargo run -- tool call {name} --text \"a b\""), format!("cargo run -- tool test {name}")];
+    scaffold::report(place, &written, &next)
+}
+
+/// `list` with `mod module;` among its modules: before the first that follows it, else after the last, else after the head.
+fn with_module(list: &str, module: &str) -> String {
+    let line = format!("mod {module};");
+    let mut lines: Vec<&str> = list.lines().collect();
+    if lines.contains(&line.as_str()) {
+        return list.to_owned();
+    }
+    let is_module =
+        |text: &str| text.ends_with(';') && text.trim_start_matches("pub ").trim_start_matches("pub(crate) ").starts_with("mod ");
+    let modules: Vec<usize> = (0..lines.len()).filter(|index| is_module(lines[*index])).collect();
+    let place = match (modules.iter().find(|index| lines[**index] > line.as_str()), modules.last()) {
+        (Some(next), _) => *next,
+        (None, Some(last)) => last + 1,
+        (None, None) => {
+            let head =
+                lines.iter().take_while(|text| text.starts_with("//!") || text.starts_with("#![") || text.is_empty()).count();
+            lines.insert(head, "");
+            head
+        }
+    };
+    lines.insert(place, &line);
+    lines.join("\n") + "\n"
+}
+
+/// A tool that is a command: a script in Python beside its config, in a job.
+fn command_tool(name: &str, job: &Path, place: &Place) -> Result<(), Failure> {
+    let script = "#!/usr/bin/env python3\n\"\"\"Reads the call's input as JSON on stdin and writes its output as JSON on stdout.\"\"\"\n\
+                  import json\nimport sys\n\ninput = json.load(sys.stdin)\njson.dump({\"words\": len(input[\"text\"].split())}, sys.stdout)\n";
+    let mut files = Scaffold::new(job);
+    let tools = job.join("tools");
+    files.add(tools.join(format!("{name}.py")), script);
+    files.add(tools.join(format!("{name}.json")), pretty(&config(name, &tools, place, Some(format!("tools/{name}.py")))));
+    let written = files.write(place)?;
+    let shown = place.shown(job);
+    let job = if shown == "." { String::new() } else { format!(" --job {shown}") };
+    let next = [format!("baton tool call {name}{job} --text \"a b\" --trust"), format!("baton tool test {name}{job}")];
+    scaffold::report(place, &written, &next)
+}
+
+/// The config of a tool that counts words; run by `command` where it is one.
+fn config(name: &str, folder: &Path, place: &Place, command: Option<String>) -> Value {
+    let mut config = json!({
+        "$schema": schema("tool-config", folder, place),
+        "tool_id": name,
+        "type": "function_tool",
+        "description": "Count the words of a text.",
+        "parameters": {"text": {"type": "string", "description": "The text to look at", "required": true}},
+        "returns": {"words": "integer"},
+        "examples": [{"explanation": "Two words", "input": {"text": "a b"}, "output": {"words": 2}}],
+        "effect": "pure",
+    });
+    if let Some(command) = command {
+        config["exec"] = json!({"command": ["python3", command]});
+    }
+    config
+}
+
+fn agent(name: &str, job: Option<&Path>, place: &Place) -> Result<(), Failure> {
+    check_id("an agent", name, MAX_AGENT_ID_LENGTH)?;
+    let job = job_here(job, place)?;
+    let text = std::fs::read_to_string(job.join(JOB_FILE)).map_err(|error| Failure::file(&job.join(JOB_FILE), error))?;
+    let model = serde_json::from_str::<Value>(&text)
+        .ok()
+        .and_then(|config| config["models"].as_object()?.keys().next().cloned())
+        .unwrap_or_else(|| "scripted".to_owned());
+    let agents = job.join("agents");
+    let mut files = Scaffold::new(&job);
+    files.add(agents.join(format!("{name}.json")), pretty(&agent_config(name, &model, &agents, place)));
+    let written = files.write(place)?;
+    let next = [
+        format!("add \"route_to_{name}\" to the tools of the agent that may call it"),
+        format!("baton validate {}", place.shown(&job)),
+    ];
+    scaffold::report(place, &written, &next)
+}
+
+fn agent_config(name: &str, model: &str, folder: &Path, place: &Place) -> Value {
+    json!({
+        "$schema": schema("agent", folder, place),
+        "agent_id": name,
+        "description": format!("Does the work of {name}."),
+        "model": model,
+        "system_prompt": format!("You are {name}. Do what the request says, then hand off the result."),
+        "tools": ["handoff"],
+    })
+}
+
+fn job_files(name: &str, place: &Place) -> Result<(), Failure> {
+    check_id("a job", name, MAX_ID_LENGTH)?;
+    let project = place.project();
+    let folder = if project.join("jobs").is_dir() { project.join("jobs") } else { place.current.clone() }.join(name);
+    let agents = folder.join("agents");
+    let job = json!({
+        "$schema": schema("job", &folder, place),
+        "job_id": name,
+        "description": format!("The job {name}."),
+        "root": "lead",
+        "request": {
+            "text": "Greet {{ inputs.who }}.",
+            "inputs": {"who": {"type": "string", "description": "Who is greeted", "default": "the world"}},
+        },
+        "models": {"scripted": {"provider": "scripted", "script": format!("{name}.script.json")}},
+    });
+    let script = json!({
+        "$schema": schema("script", &folder, place),
+        "agents": {"lead": {"turns": [{"calls": [{"tool": "handoff", "input": {"result": "Done: {{ request }}"}}]}]}},
+    });
+    let mut files = Scaffold::new(&folder);
+    files.add(JOB_FILE, pretty(&job));
+    files.add("agents/lead.json", pretty(&agent_config("lead", "scripted", &agents, place)));
+    files.add(format!("{name}.script.json"), pretty(&script));
+    let written = files.write(place)?;
+    scaffold::report(
+        place,
+        &written,
+        &[format!("baton run {name}"), format!("baton new agent NAME --job {}", place.shown(&folder))],
+    )
+}
+
+/// The job that a new file goes to: the one named, the one in this folder, or the project's only one.
+fn job_here(job: Option<&Path>, place: &Place) -> Result<PathBuf, Failure> {
+    if let Some(job) = job {
+        return place.job_folder(job);
+    }
+    if place.current.join(JOB_FILE).is_file() {
+        return Ok(place.current.clone());
+    }
+    match place.jobs().as_slice() {
+        [only] => place.job_folder(Path::new(only)),
+        [] => Err(Failure::Usage("there is no job here; make one first: baton new job NAME".to_owned())),
+        several => Err(Failure::Usage(format!("there are several jobs; say which: --job {}", several.join(" | ")))),
+    }
+}
+
+/// The `$schema` of a file in `folder`: the project's copy, or the engine's own where the folder is part of it.
+fn schema(kind: &str, folder: &Path, place: &Place) -> String {
+    let root = folder.ancestors().find(|root| root.join("schemas").is_dir() || root.join("generated-docs").is_dir());
+    let root = root.unwrap_or_else(|| place.project());
+    let name = if root.join("generated-docs").is_dir() { "generated-docs" } else { "schemas" };
+    let depth = folder.strip_prefix(root).map_or(1, |below| below.components().count());
+    format!("{}{name}/{kind}.schema.json", "../".repeat(depth))
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// `word_count` as the name of a Rust type.
+fn camel(name: &str) -> String {
+    let upper = |word: &str| word[..1].to_uppercase() + &word[1..];
+    name.split(['_', '-']).map(upper).collect::<String>() + "Output"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_is_listed_in_order() {
+        assert_eq!(with_module("//! Tools.\n\nmod b;\n", "a"), "//! Tools.\n\nmod a;\nmod b;\n");
+        assert_eq!(with_module("//! Tools.\n\nmod b;\n", "c"), "//! Tools.\n\nmod b;\nmod c;\n");
+        assert_eq!(with_module("mod b;\n", "b"), "mod b;\n");
+        assert_eq!(with_module("//! Tools.\n\nfn main() {}\n", "a"), "//! Tools.\n\nmod a;\n\nfn main() {}\n");
+    }
+
+    #[test]
+    fn a_type_is_named_after_the_tool() {
+        assert_eq!(camel("word_count"), "WordCountOutput");
+        assert_eq!(camel("json-transform"), "JsonTransformOutput");
+    }
+}

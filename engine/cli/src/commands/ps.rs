@@ -1,0 +1,85 @@
+//! `baton ps`: the runs of the store, newest first.
+
+use baton_store::RunRecord;
+use clap::Args;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::runs::store_failure;
+use crate::screen::style;
+use crate::{session, words};
+
+/// What `ps` takes.
+#[derive(Debug, Args)]
+pub(crate) struct PsArgs {
+    /// Show at most this many
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20)]
+    limit: usize,
+    /// Show all
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+}
+
+/// A run in a list.
+#[derive(Debug, Serialize)]
+struct Listed {
+    run: String,
+    job: String,
+    status: String,
+    created: String,
+    updated: String,
+    entries: u64,
+    owner: Option<String>,
+}
+
+impl From<&RunRecord> for Listed {
+    fn from(record: &RunRecord) -> Self {
+        Self {
+            run: record.id.to_string(),
+            job: record.job.to_string(),
+            status: record.status.clone(),
+            created: record.created.to_string(),
+            updated: record.updated.to_string(),
+            entries: record.last_seq,
+            owner: record.owner.clone(),
+        }
+    }
+}
+
+/// Lists runs.
+pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
+    let all = match place.existing_store()? {
+        Some(store) => store.runs().await.map_err(store_failure)?,
+        None => Vec::new(),
+    };
+    let shown = if args.all { all.len() } else { args.limit.min(all.len()) };
+    let listed: Vec<Listed> = all[..shown].iter().map(Listed::from).collect();
+    if !place.screen.is_text() {
+        place.screen.json_list(&listed)?;
+        return Ok(Exit::Done);
+    }
+    if all.is_empty() {
+        place.screen.tell("no runs yet   → baton run JOB");
+        return Ok(Exit::Done);
+    }
+    let mut rows = vec![["RUN", "JOB", "STATUS", "ENTRIES", "UPDATED"].map(str::to_owned).to_vec()];
+    rows.extend(all[..shown].iter().map(|record| {
+        let ago = words::duration(session::now().since(record.updated));
+        vec![
+            record.id.to_string(),
+            record.job.to_string(),
+            record.status.clone(),
+            words::count(record.last_seq),
+            format!("{ago} ago"),
+        ]
+    }));
+    for (index, row) in words::columns(&rows).into_iter().enumerate() {
+        let line = row.join("  ");
+        place.screen.text(&if index == 0 { style::faint(line) } else { line })?;
+    }
+    if shown < all.len() {
+        place.screen.tell(&format!("{} more   → baton ps --all", words::count((all.len() - shown) as u64)));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,191 @@
+//! `baton run`: executes a job, and what stands at the end of every execution.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use baton_core::path::DocumentPath;
+use baton_runtime::{Engine, InitialDocument, InputValue, RunHandle, StartOptions};
+use baton_store::Store;
+use clap::{Args, ValueHint};
+
+use crate::commands::completions;
+use crate::exit::{Exit, Failure};
+use crate::job;
+use crate::place::Place;
+use crate::screen::{Output, style};
+use crate::session::{self, Ended};
+use crate::view::RunView;
+use crate::{export, trust};
+
+/// What `run` takes.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The job: a folder with a job.json, or the name of one of the project's jobs
+    #[arg(value_hint = ValueHint::DirPath, add = completions::jobs())]
+    job: PathBuf,
+    /// What to do, in place of the job's own request; `-` reads it from stdin
+    #[arg(long, value_name = "TEXT")]
+    request: Option<String>,
+    /// An input of the job; may be given several times
+    #[arg(long = "input", value_name = "NAME=VALUE", value_parser = input)]
+    inputs: Vec<(String, String)>,
+    /// A file to begin with, at PATH in the workspace [default: its name]; may be given several times
+    #[arg(long = "document", value_name = "FILE[=PATH]")]
+    documents: Vec<String>,
+    /// One of the job's models, in place of every agent's own
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    #[command(flatten)]
+    ending: Ending,
+    /// Allow the job to run its `exec` commands on this machine, from now on
+    #[arg(long)]
+    trust: bool,
+}
+
+/// What every execution does at its end.
+#[derive(Debug, Args)]
+pub(crate) struct Ending {
+    /// Write the documents that the root handed off into DIR
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+}
+
+/// `NAME=VALUE`.
+fn input(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Executes a job.
+pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
+    let job = job::load(place, &args.job)?;
+    trust::require(place, &job.configs, job.folder.as_deref(), args.trust)?;
+    let options = StartOptions {
+        request: args.request.map(request).transpose()?,
+        inputs: args.inputs.into_iter().map(|(name, value)| (name, InputValue::Text(value))).collect(),
+        documents: args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?,
+        model: args.model,
+        run: None,
+    };
+    let out = args.ending.folder(place)?;
+    let store = place.open_store()?;
+    let handle = engine(&store)?.start(job, options).await.map_err(job::run_failure)?;
+    finish(&handle, &store, place, out.as_deref()).await
+}
+
+/// An engine over `store`.
+pub(crate) fn engine(store: &Arc<dyn Store>) -> Result<Engine, Failure> {
+    Engine::builder().store(Arc::clone(store)).build().map_err(job::run_failure)
+}
+
+impl Ending {
+    /// The folder that documents go to; made before the run, so that a bad one is found before work is done.
+    pub(crate) fn folder(&self, place: &Place) -> Result<Option<PathBuf>, Failure> {
+        let Some(out) = &self.out else { return Ok(None) };
+        let folder = place.current.join(out);
+        std::fs::create_dir_all(&folder).map_err(|error| Failure::File { path: out.display().to_string(), error })?;
+        Ok(Some(folder))
+    }
+}
+
+/// Follows a run to its end, and prints what stands there.
+pub(crate) async fn finish(
+    handle: &RunHandle,
+    store: &Arc<dyn Store>,
+    place: &Place,
+    out: Option<&Path>,
+) -> Result<Exit, Failure> {
+    let Ended { view, exit } = session::follow(handle, place).await?;
+    let written = match out {
+        Some(out) => export::versions(store, &view.handed_off(), out).await?,
+        None => Vec::new(),
+    };
+    report(&view, exit, place, &written)?;
+    Ok(exit)
+}
+
+fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Result<(), Failure> {
+    let screen = place.screen;
+    let documents = view.handed_off();
+    if screen.is_text() {
+        screen.tell(&view.headline());
+        if view.ended.is_some()
+            && let Some(result) = view.result_text()
+        {
+            screen.text(&result)?;
+        }
+        let width = session::width();
+        for (index, line) in view.document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
+            screen.text(&format!("{}{line}", if index == 0 { "documents   " } else { "            " }))?;
+        }
+    } else if screen.output == Output::Ndjson {
+        screen.json(&serde_json::json!({"type": "run", "report": view.report()}))?;
+    } else {
+        screen.json(&view.report())?;
+    }
+    for path in written {
+        screen.tell(&format!("wrote       {}", place.shown(path)));
+    }
+    if screen.is_text() {
+        screen.tell(&format!("tokens      {}", view.tokens()));
+    }
+    for line in next(view, exit) {
+        screen.tell(&line);
+    }
+    Ok(())
+}
+
+/// What to type next.
+pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<String> {
+    let run = view.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
+    let label = style::faint("next:");
+    match exit {
+        Exit::Waiting => {
+            let mut lines = Vec::new();
+            for question in view.questions_for_person() {
+                lines.extend(view.question_lines(question));
+                let example = crate::question::example(view.tasks.get(&question.task).map(|row| &row.created.answer_schema));
+                lines.push(format!("{label}       baton answer {run} Q{} {example}", question.number));
+            }
+            lines.push(format!("{label}       baton resume {run}"));
+            lines
+        }
+        Exit::Interrupted => vec![format!("stopped; nothing is lost   {label} baton resume {run}")],
+        Exit::Done => {
+            let change = view.documents.iter().find(|(_, document)| document.versions().len() > 1);
+            let more = match change {
+                Some((path, _)) => format!(" · baton doc diff {run} {path}"),
+                None if view.documents.is_empty() => String::new(),
+                None => format!(" · baton doc ls {run}"),
+            };
+            vec![format!("{label}       baton show {run} · baton timeline {run}{more}")]
+        }
+        _ => vec![format!("{label}       baton show {run} · baton timeline {run}")],
+    }
+}
+
+/// The request given on the command line.
+fn request(text: String) -> Result<String, Failure> {
+    if text != "-" {
+        return Ok(text);
+    }
+    let mut request = String::new();
+    std::io::stdin().read_to_string(&mut request)?;
+    Ok(request.trim_end().to_owned())
+}
+
+/// A document given on the command line: `FILE`, or `FILE=PATH`.
+pub(crate) fn document(place: &Place, text: &str) -> Result<InitialDocument, Failure> {
+    let whole = place.current.join(text);
+    let (file, path) = match text.rsplit_once('=') {
+        Some((file, path)) if !whole.exists() => (place.current.join(file), path.to_owned()),
+        _ => {
+            let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            (whole, name)
+        }
+    };
+    let path = DocumentPath::parse(&path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let content = std::fs::read(&file).map_err(|error| Failure::file(&file, error))?;
+    Ok(InitialDocument::new(path, content))
+}

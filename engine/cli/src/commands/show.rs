@@ -1,0 +1,171 @@
+//! `baton show`: a run as a whole, or what one of its tasks was sent.
+
+use std::collections::HashMap;
+
+use baton_core::id::TaskId;
+use baton_core::render::{contents_of, message_blocks};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::commands::completions;
+use crate::commands::run::{engine, next};
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::runs::{self, FoundRun};
+use crate::screen::style;
+use crate::view::RunView;
+use crate::{job, session, words};
+
+/// What `show` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The run: its id, a beginning of it, or @last
+    #[arg(add = completions::runs())]
+    run: String,
+    /// Show one task
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// Show what the task's model is sent: system prompt, conversation, tools
+    #[arg(long, requires = "task")]
+    messages: bool,
+}
+
+/// Shows a run.
+pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure> {
+    let found = runs::find(place, &args.run).await?;
+    let view = found.view().await?;
+    match &args.task {
+        Some(task) => {
+            let task = TaskId::new(task.as_str());
+            if !view.tasks.contains_key(&task) {
+                return Err(Failure::not_found("task", task.as_str(), view.order.iter().map(ToString::to_string)));
+            }
+            if args.messages { messages(&found, &task, place).await? } else { show_task(&view, &task, place)? }
+        }
+        None if place.screen.is_text() => show(&found, &view, place)?,
+        None => place.screen.json(&view.report())?,
+    }
+    Ok(Exit::Done)
+}
+
+fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> {
+    let screen = place.screen;
+    let width = session::width();
+    let started = view.started.as_ref();
+    let job = started.map(|started| started.job.to_string()).unwrap_or_default();
+    let folder = started.and_then(|started| started.folder.clone()).map(|folder| format!(" · {folder}")).unwrap_or_default();
+    screen.text(&format!("run {} · job {job}{folder}", style::name(found.id())))?;
+    if let Some(started) = started {
+        screen.text(&format!("request     {}", words::preview(&started.request, width * 3)))?;
+    }
+    screen.text("")?;
+    for line in view.tree(view.latest, width, usize::MAX) {
+        screen.text(&line)?;
+    }
+    screen.text("")?;
+    screen.text(&view.headline())?;
+    if let Some(result) = view.result_text() {
+        screen.text(&result)?;
+    }
+    screen.text("")?;
+    let documents: Vec<_> = view.documents.iter().map(|(_, document)| document.current().as_ref()).collect();
+    for (index, line) in view.document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
+        screen.text(&format!("{}{line}", if index == 0 { "documents   " } else { "            " }))?;
+    }
+    for question in view.questions.iter().filter(|question| question.closed.is_some()) {
+        let text = view.tasks.get(&question.task).map(|row| row.created.request.clone()).unwrap_or_default();
+        let answer = view.question_end(question);
+        screen.text(&format!(
+            "Q{:<10} {}: {} → {answer}",
+            question.number,
+            view.holder(&question.asker),
+            words::preview(&text, width / 2)
+        ))?;
+    }
+    screen.text(&format!("tokens      {}", view.tokens()))?;
+    let exit = if view.waits_for_person() {
+        Exit::Waiting
+    } else if view.ended.is_some() {
+        Exit::Done
+    } else {
+        Exit::Interrupted
+    };
+    if exit == Exit::Interrupted {
+        screen.tell(&format!("{}       baton resume {} (if no process runs it)", style::faint("next:"), found.id()));
+    } else {
+        next(view, exit).iter().filter(|line| !line.contains("baton show")).for_each(|line| screen.tell(line));
+    }
+    Ok(())
+}
+
+fn show_task(view: &RunView, task: &TaskId, place: &Place) -> Result<(), Failure> {
+    let Some(row) = view.tasks.get(task) else { return Ok(()) };
+    let screen = place.screen;
+    if !screen.is_text() {
+        return screen.json(&json!({
+            "task": task, "kind": row.created.kind, "agent": row.created.holder.to_string(), "status": row.state.as_str(),
+            "caller": row.created.caller, "request": row.created.request, "documents": row.created.documents,
+            "turns": row.turns, "usage": row.usage, "wrote": row.wrote, "callees": row.callees,
+            "result": row.result.as_ref().map(|result| result.output.value()),
+            "error": row.result.as_ref().and_then(|result| result.error.as_ref()).map(baton_core::call::CallError::to_value),
+        }));
+    }
+    screen.text(&format!("task {} · {} · {}", style::name(task), row.created.holder, row.state.as_str()))?;
+    if let Some(caller) = &row.created.caller {
+        screen.text(&format!("caller      {} ({caller})", view.holder(caller)))?;
+    }
+    screen.text(&format!("request     {}", words::printable(&row.created.request)))?;
+    for document in &row.created.documents {
+        screen.text(&format!("attached    {document}"))?;
+    }
+    for document in &row.wrote {
+        screen.text(&format!("wrote       {document}"))?;
+    }
+    for callee in &row.callees {
+        screen.text(&format!("called      {} ({callee})", view.holder(callee)))?;
+    }
+    if let Some(result) = &row.result {
+        let text = result.error.as_ref().map_or_else(|| result.output.text().to_owned(), |error| error.message.clone());
+        screen.text(&format!("result      {}: {}", result.status.as_str(), words::printable(&text)))?;
+    }
+    screen.text(&format!("turns       {} · ≈{} tokens", row.turns, words::count(row.usage.total())))?;
+    if row.turns > 0 {
+        screen.tell(&format!("{}       baton show @last --task {task} --messages", style::faint("next:")));
+    }
+    Ok(())
+}
+
+/// Prints what a task's model is sent: the same blocks that a provider's codec is given.
+async fn messages(found: &FoundRun, task: &TaskId, place: &Place) -> Result<(), Failure> {
+    let engine = engine(&found.store)?;
+    let request = baton_runtime::request_of(&engine, found.id(), task).await.map_err(job::run_failure)?;
+    let request = request.ok_or_else(|| Failure::Usage(format!("no model works on task {task}: a person holds it")))?;
+    let mut contents = HashMap::new();
+    for hash in request.messages.iter().flat_map(|message| contents_of(message)) {
+        if let Some(content) = engine.content(hash).await.map_err(job::run_failure)? {
+            contents.insert(hash, content);
+        }
+    }
+    let blocks: Vec<Value> =
+        request.messages.iter().map(|message| message_blocks(message, &|hash| contents.get(&hash).cloned())).collect();
+    if !place.screen.is_text() {
+        return place.screen.json(&json!({
+            "task": task, "agent": request.agent, "turn": request.turn, "model": request.model, "hash": request.hash.to_string(),
+            "system": *request.system, "messages": blocks, "tools": request.tools, "settings": request.settings,
+        }));
+    }
+    place.screen.text(&format!("{}\n{}", style::faint("── system ──"), words::printable(&request.system)))?;
+    for message in &blocks {
+        let role = message["role"].as_str().unwrap_or_default();
+        place.screen.text(&style::faint(format!("── {role} ──")))?;
+        for block in message["content"].as_array().into_iter().flatten() {
+            let text = match (block["type"].as_str(), block["text"].as_str()) {
+                (Some("text"), Some(text)) => text.to_owned(),
+                _ => serde_json::to_string_pretty(block).unwrap_or_default(),
+            };
+            place.screen.text(&words::printable(&text))?;
+        }
+    }
+    let tools: Vec<&str> = request.tools.iter().map(|tool| tool.id.as_str()).collect();
+    place.screen.text(&format!("{} {}", style::faint("── tools ──"), tools.join(", ")))
+}

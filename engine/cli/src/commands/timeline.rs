@@ -1,0 +1,94 @@
+//! `baton timeline`: the entries of a run in order, with the seed's five fields.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::commands::completions;
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::screen::style;
+use crate::timeline::{Row, Rows};
+use crate::{runs, session, words};
+
+/// What `timeline` takes.
+#[derive(Debug, Args)]
+pub(crate) struct TimelineArgs {
+    /// The run: its id, a beginning of it, or @last
+    #[arg(add = completions::runs())]
+    run: String,
+    /// Only entries of this task
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// Only entries of this type, such as function_tool or task_ended; may be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    kinds: Vec<String>,
+    /// Only entries after this number
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    after: u64,
+}
+
+/// Prints the entries.
+pub(crate) async fn run(args: &TimelineArgs, place: &Place) -> Result<Exit, Failure> {
+    let found = runs::find(place, &args.run).await?;
+    let entries = found.entries().await?;
+    if let Some(task) = &args.task
+        && !entries.iter().any(|entry| entry.entry.task().is_some_and(|known| known.as_str() == task))
+    {
+        let known = found.view().await?.order;
+        return Err(Failure::not_found("task", task, known.iter().map(ToString::to_string)));
+    }
+    let mut reader = Rows::default();
+    // Every entry is read, also those that are not shown: later rows take names and inputs from earlier ones.
+    let rows: Vec<Row> = entries.iter().map(|entry| reader.row(entry)).filter(|row| args.shows(row)).collect();
+    if !place.screen.is_text() {
+        place.screen.json_list(&rows)?;
+        return Ok(Exit::Done);
+    }
+    let width = session::width();
+    let who = rows.iter().map(|row| label(row).chars().count()).max().unwrap_or(0);
+    for row in &rows {
+        place.screen.text(&text(row, who, width))?;
+    }
+    Ok(Exit::Done)
+}
+
+impl TimelineArgs {
+    fn shows(&self, row: &Row) -> bool {
+        row.seq > self.after
+            && self.task.as_ref().is_none_or(|task| row.task.as_ref() == Some(task))
+            && (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == row.kind || kind == row.entry))
+    }
+}
+
+/// Who an entry is about.
+fn label(row: &Row) -> String {
+    row.agent.clone().unwrap_or_else(|| "run".to_owned())
+}
+
+/// A row on one line: number, time, who, what.
+fn text(row: &Row, who: usize, width: usize) -> String {
+    let time = row.timestamp.get(11..23).unwrap_or(&row.timestamp);
+    let name = row
+        .tool
+        .as_deref()
+        .filter(|_| row.entry.starts_with("call_"))
+        .map_or_else(|| style::faint(row.kind), |tool| format!("{} {}", style::name(tool), style::faint(row.kind)));
+    let detail = match (row.entry, &row.input, &row.result) {
+        ("call_finished", _, result) | (_, Value::Null, result) => brief(result),
+        ("call_refused", input, result) => format!("{} → {}", brief(input), brief(result)),
+        (_, input, Value::Null) => brief(input),
+        (_, input, result) => format!("{} {}", brief(input), brief(result)),
+    };
+    let plain = 6 + 1 + 12 + 2 + who + 2;
+    let detail = words::preview(&detail, width.saturating_sub(plain).max(40));
+    format!("{:>6} {}  {}  {name}  {detail}", row.seq, style::faint(time), words::pad(&label(row), who))
+}
+
+/// A value without quotes where it is text.
+fn brief(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,235 @@
+//! `tool call`: one call of one tool, made by a run that exists for it alone, so that checks, time limits and writes are
+//! those of any other run.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton_core::call::{CallResult, CallStatus};
+use baton_core::config::Tool;
+use baton_core::document::DocumentVersion;
+use baton_core::tool_type::Then;
+use baton_runtime::InitialDocument;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use serde_json::{Map, Value, json};
+
+use super::Tools;
+use crate::args::Common;
+use crate::commands::run::document;
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::screen::{Screen, style};
+use crate::{scratch, trust, words};
+
+/// What `tool call NAME` takes besides a flag per parameter.
+#[derive(Debug, Args)]
+struct CallArgs {
+    /// The whole input: JSON, @FILE, or - for stdin
+    #[arg(long, value_name = "JSON|@FILE|-")]
+    input: Option<String>,
+    /// A file for the workspace, at PATH [default: its name]; may be given several times
+    #[arg(long = "document", value_name = "FILE[=PATH]")]
+    documents: Vec<String>,
+    /// Only check the input
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the documents that the call wrote into DIR
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The tools of this job, besides those of the program
+    #[arg(long, value_name = "JOB")]
+    job: Option<PathBuf>,
+    /// Allow the job to run its `exec` commands on this machine, from now on
+    #[arg(long)]
+    trust: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Calls the tool that `words` begins with.
+pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure> {
+    let (name, rest) = words.split_first().ok_or_else(|| Failure::Usage("name a tool".to_owned()))?;
+    if name.starts_with('-') {
+        return Err(Failure::Usage("the tool's name comes first: baton tool call NAME --input JSON".to_owned()));
+    }
+    let tools = Tools::load(place, job_of(rest).as_deref())?;
+    let tool = tools.get(name)?;
+    let properties = tool.input.json().value()["properties"].as_object().cloned().unwrap_or_default();
+    let matches = match command(tool, &properties)
+        .try_get_matches_from(std::iter::once(OsString::from(name)).chain(rest.iter().map(OsString::from)))
+    {
+        Ok(matches) => matches,
+        Err(error) => {
+            let _closed = error.print();
+            return Ok(if error.use_stderr() { Exit::Usage } else { Exit::Done });
+        }
+    };
+    let args = CallArgs::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
+    let place = &place.with_screen(Screen::detect(args.common.output, args.common.no_input, args.common.plain));
+    let input = input(&args, &matches, &properties)?;
+    if let Err(faults) = tool.input.check(&input) {
+        return refuse_input(tool, &faults, place);
+    }
+    if args.dry_run {
+        return accept_input(&input, place);
+    }
+    if !matches!(tool.tool_type.behavior().then, Then::Continue) {
+        let what = tool.tool_type;
+        return Err(Failure::Usage(format!("{name} is of type {what}: it acts on the task that calls it, so it needs a run")));
+    }
+    let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<Vec<InitialDocument>, _>>()?;
+    let job = scratch::job(place, tools.job.as_deref(), name)?;
+    trust::require(place, &job.configs, job.folder.as_deref(), args.trust)?;
+    let called = scratch::call(job, name, &input, documents).await?;
+    if let Some(out) = &args.out {
+        called.export(&place.current.join(out)).await?;
+    }
+    report(&called.result, called.duration, &called.written, place)
+}
+
+/// `--job` decides which tools there are, so it is looked for before the flags of the tool are known.
+fn job_of(words: &[String]) -> Option<PathBuf> {
+    let position = words.iter().position(|word| word == "--job" || word.starts_with("--job="))?;
+    match words[position].split_once('=') {
+        Some((_, job)) => Some(PathBuf::from(job)),
+        None => words.get(position + 1).map(PathBuf::from),
+    }
+}
+
+/// The command line of one tool: what every call takes, and a flag per parameter that is not one of those.
+fn command(tool: &Tool, properties: &Map<String, Value>) -> Command {
+    let own = CallArgs::augment_args(
+        Command::new(format!("baton tool call {}", tool.id)).about(words::preview(&tool.description, 300)),
+    );
+    let taken: Vec<String> = own.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
+    properties.iter().filter(|(name, _)| !taken.contains(name) && *name != "help").fold(own, |command, (name, property)| {
+        let about = words::preview(property["description"].as_str().unwrap_or_default(), 200);
+        command.arg(
+            Arg::new(format!("parameter {name}"))
+                .long(name.clone())
+                .help(about)
+                .value_name(kind(property).to_uppercase())
+                .help_heading("Parameters")
+                .action(ArgAction::Append)
+                .allow_hyphen_values(true),
+        )
+    })
+}
+
+fn kind(property: &Value) -> String {
+    match &property["type"] {
+        Value::String(kind) => kind.clone(),
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or("json").to_owned(),
+        _ => "json".to_owned(),
+    }
+}
+
+/// The input: `--input`, then the flags over it.
+fn input(args: &CallArgs, matches: &ArgMatches, properties: &Map<String, Value>) -> Result<Value, Failure> {
+    let mut input = match args.input.as_deref() {
+        None => json!({}),
+        Some(text) => {
+            let text = match text {
+                "-" => {
+                    let mut text = String::new();
+                    std::io::stdin().read_to_string(&mut text)?;
+                    text
+                }
+                text => match text.strip_prefix('@') {
+                    Some(file) => std::fs::read_to_string(file).map_err(|error| Failure::file(Path::new(file), error))?,
+                    None => text.to_owned(),
+                },
+            };
+            serde_json::from_str(&text).map_err(|error| Failure::Usage(format!("the input is not JSON: {error}")))?
+        }
+    };
+    for (name, property) in properties {
+        let id = format!("parameter {name}");
+        let Some(given) = matches.try_get_many::<String>(&id).ok().flatten() else { continue };
+        let given: Vec<&String> = given.collect();
+        let value = match (kind(property).as_str(), given.as_slice()) {
+            ("string", [.., last]) => Value::String((*last).clone()),
+            ("array", [only]) if only.trim_start().starts_with('[') => parsed(only),
+            ("array", several) => several
+                .iter()
+                .map(|text| if kind(&property["items"]) == "string" { Value::String((*text).clone()) } else { parsed(text) })
+                .collect(),
+            (_, [.., last]) => parsed(last),
+            (_, []) => continue,
+        };
+        match &mut input {
+            Value::Object(fields) => drop(fields.insert(name.clone(), value)),
+            _ => return Err(Failure::Usage("--input is not an object, so flags cannot be added to it".to_owned())),
+        }
+    }
+    Ok(input)
+}
+
+/// JSON if it is some, else text, so that the schema's own message says what was expected.
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+fn refuse_input(tool: &Tool, faults: &[baton_core::config::SchemaFault], place: &Place) -> Result<Exit, Failure> {
+    if place.screen.is_text() {
+        for fault in faults {
+            let at = if fault.pointer.is_empty() { String::new() } else { format!("{}: ", fault.pointer) };
+            place.screen.tell(&format!("{} {at}{}", style::bad("invalid input:"), fault.message));
+        }
+        place.screen.tell(&format!("{}       baton tool show {}", style::faint("next:"), tool.id));
+    } else {
+        place.screen.json(&json!({"status": "failed", "error": {"code": "invalid_input", "detail": faults}}))?;
+    }
+    Ok(Exit::Failed)
+}
+
+fn accept_input(input: &Value, place: &Place) -> Result<Exit, Failure> {
+    if place.screen.is_text() {
+        place.screen.text(&format!("{}   {input}", style::good("ok")))?;
+    } else {
+        place.screen.json(&json!({"status": "valid", "input": input}))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn report(result: &CallResult, duration: Duration, written: &[DocumentVersion], place: &Place) -> Result<Exit, Failure> {
+    let exit = if result.status == CallStatus::Success { Exit::Done } else { Exit::Failed };
+    if !place.screen.is_text() {
+        let documents: Vec<Value> = written
+            .iter()
+            .map(|version| {
+                json!({"path": version.path, "version": version.version, "mime_type": version.content.mime_type, "size_bytes": version.content.size_bytes})
+            })
+            .collect();
+        place.screen.json(&json!({
+            "status": result.status, "output": result.output.value(), "error": result.error.as_ref().map(baton_core::call::CallError::to_value),
+            "documents": documents, "duration_ms": duration.as_secs_f64() * 1_000.0,
+        }))?;
+        return Ok(exit);
+    }
+    if let Some(error) = &result.error {
+        place.screen.tell(&format!(
+            "{} {} ({})",
+            style::bad(result.status.as_str()),
+            words::printable(&error.message),
+            error.code.as_str()
+        ));
+        if !error.detail.is_null() {
+            place.screen.tell(error.detail.text());
+        }
+    }
+    if !result.output.is_null() {
+        place.screen.text(&serde_json::to_string_pretty(&result.output.value()).unwrap_or_default())?;
+    }
+    for version in written {
+        place.screen.tell(&format!(
+            "wrote {} · {} · {}",
+            version.reference(),
+            version.content.mime_type,
+            words::size(version.content.size_bytes)
+        ));
+    }
+    place.screen.tell(&style::faint(words::duration(duration)));
+    Ok(exit)
+}

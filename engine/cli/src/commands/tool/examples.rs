@@ -1,0 +1,98 @@
+//! `tool test`: what a config shows agents as examples is run, and must come out as shown.
+
+use std::path::Path;
+
+use baton_core::call::CallStatus;
+use baton_core::config::{Example, Executor, Tool};
+use baton_core::function::{compare_output, run_example};
+use baton_core::path::DocumentPath;
+use baton_runtime::InitialDocument;
+use serde_json::json;
+
+use super::Tools;
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::screen::style;
+use crate::{scratch, trust, words};
+
+/// Runs the examples of the tools called `names`, or of all.
+pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, place: &Place) -> Result<Exit, Failure> {
+    let tools = Tools::load(place, job)?;
+    let chosen = if names.is_empty() {
+        tools.by_id.values().collect::<Vec<_>>()
+    } else {
+        names.iter().map(|name| tools.get(name)).collect::<Result<_, _>>()?
+    };
+    let (mut held, mut failed, mut reports) = (0_usize, 0_usize, Vec::new());
+    for tool in chosen {
+        for (number, example) in (1..).zip(&tool.examples) {
+            let failure = match &tool.executor {
+                Some(Executor::Exec(_)) => run_command(tool, example, &tools, trusted, place).await?,
+                _ => run_example(tool, example).await.err().map(|failure| failure.to_string()),
+            };
+            match &failure {
+                None => held += 1,
+                Some(failure) => {
+                    failed += 1;
+                    let place_of = tool.source.as_deref().unwrap_or("-");
+                    let what = words::preview(&example.explanation, 60);
+                    place.screen.tell(&format!(
+                        "{} {} example {number} ({what}): {failure}  {}",
+                        style::bad("✗"),
+                        tool.id,
+                        style::faint(place_of)
+                    ));
+                }
+            }
+            reports.push(json!({"tool": tool.id, "example": number, "explanation": example.explanation, "holds": failure.is_none(), "failure": failure}));
+        }
+    }
+    if !place.screen.is_text() {
+        place.screen.json_list(&reports)?;
+    } else if failed == 0 {
+        place.screen.text(&format!("{}   {}", style::good("ok"), all_hold(held)))?;
+    } else {
+        place.screen.text(&format!(
+            "{}   {failed} of {} do not hold",
+            style::bad("failed"),
+            words::counted(held + failed, "example")
+        ))?;
+    }
+    Ok(if failed == 0 { Exit::Done } else { Exit::Failed })
+}
+
+fn all_hold(held: usize) -> String {
+    match held {
+        0 => "there are no examples".to_owned(),
+        1 => "1 example holds".to_owned(),
+        many => format!("{many} examples hold"),
+    }
+}
+
+/// Runs the example of a tool that is a command, as a call of a run of its own; returns why it does not hold.
+async fn run_command(
+    tool: &Tool,
+    example: &Example,
+    tools: &Tools,
+    trusted: bool,
+    place: &Place,
+) -> Result<Option<String>, Failure> {
+    let job = scratch::job(place, tools.job.as_deref(), tool.id.as_str())?;
+    trust::require(place, &job.configs, job.folder.as_deref(), trusted)?;
+    let mut documents = Vec::new();
+    for (path, text) in &example.documents {
+        match DocumentPath::parse(path) {
+            Ok(path) => documents.push(InitialDocument::new(path, text.as_bytes())),
+            Err(error) => return Ok(Some(error.to_string())),
+        }
+    }
+    let called = scratch::call(job, tool.id.as_str(), &example.input, documents).await?;
+    if called.result.status != CallStatus::Success {
+        let message = called.result.error.map_or_else(String::new, |error| error.message);
+        return Ok(Some(format!("{}: {message}", called.result.status.as_str())));
+    }
+    let found =
+        example.output.as_ref().map(|expected| compare_output(expected, &called.result.output.value())).unwrap_or_default();
+    let said: Vec<String> = found.iter().map(ToString::to_string).collect();
+    Ok((!said.is_empty()).then(|| said.join("; ")))
+}

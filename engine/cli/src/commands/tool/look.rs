@@ -1,0 +1,133 @@
+//! `tool ls` and `tool show`: what there is, and what one of them does.
+
+use baton_core::config::{Executor, Tool};
+use baton_core::estimate;
+use serde_json::{Value, json};
+
+use super::Tools;
+use crate::exit::Failure;
+use crate::place::Place;
+use crate::screen::style;
+use crate::{session, words};
+
+/// Lists tools.
+pub(super) fn list(tools: &Tools, place: &Place) -> Result<(), Failure> {
+    if !place.screen.is_text() {
+        let listed: Vec<Value> = tools
+            .by_id
+            .values()
+            .map(|tool| {
+                json!({
+                    "tool": tool.id, "type": tool.tool_type, "category": tool.category, "tags": tool.tags,
+                    "description": tool.description, "effect": tool.effect, "writes": tool.writes, "tokens": tokens(tool),
+                    "source": tool.source,
+                })
+            })
+            .collect();
+        return place.screen.json_list(&listed);
+    }
+    let mut rows = vec![["TOOL", "TYPE", "CATEGORY", "TOKENS", "DESCRIPTION"].map(str::to_owned).to_vec()];
+    rows.extend(tools.by_id.values().map(|tool| {
+        vec![
+            tool.id.to_string(),
+            tool.tool_type.to_string(),
+            tool.category.clone().unwrap_or_default(),
+            format!("≈{}", tokens(tool)),
+            words::preview(&tool.description, 200),
+        ]
+    }));
+    let width = session::width();
+    for (index, row) in words::columns(&rows).iter().enumerate() {
+        let line = words::preview_cells(row, width);
+        place.screen.text(&if index == 0 { style::faint(line) } else { line })?;
+    }
+    Ok(())
+}
+
+/// What a tool's definition costs in every request of an agent that has it.
+fn tokens(tool: &Tool) -> u64 {
+    let bytes = tool.id.as_str().len() + tool.definition.description.len() + tool.definition.input_schema.text().len();
+    estimate::text_tokens(bytes as u64)
+}
+
+/// Shows one tool.
+pub(super) fn show(tool: &Tool, place: &Place) -> Result<(), Failure> {
+    let screen = place.screen;
+    if !screen.is_text() {
+        let examples: Vec<Value> = tool
+            .examples
+            .iter()
+            .map(|example| json!({"explanation": example.explanation, "input": example.input, "output": example.output}))
+            .collect();
+        return screen.json(&json!({
+            "tool": tool.id, "type": tool.tool_type, "description": tool.description, "category": tool.category, "tags": tool.tags,
+            "effect": tool.effect, "writes": tool.writes, "timeout_seconds": tool.timeout.as_secs(), "source": tool.source,
+            "executor": executor(tool), "input_schema": tool.input.json(), "output_schema": tool.output.as_ref().map(|schema| schema.json().clone()),
+            "examples": examples, "tokens": tokens(tool),
+        }));
+    }
+    let row = tool.tool_type.behavior();
+    screen.text(&format!("{} · {}", style::name(&tool.id), tool.tool_type))?;
+    screen.text(&words::printable(&tool.description))?;
+    screen.text("")?;
+    screen
+        .text(&format!("then        {:?}{}", row.then, if row.creates_task { ", creates a task" } else { "" }).to_lowercase())?;
+    if let Some(executor) = executor(tool) {
+        let effect =
+            serde_json::to_value(tool.effect).ok().and_then(|effect| effect.as_str().map(str::to_owned)).unwrap_or_default();
+        screen.text(&format!("runs        {executor}"))?;
+        screen.text(&format!(
+            "effect      {effect} · at most {}{}",
+            words::duration(tool.timeout),
+            if tool.writes { " · writes documents" } else { "" }
+        ))?;
+    }
+    if let Some(source) = &tool.source {
+        screen.text(&format!("config      {source}"))?;
+    }
+    screen.text(&format!("tokens      ≈{}", tokens(tool)))?;
+    table("parameters", &tool.input.json().value(), place)?;
+    if let Some(output) = &tool.output {
+        table("returns", &output.json().value(), place)?;
+    }
+    for example in &tool.examples {
+        screen.text(&format!("\nexample     {}", words::printable(&example.explanation)))?;
+        screen.text(&format!("  input     {}", example.input))?;
+        if let Some(output) = &example.output {
+            screen.text(&format!("  output    {output}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn executor(tool: &Tool) -> Option<String> {
+    match tool.executor.as_ref()? {
+        Executor::Function(function) => Some(format!("fn {} ({}:{})", function.name, function.file, function.line)),
+        Executor::Exec(exec) => Some(exec.command.join(" ")),
+    }
+}
+
+/// The properties of an object schema, one per line.
+fn table(title: &str, schema: &Value, place: &Place) -> Result<(), Failure> {
+    let Some(properties) = schema["properties"].as_object().filter(|properties| !properties.is_empty()) else { return Ok(()) };
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let rows: Vec<Vec<String>> = properties
+        .iter()
+        .map(|(name, property)| {
+            let kind = match &property["type"] {
+                Value::String(kind) => kind.clone(),
+                Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("|"),
+                _ => "any".to_owned(),
+            };
+            let must = if required.contains(&name.as_str()) { "required" } else { "" };
+            let mut about = property["description"].as_str().unwrap_or_default().to_owned();
+            if let Some(values) = property["enum"].as_array() {
+                about += &format!(" (one of {})", values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+            }
+            vec![format!("  {name}"), kind, must.to_owned(), words::preview(&about, 300)]
+        })
+        .collect();
+    place.screen.text(&format!("\n{title}"))?;
+    let width = session::width();
+    words::columns(&rows).iter().try_for_each(|row| place.screen.text(&words::preview_cells(row, width)))
+}

@@ -1,0 +1,114 @@
+//! `baton tool`: the tools of the program or of a job, and ways to try one alone.
+
+mod call;
+mod examples;
+mod look;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use baton_core::config::Tool;
+use baton_core::id::ToolId;
+use clap::{Args, Subcommand, ValueHint};
+
+use crate::commands::completions;
+use crate::exit::{Exit, Failure};
+use crate::job;
+use crate::place::Place;
+
+/// What `tool` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ToolArgs {
+    #[command(subcommand)]
+    verb: ToolVerb,
+}
+
+/// Whose tools are meant.
+#[derive(Clone, Debug, Args)]
+struct Whose {
+    /// The tools of this job, besides those of the program
+    #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
+    job: Option<PathBuf>,
+}
+
+/// What can be done with tools.
+#[derive(Debug, Subcommand)]
+enum ToolVerb {
+    /// List tools
+    Ls {
+        #[command(flatten)]
+        whose: Whose,
+    },
+    /// Show a tool: what it does, takes and gives
+    Show {
+        /// The tool
+        #[arg(add = completions::tools())]
+        name: String,
+        #[command(flatten)]
+        whose: Whose,
+    },
+    /// Call a tool by itself, in a workspace made for this call
+    #[command(disable_help_flag = true)]
+    Call {
+        /// The tool, then its input: `--input JSON|@FILE|-`, or a flag per parameter (`baton tool call NAME --help`)
+        #[arg(value_name = "NAME", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true, add = completions::tools())]
+        words: Vec<String>,
+    },
+    /// Run the examples of tools
+    Test {
+        /// The tools [default: all]
+        #[arg(add = completions::tools())]
+        names: Vec<String>,
+        #[command(flatten)]
+        whose: Whose,
+        /// Allow the job to run its `exec` commands on this machine, from now on
+        #[arg(long)]
+        trust: bool,
+    },
+    /// Print the JSON Schema of a tool's input, as models are given it
+    Schema {
+        /// The tool
+        #[arg(add = completions::tools())]
+        name: String,
+        #[command(flatten)]
+        whose: Whose,
+    },
+}
+
+/// Does what `tool` asks.
+pub(crate) async fn run(args: &ToolArgs, place: &Place) -> Result<Exit, Failure> {
+    match &args.verb {
+        ToolVerb::Ls { whose } => look::list(&Tools::load(place, whose.job.as_deref())?, place)?,
+        ToolVerb::Show { name, whose } => look::show(Tools::load(place, whose.job.as_deref())?.get(name)?, place)?,
+        ToolVerb::Schema { name, whose } => {
+            let tools = Tools::load(place, whose.job.as_deref())?;
+            place.screen.json(&tools.get(name)?.definition.input_schema.value())?;
+        }
+        ToolVerb::Call { words } => return call::run(words, place).await,
+        ToolVerb::Test { names, whose, trust } => return examples::run(names, whose.job.as_deref(), *trust, place).await,
+    }
+    Ok(Exit::Done)
+}
+
+/// Tools by id, and the job they come from, if they come from one.
+pub(super) struct Tools {
+    pub(super) by_id: BTreeMap<ToolId, Arc<Tool>>,
+    pub(super) job: Option<PathBuf>,
+}
+
+impl Tools {
+    /// The tools of the program, and those of `job`; without one, of the job whose folder this is.
+    pub(super) fn load(place: &Place, job: Option<&Path>) -> Result<Self, Failure> {
+        let here = place.current.join(crate::place::JOB_FILE).is_file().then_some(Path::new("."));
+        match job.or(here) {
+            Some(name) => Ok(Self { by_id: job::load(place, name)?.configs.tools.clone(), job: Some(name.to_owned()) }),
+            None => Ok(Self { by_id: job::tools(place)?, job: None }),
+        }
+    }
+
+    /// The tool called `name`.
+    pub(super) fn get(&self, name: &str) -> Result<&Arc<Tool>, Failure> {
+        self.by_id.get(name).ok_or_else(|| Failure::not_found("tool", name, self.by_id.keys().map(ToString::to_string)))
+    }
+}

@@ -1,0 +1,67 @@
+//! `baton validate`: everything a run could trip over before it starts, all at once.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use serde_json::json;
+
+use crate::commands::completions;
+use crate::exit::{Exit, Failure};
+use crate::job::{self, Checked};
+use crate::place::Place;
+use crate::screen::style;
+use crate::words;
+
+/// What `validate` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// The jobs [default: the one in this folder, else all of the project]
+    #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
+    jobs: Vec<PathBuf>,
+}
+
+/// Checks jobs.
+pub(crate) fn run(args: &ValidateArgs, place: &Place) -> Result<Exit, Failure> {
+    let jobs = if !args.jobs.is_empty() {
+        args.jobs.clone()
+    } else if place.current.join(crate::place::JOB_FILE).is_file() {
+        vec![PathBuf::from(".")]
+    } else {
+        place.jobs().into_iter().map(PathBuf::from).collect()
+    };
+    if jobs.is_empty() {
+        return Err(Failure::Usage("there is no job here; name one: baton validate JOB".to_owned()));
+    }
+    let mut reports = Vec::new();
+    let mut valid = true;
+    for name in &jobs {
+        match job::check(place, name)? {
+            Checked::Sound(job) => {
+                let configs = &job.configs;
+                let used: std::collections::BTreeSet<_> = configs.agents.values().flat_map(|agent| agent.tools.keys()).collect();
+                if place.screen.is_text() {
+                    let agents = words::counted(configs.agents.len(), "agent");
+                    let tools = words::counted(used.len(), "tool");
+                    place.screen.text(&format!("{}   {}: {agents}, {tools}, 0 faults", style::good("ok"), name.display()))?;
+                }
+                reports.push(json!({
+                    "job": name, "valid": true, "job_id": configs.job.id, "agents": configs.agents.len(), "tools": used.len(), "faults": [],
+                }));
+            }
+            Checked::Faulty(faults) => {
+                valid = false;
+                if place.screen.is_text() {
+                    place.screen.tell(&faults.to_string());
+                }
+                reports.push(json!({"job": name, "valid": false, "faults": faults}));
+            }
+        }
+    }
+    if !place.screen.is_text() {
+        match reports.as_slice() {
+            [only] => place.screen.json(only)?,
+            several => place.screen.json_list(several)?,
+        }
+    }
+    Ok(if valid { Exit::Done } else { Exit::Usage })
+}

@@ -1,0 +1,177 @@
+//! How the program ends: the exit codes of DESIGN §15, and the failures that lead to them.
+
+use std::io;
+use std::process::ExitCode;
+
+use baton_core::call::{CallStatus, ErrorCode};
+use baton_core::entry::{FinalState, RunEnded};
+
+/// What a script that started the program can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// What was asked is done.
+    Done,
+    /// The job, or the tool that was called, failed.
+    Failed,
+    /// The command line or a config is wrong; nothing was started.
+    Usage,
+    /// Only a person's answer lets the run go on.
+    Waiting,
+    /// A limit was reached.
+    Limit,
+    /// A provider or its key is not available.
+    Unavailable,
+    /// There is no such run, task, document, tool or file.
+    NotFound,
+    /// Stopped by the person; can be resumed.
+    Interrupted,
+}
+
+impl Exit {
+    /// The number that the process ends with.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Waiting => 3,
+            Self::Limit => 4,
+            Self::Unavailable => 5,
+            Self::NotFound => 6,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// How a run's end is told to whoever started the program.
+    pub(crate) fn of_run(ended: &RunEnded) -> Self {
+        match (ended.status, ended.state) {
+            _ if ended.limit.is_some() => Self::Limit,
+            (CallStatus::Success, FinalState::Completed) => Self::Done,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Why a command could not do what was asked. Its text is one line, or several when it lists what is known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command line asks for something that makes no sense here.
+    #[error("{0}")]
+    Usage(String),
+    /// Configs are faulty; the text is the loader's report.
+    #[error("{0}")]
+    Faults(String),
+    /// Something named does not exist.
+    #[error("there is no {what} {name}{}", nearest(.known, .name))]
+    NotFound {
+        /// What kind of thing.
+        what: &'static str,
+        /// The name given.
+        name: String,
+        /// What does exist.
+        known: Vec<String>,
+    },
+    /// The request was understood and refused.
+    #[error("{0}")]
+    Refused(String),
+    /// A provider or its key is not available.
+    #[error("{0}")]
+    Unavailable(String),
+    /// A file could not be read or written.
+    #[error("{path}: {error}")]
+    File {
+        /// Which one.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The reader of our output went away.
+    #[error("cannot write the result: {0}")]
+    Output(#[from] io::Error),
+    /// The store failed.
+    #[error("the store failed: {0}")]
+    Store(String),
+    /// The engine failed.
+    #[error("{0}")]
+    Engine(String),
+}
+
+impl Failure {
+    /// A [`Failure::NotFound`] with the names that would have been found.
+    pub(crate) fn not_found(what: &'static str, name: impl Into<String>, known: impl IntoIterator<Item = String>) -> Self {
+        Self::NotFound { what, name: name.into(), known: known.into_iter().collect() }
+    }
+
+    /// A [`Failure::File`], or [`Failure::NotFound`] when that is what the system says.
+    pub(crate) fn file(path: &std::path::Path, error: io::Error) -> Self {
+        let path = path.display().to_string();
+        if error.kind() == io::ErrorKind::NotFound { Self::not_found("file", path, []) } else { Self::File { path, error } }
+    }
+
+    /// How the process ends.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) | Self::Faults(_) => Exit::Usage,
+            Self::NotFound { .. } => Exit::NotFound,
+            Self::Unavailable(_) => Exit::Unavailable,
+            Self::Refused(_) | Self::File { .. } | Self::Output(_) | Self::Store(_) | Self::Engine(_) => Exit::Failed,
+        }
+    }
+
+    /// The failure as it is told on stderr: the loader's report as it is, everything else after `error:`.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Faults(report) => report.clone(),
+            other => format!("{} {other}", crate::screen::style::bad("error:")),
+        }
+    }
+
+    /// Whether nobody reads what we print any more (`baton timeline … | head`), which is not worth a message.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Whether a result says that its model could not be reached, rather than that the work failed.
+pub(crate) fn is_unavailable(code: ErrorCode, message: &str) -> bool {
+    code == ErrorCode::ModelFailed && message.starts_with("unavailable")
+}
+
+/// The rest of a "there is no …" sentence: the nearest known name, or all of them when they are few.
+fn nearest(known: &[String], name: &str) -> String {
+    match baton_core::config::nearest(name, known.iter().map(String::as_str)) {
+        Some(candidate) => format!("; did you mean {candidate}?"),
+        None if known.is_empty() => String::new(),
+        None if known.len() <= 12 => format!("; known: {}", known.join(", ")),
+        None => format!("; {} are known", known.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_name_is_answered_with_the_nearest_one() {
+        let known = ["write_file".to_owned(), "list_files".to_owned()];
+        let failure = Failure::not_found("tool", "wirte_file", known);
+        assert_eq!(failure.to_string(), "there is no tool wirte_file; did you mean write_file?");
+        assert_eq!(failure.exit().code(), 6);
+    }
+
+    #[test]
+    fn a_reached_limit_outranks_the_state_of_the_run() {
+        use baton_core::limits::LimitKind;
+        let ended = |status, state, limit| RunEnded { state, status, limit };
+        assert_eq!(Exit::of_run(&ended(CallStatus::Success, FinalState::Completed, None)), Exit::Done);
+        assert_eq!(Exit::of_run(&ended(CallStatus::Partial, FinalState::Completed, Some(LimitKind::Turns))), Exit::Limit);
+        assert_eq!(Exit::of_run(&ended(CallStatus::Failed, FinalState::Failed, None)), Exit::Failed);
+        assert_eq!(Exit::of_run(&ended(CallStatus::Failed, FinalState::Completed, None)), Exit::Failed);
+    }
+}

@@ -1,0 +1,115 @@
+//! Jobs as commands read them: the folder, the tool configs of the program, the faults; and failures in the program's words.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use baton_core::config::{Faults, Role, Sources, Tool, Unconfigured, load_tools};
+use baton_core::function::registered_functions;
+use baton_core::id::ToolId;
+use baton_runtime::folder::{FolderError, read_job};
+use baton_runtime::{InitialDocument, LoadedJob, RunError, RunHandle};
+
+use crate::commands::run::engine;
+use crate::exit::Failure;
+use crate::place::Place;
+use crate::runs::FoundRun;
+use crate::screen::style;
+
+/// A job that was looked at.
+pub(crate) enum Checked {
+    /// It may run.
+    Sound(LoadedJob),
+    /// It may not.
+    Faulty(Faults),
+}
+
+/// Reads the job called `name`, or says everything that is wrong with it.
+pub(crate) fn load(place: &Place, name: &Path) -> Result<LoadedJob, Failure> {
+    match check(place, name)? {
+        Checked::Sound(job) => Ok(job),
+        Checked::Faulty(faults) => Err(Failure::Faults(faults.to_string())),
+    }
+}
+
+/// Looks at the job called `name`.
+pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
+    let folder = place.job_folder(name)?;
+    let configs = place.tool_configs(Some(&folder))?;
+    let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    // The folder as the person would type it, since faults show it.
+    let shown = place.shown(&folder);
+    let (sources, files) = read_job(&folder_to_read(place, &shown, &folder), &carried).map_err(folder_failure)?;
+    let loaded = match LoadedJob::from_sources(sources, &registered_functions()) {
+        Ok(job) => job,
+        Err(faults) => return Ok(Checked::Faulty(faults)),
+    };
+    let configs = Arc::clone(&loaded.configs);
+    let mut job = LoadedJob { folder: Some(files.path().to_owned()), ..loaded };
+    for document in &configs.job.documents {
+        let content = files.read(&document.file).map_err(folder_failure)?;
+        job = job.with_document(InitialDocument::of(document, content.into()));
+    }
+    Ok(Checked::Sound(job))
+}
+
+/// The folder relative to where the program runs, where that means the same.
+fn folder_to_read(place: &Place, shown: &str, folder: &Path) -> std::path::PathBuf {
+    match std::env::current_dir() {
+        Ok(current) if current == place.current => Path::new(shown).to_owned(),
+        _ => folder.to_owned(),
+    }
+}
+
+/// The tools of the program alone, by id.
+pub(crate) fn tools(place: &Place) -> Result<BTreeMap<ToolId, Arc<Tool>>, Failure> {
+    let mut sources = Sources::default();
+    for (path, text) in place.tool_configs(None)? {
+        sources.add(Role::BuiltinTool, path, text);
+    }
+    load_tools(&sources, &registered_functions(), Unconfigured::Refused).map_err(|faults| Failure::Faults(faults.to_string()))
+}
+
+/// Says that a resumed run keeps the configs it started with, when the job's folder has others by now.
+pub(crate) async fn tell_changes(place: &Place, found: &FoundRun, handle: &RunHandle) -> Result<(), Failure> {
+    let engine = engine(&found.store)?;
+    let started = engine.started(handle.id()).await.map_err(run_failure)?;
+    let Some(folder) = &started.folder else { return Ok(()) };
+    let pinned = engine.pinned_sources(&started).await.map_err(run_failure)?;
+    let configs = place.tool_configs(Some(Path::new(folder)))?;
+    let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let now = read_job(Path::new(folder), &carried).ok().map(|(sources, _)| sources);
+    let own = |sources: &Sources| -> Vec<(Role, String, String)> {
+        let own = sources.files().filter(|source| source.role != Role::BuiltinTool);
+        own.map(|source| (source.role, source.path.clone(), source.text.clone())).collect()
+    };
+    if now.as_ref().is_none_or(|now| own(now) != own(&pinned)) {
+        let warning = style::waiting("note:");
+        place.screen.tell(&format!("{warning} {folder} has changed since; this run keeps the configs it started with"));
+    }
+    Ok(())
+}
+
+fn folder_failure(error: FolderError) -> Failure {
+    match error {
+        FolderError::NoJob { path } => Failure::not_found("job", path.display().to_string(), []),
+        error => Failure::Usage(error.to_string()),
+    }
+}
+
+/// The engine's error as a failure of the command.
+pub(crate) fn run_failure(error: RunError) -> Failure {
+    match error {
+        RunError::UnknownRun(run) => Failure::not_found("run", run.as_str(), []),
+        RunError::Inputs(_)
+        | RunError::InputTwice { .. }
+        | RunError::Template { .. }
+        | RunError::UnknownModel { .. }
+        | RunError::Document { .. }
+        | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),
+        RunError::Model { .. } => Failure::Unavailable(error.to_string()),
+        RunError::Refused(refusal) => Failure::Refused(refusal.to_string()),
+        RunError::Store(error) => Failure::Store(error.to_string()),
+        error => Failure::Engine(error.to_string()),
+    }
+}

@@ -1,0 +1,174 @@
+//! Where things are: the project found upward, the store beside it, the jobs and tool configs of both.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use baton_store::{MemoryStore, SqliteStore, Store};
+
+use crate::exit::Failure;
+use crate::screen::Screen;
+
+/// The file that marks a project's folder.
+pub(crate) const PROJECT_FILE: &str = "baton.json";
+/// The file that makes a folder a job.
+pub(crate) const JOB_FILE: &str = "job.json";
+/// The folder that state is kept in.
+const STATE_FOLDER: &str = ".baton";
+/// The folder that a crate's or project's tool configs are kept in.
+const TOOL_CONFIGS: &str = "tool-configs";
+/// Folders of a project that jobs are looked for in when they are called by name.
+const JOB_FOLDERS: [&str; 3] = ["jobs", "examples", "."];
+
+/// Where a command works, and what it prints on.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// What is printed on.
+    pub(crate) screen: Screen,
+    /// Where the command was typed.
+    pub(crate) current: PathBuf,
+    /// The store that was asked for.
+    store: Option<String>,
+}
+
+impl Place {
+    /// The folder the program was started in.
+    pub(crate) fn here(screen: Screen, store: Option<String>) -> Result<Self, Failure> {
+        let current = std::env::current_dir().map_err(|error| Failure::file(Path::new("."), error))?;
+        Ok(Self { screen, current, store: store.filter(|store| !store.is_empty()) })
+    }
+
+    /// The same place with another screen.
+    pub(crate) fn with_screen(&self, screen: Screen) -> Self {
+        Self { screen, ..self.clone() }
+    }
+
+    /// The nearest folder upward with a project file, else the present one.
+    pub(crate) fn project(&self) -> &Path {
+        self.current.ancestors().find(|folder| folder.join(PROJECT_FILE).is_file()).unwrap_or(&self.current)
+    }
+
+    /// The folder of everything that outlives a command.
+    pub(crate) fn state(&self) -> PathBuf {
+        match std::env::var_os("BATON_HOME").filter(|home| !home.is_empty()) {
+            Some(home) => PathBuf::from(home),
+            None => self.project().join(STATE_FOLDER),
+        }
+    }
+
+    /// The store's file; `None` for a store in memory.
+    pub(crate) fn store_file(&self) -> Option<PathBuf> {
+        match self.store.as_deref() {
+            Some("memory") => None,
+            Some(file) => Some(self.current.join(file)),
+            None => Some(self.state().join("baton.db")),
+        }
+    }
+
+    /// Opens the store, creating it if need be.
+    pub(crate) fn open_store(&self) -> Result<Arc<dyn Store>, Failure> {
+        let Some(file) = self.store_file() else { return Ok(Arc::new(MemoryStore::default())) };
+        if let Some(scheme) = self.store.as_deref().and_then(|store| store.split_once("://")).map(|(scheme, _)| scheme) {
+            return Err(Failure::Usage(format!("this program has no store for {scheme}://; known: memory, or a file")));
+        }
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| Failure::File { path: folder.display().to_string(), error })?;
+            self.ignore_state(folder);
+        }
+        Ok(Arc::new(SqliteStore::open(&file).map_err(|error| Failure::Store(format!("{}: {error}", file.display())))?))
+    }
+
+    /// Opens the store if there is one; looking at runs creates nothing.
+    pub(crate) fn existing_store(&self) -> Result<Option<Arc<dyn Store>>, Failure> {
+        match self.store_file() {
+            Some(file) if !file.is_file() => Ok(None),
+            _ => self.open_store().map(Some),
+        }
+    }
+
+    /// State is not to be committed; a folder that says so itself needs no help from the project's `.gitignore`.
+    fn ignore_state(&self, folder: &Path) {
+        let marker = folder.join(".gitignore");
+        if folder == self.state() && !marker.exists() {
+            let _best_effort = std::fs::write(marker, "*\n");
+        }
+    }
+
+    /// The folder of the job called `name`: a folder, a `job.json`, or the name of one of the project's jobs.
+    pub(crate) fn job_folder(&self, name: &Path) -> Result<PathBuf, Failure> {
+        let given = self.current.join(name);
+        if given.join(JOB_FILE).is_file() {
+            return Ok(given);
+        }
+        if given.is_file() && given.file_name().is_some_and(|file| file == JOB_FILE) {
+            return Ok(given.parent().unwrap_or(&self.current).to_owned());
+        }
+        let named = JOB_FOLDERS.iter().map(|folder| self.project().join(folder).join(name));
+        if let Some(found) = named.into_iter().find(|folder| folder.join(JOB_FILE).is_file()) {
+            return Ok(found);
+        }
+        if given.is_dir() {
+            return Err(Failure::NotFound { what: "job in", name: name.display().to_string(), known: self.jobs() });
+        }
+        Err(Failure::not_found("job", name.display().to_string(), self.jobs()))
+    }
+
+    /// The project's jobs, as they may be called.
+    pub(crate) fn jobs(&self) -> Vec<String> {
+        let mut jobs: Vec<String> = JOB_FOLDERS
+            .iter()
+            .filter_map(|folder| std::fs::read_dir(self.project().join(folder)).ok())
+            .flatten()
+            .flatten()
+            .filter(|entry| entry.path().join(JOB_FILE).is_file())
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        jobs.sort();
+        jobs.dedup();
+        jobs
+    }
+
+    /// `path` as a person in this folder would type it.
+    pub(crate) fn shown(&self, path: &Path) -> String {
+        let relative = path.strip_prefix(&self.current).unwrap_or(path);
+        if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
+    }
+
+    /// Tool configs that belong to the program: those it carries, and those in the nearest `tool-configs/` upward of
+    /// where the command was typed, of the job, or of the program itself. A file replaces a carried one of the same name.
+    pub(crate) fn tool_configs(&self, job: Option<&Path>) -> Result<Vec<(String, String)>, Failure> {
+        let mut configs: Vec<(String, String)> = crate::builtin_tool_configs()
+            .iter()
+            .map(|(name, text)| (format!("{TOOL_CONFIGS}/{name}"), (*text).to_owned()))
+            .collect();
+        let program = std::env::current_exe().ok();
+        let starts = [program.as_deref(), Some(self.current.as_path()), job];
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for start in starts.into_iter().flatten() {
+            let found = start.ancestors().map(|folder| folder.join(TOOL_CONFIGS)).find(|folder| folder.is_dir());
+            folders.extend(found.filter(|folder| !folders.contains(folder)));
+        }
+        for folder in folders {
+            for file in json_files(&folder)? {
+                let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                let text = std::fs::read(&file).map_err(|error| Failure::file(&file, error))?;
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let carried = format!("{TOOL_CONFIGS}/{name}");
+                configs.retain(|(path, _)| *path != carried && Path::new(path).file_name() != Path::new(&name).file_name());
+                configs.push((self.shown(&file), text));
+            }
+        }
+        Ok(configs)
+    }
+}
+
+/// The JSON files right in `folder`, by name.
+pub(crate) fn json_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Failure::file(folder, error))?;
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,140 @@
+//! Answers as a person gives them: what the choices are, and how a typed line becomes a value that fits.
+
+use baton_core::config::Schema;
+use baton_core::json::Json;
+use serde_json::{Value, json};
+
+/// One of the answers that a question offers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
+    /// What the person reads and may type.
+    pub(crate) label: String,
+    /// What the asker gets.
+    pub(crate) value: Value,
+}
+
+/// The answers that `schema` offers; none when it leaves the answer free.
+pub(crate) fn choices(schema: &Json) -> Vec<Choice> {
+    let schema = schema.value();
+    let label = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if let Some(values) = schema["enum"].as_array() {
+        return values.iter().map(|value| Choice { label: label(value), value: value.clone() }).collect();
+    }
+    if schema["type"] == "boolean" {
+        return vec![
+            Choice { label: "yes".to_owned(), value: json!(true) },
+            Choice { label: "no".to_owned(), value: json!(false) },
+        ];
+    }
+    let options = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
+    options
+        .into_iter()
+        .flatten()
+        .filter_map(|option| {
+            let value = option.get("const")?;
+            let title = option.get("title").and_then(Value::as_str).map(str::to_owned);
+            Some(Choice { label: title.unwrap_or_else(|| label(value)), value: value.clone() })
+        })
+        .collect()
+}
+
+/// An answer as it would be typed after `baton answer RUN Q1`, for a question with `schema`.
+pub(crate) fn example(schema: Option<&Json>) -> String {
+    let offered = schema.map(choices).unwrap_or_default();
+    match offered.first() {
+        Some(choice)
+            if choice.label.contains(|character: char| character.is_whitespace() || "'\"$&|;<>()*".contains(character)) =>
+        {
+            format!("{:?}", choice.label)
+        }
+        Some(choice) => choice.label.clone(),
+        None => "\"…\"".to_owned(),
+    }
+}
+
+/// Reads `typed` as an answer to a question with `schema`: a choice's number or label, text, or JSON.
+///
+/// Text is taken as text whenever the schema accepts text; only then is it tried as JSON. The error says what would fit.
+pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
+    let typed = typed.trim();
+    if typed.is_empty() {
+        return Err("an answer cannot be empty".to_owned());
+    }
+    let offered = choices(schema);
+    let numbered = typed.parse::<usize>().ok().and_then(|number| offered.get(number.checked_sub(1)?));
+    let labelled = offered.iter().find(|choice| choice.label.eq_ignore_ascii_case(typed));
+    if let Some(choice) = labelled.or(numbered) {
+        return Ok(choice.value.clone());
+    }
+    let text = Value::String(typed.to_owned());
+    match check(schema, &text) {
+        Ok(()) => Ok(text),
+        Err(reason) => match serde_json::from_str::<Value>(typed) {
+            Ok(value) => check(schema, &value).map(|()| value),
+            Err(_) if offered.is_empty() => Err(reason),
+            Err(_) => {
+                let labels: Vec<&str> = offered.iter().map(|choice| choice.label.as_str()).collect();
+                Err(format!("{typed:?} is none of {}", labels.join(", ")))
+            }
+        },
+    }
+}
+
+/// Whether `answer` meets `schema`; a question without one takes anything.
+pub(crate) fn check(schema: &Json, answer: &Value) -> Result<(), String> {
+    if schema.is_null() {
+        return Ok(());
+    }
+    let schema = Schema::compile(&schema.value())?;
+    schema.check(answer).map_err(|faults| {
+        let said: Vec<String> = faults
+            .iter()
+            .map(|fault| {
+                if fault.pointer.is_empty() { fault.message.clone() } else { format!("{} (at {})", fault.message, fault.pointer) }
+            })
+            .collect();
+        said.join("; ")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(value: Value) -> Json {
+        Json::from(value)
+    }
+
+    #[test]
+    fn a_choice_is_taken_by_number_and_by_label() {
+        let schema = schema(json!({"type": "string", "enum": ["revenue", "units"]}));
+        assert_eq!(read_answer(&schema, "1"), Ok(json!("revenue")));
+        assert_eq!(read_answer(&schema, " Units "), Ok(json!("units")));
+        assert_eq!(read_answer(&schema, "profit"), Err("\"profit\" is none of revenue, units".to_owned()));
+        assert!(read_answer(&schema, "3").is_err());
+    }
+
+    #[test]
+    fn a_label_outranks_a_number() {
+        let schema = schema(json!({"enum": [2, 1]}));
+        assert_eq!(read_answer(&schema, "2"), Ok(json!(2)));
+    }
+
+    #[test]
+    fn free_text_stays_text_and_numbers_become_numbers_where_the_schema_says_so() {
+        assert_eq!(read_answer(&Json::null(), "15"), Ok(json!("15")));
+        assert_eq!(read_answer(&schema(json!({"type": "number"})), "15"), Ok(json!(15)));
+        assert!(read_answer(&schema(json!({"type": "number"})), "many").is_err());
+        assert_eq!(read_answer(&schema(json!({"type": "boolean"})), "yes"), Ok(json!(true)));
+        assert_eq!(read_answer(&schema(json!({"type": "object", "required": ["a"]})), r#"{"a": 1}"#), Ok(json!({"a": 1})));
+        assert!(read_answer(&Json::null(), "  ").is_err());
+    }
+
+    #[test]
+    fn titled_choices_are_shown_by_title() {
+        let schema = schema(json!({"oneOf": [{"const": 1, "title": "once"}, {"const": 2}]}));
+        let labels: Vec<String> = choices(&schema).into_iter().map(|choice| choice.label).collect();
+        assert_eq!(labels, ["once", "2"]);
+        assert_eq!(read_answer(&schema, "once"), Ok(json!(1)));
+    }
+}

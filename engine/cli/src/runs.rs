@@ -1,0 +1,125 @@
+//! Runs by the names people give them: an id, a beginning of it, or `@last`.
+
+use std::sync::Arc;
+
+use baton_core::entry::Recorded;
+use baton_core::id::RunId;
+use baton_store::{RunRecord, Store};
+
+use crate::exit::Failure;
+use crate::place::Place;
+use crate::view::RunView;
+
+/// How many entries are read at a time.
+const PAGE: usize = 1_000;
+
+/// The store and one run in it.
+pub(crate) struct FoundRun {
+    /// The store.
+    pub(crate) store: Arc<dyn Store>,
+    /// The run's record.
+    pub(crate) record: RunRecord,
+}
+
+/// Finds the run that `name` means in the place's store.
+pub(crate) async fn find(place: &Place, name: &str) -> Result<FoundRun, Failure> {
+    let store = place.existing_store()?.ok_or_else(|| Failure::not_found("run", name, []))?;
+    let runs = store.runs().await.map_err(store_failure)?;
+    let record = choose(runs, name)?;
+    Ok(FoundRun { store, record })
+}
+
+/// The run among `runs` (newest first) that `name` means.
+fn choose(runs: Vec<RunRecord>, name: &str) -> Result<RunRecord, Failure> {
+    if name == "@last" {
+        return runs.into_iter().next().ok_or_else(|| Failure::not_found("run", name, []));
+    }
+    let mut matching: Vec<RunRecord> = runs.iter().filter(|run| run.id.as_str() == name).cloned().collect();
+    if matching.is_empty() && !name.is_empty() {
+        matching = runs.iter().filter(|run| run.id.as_str().starts_with(name)).cloned().collect();
+    }
+    match matching.len() {
+        0 => Err(Failure::not_found("run", name, runs.iter().take(12).map(|run| run.id.to_string()))),
+        1 => Ok(matching.remove(0)),
+        _ => {
+            let ids: Vec<&str> = matching.iter().take(5).map(|run| run.id.as_str()).collect();
+            Err(Failure::Usage(format!("{name} is the beginning of several runs: {}", ids.join(", "))))
+        }
+    }
+}
+
+/// Whether `text` may name a run rather than something else; used where a command takes a run or another thing.
+pub(crate) async fn is_run(place: &Place, text: &str) -> Result<bool, Failure> {
+    match find(place, text).await {
+        Ok(_) => Ok(true),
+        Err(Failure::NotFound { .. }) => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
+impl FoundRun {
+    /// The run's id.
+    pub(crate) fn id(&self) -> &RunId {
+        &self.record.id
+    }
+
+    /// All entries of the run, in order.
+    pub(crate) async fn entries(&self) -> Result<Vec<Arc<Recorded>>, Failure> {
+        let mut entries: Vec<Arc<Recorded>> = Vec::new();
+        loop {
+            let after = entries.last().map_or(0, |last| last.seq);
+            let page = self.store.entries(self.id(), after, PAGE).await.map_err(store_failure)?;
+            let complete = page.len() < PAGE;
+            entries.extend(page);
+            if complete {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// The run, folded.
+    pub(crate) async fn view(&self) -> Result<RunView, Failure> {
+        let entries = self.entries().await?;
+        Ok(RunView::of(entries.iter().map(AsRef::as_ref)))
+    }
+}
+
+/// A store's error as a failure of the command.
+pub(crate) fn store_failure(error: baton_store::StoreError) -> Failure {
+    match error {
+        baton_store::StoreError::UnknownRun(run) => Failure::not_found("run", run.as_str(), []),
+        error => Failure::Store(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::id::JobId;
+    use baton_core::time::Timestamp;
+
+    fn run(id: &str) -> RunRecord {
+        RunRecord {
+            id: RunId::new(id),
+            job: JobId::new("job"),
+            status: "completed".to_owned(),
+            created: Timestamp::default(),
+            updated: Timestamp::default(),
+            last_seq: 1,
+            epoch: 1,
+            owner: None,
+        }
+    }
+
+    #[test]
+    fn a_run_is_found_by_id_beginning_and_last() {
+        let runs = || vec![run("b7c2"), run("a1f0"), run("a1"), run("a2")];
+        let chosen = |name: &str| choose(runs(), name).map(|run| run.id.to_string());
+        assert_eq!(chosen("@last").unwrap(), "b7c2");
+        assert_eq!(chosen("b").unwrap(), "b7c2");
+        assert_eq!(chosen("a1").unwrap(), "a1", "a whole id is never ambiguous");
+        assert_eq!(chosen("a").unwrap_err().exit().code(), 2);
+        assert_eq!(chosen("zz").unwrap_err().exit().code(), 6);
+        assert_eq!(choose(Vec::new(), "@last").unwrap_err().exit().code(), 6);
+    }
+}

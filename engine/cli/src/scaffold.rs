@@ -1,0 +1,82 @@
+//! Files written for a person to begin with: never over one that is there.
+
+use std::path::{Path, PathBuf};
+
+use baton_core::id::is_valid_id;
+
+use crate::exit::Failure;
+use crate::place::Place;
+use crate::screen::style;
+
+/// Files that are to be written, all or none.
+#[derive(Debug)]
+pub(crate) struct Scaffold {
+    folder: PathBuf,
+    files: Vec<(PathBuf, String)>,
+}
+
+impl Scaffold {
+    /// Nothing yet, below `folder`.
+    pub(crate) fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), files: Vec::new() }
+    }
+
+    /// Adds a file at `path` below the folder.
+    pub(crate) fn add(&mut self, path: impl AsRef<Path>, text: impl Into<String>) {
+        self.files.push((self.folder.join(path), text.into()));
+    }
+
+    /// Adds the files of a template; `with` gets path and text and gives them as they shall be.
+    pub(crate) fn add_template(&mut self, files: &[(&str, &str)], with: impl Fn(&str) -> String) {
+        for (path, text) in files {
+            let path = path.strip_suffix(".template").unwrap_or(path);
+            let path = if path == "gitignore" { ".gitignore" } else { path };
+            self.add(with(path), with(text));
+        }
+    }
+
+    /// Leaves a file out if it is there already; for files that several commands make.
+    pub(crate) fn keep_existing(&mut self, name: &str) {
+        self.files.retain(|(path, _)| !(path.ends_with(name) && path.exists()));
+    }
+
+    /// Writes the files; refuses, before any is written, when one is there already.
+    pub(crate) fn write(self, place: &Place) -> Result<Vec<String>, Failure> {
+        if let Some((taken, _)) = self.files.iter().find(|(path, _)| path.exists()) {
+            return Err(Failure::Usage(format!("{} is there already; nothing was written", place.shown(taken))));
+        }
+        let mut written = Vec::new();
+        for (path, text) in self.files {
+            let failed = |error| Failure::File { path: path.display().to_string(), error };
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder).map_err(failed)?;
+            }
+            std::fs::write(&path, text).map_err(failed)?;
+            written.push(place.shown(&path));
+        }
+        Ok(written)
+    }
+}
+
+/// Says what was written, and what to type next.
+pub(crate) fn report(place: &Place, written: &[String], next: &[String]) -> Result<(), Failure> {
+    if !place.screen.is_text() {
+        return place.screen.json(&serde_json::json!({"written": written, "next": next}));
+    }
+    for path in written {
+        place.screen.text(&format!("  wrote  {path}"))?;
+    }
+    for (index, command) in next.iter().enumerate() {
+        place.screen.tell(&format!("  {}  {command}", style::faint(if index == 0 { "next: " } else { "      " })));
+    }
+    Ok(())
+}
+
+/// Refuses a name that cannot be the id of `what`.
+pub(crate) fn check_id(what: &str, name: &str, most: usize) -> Result<(), Failure> {
+    if is_valid_id(name) && name.len() <= most {
+        return Ok(());
+    }
+    let rule = format!("lower-case words and digits joined by single _ or -, at most {most} characters");
+    Err(Failure::Usage(format!("{name:?} cannot be the id of {what}: ids are {rule}")))
+}

@@ -1,0 +1,136 @@
+//! One call of one tool, in a run that is made for it and kept in memory: the same machine, shell and checks as any run,
+//! so that what works here works for an agent.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::call::{CallResult, CallStatus, ModelCall};
+use baton_core::config::{Role, Sources};
+use baton_core::document::DocumentVersion;
+use baton_core::entry::{Entry, Recorded};
+use baton_core::id::{CallId, TaskId};
+use baton_core::json::Json;
+use baton_core::model::ModelTurn;
+use baton_models::FunctionModel;
+use baton_runtime::{Engine, InitialDocument, LoadedJob, RunOutcome, StartOptions};
+use baton_store::{MemoryStore, Store};
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+use crate::place::Place;
+use crate::runs::store_failure;
+use crate::{export, job};
+
+/// The agent that makes the call, and its model.
+const CALLER: &str = "scratch-caller";
+
+/// What came of a call.
+pub(crate) struct Called {
+    /// Its one result.
+    pub(crate) result: CallResult,
+    /// How long it took.
+    pub(crate) duration: Duration,
+    /// What it wrote.
+    pub(crate) written: Vec<DocumentVersion>,
+    store: Arc<dyn Store>,
+}
+
+impl Called {
+    /// Writes what the call wrote into `folder`.
+    pub(crate) async fn export(&self, folder: &Path) -> Result<(), Failure> {
+        std::fs::create_dir_all(folder).map_err(|error| Failure::File { path: folder.display().to_string(), error })?;
+        let written: Vec<&DocumentVersion> = self.written.iter().collect();
+        export::versions(&self.store, &written, folder).await.map(drop)
+    }
+}
+
+/// A job whose only agent may call `tool`: with the tools, agents and documents of the job called `name`, or the program's.
+pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<LoadedJob, Failure> {
+    let mut sources = Sources::default();
+    let mut config = json!({"models": {}});
+    let (mut folder, mut documents) = (None, Vec::new());
+    if let Some(name) = name {
+        let original = job::load(place, name)?;
+        for source in original.sources.files() {
+            match source.role {
+                Role::Job => config = serde_json::from_str(&source.text).unwrap_or(config),
+                role => sources.add(role, source.path.clone(), &source.text),
+            }
+        }
+        original.configs.job.documents.iter().for_each(|document| sources.add_existing(document.file.as_str()));
+        (folder, documents) = (original.folder, original.documents);
+    } else {
+        for (path, text) in place.tool_configs(None)? {
+            sources.add(Role::BuiltinTool, path, text);
+        }
+    }
+    config["job_id"] = json!(CALLER);
+    config["description"] = json!("Calls one tool once.");
+    config["root"] = json!(CALLER);
+    config["request"] = json!("Call the tool.");
+    config["models"][CALLER] = json!({"provider": "scripted", "script": "scratch.script.json"});
+    let agent = json!({
+        "agent_id": CALLER, "description": "Calls one tool once.", "model": CALLER, "system_prompt": "Call the tool.", "tools": [tool],
+    });
+    let script = json!({"agents": {CALLER: {"turns": [{"text": "never asked"}]}}});
+    sources.add(Role::Job, "job.json", config.to_string());
+    sources.add(Role::Agent, format!("agents/{CALLER}.json"), agent.to_string());
+    sources.add(Role::ModelScript, "scratch.script.json", script.to_string());
+    let mut loaded = LoadedJob::from_sources(sources, &baton_core::function::registered_functions())
+        .map_err(|faults| Failure::Faults(faults.to_string()))?;
+    loaded.folder = folder;
+    loaded.documents = documents;
+    Ok(loaded)
+}
+
+/// Makes the call.
+pub(crate) async fn call(job: LoadedJob, tool: &str, input: &Value, documents: Vec<InitialDocument>) -> Result<Called, Failure> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let call = ModelCall::new(tool, Json::from(input));
+    let model = FunctionModel::new(move |request| {
+        Ok(if request.turn == 1 { ModelTurn::calls(vec![call.clone()]) } else { ModelTurn::text("done") })
+    });
+    let engine = Engine::builder().store(Arc::clone(&store)).model(CALLER, Arc::new(model)).build().map_err(job::run_failure)?;
+    let handle = engine.start(job, StartOptions { documents, ..StartOptions::default() }).await.map_err(job::run_failure)?;
+    let outcome = tokio::select! {
+        outcome = handle.outcome() => outcome,
+        _ = tokio::signal::ctrl_c() => {
+            let _already_over = handle.cancel(TaskId::root(), "interrupted", "person").await;
+            handle.outcome().await
+        }
+    };
+    if let RunOutcome::Failed(error) = outcome {
+        return Err(Failure::Store(error.to_string()));
+    }
+    let entries = store.entries(handle.id(), 0, usize::MAX).await.map_err(store_failure)?;
+    let id = TaskId::root().call(1, 1);
+    let (result, duration) =
+        result_of(&entries, &id).ok_or_else(|| Failure::Engine("the run ended before the call had a result".to_owned()))?;
+    let written = entries
+        .iter()
+        .filter_map(|recorded| match &recorded.entry {
+            Entry::DocumentWritten(version) if version.call.as_ref() == Some(&id) => Some(version.clone()),
+            _ => None,
+        })
+        .collect();
+    Ok(Called { result, duration, written, store })
+}
+
+/// The one result of `call`, and how long it took.
+fn result_of(entries: &[Arc<Recorded>], call: &CallId) -> Option<(CallResult, Duration)> {
+    let mut began = None;
+    for recorded in entries {
+        match &recorded.entry {
+            Entry::CallStarted(started) if started.call == *call => began = Some(recorded.at),
+            Entry::CallFinished(finished) if finished.call == *call => {
+                return Some((finished.result.clone(), recorded.at.since(began.unwrap_or(recorded.at))));
+            }
+            Entry::CallRefused(refused) if refused.call == *call => {
+                return Some((CallResult::error(CallStatus::Failed, refused.error.clone()), Duration::ZERO));
+            }
+            _ => {}
+        }
+    }
+    None
+}

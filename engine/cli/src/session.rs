@@ -1,0 +1,312 @@
+//! A run as it proceeds under a person's eyes: entries are shown as they come, questions are asked, Ctrl-C stops it.
+//!
+//! The session decides nothing about the run; it reads the same entries as everybody else and hands answers over.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use baton_core::entry::Recorded;
+use baton_core::id::TaskId;
+use baton_core::json::Json;
+use baton_core::time::Timestamp;
+use baton_runtime::{EntryStream, RunHandle, RunOutcome};
+use crossterm::event::{Event, EventStream, KeyCode, KeyEventKind, KeyModifiers};
+use futures_util::StreamExt;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::question::read_answer;
+use crate::screen::{Output, Screen};
+use crate::timeline::Rows;
+use crate::view::RunView;
+use crate::view::lines::line;
+use crate::view::live::{LiveTree, Prompt};
+
+/// How often elapsed times are redrawn while nothing else happens.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// What came of a run in this process.
+pub(crate) struct Ended {
+    /// The run, folded.
+    pub(crate) view: RunView,
+    /// How to exit.
+    pub(crate) exit: Exit,
+}
+
+/// Shows `handle`'s run until it ends, only waits for a person whom we cannot ask, or is interrupted.
+pub(crate) async fn follow(handle: &RunHandle, place: &Place) -> Result<Ended, Failure> {
+    let live = place.screen.live.then(LiveTree::new);
+    let mut session = Session {
+        handle,
+        screen: place.screen,
+        view: RunView::default(),
+        rows: Rows::default(),
+        live,
+        asked: None,
+        later: BTreeSet::new(),
+        keys: None,
+        stopping: false,
+        interrupted: false,
+        caught_up: false,
+    };
+    session.proceed(handle.entries()).await?;
+    let outcome = handle.outcome().await;
+    let Session { live, view, interrupted, screen, .. } = session;
+    if let Some(mut live) = live {
+        live.clear();
+        drop(live);
+        for line in view.tree(view.latest, width(), usize::MAX) {
+            screen.tell(&line);
+        }
+    }
+    let exit = match outcome {
+        RunOutcome::Ended { end, .. } => exit_of(&view, &end),
+        RunOutcome::WaitingForPerson { .. } => Exit::Waiting,
+        RunOutcome::Stopped if interrupted => Exit::Interrupted,
+        RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,
+        RunOutcome::Stopped => Exit::Interrupted,
+        RunOutcome::Failed(error) => return Err(Failure::Store(error.to_string())),
+    };
+    Ok(Ended { view, exit })
+}
+
+/// A run that failed because its model could not be reached exits like any other missing provider.
+fn exit_of(view: &RunView, end: &baton_core::entry::RunEnded) -> Exit {
+    let error = view.root().and_then(|root| root.result.as_ref()).and_then(|result| result.error.as_ref());
+    match error {
+        Some(error) if crate::exit::is_unavailable(error.code, &error.message) => Exit::Unavailable,
+        _ => Exit::of_run(end),
+    }
+}
+
+/// How wide lines may be.
+pub(crate) fn width() -> usize {
+    crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns)).clamp(40, 160)
+}
+
+/// The moment now, for elapsed times on the screen only.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_micros(jiff::Timestamp::now().as_microsecond())
+}
+
+struct Session<'a> {
+    handle: &'a RunHandle,
+    screen: Screen,
+    view: RunView,
+    rows: Rows,
+    live: Option<LiveTree>,
+    /// The question that is being asked, and what was typed so far.
+    asked: Option<(TaskId, Prompt)>,
+    /// Questions that the person will answer later.
+    later: BTreeSet<TaskId>,
+    keys: Option<EventStream>,
+    stopping: bool,
+    interrupted: bool,
+    /// Whether the run was found waiting for people who are still being asked; looked at again after the next change.
+    caught_up: bool,
+}
+
+impl Session<'_> {
+    async fn proceed(&mut self, mut entries: EntryStream) -> Result<(), Failure> {
+        let mut interrupts = signals(SignalKind::interrupt())?;
+        let mut terminations = signals(SignalKind::terminate())?;
+        let mut dirty = false;
+        loop {
+            let frame = self.live.as_ref().map(|live| if dirty { live.next_frame() } else { live.next_frame() + HEARTBEAT });
+            tokio::select! {
+                biased;
+                _ = interrupts.recv() => self.interrupt(),
+                _ = terminations.recv() => self.interrupt(),
+                () = at(frame), if frame.is_some() => {
+                    self.draw();
+                    dirty = false;
+                }
+                entry = entries.next() => match entry {
+                    None => return Ok(()),
+                    Some(Err(error)) => return Err(Failure::Store(error.to_string())),
+                    Some(Ok(entry)) => {
+                        self.take_in(&entry)?;
+                        dirty = true;
+                    }
+                },
+                key = next_key(&mut self.keys), if self.keys.is_some() => {
+                    self.key(key?).await;
+                    dirty = true;
+                }
+                outcome = self.handle.outcome_without_people(), if !self.stopping && !self.caught_up => {
+                    self.caught_up = true;
+                    if let RunOutcome::WaitingForPerson { questions } = outcome {
+                        let nobody = !self.screen.interactive || questions.iter().all(|question| self.later.contains(&question.task));
+                        if nobody {
+                            self.stop();
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shows an entry.
+    fn take_in(&mut self, entry: &Recorded) -> Result<(), Failure> {
+        self.view.apply(entry);
+        self.caught_up = false;
+        if self.screen.output == Output::Ndjson {
+            self.screen.json(&self.rows.row(entry))?;
+        }
+        if self.live.is_none()
+            && let Some(line) = line(&self.view, entry)
+        {
+            self.screen.tell(&line);
+        }
+        self.choose_question();
+        Ok(())
+    }
+
+    /// Asks the oldest open question that is not put off, where a person can be asked.
+    fn choose_question(&mut self) {
+        if !self.screen.interactive || self.stopping {
+            return;
+        }
+        let open = self.view.questions_for_person().find(|question| !self.later.contains(&question.task)).cloned();
+        match (open, &self.asked) {
+            (Some(open), Some((asked, _))) if open.task == *asked => {}
+            (Some(open), _) => {
+                let lines = self.view.question_lines(&open);
+                if self.live.is_none() {
+                    lines.iter().for_each(|line| self.screen.tell(line));
+                }
+                self.asked = Some((open.task, Prompt { lines, ..Prompt::default() }));
+                self.listen(true);
+            }
+            (None, Some(_)) => {
+                self.asked = None;
+                self.listen(false);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Begins or ends reading the keyboard.
+    fn listen(&mut self, listen: bool) {
+        // Without a tree nothing holds the terminal, so one is made for as long as the question is open.
+        if listen && self.live.is_none() {
+            self.live = Some(LiveTree::new());
+        }
+        if let Some(live) = &mut self.live {
+            live.keys(listen);
+        }
+        self.keys = listen.then(EventStream::new);
+    }
+
+    async fn key(&mut self, event: Event) {
+        let Event::Key(key) = event else { return };
+        if key.kind == KeyEventKind::Release {
+            return;
+        }
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if control && matches!(key.code, KeyCode::Char('c' | 'd')) {
+            return self.interrupt();
+        }
+        let Some((_, prompt)) = &mut self.asked else { return };
+        match key.code {
+            KeyCode::Char('u') if control => prompt.typed.clear(),
+            KeyCode::Char(character) if !control => prompt.typed.push(character),
+            KeyCode::Backspace => drop(prompt.typed.pop()),
+            KeyCode::Enter => self.submit().await,
+            _ => {}
+        }
+    }
+
+    /// Hands over what was typed, or says what is wrong with it.
+    async fn submit(&mut self) {
+        let Some((task, mut prompt)) = self.asked.take() else { return };
+        if prompt.typed.trim() == "l" {
+            self.later.insert(task);
+            self.caught_up = false;
+            self.listen(false);
+            return self.choose_question();
+        }
+        let schema = self.view.tasks.get(&task).map(|row| row.created.answer_schema.clone()).unwrap_or_default();
+        let fault = match read_answer(&schema, &prompt.typed) {
+            Ok(answer) => {
+                let answered = self.handle.answer(task.clone(), &person(), Json::from(answer), Vec::new()).await;
+                answered.err().map(|error| error.to_string())
+            }
+            Err(fault) => Some(fault),
+        };
+        if fault.is_some() {
+            prompt.fault = fault;
+            prompt.typed.clear();
+        }
+        // Answered or not, the question stays up until its closing entry arrives.
+        self.asked = Some((task, prompt));
+    }
+
+    /// Stops the run, so that it can be resumed; a second time, the process ends at once.
+    fn interrupt(&mut self) {
+        if self.interrupted {
+            self.live = None;
+            self.screen.tell(&resume_hint(self.handle));
+            std::process::exit(i32::from(Exit::Interrupted.code()));
+        }
+        self.interrupted = true;
+        self.asked = None;
+        self.listen_off();
+        self.stop();
+    }
+
+    fn listen_off(&mut self) {
+        if self.keys.is_some() {
+            self.listen(false);
+        }
+    }
+
+    fn stop(&mut self) {
+        if !self.stopping {
+            self.stopping = true;
+            let handle = self.handle.clone();
+            tokio::spawn(async move { handle.stop().await });
+        }
+    }
+
+    fn draw(&mut self) {
+        if let Some(live) = &mut self.live {
+            live.draw(&self.view, now(), self.asked.as_ref().map(|(_, prompt)| prompt));
+        }
+    }
+}
+
+/// What to type to go on with an interrupted run.
+fn resume_hint(handle: &RunHandle) -> String {
+    format!("  stopped   → baton resume {}", handle.id())
+}
+
+/// How the person at this terminal is known on the timeline.
+pub(crate) fn person() -> String {
+    ["BATON_USER", "USER", "LOGNAME", "USERNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
+        .unwrap_or_else(|| "person".to_owned())
+}
+
+fn signals(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::Engine(format!("signals cannot be received: {error}")))
+}
+
+async fn at(moment: Option<Instant>) {
+    if let Some(moment) = moment {
+        tokio::time::sleep_until(moment.into()).await;
+    }
+}
+
+async fn next_key(keys: &mut Option<EventStream>) -> Result<Event, Failure> {
+    match keys {
+        Some(keys) => match keys.next().await {
+            Some(event) => Ok(event?),
+            None => Err(Failure::Output(io::Error::other("the keyboard was closed"))),
+        },
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,208 @@
+//! The timeline as people and programs read it: one row per entry, the seed's five fields among them.
+//!
+//! A call's entries have `type` = its tool type, `tool`, `input`, `result` and `timestamp` (seed 002); every other
+//! entry has its own name as `type`. `input` is looked up from the model's answer, where it is kept once.
+
+use std::collections::HashMap;
+
+use baton_core::call::{CallResult, ModelCall};
+use baton_core::entry::{ControlAction, Entry, QuestionEnd, Recorded, TaskKind};
+use baton_core::id::{CallId, TaskId};
+use baton_core::tool_type::{Then, ToolType};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// One entry as a row.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    /// Its place in the run.
+    pub(crate) seq: u64,
+    /// The task it belongs to.
+    pub(crate) task: Option<String>,
+    /// Who holds the task.
+    pub(crate) agent: Option<String>,
+    /// The tool type of a call; else the entry's own name.
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    /// The entry's own name.
+    pub(crate) entry: &'static str,
+    /// The tool of a call.
+    pub(crate) tool: Option<String>,
+    /// The call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) call: Option<String>,
+    /// What a call, a task or a request to a model was given.
+    pub(crate) input: Value,
+    /// What came of it.
+    pub(crate) result: Value,
+    /// ISO 8601 in UTC.
+    pub(crate) timestamp: String,
+}
+
+/// Turns entries into rows; fed in order, because inputs and names come from earlier entries.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    inputs: HashMap<CallId, ModelCall>,
+    holders: HashMap<TaskId, String>,
+}
+
+impl Rows {
+    /// The row of the next entry.
+    pub(crate) fn row(&mut self, recorded: &Recorded) -> Row {
+        if let Entry::TaskCreated(created) = &recorded.entry {
+            self.holders.insert(created.task.clone(), created.holder.to_string());
+        }
+        let task = recorded.entry.task();
+        let mut row = Row {
+            seq: recorded.seq,
+            task: task.map(ToString::to_string),
+            agent: task.and_then(|task| self.holders.get(task).cloned()),
+            kind: recorded.entry.name(),
+            entry: recorded.entry.name(),
+            tool: None,
+            call: None,
+            input: Value::Null,
+            result: Value::Null,
+            timestamp: recorded.at.to_string(),
+        };
+        self.fill(&mut row, &recorded.entry);
+        row
+    }
+
+    fn fill(&mut self, row: &mut Row, entry: &Entry) {
+        match entry {
+            Entry::RunStarted(started) => {
+                row.input = json!({"job": started.job, "request": started.request, "inputs": started.inputs.value()});
+            }
+            Entry::TaskCreated(created) => {
+                row.tool.clone_from(&created.tool);
+                row.input = json!({
+                    "kind": created.kind, "holder": created.holder.to_string(), "caller": created.caller,
+                    "request": created.request, "documents": names(&created.documents),
+                });
+                if created.kind == TaskKind::Root {
+                    row.kind = ToolType::Root.as_str();
+                }
+            }
+            Entry::ModelRequested(requested) => {
+                row.input = json!({"model": requested.model, "turn": requested.turn, "input_tokens": requested.input_tokens});
+            }
+            Entry::ModelAnswered(answered) => {
+                for (position, call) in (1..).zip(&answered.calls) {
+                    self.inputs.insert(answered.task.call(answered.turn, position), call.clone());
+                }
+                let calls: Vec<&str> = answered.calls.iter().map(|call| call.tool.as_str()).collect();
+                row.result = json!({"turn": answered.turn, "text": answered.text, "calls": calls, "finish": answered.finish});
+            }
+            Entry::CallRefused(refused) => {
+                self.call(row, &refused.call, &refused.tool, refused.tool_type);
+                self.inputs.remove(&refused.call);
+                row.result = json!({"status": "failed", "error": refused.error.to_value()});
+            }
+            Entry::CallStarted(started) => {
+                self.call(row, &started.call, &started.tool, Some(started.tool_type));
+                let target = started.target.as_ref().map(ToString::to_string).unwrap_or_default();
+                let verb = if started.tool_type == ToolType::AskMaster { "asked" } else { "delegated to" };
+                row.result = match started.tool_type.behavior().then {
+                    Then::Block => Value::String(format!("→ {verb} {target} (task {})", started.call.created_task())),
+                    _ => Value::Null,
+                };
+            }
+            Entry::CallFinished(finished) => {
+                self.call(row, &finished.call, &finished.tool, Some(finished.tool_type));
+                self.inputs.remove(&finished.call);
+                let target = self.holders.get(&finished.call.created_task()).map(String::as_str).unwrap_or_default();
+                let arrow = match (finished.tool_type.behavior().then, finished.tool_type) {
+                    (Then::Block, ToolType::AskMaster) => Some(format!("← answer from {target}")),
+                    (Then::Block, _) => Some(format!("← result from {target}")),
+                    _ => None,
+                };
+                row.result = result(&finished.result, arrow);
+            }
+            Entry::DocumentWritten(version) => {
+                row.call = version.call.as_ref().map(ToString::to_string);
+                row.result = json!({
+                    "path": version.path, "version": version.version, "mime_type": version.content.mime_type,
+                    "size_bytes": version.content.size_bytes, "token_count": version.content.token_count,
+                });
+            }
+            Entry::QuestionOpened(opened) => {
+                let asker = self.holders.get(&opened.asker).cloned().unwrap_or_default();
+                row.input =
+                    json!({"question": format!("Q{}", opened.number), "asker": asker, "holder": opened.holder.to_string()});
+            }
+            Entry::QuestionClosed(closed) => {
+                row.input = json!({"question": format!("Q{}", closed.number)});
+                row.result = match &closed.how {
+                    QuestionEnd::Answered { by, answer } => json!({"answered_by": by, "answer": answer.value()}),
+                    QuestionEnd::Expired { default } => json!({"expired": true, "answer": default.value()}),
+                    QuestionEnd::Escalated { to, .. } => json!({"escalated_to": to.to_string()}),
+                    QuestionEnd::Failed { reason } => json!({"failed": reason}),
+                };
+            }
+            Entry::Output(output) => {
+                row.call = Some(output.call.to_string());
+                row.result = json!({"status": output.status, "output": output.output.value()});
+            }
+            Entry::BudgetSettled(settled) => {
+                row.result = json!({"turn": settled.turn, "reserved_tokens": settled.reserved_tokens, "usage": settled.usage});
+            }
+            Entry::Compacted(compacted) => {
+                row.result = json!({"through_turn": compacted.through_turn, "summary": compacted.summary});
+            }
+            Entry::Control(control) => {
+                let action = match &control.action {
+                    ControlAction::Paused => json!("paused"),
+                    ControlAction::Unpaused => json!("unpaused"),
+                    ControlAction::Cancelled { reason } => json!({"cancelled": reason}),
+                    ControlAction::Steered { text } => json!({"steered": text}),
+                    ControlAction::TakenOver => json!("taken_over"),
+                    ControlAction::Late { what } => json!({"late": what}),
+                };
+                row.input = json!({"by": control.by});
+                row.result = action;
+            }
+            Entry::SubtreeClosed(closed) => row.result = json!({"reason": closed.reason, "tasks": closed.tasks}),
+            Entry::TaskEnded(ended) => {
+                row.result = result(&ended.result, None);
+                row.result["state"] = json!(ended.state);
+                if let Some(limit) = ended.limit {
+                    row.result["limit"] = json!(limit.as_str());
+                }
+            }
+            Entry::RunEnded(ended) => {
+                row.result =
+                    json!({"state": ended.state, "status": ended.status, "limit": ended.limit.map(|limit| limit.as_str())});
+            }
+        }
+    }
+
+    fn call(&self, row: &mut Row, call: &CallId, tool: &str, tool_type: Option<ToolType>) {
+        row.kind = tool_type.map_or(row.entry, ToolType::as_str);
+        row.tool = Some(tool.to_owned());
+        row.call = Some(call.to_string());
+        row.input = self.inputs.get(call).map_or(Value::Null, |known| known.input.value());
+    }
+}
+
+/// A result as a row shows it; `arrow` is the seed's mark of a result that came back from elsewhere.
+fn result(result: &CallResult, arrow: Option<String>) -> Value {
+    let mut value = json!({"status": result.status});
+    if let Some(arrow) = arrow {
+        value["from"] = json!(arrow);
+    }
+    if !result.output.is_null() {
+        value["output"] = result.output.value();
+    }
+    if let Some(error) = &result.error {
+        value["error"] = error.to_value();
+    }
+    if !result.documents.is_empty() {
+        value["documents"] = json!(names(&result.documents));
+    }
+    value
+}
+
+fn names(documents: &[baton_core::document::DocumentRef]) -> Vec<String> {
+    documents.iter().map(ToString::to_string).collect()
+}

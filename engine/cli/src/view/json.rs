@@ -1,0 +1,193 @@
+//! A run as one JSON object: what `run`, `resume` and `show` print with `--output json`.
+
+use baton_core::document::DocumentVersion;
+use baton_core::entry::QuestionEnd;
+use baton_core::id::RunId;
+use baton_core::json::Json;
+use baton_core::model::Usage;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Question, RunView};
+
+/// A run, as programs read it. Its keys are a promise: they are added to, never renamed.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunReport {
+    run: RunId,
+    job: String,
+    status: String,
+    result: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<String>,
+    documents: Vec<DocumentReport>,
+    tasks: Vec<TaskReport>,
+    questions: Vec<QuestionReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<Json>,
+    usage: UsageReport,
+    elapsed_ms: u64,
+}
+
+/// A document in a report.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DocumentReport {
+    path: String,
+    version: u32,
+    mime_type: String,
+    size_bytes: u64,
+    token_count: u64,
+    created_by: String,
+    summary: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    description: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tags: Vec<String>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<String>,
+}
+
+/// A task in a report.
+#[derive(Debug, Serialize)]
+struct TaskReport {
+    task: String,
+    agent: String,
+    status: String,
+    caller: Option<String>,
+    kind: baton_core::entry::TaskKind,
+    turns: u32,
+    tokens: u64,
+}
+
+/// A question in a report.
+#[derive(Debug, Serialize)]
+pub(crate) struct QuestionReport {
+    question: String,
+    task: String,
+    asked_by: String,
+    asked_of: String,
+    text: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered_by: Option<String>,
+    #[serde(skip_serializing_if = "Json::is_null")]
+    answer_schema: Json,
+    documents: Vec<String>,
+}
+
+/// Tokens in a report.
+#[derive(Debug, Serialize)]
+struct UsageReport {
+    input_tokens: u64,
+    output_tokens: u64,
+    cached_tokens: u64,
+    reasoning_tokens: u64,
+    estimated: bool,
+}
+
+impl RunView {
+    /// How the run stands, in one word: its result's status once it ended, else `waiting` or `running`.
+    pub(crate) fn status(&self) -> &'static str {
+        match &self.ended {
+            Some(ended) => match ended.status {
+                baton_core::call::CallStatus::Success => "success",
+                status => status.as_str(),
+            },
+            None if self.waits_for_person() => "waiting",
+            None => "running",
+        }
+    }
+
+    /// Whether only a person's answer lets the run go on.
+    pub(crate) fn waits_for_person(&self) -> bool {
+        self.ended.is_none()
+            && self.questions_for_person().next().is_some()
+            && self.tasks.values().all(|row| matches!(row.state, super::TaskState::Blocked | super::TaskState::Final(_)))
+    }
+
+    /// The run as one object.
+    pub(crate) fn report(&self) -> RunReport {
+        let started = self.started.as_ref();
+        let result = self.root().and_then(|root| root.result.as_ref());
+        RunReport {
+            run: started.map_or_else(|| RunId::new(""), |started| started.run.clone()),
+            job: started.map(|started| started.job.to_string()).unwrap_or_default(),
+            status: self.status().to_owned(),
+            result: result.map_or(Value::Null, |result| result.output.value()),
+            error: result.and_then(|result| result.error.as_ref()).map(baton_core::call::CallError::to_value),
+            limit: self.ended.as_ref().and_then(|ended| ended.limit).map(|limit| limit.to_string()),
+            documents: self.handed_off().into_iter().map(|version| self.document_report(version)).collect(),
+            tasks: self.order.iter().filter_map(|task| self.task_report(task)).collect(),
+            questions: self.questions.iter().map(|question| self.question_report(question)).collect(),
+            outputs: self.outputs.clone(),
+            usage: UsageReport::from(self.usage),
+            elapsed_ms: u64::try_from(self.latest.since(self.began).as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn task_report(&self, task: &baton_core::id::TaskId) -> Option<TaskReport> {
+        let row = self.tasks.get(task)?;
+        Some(TaskReport {
+            task: task.to_string(),
+            agent: row.created.holder.to_string(),
+            status: row.state.as_str().to_owned(),
+            caller: row.created.caller.as_ref().map(ToString::to_string),
+            kind: row.created.kind,
+            turns: row.turns,
+            tokens: row.usage.total(),
+        })
+    }
+
+    /// One document's report.
+    pub(crate) fn document_report(&self, version: &DocumentVersion) -> DocumentReport {
+        DocumentReport {
+            path: version.path.to_string(),
+            version: version.version,
+            mime_type: version.content.mime_type.clone(),
+            size_bytes: version.content.size_bytes,
+            token_count: version.content.token_count,
+            created_by: self.author(version),
+            summary: version.content.summary.clone(),
+            description: version.description.clone(),
+            tags: version.tags.clone(),
+            created_at: version.at.to_string(),
+            task: version.task.as_ref().map(ToString::to_string),
+        }
+    }
+
+    /// One question's report.
+    pub(crate) fn question_report(&self, question: &Question) -> QuestionReport {
+        let row = self.tasks.get(&question.task);
+        let (state, answer, by) = match &question.closed {
+            None => ("open", None, None),
+            Some(QuestionEnd::Answered { by, answer }) => ("answered", Some(answer.clone()), Some(by.clone())),
+            Some(QuestionEnd::Expired { default }) => ("expired", Some(default.clone()).filter(|value| !value.is_null()), None),
+            Some(QuestionEnd::Escalated { .. }) => ("escalated", None, None),
+            Some(QuestionEnd::Failed { .. }) => ("failed", None, None),
+        };
+        QuestionReport {
+            question: format!("Q{}", question.number),
+            task: question.task.to_string(),
+            asked_by: self.holder(&question.asker),
+            asked_of: question.holder.to_string(),
+            text: row.map(|row| row.created.request.clone()).unwrap_or_default(),
+            state,
+            answer,
+            answered_by: by,
+            answer_schema: row.map(|row| row.created.answer_schema.clone()).unwrap_or_default(),
+            documents: row.map(|row| row.created.documents.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+        }
+    }
+}
+
+impl From<Usage> for UsageReport {
+    fn from(usage: Usage) -> Self {
+        let Usage { input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated } = usage;
+        Self { input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated }
+    }
+}

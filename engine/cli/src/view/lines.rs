@@ -1,0 +1,101 @@
+//! One line per change of state: what a run that is piped says on stderr.
+
+use baton_core::call::CallStatus;
+use baton_core::entry::{ControlAction, Entry, FinalState, Holder, QuestionEnd, Recorded, TaskKind};
+
+use super::RunView;
+use crate::screen::style;
+use crate::words;
+
+/// How much of a request or a result one line shows.
+const PREVIEW: usize = 100;
+
+/// The line that tells `recorded`, if it is worth one; `view` has already taken it in.
+pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
+    let who = |task| view.holder(task);
+    let text = match &recorded.entry {
+        Entry::RunStarted(started) => {
+            format!("run {} · job {} · {}", style::name(&started.run), started.job, words::preview(&started.request, PREVIEW))
+        }
+        Entry::TaskCreated(created) => match (created.kind, &created.caller) {
+            (TaskKind::Delegation, Some(caller)) => {
+                let attached = attached(&created.documents);
+                format!("{} → {}: {}{attached}", who(caller), created.holder, words::preview(&created.request, PREVIEW))
+            }
+            // The question's own entry says who asks whom.
+            _ => return None,
+        },
+        Entry::CallRefused(refused) => {
+            format!("{} {} refused: {}", who(&refused.task), refused.tool, words::preview(&refused.error.message, PREVIEW))
+        }
+        Entry::CallFinished(finished) if finished.result.status != CallStatus::Success => {
+            let why = finished.result.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
+            format!(
+                "{} {} {}: {}",
+                who(&finished.task),
+                finished.tool,
+                finished.result.status.as_str(),
+                words::preview(why, PREVIEW)
+            )
+        }
+        Entry::DocumentWritten(version) => {
+            format!("{} wrote {} · {}", view.author(version), version.reference(), words::size(version.content.size_bytes))
+        }
+        Entry::QuestionOpened(opened) => {
+            let row = view.tasks.get(&opened.task)?;
+            let attached = attached(&row.created.documents);
+            let text = words::preview(&row.created.request, PREVIEW);
+            format!("{} asks {} (Q{}): {text}{attached}", who(&opened.asker), opened.holder, opened.number)
+        }
+        Entry::QuestionClosed(closed) => match &closed.how {
+            QuestionEnd::Answered { by, answer } => {
+                format!("Q{} answered by {by}: {}", closed.number, words::preview(answer.text(), PREVIEW))
+            }
+            QuestionEnd::Expired { .. } => format!("Q{} expired without an answer", closed.number),
+            QuestionEnd::Escalated { to, .. } => format!("Q{} goes on to {to}", closed.number),
+            QuestionEnd::Failed { reason } => format!("Q{} closed: {}", closed.number, words::preview(reason, PREVIEW)),
+        },
+        Entry::Output(output) => format!("{} output: {}", who(&output.task), words::preview(output.output.text(), PREVIEW)),
+        Entry::Control(control) => match &control.action {
+            ControlAction::TakenOver => format!("taken over by {}", control.by),
+            ControlAction::Cancelled { reason } => format!("cancelled by {}: {}", control.by, words::preview(reason, PREVIEW)),
+            ControlAction::Paused => format!("paused by {}", control.by),
+            ControlAction::Unpaused => format!("unpaused by {}", control.by),
+            ControlAction::Steered { text } => format!("steered by {}: {}", control.by, words::preview(text, PREVIEW)),
+            ControlAction::Late { .. } => return None,
+        },
+        Entry::SubtreeClosed(closed) => {
+            format!("{} closed below {}: {}", words::counted(closed.tasks.len(), "task"), who(&closed.task), closed.reason)
+        }
+        Entry::TaskEnded(ended) => {
+            let row = view.tasks.get(&ended.task)?;
+            if row.created.holder == Holder::Person {
+                return None;
+            }
+            let how = match (&ended.result.error, ended.state) {
+                (_, FinalState::Completed) if ended.result.status == CallStatus::Success => style::good("done"),
+                (Some(error), state) => style::bad(format!("{}: {}", state.as_str(), words::preview(&error.message, PREVIEW))),
+                (None, state) => style::bad(format!("{} ({})", state.as_str(), ended.result.status.as_str())),
+            };
+            format!("{} {how}{}", who(&ended.task), attached(&ended.result.documents))
+        }
+        Entry::ModelRequested(_)
+        | Entry::ModelAnswered(_)
+        | Entry::CallStarted(_)
+        | Entry::CallFinished(_)
+        | Entry::BudgetSettled(_)
+        | Entry::Compacted(_)
+        | Entry::RunEnded(_) => return None,
+    };
+    let elapsed = words::elapsed(recorded.at.since(view.began));
+    Some(format!("{} {text}", style::faint(format!("{elapsed:>6}"))))
+}
+
+/// ` [a.md v1, b.csv v2]`, or nothing.
+fn attached(documents: &[baton_core::document::DocumentRef]) -> String {
+    if documents.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = documents.iter().map(ToString::to_string).collect();
+    format!(" [{}]", names.join(", "))
+}

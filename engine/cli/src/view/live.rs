@@ -1,0 +1,155 @@
+//! The live tree: drawn on stderr in place, at most ten times a second, and cleared away when the run is over.
+//!
+//! Lines are redrawn where they stand; there is no second screen, so what was said before stays readable. Over-long
+//! lines are cut by the terminal itself (wrapping is off while we draw), so a wide character never breaks the layout.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use baton_core::time::Timestamp;
+use crossterm::{cursor, queue, terminal};
+
+use super::RunView;
+
+/// The shortest time between two drawings.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// What is drawn where the cursor stands.
+#[derive(Debug)]
+pub(crate) struct LiveTree {
+    /// How many lines the last drawing left above the cursor.
+    drawn: u16,
+    last: Option<Instant>,
+    raw: bool,
+}
+
+/// What a person is typing below the tree.
+#[derive(Debug, Default)]
+pub(crate) struct Prompt {
+    /// The question, in lines.
+    pub(crate) lines: Vec<String>,
+    /// What was typed.
+    pub(crate) typed: String,
+    /// What was wrong with the last answer.
+    pub(crate) fault: Option<String>,
+}
+
+impl LiveTree {
+    /// Takes the terminal. Dropping it gives the terminal back, whatever happened in between.
+    pub(crate) fn new() -> Self {
+        let mut err = std::io::stderr();
+        let _best_effort = queue!(err, cursor::Hide, terminal::DisableLineWrap).and_then(|()| err.flush());
+        Self { drawn: 0, last: None, raw: false }
+    }
+
+    /// When the next drawing is permitted.
+    pub(crate) fn next_frame(&self) -> Instant {
+        self.last.map_or_else(Instant::now, |last| last + FRAME)
+    }
+
+    /// Draws the tree and, below it, what is being asked.
+    pub(crate) fn draw(&mut self, view: &RunView, now: Timestamp, prompt: Option<&Prompt>) {
+        let (width, height) = terminal::size().unwrap_or((100, 40));
+        let below = prompt.map_or(0, |prompt| prompt.lines.len() + 2 + usize::from(prompt.fault.is_some()));
+        let rows = usize::from(height).saturating_sub(below + 1).max(3);
+        let mut lines = view.tree(now, usize::from(width), rows);
+        if let Some(prompt) = prompt {
+            lines.extend(prompt.lines.iter().flat_map(|line| line.split('\n')).map(str::to_owned));
+            lines.extend(prompt.fault.as_ref().map(|fault| format!("  {}", crate::screen::style::bad(fault))));
+            lines.push(format!("  {}", crate::screen::style::faint("Enter answers · l answers later · Ctrl-C stops")));
+        }
+        lines.truncate(usize::from(height).saturating_sub(2).max(1));
+        self.replace(&lines, prompt.map(|prompt| prompt.typed.as_str()));
+    }
+
+    /// Puts `lines` where the last drawing stands, and the cursor behind `typed` on a line of its own.
+    fn replace(&mut self, lines: &[String], typed: Option<&str>) {
+        let mut frame: Vec<u8> = Vec::new();
+        let _memory = queue!(frame, terminal::BeginSynchronizedUpdate);
+        self.rewind(&mut frame);
+        for line in lines {
+            frame.extend_from_slice(line.as_bytes());
+            frame.extend_from_slice(b"\r\n");
+        }
+        match typed {
+            Some(typed) => {
+                frame.extend_from_slice(format!("  > {typed}").as_bytes());
+                let _memory = queue!(frame, cursor::Show);
+            }
+            None => drop(queue!(frame, cursor::Hide)),
+        }
+        let _memory = queue!(frame, terminal::EndSynchronizedUpdate);
+        self.drawn = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+        self.last = Some(Instant::now());
+        write_all(&frame);
+    }
+
+    /// Clears the drawing away, so that other words can be said; the next drawing starts below them.
+    pub(crate) fn clear(&mut self) {
+        let mut frame: Vec<u8> = Vec::new();
+        self.rewind(&mut frame);
+        write_all(&frame);
+        self.drawn = 0;
+    }
+
+    /// Reads keys one by one (`true`) or line by line, as programs usually do.
+    pub(crate) fn keys(&mut self, raw: bool) {
+        if raw != self.raw {
+            let switched = if raw { terminal::enable_raw_mode() } else { terminal::disable_raw_mode() };
+            self.raw = raw && switched.is_ok();
+        }
+    }
+
+    fn rewind(&self, frame: &mut Vec<u8>) {
+        let _memory = queue!(frame, cursor::MoveToColumn(0));
+        if self.drawn > 0 {
+            let _memory = queue!(frame, cursor::MoveUp(self.drawn));
+        }
+        let _memory = queue!(frame, terminal::Clear(terminal::ClearType::FromCursorDown));
+    }
+}
+
+impl Drop for LiveTree {
+    fn drop(&mut self) {
+        self.keys(false);
+        let mut frame: Vec<u8> = Vec::new();
+        let _memory = queue!(frame, cursor::Show, terminal::EnableLineWrap);
+        write_all(&frame);
+    }
+}
+
+/// Writes a frame at once. Colours are kept or dropped as for everything else; movements pass where colours are dropped.
+fn write_all(frame: &[u8]) {
+    let mut err = std::io::stderr().lock();
+    let coloured = anstream::AutoStream::choice(&err) != anstream::ColorChoice::Never;
+    let text = if coloured { frame.to_vec() } else { without_colour(frame) };
+    let _best_effort = err.write_all(&text).and_then(|()| err.flush());
+}
+
+/// Drops the colour sequences (`ESC [ … m`) and keeps those that move the cursor.
+fn without_colour(frame: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(frame.len());
+    let mut rest = frame;
+    while let Some(start) = rest.windows(2).position(|pair| pair == b"\x1b[") {
+        let length =
+            rest[start + 2..].iter().position(|byte| (0x40..=0x7e).contains(byte)).map_or(rest.len(), |end| start + 3 + end);
+        kept.extend_from_slice(&rest[..start]);
+        if rest.get(length - 1) != Some(&b'm') {
+            kept.extend_from_slice(&rest[start..length]);
+        }
+        rest = &rest[length..];
+    }
+    kept.extend_from_slice(rest);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_go_and_movements_stay() {
+        assert_eq!(without_colour(b"\x1b[2K\x1b[1;31mred\x1b[0m\x1b[3A."), b"\x1b[2Kred\x1b[3A.");
+        assert_eq!(without_colour(b"\x1b[31"), b"\x1b[31");
+    }
+}

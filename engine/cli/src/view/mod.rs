@@ -1,0 +1,334 @@
+//! A run as people see it: the fold of its timeline into rows, questions, documents and totals.
+//!
+//! The live tree, the lines of a piped run, `show`, `graph` and the JSON of `run` all read this one value.
+//! It decides nothing: what may happen next is the machine's business.
+
+mod json;
+pub(crate) mod lines;
+pub(crate) mod live;
+pub(crate) mod summary;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_core::call::{CallResult, CallStatus};
+use baton_core::document::{DocumentRef, DocumentVersion, Documents};
+use baton_core::entry::{
+    Entry, FinalState, Holder, Otherwise, QuestionEnd, Recorded, RunEnded, RunStarted, TaskCreated, TaskKind,
+};
+use baton_core::id::{CallId, TaskId};
+use baton_core::json::Json;
+use baton_core::model::Usage;
+use baton_core::time::Timestamp;
+
+/// A run, folded.
+#[derive(Debug, Default)]
+pub(crate) struct RunView {
+    /// Entry 1.
+    pub(crate) started: Option<RunStarted>,
+    /// When it began.
+    pub(crate) began: Timestamp,
+    /// When the newest entry was decided.
+    pub(crate) latest: Timestamp,
+    /// The newest entry's number.
+    pub(crate) seq: u64,
+    /// How it ended.
+    pub(crate) ended: Option<RunEnded>,
+    /// Every task, in the order of creation.
+    pub(crate) order: Vec<TaskId>,
+    /// What is known of each.
+    pub(crate) tasks: BTreeMap<TaskId, TaskRow>,
+    /// The workspace.
+    pub(crate) documents: Documents,
+    /// Every question, in the order they were opened.
+    pub(crate) questions: Vec<Question>,
+    /// What was sent to the user instead of an agent.
+    pub(crate) outputs: Vec<Json>,
+    /// Tokens used.
+    pub(crate) usage: Usage,
+    /// Calls made, refused ones included.
+    pub(crate) calls: usize,
+}
+
+/// A task as a row shows it.
+#[derive(Debug)]
+pub(crate) struct TaskRow {
+    /// How it came about.
+    pub(crate) created: TaskCreated,
+    /// When.
+    pub(crate) began: Timestamp,
+    /// When it ended.
+    pub(crate) ended: Option<Timestamp>,
+    /// Where it stands.
+    pub(crate) state: TaskState,
+    /// The tasks that call it, in the order of creation.
+    pub(crate) callees: Vec<TaskId>,
+    /// Turns begun.
+    pub(crate) turns: u32,
+    /// What it does now, or did last.
+    pub(crate) step: String,
+    /// The calls that have no result yet, with their tools.
+    pub(crate) open_calls: BTreeMap<CallId, String>,
+    /// Those of them that wait for a task.
+    pub(crate) awaited: BTreeSet<CallId>,
+    /// Tokens used by this task alone.
+    pub(crate) usage: Usage,
+    /// Its result.
+    pub(crate) result: Option<CallResult>,
+    /// Documents it wrote, in order.
+    pub(crate) wrote: Vec<DocumentRef>,
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskState {
+    /// It can go on and has not yet.
+    Ready,
+    /// Its model or its calls are at work.
+    Running,
+    /// It waits for the tasks it called, or for a person.
+    Blocked,
+    /// It has ended.
+    Final(FinalState),
+}
+
+impl TaskState {
+    /// The name used in JSON.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Blocked => "blocked",
+            Self::Final(state) => state.as_str(),
+        }
+    }
+}
+
+/// A question, open or closed.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    /// Its task.
+    pub(crate) task: TaskId,
+    /// People say `Q1`.
+    pub(crate) number: u32,
+    /// The task that asked.
+    pub(crate) asker: TaskId,
+    /// Who is asked.
+    pub(crate) holder: Holder,
+    /// What happens when nobody answers.
+    pub(crate) otherwise: Otherwise,
+    /// How it closed.
+    pub(crate) closed: Option<QuestionEnd>,
+}
+
+impl RunView {
+    /// The fold of a whole timeline.
+    pub(crate) fn of<'a>(entries: impl IntoIterator<Item = &'a Recorded>) -> Self {
+        let mut view = Self::default();
+        for recorded in entries {
+            view.apply(recorded);
+        }
+        view
+    }
+
+    /// Takes in the next entry.
+    pub(crate) fn apply(&mut self, recorded: &Recorded) {
+        self.seq = recorded.seq;
+        self.latest = self.latest.max(recorded.at);
+        match &recorded.entry {
+            Entry::RunStarted(started) => {
+                self.began = recorded.at;
+                self.started = Some(started.clone());
+            }
+            Entry::TaskCreated(created) => self.create(created, recorded.at),
+            Entry::ModelRequested(requested) => self.row(&requested.task, |row| {
+                row.state = TaskState::Running;
+                row.turns = requested.turn;
+                "thinking".clone_into(&mut row.step);
+            }),
+            Entry::ModelAnswered(answered) => {
+                self.calls += answered.calls.len();
+                let said = crate::words::preview(&answered.text, 60);
+                self.row(&answered.task, |row| {
+                    if answered.calls.is_empty() {
+                        row.step = said;
+                    }
+                });
+            }
+            Entry::CallRefused(refused) => {
+                let step = format!("{} refused: {}", refused.tool, refused.error.message);
+                self.row(&refused.task, |row| row.step = step);
+            }
+            Entry::CallStarted(started) => {
+                let waits = started.tool_type.behavior().blocks_caller;
+                self.row(&started.task, |row| {
+                    row.open_calls.insert(started.call.clone(), started.tool.clone());
+                    row.step.clone_from(&started.tool);
+                    if waits {
+                        row.awaited.insert(started.call.clone());
+                    }
+                });
+                self.settle(&started.task);
+            }
+            Entry::CallFinished(finished) => {
+                let step = step_of(&finished.tool, &finished.result);
+                self.row(&finished.task, |row| {
+                    row.open_calls.remove(&finished.call);
+                    row.awaited.remove(&finished.call);
+                    row.step = step;
+                });
+                self.settle(&finished.task);
+            }
+            Entry::DocumentWritten(version) => self.write(version),
+            Entry::QuestionOpened(opened) => {
+                self.questions.retain(|known| known.task != opened.task);
+                self.questions.push(Question {
+                    task: opened.task.clone(),
+                    number: opened.number,
+                    asker: opened.asker.clone(),
+                    holder: opened.holder.clone(),
+                    otherwise: opened.otherwise.clone(),
+                    closed: None,
+                });
+                if opened.holder == Holder::Person {
+                    self.row(&opened.task, |row| row.state = TaskState::Blocked);
+                }
+            }
+            Entry::QuestionClosed(closed) => {
+                if let Some(question) = self.questions.iter_mut().rev().find(|known| known.task == closed.task) {
+                    question.closed = Some(closed.how.clone());
+                }
+            }
+            Entry::Output(output) => self.outputs.push(output.output.clone()),
+            Entry::BudgetSettled(settled) => {
+                self.usage.add(&settled.usage);
+                self.row(&settled.task, |row| row.usage.add(&settled.usage));
+            }
+            Entry::Compacted(_) | Entry::Control(_) => {}
+            Entry::SubtreeClosed(closed) => {
+                for task in &closed.tasks {
+                    self.end(task, FinalState::Cancelled, None, recorded.at);
+                    self.row(task, |row| row.step.clone_from(&closed.reason));
+                }
+            }
+            Entry::TaskEnded(ended) => self.end(&ended.task, ended.state, Some(ended.result.clone()), recorded.at),
+            Entry::RunEnded(ended) => self.ended = Some(ended.clone()),
+        }
+    }
+
+    fn create(&mut self, created: &TaskCreated, at: Timestamp) {
+        if let Some(caller) = &created.caller {
+            self.row(caller, |row| row.callees.push(created.task.clone()));
+        }
+        let row = TaskRow {
+            created: created.clone(),
+            began: at,
+            ended: None,
+            state: if created.holder == Holder::Person { TaskState::Blocked } else { TaskState::Ready },
+            callees: Vec::new(),
+            turns: 0,
+            step: String::new(),
+            open_calls: BTreeMap::new(),
+            awaited: BTreeSet::new(),
+            usage: Usage::default(),
+            result: None,
+            wrote: Vec::new(),
+        };
+        self.order.push(created.task.clone());
+        self.tasks.insert(created.task.clone(), row);
+    }
+
+    fn write(&mut self, version: &DocumentVersion) {
+        self.documents.insert(version.clone());
+        if let Some(task) = &version.task {
+            self.row(task, |row| row.wrote.push(version.reference()));
+        }
+    }
+
+    fn end(&mut self, task: &TaskId, state: FinalState, result: Option<CallResult>, at: Timestamp) {
+        self.row(task, |row| {
+            row.state = TaskState::Final(state);
+            row.ended.get_or_insert(at);
+            row.open_calls.clear();
+            row.awaited.clear();
+            if result.is_some() {
+                row.result = result;
+            }
+        });
+        if let Some(question) = self.questions.iter_mut().rev().find(|known| known.task == *task && known.closed.is_none()) {
+            question.closed = Some(QuestionEnd::Failed { reason: state.as_str().to_owned() });
+        }
+    }
+
+    /// A task is blocked when all that it still waits for are tasks.
+    fn settle(&mut self, task: &TaskId) {
+        self.row(task, |row| {
+            row.state = match row.state {
+                TaskState::Final(state) => TaskState::Final(state),
+                _ if row.open_calls.is_empty() => TaskState::Ready,
+                _ if row.open_calls.len() == row.awaited.len() => TaskState::Blocked,
+                _ => TaskState::Running,
+            };
+        });
+    }
+
+    fn row(&mut self, task: &TaskId, change: impl FnOnce(&mut TaskRow)) {
+        if let Some(row) = self.tasks.get_mut(task) {
+            change(row);
+        }
+    }
+
+    /// The root's row.
+    pub(crate) fn root(&self) -> Option<&TaskRow> {
+        self.tasks.get(&TaskId::root())
+    }
+
+    /// Who holds `task`, as people call them.
+    pub(crate) fn holder(&self, task: &TaskId) -> String {
+        self.tasks.get(task).map_or_else(|| task.to_string(), |row| row.created.holder.to_string())
+    }
+
+    /// The questions that wait for a person, oldest first.
+    pub(crate) fn questions_for_person(&self) -> impl Iterator<Item = &Question> {
+        self.questions.iter().filter(|question| question.closed.is_none() && question.holder == Holder::Person)
+    }
+
+    /// The documents that the root handed off.
+    pub(crate) fn handed_off(&self) -> Vec<&DocumentVersion> {
+        let result = self.root().and_then(|root| root.result.as_ref());
+        let references = result.map(|result| result.documents.as_slice()).unwrap_or_default();
+        references.iter().filter_map(|reference| self.documents.version(reference)).map(AsRef::as_ref).collect()
+    }
+
+    /// Who wrote `version`: an agent's id, `job`, or the task when its agent is unknown.
+    pub(crate) fn author(&self, version: &DocumentVersion) -> String {
+        version.task.as_ref().map_or_else(|| "job".to_owned(), |task| self.holder(task))
+    }
+
+    /// Who stands between a question and the person: from the asker up to the root, then `you`.
+    pub(crate) fn chain(&self, question: &Question) -> Vec<String> {
+        let mut chain = Vec::new();
+        let mut next = Some(&question.asker);
+        while let Some(row) = next.and_then(|task| self.tasks.get(task)) {
+            // A question that a master passes up stands in the chain as the master that passed it.
+            chain.push(row.created.holder.to_string());
+            next = match row.created.kind {
+                TaskKind::Question => {
+                    row.created.answers_for.as_ref().and_then(|task| self.tasks.get(task)?.created.caller.as_ref())
+                }
+                TaskKind::Root | TaskKind::Delegation => row.created.caller.as_ref(),
+            };
+        }
+        chain.push(question.holder.to_string());
+        chain
+    }
+}
+
+/// What a finished call leaves in its task's row.
+fn step_of(tool: &str, result: &CallResult) -> String {
+    match (&result.error, result.status) {
+        (_, CallStatus::Success) => tool.to_owned(),
+        (Some(error), status) => format!("{tool} {}: {}", status.as_str(), crate::words::preview(&error.message, 80)),
+        (None, status) => format!("{tool} {}", status.as_str()),
+    }
+}

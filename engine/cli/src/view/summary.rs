@@ -1,0 +1,140 @@
+//! What stands at the end of a run: result, documents, tokens, and what to type next.
+
+use std::time::Duration;
+
+use baton_core::document::DocumentVersion;
+use baton_core::entry::{Otherwise, QuestionEnd};
+use serde_json::Value;
+
+use super::tree::approx;
+use super::{Question, RunView};
+use crate::question::choices;
+use crate::screen::style;
+use crate::words;
+
+impl RunView {
+    /// The result of the root as text: a string as it is, anything else as JSON.
+    pub(crate) fn result_text(&self) -> Option<String> {
+        let result = self.root()?.result.as_ref()?;
+        if let Some(error) = &result.error {
+            return Some(format!("{} ({})", words::printable(&error.message), error.code.as_str()));
+        }
+        let text = match result.output.value() {
+            Value::Null => return None,
+            Value::String(text) => text,
+            Value::Object(fields) => result_of_handoff(&fields).unwrap_or_else(|| pretty(&Value::Object(fields))),
+            other => pretty(&other),
+        };
+        Some(words::printable(&text))
+    }
+
+    /// One line with how the run ended, in how many steps and what time.
+    pub(crate) fn headline(&self) -> String {
+        let how = match (&self.ended, self.status()) {
+            (Some(ended), _) if ended.limit.is_some() => {
+                let limit = ended.limit.map(|limit| limit.to_string()).unwrap_or_default();
+                style::waiting(format!("✗ {}: {limit} reached", ended.state.as_str().replace('_', " ")))
+            }
+            (Some(_), "success") => style::good("✓ done"),
+            (Some(ended), status) => style::bad(format!("✗ {} ({status})", ended.state.as_str().replace('_', " "))),
+            (None, "waiting") => style::waiting("? waits for you"),
+            (None, _) => style::busy("● not finished"),
+        };
+        let agents: std::collections::BTreeSet<String> =
+            self.tasks.values().map(|row| row.created.holder.to_string()).filter(|name| name != "you").collect();
+        let turns: u32 = self.tasks.values().map(|row| row.turns).sum();
+        format!(
+            "{how}   {} · {} · {} · {}",
+            words::counted(agents.len(), "agent"),
+            words::counted(self.order.len(), "task"),
+            words::counted(turns as usize, "turn"),
+            words::counted(self.calls, "call"),
+        )
+    }
+
+    /// The line with tokens and time.
+    pub(crate) fn tokens(&self) -> String {
+        let sign = approx(self.usage.estimated);
+        let mut text =
+            format!("{sign}{} in · {sign}{} out", words::count(self.usage.input_tokens), words::count(self.usage.output_tokens));
+        if self.usage.cached_tokens > 0 {
+            text += &format!(" · {} cached", words::count(self.usage.cached_tokens));
+        }
+        let elapsed: Duration = self.latest.since(self.began);
+        text += &format!(" · {}", words::duration(elapsed));
+        text
+    }
+
+    /// A table of documents: path, version, size, tokens, author, summary.
+    pub(crate) fn document_table(&self, documents: &[&DocumentVersion], width: usize) -> Vec<String> {
+        let rows: Vec<Vec<String>> = documents
+            .iter()
+            .map(|version| {
+                vec![
+                    version.reference().to_string(),
+                    words::size(version.content.size_bytes),
+                    format!("≈{} tok", words::count(version.content.token_count)),
+                    self.author(version),
+                    words::preview(&version.content.summary, width),
+                ]
+            })
+            .collect();
+        words::columns(&rows).into_iter().map(|row| words::preview_cells(&row, width)).collect()
+    }
+
+    /// How a question closed, in words.
+    pub(crate) fn question_end(&self, question: &Question) -> String {
+        match &question.closed {
+            None => "open".to_owned(),
+            Some(QuestionEnd::Answered { by, answer }) => format!("{} ({by})", words::preview(answer.text(), 80)),
+            Some(QuestionEnd::Expired { default }) if default.is_null() => "expired".to_owned(),
+            Some(QuestionEnd::Expired { default }) => {
+                format!("{} (the default, when time was up)", words::preview(default.text(), 80))
+            }
+            Some(QuestionEnd::Escalated { to, .. }) => format!("went on to {to}"),
+            Some(QuestionEnd::Failed { reason }) => format!("no answer: {}", words::preview(reason, 80)),
+        }
+    }
+
+    /// The lines of an open question, with its choices numbered; what the person is asked, and what they need to decide.
+    pub(crate) fn question_lines(&self, question: &Question) -> Vec<String> {
+        let Some(row) = self.tasks.get(&question.task) else { return Vec::new() };
+        let mut lines = vec![format!(
+            "{} {} asks (Q{}): {}",
+            style::waiting("?"),
+            style::name(self.holder(&question.asker)),
+            question.number,
+            words::printable(&row.created.request)
+        )];
+        if !row.created.documents.is_empty() {
+            let names: Vec<String> = row.created.documents.iter().map(ToString::to_string).collect();
+            lines.push(format!("  attached: {}", names.join(", ")));
+        }
+        lines.push(style::faint(format!("  chain: {}", self.chain(question).join(" → "))));
+        if let Some(deadline) = row.created.deadline {
+            let otherwise = match &question.otherwise {
+                Otherwise::Default(answer) => format!("the answer is {}", words::preview(answer.text(), 60)),
+                Otherwise::Escalate => "it goes to the next master".to_owned(),
+                Otherwise::Fail => "the asker goes on without an answer".to_owned(),
+            };
+            lines.push(style::faint(format!("  until {deadline}; after that {otherwise}")));
+        }
+        let choices = choices(&row.created.answer_schema);
+        if !choices.is_empty() {
+            let numbered: Vec<String> =
+                choices.iter().enumerate().map(|(index, choice)| format!("[{}] {}", index + 1, choice.label)).collect();
+            lines.push(format!("  {}", numbered.join("   ")));
+        }
+        lines
+    }
+}
+
+/// A handoff's output is `{"result": …}` in most jobs; its one text is what people want to read.
+fn result_of_handoff(fields: &serde_json::Map<String, Value>) -> Option<String> {
+    let text = fields.get("result")?.as_str()?;
+    fields.keys().all(|key| matches!(key.as_str(), "result" | "documents" | "status")).then(|| text.to_owned())
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}

@@ -1,0 +1,260 @@
+//! The task tree as lines: one row per task, with state, whom it waits for, step, tokens and time.
+
+use std::fmt::Write;
+
+use baton_core::entry::{FinalState, Holder, TaskKind};
+use baton_core::id::TaskId;
+use baton_core::time::Timestamp;
+
+use super::{RunView, TaskRow, TaskState};
+use crate::screen::style;
+use crate::words;
+
+/// From how many tasks on a tree is folded: a person cannot read more rows, and a terminal does not show them.
+const FOLD_FROM: usize = 40;
+
+/// One row of the tree, in columns.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TreeLine {
+    /// The branches drawn before the mark.
+    branches: String,
+    /// The state's mark.
+    mark: Mark,
+    /// Who holds the task.
+    who: String,
+    /// State, and whom it waits for.
+    state: String,
+    /// The step it takes.
+    step: String,
+    /// Tokens and elapsed time.
+    figures: String,
+}
+
+/// A state's mark; each is told apart by its shape, so colour says nothing new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    Ready,
+    Running,
+    Blocked,
+    Person,
+    Done,
+    Bad,
+    Folded,
+}
+
+impl Mark {
+    fn of(row: &TaskRow) -> Self {
+        match row.state {
+            TaskState::Blocked if row.created.holder == Holder::Person => Self::Person,
+            TaskState::Ready => Self::Ready,
+            TaskState::Running => Self::Running,
+            TaskState::Blocked => Self::Blocked,
+            TaskState::Final(FinalState::Completed) => Self::Done,
+            TaskState::Final(FinalState::Failed | FinalState::Cancelled | FinalState::TimedOut) => Self::Bad,
+        }
+    }
+
+    fn drawn(self) -> String {
+        match self {
+            Self::Ready => style::faint("○"),
+            Self::Running => style::busy("●"),
+            Self::Blocked => style::waiting("◌"),
+            Self::Person => style::waiting("?"),
+            Self::Done => style::good("✓"),
+            Self::Bad => style::bad("✗"),
+            Self::Folded => style::faint("…"),
+        }
+    }
+}
+
+impl TreeLine {
+    /// The line with its columns `widths` wide.
+    fn drawn(&self, who_width: usize, state_width: usize, step_width: usize) -> String {
+        let lead = self.branches.chars().count() + 2 + self.who.chars().count();
+        let mut line = format!("{}{} {}", style::faint(&self.branches), self.mark.drawn(), style::name(&self.who));
+        let state = words::pad(&self.state, state_width);
+        let state = match self.mark {
+            Mark::Bad => style::bad(state),
+            Mark::Person | Mark::Blocked => style::waiting(state),
+            Mark::Done => style::good(state),
+            Mark::Ready | Mark::Running | Mark::Folded => state,
+        };
+        let _infallible = write!(
+            line,
+            "{}  {state}  {}  {}",
+            " ".repeat(who_width.saturating_sub(lead)),
+            words::pad(&self.step, step_width),
+            style::faint(&self.figures)
+        );
+        line.trim_end().to_owned()
+    }
+}
+
+impl RunView {
+    /// The tree as text, one line per task, at most `width` columns where that can be kept; `now` is what elapsed times
+    /// count to. With more than `rows` tasks, or forty, those that need no attention are folded into counts.
+    pub(crate) fn tree(&self, now: Timestamp, width: usize, rows: usize) -> Vec<String> {
+        let lines = self.tree_lines(now, rows.min(FOLD_FROM));
+        let widest = |column: fn(&TreeLine) -> usize| lines.iter().map(column).max().unwrap_or(0);
+        let who = widest(|line| line.branches.chars().count() + 2 + line.who.chars().count());
+        let state = widest(|line| line.state.chars().count()).min(width / 3);
+        let figures = widest(|line| line.figures.chars().count());
+        let step = widest(|line| line.step.chars().count()).min(width.saturating_sub(who + state + figures + 6).max(8));
+        lines
+            .iter()
+            .map(|line| {
+                let cut = TreeLine {
+                    state: words::preview(&line.state, state),
+                    step: words::preview(&line.step, step),
+                    branches: line.branches.clone(),
+                    who: line.who.clone(),
+                    figures: line.figures.clone(),
+                    mark: line.mark,
+                };
+                cut.drawn(who, state, step)
+            })
+            .collect()
+    }
+
+    fn tree_lines(&self, now: Timestamp, rows: usize) -> Vec<TreeLine> {
+        let mut lines = Vec::new();
+        let room = (self.order.len() > rows).then_some(rows);
+        if self.root().is_some() {
+            self.grow(&TaskId::root(), "", "", room, now, &mut lines);
+        }
+        lines
+    }
+
+    /// Adds the row of `task` and those below it. `own` stands before its mark, `below` before its callees' branches.
+    fn grow(&self, task: &TaskId, own: &str, below: &str, room: Option<usize>, now: Timestamp, lines: &mut Vec<TreeLine>) {
+        // A chain of delegations is at most as deep as the run's limit of depth allows, but that may be 10,000: beyond
+        // what a terminal is wide nothing could be shown, so the walk ends there and never exhausts the stack.
+        if below.chars().count() > 120 {
+            return;
+        }
+        let Some(row) = self.tasks.get(task) else { return };
+        lines.push(self.line(task, row, own, now));
+        let (shown, hidden): (Vec<_>, Vec<_>) =
+            row.callees.iter().partition(|callee| room.is_none() || self.tasks.get(*callee).is_some_and(|row| stands_out(row)));
+        let cut = room.map_or(0, |rows| shown.len().saturating_sub(rows.saturating_sub(lines.len() + 1)));
+        let shown = &shown[..shown.len() - cut];
+        let rest = hidden.len() + cut;
+        for (index, callee) in shown.iter().enumerate() {
+            let last = index + 1 == shown.len() && rest == 0;
+            let (branch, gap) = if last { ("└─", "  ") } else { ("├─", "│ ") };
+            self.grow(callee, &format!("{below}{branch}"), &format!("{below}{gap}"), room, now, lines);
+        }
+        if rest > 0 {
+            let callees = row.callees.iter().filter(|callee| !shown.contains(callee));
+            lines.push(self.folded(callees, &format!("{below}└─")));
+        }
+    }
+
+    fn line(&self, task: &TaskId, row: &TaskRow, branches: &str, now: Timestamp) -> TreeLine {
+        let spent = row.usage.total();
+        let tokens =
+            if spent > 0 { format!("{}{} tok", approx(row.usage.estimated), words::count(spent)) } else { String::new() };
+        let time = words::elapsed(row.ended.unwrap_or(now).since(row.began));
+        TreeLine {
+            branches: branches.to_owned(),
+            mark: Mark::of(row),
+            who: self.title(task, row),
+            state: self.state_words(row),
+            step: self.step_words(row),
+            figures: format!("{tokens:>12}  {time:>7}"),
+        }
+    }
+
+    fn title(&self, task: &TaskId, row: &TaskRow) -> String {
+        match (row.created.kind, self.questions.iter().rev().find(|question| question.task == *task)) {
+            (TaskKind::Question, Some(question)) => format!("Q{} {}", question.number, row.created.holder),
+            _ => row.created.holder.to_string(),
+        }
+    }
+
+    fn state_words(&self, row: &TaskRow) -> String {
+        match row.state {
+            TaskState::Ready => "ready".to_owned(),
+            TaskState::Running => format!("turn {}", row.turns),
+            TaskState::Blocked if row.created.holder == Holder::Person => "waits for you".to_owned(),
+            TaskState::Blocked => {
+                let mut whom: Vec<String> = row.awaited.iter().map(|call| self.holder(&call.created_task())).collect();
+                whom.dedup();
+                match whom.as_slice() {
+                    [one] => format!("waits for {one}"),
+                    [first, second] => format!("waits for {first}, {second}"),
+                    many => format!("waits for {} tasks", row.awaited.len().max(many.len())),
+                }
+            }
+            TaskState::Final(FinalState::Completed) => match &row.result {
+                Some(result) if result.status != baton_core::call::CallStatus::Success => result.status.as_str().to_owned(),
+                _ => "done".to_owned(),
+            },
+            TaskState::Final(FinalState::TimedOut) => "timed out".to_owned(),
+            TaskState::Final(state) => state.as_str().to_owned(),
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "reads beside its siblings")]
+    fn step_words(&self, row: &TaskRow) -> String {
+        match row.state {
+            TaskState::Final(FinalState::Completed) => {
+                let wrote: Vec<String> = row.wrote.iter().map(ToString::to_string).collect();
+                wrote.join(", ")
+            }
+            TaskState::Final(_) => match row.result.as_ref().and_then(|result| result.error.as_ref()) {
+                Some(error) => error.message.clone(),
+                None => row.step.clone(),
+            },
+            TaskState::Blocked if row.created.kind == TaskKind::Question => row.created.request.clone(),
+            TaskState::Blocked => String::new(),
+            TaskState::Ready | TaskState::Running => row.step.clone(),
+        }
+    }
+
+    /// One line for many tasks: how many of them stand where.
+    fn folded<'a>(&self, tasks: impl Iterator<Item = &'a TaskId>, branches: &str) -> TreeLine {
+        let mut counts = [0_usize; 5];
+        let mut queue: Vec<&TaskId> = tasks.collect();
+        while let Some(row) = queue.pop().and_then(|task| self.tasks.get(task)) {
+            counts[match row.state {
+                TaskState::Running => 0,
+                TaskState::Blocked => 1,
+                TaskState::Ready => 2,
+                TaskState::Final(FinalState::Completed) => 3,
+                TaskState::Final(_) => 4,
+            }] += 1;
+            queue.extend(&row.callees);
+        }
+        let names = ["running", "waiting", "ready", "done", "failed"];
+        let words: Vec<String> = names
+            .iter()
+            .zip(counts)
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| format!("{} {name}", words::count(count as u64)))
+            .collect();
+        let all = counts.iter().sum();
+        TreeLine {
+            branches: branches.to_owned(),
+            mark: Mark::Folded,
+            who: words::counted(all, "more task"),
+            state: words.join(", "),
+            step: String::new(),
+            figures: String::new(),
+        }
+    }
+}
+
+/// Whether a task keeps its own row in a folded tree: it works, fails, or waits for a person.
+fn stands_out(row: &TaskRow) -> bool {
+    match row.state {
+        TaskState::Running | TaskState::Blocked => true,
+        TaskState::Final(FinalState::Failed | FinalState::TimedOut) => true,
+        TaskState::Ready | TaskState::Final(FinalState::Completed | FinalState::Cancelled) => false,
+    }
+}
+
+/// `≈` before what is an estimate.
+pub(super) fn approx(estimated: bool) -> &'static str {
+    if estimated { "≈" } else { "" }
+}

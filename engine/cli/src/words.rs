@@ -1,0 +1,144 @@
+//! Figures and texts as people read them: durations, sizes, counts, one-line previews.
+
+use std::time::Duration;
+
+/// A duration with the unit that suits it: `0.2s`, `12s`, `3m 05s`, `2h 10m`.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 if duration.as_millis() < 100 => format!("{:.1}ms", duration.as_secs_f64() * 1_000.0),
+        0..=9 => format!("{:.1}s", duration.as_secs_f64()),
+        10..=59 => format!("{seconds}s"),
+        60..=3_599 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        3_600..=86_399 => format!("{}h {:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d {:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// Elapsed time in a live row, where tenths of a second would only flicker.
+pub(crate) fn elapsed(duration: Duration) -> String {
+    if duration.as_secs() < 10 { format!("{:.1}s", duration.as_secs_f64()) } else { self::duration(duration) }
+}
+
+/// A size in bytes: `412 B`, `20.5 KB`, `3.1 MB` (powers of 1,000).
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0..=999 => format!("{bytes} B"),
+        1_000..=999_949 => format!("{:.1} KB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// A count with thousands separated: `12,345`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count with its noun, in the plural where needed: `1 task`, `2 tasks`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number as u64))
+}
+
+/// The beginning of `text` on one line, at most `width` characters, `…` where something was left out.
+///
+/// Control characters are dropped: what a model or a document says must not move the cursor of a terminal.
+pub(crate) fn preview(text: &str, width: usize) -> String {
+    let mut line = String::new();
+    let mut length = 0;
+    for word in text.split_whitespace() {
+        let word: String = word.chars().filter(|character| !character.is_control()).collect();
+        let needed = word.chars().count() + usize::from(length > 0);
+        if length + needed > width {
+            let room = width.saturating_sub(length + usize::from(length > 0) + 1);
+            if length > 0 {
+                line.push(' ');
+            }
+            line.extend(word.chars().take(room));
+            line.push('…');
+            return line;
+        }
+        if length > 0 {
+            line.push(' ');
+        }
+        line.push_str(&word);
+        length += needed;
+    }
+    line
+}
+
+/// `text` as it may be shown on a terminal: lines and tabs stay, other control characters go.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
+}
+
+/// Pads `text` with spaces to `width` characters.
+pub(crate) fn pad(text: &str, width: usize) -> String {
+    let missing = width.saturating_sub(text.chars().count());
+    format!("{text}{}", " ".repeat(missing))
+}
+
+/// Lays rows out in columns, each as wide as its widest cell; the last column is left as it is.
+pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count)
+        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0))
+        .collect();
+    let lay = |row: &Vec<String>| {
+        let last = row.len().saturating_sub(1);
+        row.iter().enumerate().map(|(index, cell)| if index == last { cell.clone() } else { pad(cell, widths[index]) }).collect()
+    };
+    rows.iter().map(lay).collect()
+}
+
+/// A row of [`columns`] as one line of at most `width` characters.
+pub(crate) fn preview_cells(cells: &[String], width: usize) -> String {
+    let line = cells.join("  ");
+    let line = line.trim_end();
+    if line.chars().count() <= width {
+        line.to_owned()
+    } else {
+        line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well() {
+        assert_eq!(duration(Duration::from_micros(300)), "0.3ms");
+        assert_eq!(duration(Duration::from_millis(2_340)), "2.3s");
+        assert_eq!(duration(Duration::from_secs(185)), "3m 05s");
+        assert_eq!(duration(Duration::from_secs(90_000)), "1d 01h");
+        assert_eq!(size(412), "412 B");
+        assert_eq!(size(20_480), "20.5 KB");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "task"), "1 task");
+        assert_eq!(counted(0, "task"), "0 tasks");
+    }
+
+    #[test]
+    fn a_preview_is_one_line_of_bounded_length_and_moves_no_cursor() {
+        assert_eq!(preview("a  b\n c", 20), "a b c");
+        assert_eq!(preview("alpha beta gamma", 8), "alpha b…");
+        assert_eq!(preview("abcdefghij", 5), "abcd…");
+        assert_eq!(preview("\u{1b}[2Jred", 20), "[2Jred");
+        assert!(preview(&"wörd ".repeat(100), 30).chars().count() <= 30);
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [vec!["a".to_owned(), "x".to_owned()], vec!["long".to_owned(), "y".to_owned()]];
+        assert_eq!(columns(&rows), [["a   ", "x"], ["long", "y"]]);
+    }
+}
