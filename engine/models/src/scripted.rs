@@ -73,25 +73,12 @@ impl ScriptedModel {
         if compiler.faults.is_empty() { Ok(Self { agents, templates: compiler.templates }) } else { Err(compiler.faults) }
     }
 
-    /// The turns that `request` is answered from.
-    fn turns<'a>(&self, agent: &'a Agent, request: &ModelRequest, asks: bool) -> Result<&'a Turns, ModelError> {
-        if !agent.cases.is_empty() {
-            let context = TurnContext::new(request, asks, CallNames::default(), CallNames::default());
-            for (condition, turns) in &agent.cases {
-                if Templates::holds(condition, &context).map_err(template_error)? {
-                    return Ok(turns);
-                }
-            }
-        }
-        Ok(if asks { &agent.answers } else { &agent.turns })
-    }
-
     fn respond(&self, request: &ModelRequest) -> Result<ModelTurn, ModelError> {
         let unexpected = |reason| ModelError::Unexpected { agent: request.agent.clone(), turn: request.turn, reason };
         let agent = self.agents.get(request.agent.as_str()).ok_or_else(|| {
             unexpected(format!("it speaks for {}", self.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")))
         })?;
-        let turns = self.turns(agent, request, request.is_question)?;
+        let turns = agent.turns(request, request.is_question)?;
         let turn = (request.turn as usize).checked_sub(1).and_then(|index| turns.turns.get(index)).ok_or_else(|| {
             let kind = if request.is_question { "answering a question" } else { "its own tasks" };
             unexpected(format!("it has {} turns for {kind}", turns.turns.len()))
@@ -99,8 +86,7 @@ impl ScriptedModel {
         let context = if turn.is_fixed() {
             None
         } else {
-            let master =
-                if request.is_question { Arc::clone(&self.turns(agent, request, false)?.names) } else { CallNames::default() };
+            let master = if request.is_question { Arc::clone(&agent.turns(request, false)?.names) } else { CallNames::default() };
             Some(TurnContext::new(request, request.is_question, Arc::clone(&turns.names), master))
         };
         let text = match self.fill(&turn.text, context.as_ref())? {
@@ -152,6 +138,21 @@ impl ScriptedModel {
 impl Model for ScriptedModel {
     async fn answer(&self, request: &ModelRequest, _contents: &dyn ContentSource) -> Result<ModelTurn, ModelError> {
         self.respond(request)
+    }
+}
+
+impl Agent {
+    /// The turns that `request` is answered from; `asks` says whether as a master or as its own.
+    fn turns(&self, request: &ModelRequest, asks: bool) -> Result<&Turns, ModelError> {
+        if !self.cases.is_empty() {
+            let context = TurnContext::new(request, asks, CallNames::default(), CallNames::default());
+            for (condition, turns) in &self.cases {
+                if Templates::holds(condition, &context).map_err(template_error)? {
+                    return Ok(turns);
+                }
+            }
+        }
+        Ok(if asks { &self.answers } else { &self.turns })
     }
 }
 

@@ -330,7 +330,7 @@ fn templates_are_checked_before_a_run() {
         "b": {},
     }});
     let faults = check_script(&script.to_string());
-    let text: String = faults.iter().map(|(pointer, message)| format!("{pointer} {message}\n")).collect();
+    let text = faults.iter().map(|(pointer, message)| format!("{pointer} {message}")).collect::<Vec<_>>().join("\n");
     let expected = [
         "/agents/a/turns/0/text undefined variable \"requst\"; there are request, turn, results, calls, documents, question; did you mean \"request\"?",
         "/agents/a/turns/0/calls/0/input/sql undefined variable \"results.q\"; no call was made before this turn",
