@@ -22,7 +22,7 @@ use crate::command::Command;
 use crate::contents::Contents;
 use crate::error::RunError;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
-use crate::job::{InitialDocument, LoadedJob, StartOptions, check_inputs, load_configs};
+use crate::job::{InitialDocument, LoadedJob, StartOptions, load_configs, typed_inputs};
 use crate::transcripts::{Prompts, Transcripts};
 
 /// How many entries are read from the store at once.
@@ -176,7 +176,8 @@ impl Engine {
     /// Starts a run; returns when its first entries are durable. Nothing is stored if the inputs do not fit.
     pub async fn start(&self, job: LoadedJob, options: StartOptions) -> Result<RunHandle, RunError> {
         let configs = Arc::clone(&job.configs);
-        let inputs = check_inputs(&configs.job, &options.inputs).map_err(RunError::Inputs)?;
+        let given = typed_inputs(&configs.job, options.inputs)?;
+        let inputs = configs.check_inputs(&given).map_err(|faults| RunError::Inputs(Arc::new(faults)))?;
         let request = match options.request {
             Some(request) => request,
             None => configs.render_request(&inputs).map_err(|error| template(&error))?,

@@ -7,15 +7,19 @@ use baton_core::event::Refusal;
 use baton_core::id::{ContentHash, RunId};
 use baton_store::StoreError;
 
-use crate::job::InputFault;
-
 /// Why a run was not started, resumed or acted on.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// Inputs that the job does not take, lacks, or takes in another form. All of them at once.
-    #[error("the inputs do not fit the job: {}", listed(.0))]
-    Inputs(Vec<InputFault>),
+    #[error("the inputs do not fit the job:\n{0}")]
+    Inputs(Arc<Faults>),
+    /// An input was given twice.
+    #[error("input {name} is given twice")]
+    InputTwice {
+        /// Its name.
+        name: String,
+    },
     /// The template of the request or of a system prompt cannot be filled.
     #[error("{reason}")]
     Template {
@@ -98,8 +102,4 @@ impl From<StoreError> for RunError {
             error => Self::Store(Arc::new(error)),
         }
     }
-}
-
-fn listed(faults: &[InputFault]) -> String {
-    faults.iter().map(InputFault::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_core::config::{Configs, Faults, Job, JobDocument, Sources, Unconfigured, load};
+use baton_core::config::{Configs, Faults, Job, JobDocument, JobInput, Sources, Unconfigured, load};
 use baton_core::function::{Content, ToolFunction};
 use baton_core::id::RunId;
 use baton_core::path::DocumentPath;
 use baton_models::check_script;
 use serde_json::Value;
+
+use crate::error::RunError;
 
 /// A job whose files were read and found without fault.
 #[derive(Clone, Debug)]
@@ -97,92 +99,55 @@ pub enum InputValue {
     Text(String),
 }
 
-/// What is wrong with an input.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InputFault {
-    /// The job takes no such input.
-    #[error("there is no input {name}; known: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
-    Unknown {
-        /// The name given.
-        name: String,
-        /// The names the job takes.
-        known: Vec<String>,
-    },
-    /// The input has no default and was not given.
-    #[error("input {name} is missing: {description}")]
-    Missing {
-        /// Its name.
-        name: String,
-        /// What it means.
-        description: String,
-    },
-    /// The value does not meet the input's schema.
-    #[error("input {name} does not fit: {reason}")]
-    Invalid {
-        /// Its name.
-        name: String,
-        /// Why.
-        reason: String,
-    },
-    /// The input was given twice.
-    #[error("input {name} is given twice")]
-    Twice {
-        /// Its name.
-        name: String,
-    },
-}
-
-/// Checks `given` against what the job takes and fills in defaults; every fault is reported.
-pub fn check_inputs(job: &Job, given: &[(String, InputValue)]) -> Result<BTreeMap<String, Value>, Vec<InputFault>> {
-    let mut faults = Vec::new();
+/// The typed values of `given`: texts are read as what the job takes. What does not fit is told by
+/// [`Configs::check_inputs`].
+pub(crate) fn typed_inputs(job: &Job, given: Vec<(String, InputValue)>) -> Result<BTreeMap<String, Value>, RunError> {
     let mut values = BTreeMap::new();
     for (name, value) in given {
-        let Some(input) = job.inputs.get(name) else {
-            faults.push(InputFault::Unknown { name: name.clone(), known: job.inputs.keys().cloned().collect() });
-            continue;
+        let value = match (value, job.inputs.get(&name)) {
+            (InputValue::Json(value), _) => value,
+            (InputValue::Text(text), Some(input)) => typed(&text, input),
+            (InputValue::Text(text), None) => Value::String(text),
         };
-        let value = match value {
-            InputValue::Json(value) => value.clone(),
-            InputValue::Text(text) => typed(text, &input.schema.json().value()),
-        };
-        if let Err(broken) = input.schema.check(&value) {
-            let reason =
-                broken.iter().map(|fault| format!("{}{}", at(&fault.pointer), fault.message)).collect::<Vec<_>>().join("; ");
-            faults.push(InputFault::Invalid { name: name.clone(), reason });
-        }
         if values.insert(name.clone(), value).is_some() {
-            faults.push(InputFault::Twice { name: name.clone() });
+            return Err(RunError::InputTwice { name });
         }
     }
-    for (name, input) in &job.inputs {
-        if !values.contains_key(name) {
-            match &input.default {
-                Some(default) => {
-                    values.insert(name.clone(), default.clone());
-                }
-                None if !given.iter().any(|(given, _)| given == name) => {
-                    faults.push(InputFault::Missing { name: name.clone(), description: input.description.clone() });
-                }
-                None => {}
-            }
-        }
-    }
-    if faults.is_empty() { Ok(values) } else { Err(faults) }
+    Ok(values)
 }
 
-/// What `text` means where `schema` is expected: itself where a string may stand and no JSON fits better.
-fn typed(text: &str, schema: &Value) -> Value {
-    let takes = |name: &str| match &schema["type"] {
-        Value::String(only) => only == name,
-        Value::Array(several) => several.iter().any(|one| one == name),
+/// What `text` means to `input`: the first of its readings that fits, as a string first where a string may stand.
+fn typed(text: &str, input: &JobInput) -> Value {
+    let takes_text = match &input.schema.json().value()["type"] {
+        Value::String(only) => only == "string",
+        Value::Array(several) => several.iter().any(|one| one == "string"),
         _ => false,
     };
-    if takes("string") {
-        return Value::String(text.to_owned());
+    let as_text = Value::String(text.to_owned());
+    let mut readings: Vec<Value> = serde_json::from_str(text).into_iter().chain([as_text]).collect();
+    if takes_text {
+        readings.reverse();
     }
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+    let fitting = readings.iter().position(|reading| input.schema.check(reading).is_ok());
+    readings.swap_remove(fitting.unwrap_or(0))
 }
 
-fn at(pointer: &str) -> String {
-    if pointer.is_empty() { String::new() } else { format!("at {pointer}: ") }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::config::Schema;
+    use serde_json::json;
+
+    #[test]
+    fn a_text_is_read_as_what_the_job_takes() {
+        let read = |text, schema: Value| {
+            let schema = Schema::compile(&schema).unwrap();
+            typed(text, &JobInput { description: String::new(), schema, default: None })
+        };
+        assert_eq!(read("7", json!({"type": "integer"})), json!(7));
+        assert_eq!(read("7", json!({"type": "string"})), json!("7"));
+        assert_eq!(read("7", json!({"enum": ["7", "8"]})), json!("7"));
+        assert_eq!(read("[1, 2]", json!({"type": ["string", "array"], "minItems": 1, "minLength": 9})), json!([1, 2]));
+        assert_eq!(read("seven", json!({"type": "integer"})), json!("seven"));
+    }
 }

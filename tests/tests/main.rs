@@ -1,0 +1,7 @@
+//! Whole-system tests: the engine from a job's files to its last entry, without the command line.
+
+mod exec;
+mod recovery;
+mod runs;
+mod scale;
+mod support;

@@ -1,0 +1,97 @@
+//! A store that stops working at a chosen commit: what a process that dies there leaves behind.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use async_trait::async_trait;
+use baton_core::entry::Recorded;
+use baton_core::function::Content;
+use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_core::json::Json;
+use baton_store::{Batch, LoggedCall, NewRun, RunRecord, Store, StoreError};
+use tokio::sync::watch;
+
+/// When the failing commit fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failing {
+    /// Before it takes hold.
+    Before,
+    /// After it took hold, before anybody learns of it.
+    After,
+}
+
+/// Passes everything on to `inner`, until its commits are used up.
+pub(crate) struct FailingStore {
+    inner: Arc<dyn Store>,
+    left: AtomicI64,
+    failing: Failing,
+}
+
+impl FailingStore {
+    /// A store whose commit number `commits + 1` fails, and every later one.
+    pub(crate) fn new(inner: Arc<dyn Store>, commits: i64, failing: Failing) -> Self {
+        Self { inner, left: AtomicI64::new(commits), failing }
+    }
+}
+
+#[async_trait]
+impl Store for FailingStore {
+    async fn create(&self, run: NewRun) -> Result<(), StoreError> {
+        self.inner.create(run).await
+    }
+
+    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
+        self.inner.take_over(run, owner).await
+    }
+
+    async fn append(&self, batch: Batch) -> Result<(), StoreError> {
+        let left = self.left.fetch_sub(1, Ordering::SeqCst);
+        if left > 0 {
+            return self.inner.append(batch).await;
+        }
+        if left == 0 && self.failing == Failing::After {
+            self.inner.append(batch).await?;
+        }
+        Err(StoreError::Closed)
+    }
+
+    async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
+        self.inner.entries(run, after, limit).await
+    }
+
+    async fn task_entries(&self, run: &RunId, task: &TaskId, through: u64) -> Result<Vec<Arc<Recorded>>, StoreError> {
+        self.inner.task_entries(run, task, through).await
+    }
+
+    async fn content(&self, hash: ContentHash) -> Result<Option<Content>, StoreError> {
+        self.inner.content(hash).await
+    }
+
+    async fn put_content(&self, hash: ContentHash, content: Content) -> Result<(), StoreError> {
+        self.inner.put_content(hash, content).await
+    }
+
+    async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
+        self.inner.recall(agent, tool, limit).await
+    }
+
+    async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
+        self.inner.runs().await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        self.inner.run(run).await
+    }
+
+    async fn put_command(&self, run: &RunId, command: Json) -> Result<u64, StoreError> {
+        self.inner.put_command(run, command).await
+    }
+
+    async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
+        self.inner.take_commands(run, after).await
+    }
+
+    fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {
+        self.inner.subscribe(run)
+    }
+}

@@ -1,0 +1,137 @@
+//! Tools that misbehave, and tools that count.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use baton_core::function::{PendingWrite, ToolContext, ToolError, parse_path};
+use baton_macros::tool;
+use serde_json::{Value, json};
+use tokio::sync::{Barrier, Notify};
+
+/// How often each call took effect, by idempotency key: what the world outside saw.
+static LEDGER: LazyLock<Mutex<HashMap<String, u32>>> = LazyLock::new(Mutex::default);
+
+/// Gates by name, opened by a test.
+static GATES: LazyLock<Mutex<HashMap<String, Arc<Gate>>>> = LazyLock::new(Mutex::default);
+
+/// A place where calls wait until a test lets them go on.
+#[derive(Default)]
+pub(crate) struct Gate {
+    reached: Notify,
+    opened: Notify,
+}
+
+impl Gate {
+    /// The gate called `name`.
+    pub(crate) fn named(name: &str) -> Arc<Self> {
+        let mut gates = GATES.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(gates.entry(name.to_owned()).or_default())
+    }
+
+    /// Waits until a call has come.
+    pub(crate) async fn reached(&self) {
+        self.reached.notified().await;
+    }
+
+    /// Lets one call go on, now or when it comes.
+    pub(crate) fn open(&self) {
+        self.opened.notify_one();
+    }
+}
+
+/// How often the effects of run `run` took place, by call.
+pub(crate) fn effects_of(run: &str) -> Vec<(String, u32)> {
+    let ledger = LEDGER.lock().unwrap_or_else(PoisonError::into_inner);
+    let prefix = format!("{run}/");
+    let mut effects: Vec<_> =
+        ledger.iter().filter_map(|(key, count)| Some((key.strip_prefix(&prefix)?.to_owned(), *count))).collect();
+    effects.sort();
+    effects
+}
+
+/// Writes a document.
+#[tool]
+async fn write_note(context: &ToolContext, path: String, content: String) -> Result<Value, ToolError> {
+    context.write(PendingWrite::new(parse_path(&path)?, content.into_bytes()))?;
+    Ok(json!({"path": path}))
+}
+
+/// Adds a line to a document, whatever it holds.
+#[tool]
+async fn append_line(context: &ToolContext, path: String, line: String) -> Result<Value, ToolError> {
+    let before = context.read_text(&path).await.unwrap_or_default();
+    context.write(PendingWrite::new(parse_path(&path)?, format!("{before}{line}\n").into_bytes()))?;
+    Ok(json!({"lines": before.lines().count() + 1}))
+}
+
+/// Does something to the world that can be counted, then waits at the gate.
+#[tool]
+async fn strike(context: &ToolContext, gate: Option<String>) -> Result<Value, ToolError> {
+    let key = context.idempotency_key();
+    *LEDGER.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default() += 1;
+    if let Some(gate) = gate {
+        let gate = Gate::named(&gate);
+        gate.reached.notify_one();
+        gate.opened.notified().await;
+    }
+    Ok(json!({"struck": true}))
+}
+
+/// Returns when `count` calls are waiting here at the same time.
+#[tool]
+async fn meet(_context: &ToolContext, name: String, count: usize) -> Result<Value, ToolError> {
+    static BARRIERS: LazyLock<Mutex<HashMap<String, Arc<Barrier>>>> = LazyLock::new(Mutex::default);
+    let barrier = {
+        let mut barriers = BARRIERS.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(barriers.entry(name).or_insert_with(|| Arc::new(Barrier::new(count))))
+    };
+    barrier.wait().await;
+    Ok(json!({"met": count}))
+}
+
+/// Panics while it is awaited.
+#[tool]
+async fn explode() -> Result<Value, ToolError> {
+    tokio::task::yield_now().await;
+    panic!("the fuse was short")
+}
+
+/// Panics on its own thread.
+#[tool]
+fn explode_on_a_thread() -> Result<Value, ToolError> {
+    panic!("the fuse was {}", "short")
+}
+
+/// Waits for an hour, and says when it was cancelled.
+#[tool]
+async fn dawdle(context: &ToolContext) -> Result<Value, ToolError> {
+    context.sleep(Duration::from_secs(3_600)).await?;
+    Ok(json!({"dawdled": true}))
+}
+
+/// Keeps a thread busy until it is cancelled, then tells the gate.
+#[tool]
+fn spin(context: &ToolContext, gate: String) -> Result<Value, ToolError> {
+    while context.check_cancelled().is_ok() {
+        std::thread::yield_now();
+    }
+    Gate::named(&gate).reached.notify_one();
+    Err(ToolError::cancelled())
+}
+
+/// Returns what its config does not promise.
+#[tool]
+async fn lie() -> Result<Value, ToolError> {
+    Ok(json!({"count": "many"}))
+}
+
+/// Tells how far it is.
+#[tool]
+async fn report(context: &ToolContext, gate: String) -> Result<Value, ToolError> {
+    let gate = Gate::named(&gate);
+    gate.reached.notify_one();
+    gate.opened.notified().await;
+    context.progress("half of it");
+    Ok(json!({"done": true}))
+}
