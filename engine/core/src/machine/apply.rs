@@ -377,7 +377,12 @@ fn question_closed<W: World>(world: &mut W, at: Timestamp, entry: &QuestionClose
             known(world, &master).said.push((call, said));
         }
         (QuestionEnd::Escalated { to: _, task: on }, _) => {
-            known(world, &entry.task).escalated = Some(on.clone());
+            let task = known(world, &entry.task);
+            task.escalated = Some(on.clone());
+            // Its time is over; from here on it only waits for whoever is asked now.
+            if let Some(deadline) = task.deadline {
+                world.shared_mut().deadlines.remove_mut(&(deadline, entry.task.clone()));
+            }
             stop_turn(world, &entry.task);
             enter(world, at, &entry.task, TaskState::Blocked);
         }

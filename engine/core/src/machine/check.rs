@@ -30,7 +30,8 @@ impl Draft<'_> {
         let open = task.open.as_ref().expect("calls are checked in an open turn");
         let asked = &open.calls[index].asked;
         let agent = agent(&configs, task.agent().expect("only agents make calls"));
-        let offered = |tool: &Tool| task.kind != TaskKind::Question || tool.allowed_in_questions();
+        let callable = |tool: &Tool| tool.tool_type.behavior().then != Then::Enter;
+        let offered = |tool: &Tool| callable(tool) && (task.kind != TaskKind::Question || tool.allowed_in_questions());
         let Some(tool) = agent.tools.get(asked.tool.as_str()).filter(|tool| offered(tool)) else {
             let granted: Vec<&str> = agent.tools.values().filter(|tool| offered(tool)).map(|tool| tool.id.as_str()).collect();
             let message = format!("there is no tool {:?} for you", bounded(&asked.tool));

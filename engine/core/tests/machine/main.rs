@@ -1,0 +1,9 @@
+//! The machine under test: expectations come from DESIGN §3–§10 and RELIABILITY B1, never from the implementation.
+
+mod endings;
+mod ends_of_turns;
+mod mixtures;
+mod oracle;
+mod questions;
+mod support;
+mod turns;

@@ -1,0 +1,319 @@
+//! Jobs built in code: what the loader would hand over, without files.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::call::AfterExecution;
+use baton_core::config::{
+    Agent, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Job, MasterRule, ModelSpec, OnText, Schema, Tool,
+};
+use baton_core::id::{AgentId, ToolId};
+use baton_core::json::Json;
+use baton_core::limits::Limits;
+use baton_core::model::ToolDefinition;
+use baton_core::tool_type::{Then, ToolType};
+use serde_json::{Value, json};
+
+/// A job in the making. Every agent gets a `route_to_` tool; `handoff` and `ask_master` are always there.
+pub(crate) struct JobDraft {
+    agents: Vec<AgentDraft>,
+    tools: Vec<ToolDraft>,
+    limits: Limits,
+    built: OnceCell<Arc<Configs>>,
+}
+
+/// An agent in the making.
+#[derive(Clone)]
+pub(crate) struct AgentDraft {
+    id: String,
+    tools: Vec<String>,
+    on_text: OnText,
+    master: MasterRule,
+    result_schema: Option<Value>,
+    limits: Limits,
+    system_prompt: String,
+    settings: Value,
+}
+
+/// A tool in the making.
+#[derive(Clone)]
+pub(crate) struct ToolDraft {
+    id: String,
+    tool_type: ToolType,
+    input: Value,
+    output: Option<Value>,
+    effect: EffectClass,
+    writes: bool,
+    after: Option<AfterExecution>,
+    agent: Option<String>,
+    limits: Limits,
+}
+
+/// A job whose first agent is the root's.
+pub(crate) fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
+    JobDraft { agents: agents.into_iter().collect(), tools: Vec::new(), limits: Limits::default(), built: OnceCell::new() }
+}
+
+/// An agent that was granted `tools`, separated by spaces, besides `handoff`.
+pub(crate) fn agent(id: &str, tools: &str) -> AgentDraft {
+    AgentDraft {
+        id: id.to_owned(),
+        tools: tools.split_whitespace().chain(["handoff"]).map(str::to_owned).collect(),
+        on_text: OnText::Handoff,
+        master: MasterRule::Caller,
+        result_schema: None,
+        limits: Limits::default(),
+        system_prompt: format!("You are {id}."),
+        settings: Value::Null,
+    }
+}
+
+impl AgentDraft {
+    pub(crate) fn reminded_on_text(mut self) -> Self {
+        self.on_text = OnText::Remind;
+        self
+    }
+
+    pub(crate) fn asks_a_person(mut self) -> Self {
+        self.master = MasterRule::Person;
+        self
+    }
+
+    pub(crate) fn result_schema(mut self, schema: Value) -> Self {
+        self.result_schema = Some(schema);
+        self
+    }
+
+    pub(crate) fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    pub(crate) fn settings(mut self, settings: Value) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    pub(crate) fn without(mut self, tool: &str) -> Self {
+        self.tools.retain(|granted| granted != tool);
+        self
+    }
+}
+
+/// A tool of `tool_type` whose input is an object in which `x`, where it stands, is a string.
+pub(crate) fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
+    ToolDraft {
+        id: id.to_owned(),
+        tool_type,
+        input: json!({"type": "object", "properties": {"x": {"type": "string"}}}),
+        output: None,
+        effect: EffectClass::Idempotent,
+        writes: false,
+        after: None,
+        agent: None,
+        limits: Limits::default(),
+    }
+}
+
+/// A function tool that does not write.
+pub(crate) fn function(id: &str) -> ToolDraft {
+    tool(id, ToolType::FunctionTool)
+}
+
+/// A tool that only logs its input.
+pub(crate) fn note(id: &str) -> ToolDraft {
+    tool(id, ToolType::NonFunctionTool)
+}
+
+impl ToolDraft {
+    pub(crate) fn writing(mut self) -> Self {
+        self.writes = true;
+        self
+    }
+
+    pub(crate) fn effect(mut self, effect: EffectClass) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    pub(crate) fn after(mut self, after: AfterExecution) -> Self {
+        self.after = Some(after);
+        self
+    }
+
+    pub(crate) fn output(mut self, schema: Value) -> Self {
+        self.output = Some(schema);
+        self
+    }
+
+    pub(crate) fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// A `route_to_` tool that replaces the derived one, with limits for the tasks it creates.
+    pub(crate) fn route(agent: &str) -> Self {
+        let mut draft = tool(&format!("route_to_{agent}"), ToolType::AgentAsTool);
+        draft.input = request_schema("request");
+        draft.agent = Some(agent.to_owned());
+        draft
+    }
+
+    fn build(&self) -> Arc<Tool> {
+        let id = ToolId::from(self.id.as_str());
+        let input = Schema::compile(&self.input).expect("the input schema of a test compiles");
+        let definition = Arc::new(ToolDefinition {
+            id: id.clone(),
+            description: format!("What {} does.", self.id),
+            input_schema: input.json().clone(),
+        });
+        Arc::new(Tool {
+            tool_type: self.tool_type,
+            description: definition.description.clone(),
+            input,
+            output: self.output.as_ref().map(|schema| Schema::compile(schema).expect("the output schema of a test compiles")),
+            effect: self.effect,
+            writes: self.writes,
+            after: self.after,
+            timeout: Duration::from_secs(60),
+            agent: self.agent.as_deref().map(AgentId::from),
+            limits: self.limits.clone(),
+            executor: self
+                .tool_type
+                .behavior()
+                .runs_code
+                .then(|| Executor::Exec(ExecSpec { command: vec![self.id.clone()], env: Vec::new() })),
+            examples: Vec::new(),
+            category: None,
+            tags: Vec::new(),
+            source: None,
+            definition,
+            id,
+        })
+    }
+}
+
+/// The input of a delegation or a question: a text under `key`, and documents.
+fn request_schema(key: &str) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            key: {"type": "string"},
+            "documents": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": [key],
+        "additionalProperties": false,
+    })
+}
+
+/// The tools that every job has.
+fn flow_tools() -> Vec<ToolDraft> {
+    let mut handoff = tool("handoff", ToolType::Handoff);
+    handoff.input = json!({
+        "type": "object",
+        "properties": {"result": {}, "documents": {"type": "array", "items": {"type": "string"}}},
+        "required": ["result"],
+        "additionalProperties": false,
+    });
+    let mut ask = tool("ask_master", ToolType::AskMaster);
+    ask.input = json!({
+        "type": "object",
+        "properties": {
+            "question": {"type": "string"},
+            "documents": {"type": "array", "items": {"type": "string"}},
+            "answer_schema": {"type": "object"},
+            "deadline_seconds": {"type": "integer", "minimum": 1},
+            "on_deadline": {"enum": ["default", "escalate", "fail"]},
+            "default_answer": {},
+        },
+        "required": ["question"],
+        "additionalProperties": false,
+    });
+    vec![handoff, ask]
+}
+
+impl JobDraft {
+    pub(crate) fn tool(mut self, tool: ToolDraft) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    pub(crate) fn tools(mut self, tools: impl IntoIterator<Item = ToolDraft>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    pub(crate) fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Joins the drafts as the loader would, once.
+    pub(crate) fn build(&self) -> Arc<Configs> {
+        Arc::clone(self.built.get_or_init(|| self.join()))
+    }
+
+    fn join(&self) -> Arc<Configs> {
+        let derived = self.agents.iter().map(|agent| ToolDraft::route(&agent.id));
+        let mut tools: BTreeMap<ToolId, Arc<Tool>> = BTreeMap::new();
+        for draft in flow_tools().into_iter().chain(derived).chain(self.tools.iter().cloned()) {
+            tools.insert(ToolId::from(draft.id.as_str()), draft.build());
+        }
+        let agents = self.agents.iter().map(|draft| {
+            let agent = Arc::new(draft.build(&tools));
+            (agent.id.clone(), agent)
+        });
+        Arc::new(Configs {
+            job: Job {
+                id: "test".into(),
+                description: String::new(),
+                root: self.agents[0].id.as_str().into(),
+                request: "go".to_owned(),
+                inputs: BTreeMap::new(),
+                documents: Vec::new(),
+                models: BTreeMap::from([(
+                    "script".to_owned(),
+                    ModelSpec::Scripted { file: "script.json".to_owned(), text: "{}".into() },
+                )]),
+                limits: self.limits.or(&Limits::run_defaults()),
+            },
+            agents: agents.collect(),
+            tools,
+        })
+    }
+}
+
+impl AgentDraft {
+    fn build(&self, tools: &BTreeMap<ToolId, Arc<Tool>>) -> Agent {
+        let granted: BTreeMap<ToolId, Arc<Tool>> = self
+            .tools
+            .iter()
+            .map(|id| tools.get(id.as_str()).unwrap_or_else(|| panic!("agent {} names the unknown tool {id}", self.id)))
+            .map(|tool| (tool.id.clone(), Arc::clone(tool)))
+            .collect();
+        let offered = |wanted: &dyn Fn(&Tool) -> bool| -> Arc<[Arc<ToolDefinition>]> {
+            granted.values().filter(|tool| wanted(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
+        };
+        Agent {
+            id: self.id.as_str().into(),
+            description: format!("{} works.", self.id),
+            model: "script".to_owned(),
+            system_prompt: self.system_prompt.clone(),
+            on_text: self.on_text,
+            master: self.master,
+            result_schema: self
+                .result_schema
+                .as_ref()
+                .map(|schema| Schema::compile(schema).expect("the result schema of a test compiles")),
+            limits: self.limits.or(&Limits::task_defaults()),
+            settings: Json::from(&self.settings),
+            max_output_tokens: self.settings["max_tokens"].as_u64().unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),
+            offered: offered(&|_| true),
+            offered_in_questions: offered(&Tool::allowed_in_questions),
+            offered_last: offered(&|tool| tool.tool_type.behavior().then == Then::Stop),
+            tools: granted,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What the tests share: jobs built in code, scripts, a shell without delays, and the books that check every run.
+
+pub(crate) mod jobs;
+pub(crate) mod ledger;
+pub(crate) mod print;
+pub(crate) mod random;
+pub(crate) mod requests;
+pub(crate) mod script;
+pub(crate) mod sim;
+
+pub(crate) use jobs::{agent, function, job, note, tool};
+pub(crate) use script::{
+    ask, call, call_with, error, handoff, handoff_with, malformed, route, route_with, says, stopped, then, to_user, turn, write,
+    writes,
+};
+pub(crate) use sim::Sim;
+
+/// Asserts that the run has ended and that its timeline reads as `expected`, indentation of the whole aside.
+#[track_caller]
+pub(crate) fn check(sim: &Sim, expected: &str) {
+    check_so_far(sim, expected);
+    sim.assert_over();
+}
+
+/// As [`check`], for a run that waits for somebody.
+#[track_caller]
+pub(crate) fn check_so_far(sim: &Sim, expected: &str) {
+    let actual = print::timeline(&sim.timeline);
+    let expected = dedent(expected);
+    if actual.trim_end() != expected.trim_end() {
+        let differs = actual.lines().zip(expected.lines()).position(|(actual, expected)| actual != expected);
+        let line = differs.map_or_else(|| "the length".to_owned(), |line| format!("line {}", line + 1));
+        panic!("the timeline differs from {line} on; it is\n{actual}\nand was expected to be\n{expected}");
+    }
+    assert!(sim.pending.is_empty(), "nothing more happens, yet {:?} runs", sim.pending);
+}
+
+/// `text` without the indentation that its lines share, and without a blank first line.
+fn dedent(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().skip_while(|line| line.trim().is_empty()).collect();
+    let indents = lines.iter().filter(|line| !line.trim().is_empty()).map(|line| line.len() - line.trim_start().len());
+    let shared = indents.min().unwrap_or(0);
+    lines.iter().map(|line| line.get(shared..).unwrap_or("")).collect::<Vec<_>>().join("\n")
+}

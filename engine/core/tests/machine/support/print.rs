@@ -1,0 +1,278 @@
+//! A timeline as text, one line per entry, indented by the depth of its task.
+//!
+//! Every entry is taken apart without `..`, so that a new field cannot be forgotten here. What is left out on purpose
+//! is bound to a name that begins with an underscore: moments, hashes, token counts and the texts of errors.
+
+use std::fmt::Write as _;
+
+use baton_core::call::{AfterExecution, CallError, CallResult, ModelCall};
+use baton_core::document::{DocumentRef, DocumentVersion};
+use baton_core::entry::{
+    BudgetSettled, CallFinished, CallRefused, CallStarted, Compacted, Conflict, Control, ControlAction, Entry, Holder, Master,
+    ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded,
+    RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
+};
+use baton_core::id::TaskId;
+use baton_core::json::Json;
+use baton_core::limits::LimitKind;
+use baton_core::model::FinishReason;
+
+/// All of `timeline`.
+pub(crate) fn timeline(timeline: &[Recorded]) -> String {
+    let mut text = String::new();
+    for Recorded { seq: _seq, at: _at, entry } in timeline {
+        let Some(line) = line(entry) else { continue };
+        let depth = entry.task().map_or(0, depth);
+        let _ = writeln!(text, "{:indent$}{line}", "", indent = depth * 2);
+    }
+    text
+}
+
+/// How many tasks wait for `task`, one for the other.
+fn depth(task: &TaskId) -> usize {
+    task.as_str().matches('/').count()
+}
+
+/// One entry; `None` for what only the accounts need.
+pub(crate) fn line(entry: &Entry) -> Option<String> {
+    Some(match entry {
+        Entry::RunStarted(RunStarted {
+            run: _run,
+            job: _job,
+            configs: _configs,
+            folder: _folder,
+            request,
+            inputs: _inputs,
+            model: _model,
+            engine: _engine,
+            forked_from: _forked_from,
+        }) => format!("run started: {request}"),
+        Entry::TaskCreated(created) => task_created(created),
+        Entry::ModelRequested(ModelRequested {
+            task,
+            turn,
+            model: _model,
+            input_tokens: _input_tokens,
+            reserved_tokens: _reserved_tokens,
+            notice,
+        }) => format!("{task} turn {turn} asked{}", notice.as_ref().map(notice_text).unwrap_or_default()),
+        Entry::ModelAnswered(ModelAnswered { task, turn, text, calls, finish, request: _request, reasoning: _reasoning }) => {
+            let calls: Vec<String> = calls.iter().map(model_call).collect();
+            let mut line = format!("{task} turn {turn}:");
+            if !text.is_empty() {
+                let _ = write!(line, " {text:?}");
+            }
+            if !calls.is_empty() {
+                let _ = write!(line, " {}", calls.join(", "));
+            }
+            if !matches!(finish, FinishReason::Stop | FinishReason::ToolCalls) {
+                let _ = write!(line, " [{finish:?}]");
+            }
+            line
+        }
+        Entry::CallRefused(CallRefused { task: _task, call, tool, tool_type: _tool_type, error }) => {
+            format!("{call} {tool} refused {}", code(error))
+        }
+        Entry::CallStarted(CallStarted { task: _task, call, tool, tool_type: _tool_type, documents, target }) => {
+            let target = target.as_ref().map(|target| format!(" → {target}")).unwrap_or_default();
+            format!("{call} {tool} started{target}{}", document_list(documents))
+        }
+        Entry::CallFinished(CallFinished {
+            task: _task,
+            call,
+            tool,
+            tool_type: _tool_type,
+            result,
+            after,
+            repeat,
+            said,
+            conflicts,
+        }) => {
+            let mut line = format!("{call} {tool} {}", result_text(result));
+            if *after == AfterExecution::Terminate {
+                line.push_str(" [terminate]");
+            }
+            if *repeat > 1 {
+                let _ = write!(line, " ×{repeat}");
+            }
+            for Conflict { path, base, current } in conflicts {
+                let base = base.map_or_else(|| "nothing".to_owned(), |base| format!("v{base}"));
+                let _ = write!(line, " (knew {base} of {path}, v{current} stands)");
+            }
+            for Said { asker, question, answer } in said {
+                let _ = write!(line, " (said to {asker}: {question:?} {})", answer.text());
+            }
+            line
+        }
+        Entry::DocumentWritten(version) => document_written(version),
+        Entry::QuestionOpened(QuestionOpened {
+            task: _task,
+            number,
+            asker,
+            holder,
+            question: _question,
+            documents: _documents,
+            answer_schema: _answer_schema,
+            otherwise,
+        }) => {
+            let otherwise = match otherwise {
+                Otherwise::Default(answer) => format!("default {}", answer.text()),
+                Otherwise::Escalate => "escalate".to_owned(),
+                Otherwise::Fail => "fail".to_owned(),
+            };
+            format!("Q{number} opened: {asker} asks {holder}, otherwise {otherwise}")
+        }
+        Entry::QuestionClosed(QuestionClosed { task: _task, number, how }) => format!("Q{number} closed: {}", question_end(how)),
+        Entry::Output(Output { task: _task, call, status, output }) => {
+            format!("{call} to the user: {} {}", status.as_str(), output.text())
+        }
+        Entry::BudgetSettled(BudgetSettled { task: _task, turn: _turn, reserved_tokens: _reserved, usage: _usage }) => {
+            return None;
+        }
+        Entry::Compacted(Compacted { task, through_turn, summary }) => {
+            format!("{task} compacted through turn {through_turn}: {summary:?}")
+        }
+        Entry::Control(Control { task, action, by }) => {
+            let whom = task.as_ref().map_or("run", TaskId::as_str);
+            format!("{by} → {whom}: {}", control(action))
+        }
+        Entry::SubtreeClosed(SubtreeClosed { task, reason: _reason, tasks }) => {
+            let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
+            format!("{task} closes [{}]", tasks.join(", "))
+        }
+        Entry::TaskEnded(TaskEnded { task, state, result, limit }) => {
+            format!("{task} {}: {}{}", state.as_str(), result_text(result), limit_text(*limit))
+        }
+        Entry::RunEnded(RunEnded { state, status, limit }) => {
+            format!("run {} ({}){}", state.as_str(), status.as_str(), limit_text(*limit))
+        }
+    })
+}
+
+fn task_created(created: &TaskCreated) -> String {
+    let TaskCreated {
+        task,
+        kind,
+        holder,
+        caller: _caller,
+        tool: _tool,
+        master,
+        answers_for,
+        request,
+        documents,
+        depth: _depth,
+        answer_schema,
+        deadline,
+    } = created;
+    let kind = match kind {
+        TaskKind::Root => "root",
+        TaskKind::Delegation => "task",
+        TaskKind::Question => "question",
+    };
+    let mut line = format!("{task} created: {kind} for {}, {request:?}{}", holder_text(holder), document_list(documents));
+    match master {
+        Master::Task(task) => {
+            let _ = write!(line, " master {task}");
+        }
+        Master::Person => line.push_str(" master you"),
+    }
+    if let Some(answered) = answers_for {
+        let _ = write!(line, " in the name of {answered}");
+    }
+    if !answer_schema.is_null() {
+        let _ = write!(line, " schema {}", answer_schema.text());
+    }
+    if deadline.is_some() {
+        line.push_str(" with a deadline");
+    }
+    line
+}
+
+fn holder_text(holder: &Holder) -> String {
+    holder.to_string()
+}
+
+fn document_written(version: &DocumentVersion) -> String {
+    let DocumentVersion { path, version, base, content: _content, description: _description, tags: _tags, task, call, at: _at } =
+        version;
+    let author = match (task, call) {
+        (_, Some(call)) => call.to_string(),
+        (Some(task), None) => task.to_string(),
+        (None, None) => "job".to_owned(),
+    };
+    let base = base.map(|base| format!(" from v{base}")).unwrap_or_default();
+    format!("{path} v{version}{base} by {author}")
+}
+
+fn model_call(call: &ModelCall) -> String {
+    let ModelCall { tool, input, malformed, provider_id: _provider_id, return_to_llm, after_execution } = call;
+    let mut text = tool.clone();
+    if malformed.is_some() {
+        let _ = write!(text, " malformed {}", input.text());
+    }
+    if let Some(back) = return_to_llm {
+        let _ = write!(text, " return_to_llm={back}");
+    }
+    if let Some(after) = after_execution {
+        let _ = write!(text, " {after:?}");
+    }
+    text
+}
+
+fn notice_text(notice: &Notice) -> String {
+    match notice {
+        Notice::Reminder { count, reason } => format!(" [reminder {count}: {reason:?}]"),
+        Notice::LastTurn { limit } => format!(" [last turn: {}]", limit.as_str()),
+        Notice::Steer { text } => format!(" [steer {text:?}]"),
+    }
+}
+
+fn result_text(result: &CallResult) -> String {
+    let CallResult { status, output, error, documents } = result;
+    let mut text = status.as_str().to_owned();
+    if let Some(error) = error {
+        let _ = write!(text, " {}", code(error));
+    }
+    if !output.is_null() {
+        let _ = write!(text, " {}", output.text());
+    }
+    text + &document_list(documents)
+}
+
+fn code(error: &CallError) -> &'static str {
+    let CallError { code, message: _message, detail: _detail } = error;
+    code.as_str()
+}
+
+fn document_list(documents: &[DocumentRef]) -> String {
+    if documents.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = documents.iter().map(DocumentRef::to_string).collect();
+    format!(" [{}]", names.join(", "))
+}
+
+fn question_end(how: &QuestionEnd) -> String {
+    match how {
+        QuestionEnd::Answered { by, answer } => format!("{by} answers {}", answer.text()),
+        QuestionEnd::Expired { default } if default.is_null() => "expired".to_owned(),
+        QuestionEnd::Expired { default } => format!("expired, so {}", Json::text(default)),
+        QuestionEnd::Escalated { to, task } => format!("escalated to {to} as {task}"),
+        QuestionEnd::Failed { reason: _reason } => "failed".to_owned(),
+    }
+}
+
+fn control(action: &ControlAction) -> String {
+    match action {
+        ControlAction::Paused => "paused".to_owned(),
+        ControlAction::Unpaused => "unpaused".to_owned(),
+        ControlAction::Cancelled { reason } => format!("cancelled: {reason}"),
+        ControlAction::Steered { text } => format!("steered: {text:?}"),
+        ControlAction::TakenOver => "taken over".to_owned(),
+        ControlAction::Late { what: _what } => "late".to_owned(),
+    }
+}
+
+fn limit_text(limit: Option<LimitKind>) -> String {
+    limit.map(|limit| format!(" by {limit}")).unwrap_or_default()
+}

@@ -1,0 +1,438 @@
+//! A shell without threads, files or clocks: drives one run by a script and a schedule, and lets nothing pass unchecked.
+//!
+//! After every batch the run must equal the fold of the timeline as it reads back from JSON, both must decide the next
+//! event alike, and the [`Ledger`] must find nothing wrong. Every request must begin with the one before it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::Run;
+use baton_core::call::{CallError, ErrorCode};
+use baton_core::config::Configs;
+use baton_core::document::Write;
+use baton_core::entry::{Entry, Recorded, RunStarted};
+use baton_core::event::{Decision, Effect, Event, Outcome, Refusal};
+use baton_core::id::{CallId, ContentHash, RunId, TaskId};
+use baton_core::json::Json;
+use baton_core::model::{ModelRequest, ModelTurn, Usage};
+use baton_core::time::Timestamp;
+use serde_json::Value;
+
+use super::jobs::JobDraft;
+use super::ledger::{Ledger, TaskBook};
+use super::random::Random;
+use super::requests::Requests;
+use super::script::{Answer, Execution, Prompted, Script, table};
+
+/// Something the shell works on.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    Prompt { task: TaskId, turn: u32, request: Arc<ModelRequest> },
+    Execute(Execution),
+}
+
+impl Work {
+    pub(crate) fn task(&self) -> &TaskId {
+        match self {
+            Self::Prompt { task, .. } => task,
+            Self::Execute(execution) => &execution.task,
+        }
+    }
+
+    fn is_call_of(&self, tool: &str) -> bool {
+        matches!(self, Self::Execute(execution) if execution.tool.as_str() == tool)
+    }
+}
+
+/// Which work ends first.
+enum Schedule {
+    FirstComeFirstServed,
+    Chance(Random),
+}
+
+/// One run and the world round it.
+pub(crate) struct Sim {
+    pub(crate) configs: Arc<Configs>,
+    pub(crate) run: Run,
+    pub(crate) ledger: Ledger,
+    pub(crate) timeline: Vec<Recorded>,
+    /// Where each batch ends in the timeline.
+    pub(crate) batches: Vec<usize>,
+    pub(crate) now: Timestamp,
+    pub(crate) pending: Vec<Work>,
+    /// Work that was stopped, whose answers may still arrive.
+    pub(crate) stopped: Vec<Work>,
+    /// Questions that wait for a person, in the order in which they came up.
+    pub(crate) asked: Vec<TaskId>,
+    pub(crate) ended: bool,
+    /// What model answers were said to use.
+    pub(crate) used: Usage,
+    pub(crate) requests: Requests,
+    mirror: Run,
+    script: Script,
+    schedule: Schedule,
+    held: BTreeSet<String>,
+    executed: BTreeMap<CallId, u32>,
+}
+
+impl Sim {
+    /// A run of `job` that has not started.
+    pub(crate) fn new(job: &JobDraft) -> Self {
+        let configs = job.build();
+        Self {
+            run: Run::new(Arc::clone(&configs)),
+            mirror: Run::new(Arc::clone(&configs)),
+            requests: Requests::new(Arc::clone(&configs)),
+            configs,
+            ledger: Ledger::default(),
+            timeline: Vec::new(),
+            batches: Vec::new(),
+            now: Timestamp::from_micros(1_000_000_000),
+            pending: Vec::new(),
+            stopped: Vec::new(),
+            asked: Vec::new(),
+            ended: false,
+            used: Usage::default(),
+            script: Script::default(),
+            schedule: Schedule::FirstComeFirstServed,
+            held: BTreeSet::new(),
+            executed: BTreeMap::new(),
+        }
+    }
+
+    /// `agent` says `turns`, one after the other, in each of its own tasks.
+    pub(crate) fn agent(mut self, agent: &str, turns: impl IntoIterator<Item = ModelTurn>) -> Self {
+        self.script.model(agent, false, table(agent, turns.into_iter().collect()));
+        self
+    }
+
+    /// `agent` says `turns`, one after the other, in each question that it answers.
+    pub(crate) fn answers(mut self, agent: &str, turns: impl IntoIterator<Item = ModelTurn>) -> Self {
+        self.script.model(agent, true, table(agent, turns.into_iter().collect()));
+        self
+    }
+
+    /// `agent` says what `model` says, in its own tasks.
+    pub(crate) fn agent_with(mut self, agent: &str, model: impl FnMut(&Prompted<'_>) -> Answer + 'static) -> Self {
+        self.script.model(agent, false, model);
+        self
+    }
+
+    /// `agent` says what `model` says, in the questions that it answers.
+    pub(crate) fn answers_with(mut self, agent: &str, model: impl FnMut(&Prompted<'_>) -> Answer + 'static) -> Self {
+        self.script.model(agent, true, model);
+        self
+    }
+
+    /// A call of `tool` gives what `executor` gives.
+    pub(crate) fn tool(mut self, tool: &str, executor: impl FnMut(&Execution) -> Outcome + 'static) -> Self {
+        self.script.executor(tool, executor);
+        self
+    }
+
+    /// What runs ends in the order that `seed` makes.
+    pub(crate) fn by_chance(mut self, seed: u64) -> Self {
+        self.schedule = Schedule::Chance(Random::seeded(seed));
+        self
+    }
+
+    /// Calls of `tool` do not end until they are released.
+    pub(crate) fn holding(mut self, tool: &str) -> Self {
+        self.held.insert(tool.to_owned());
+        self
+    }
+
+    /// Starts, and goes on until nothing more happens by itself.
+    pub(crate) fn start(self) -> Self {
+        self.start_with(Vec::new())
+    }
+
+    /// As [`Sim::start`], in a workspace that holds `documents`.
+    pub(crate) fn start_with(mut self, documents: Vec<Write>) -> Self {
+        self.begin(documents);
+        self.settle();
+        self
+    }
+
+    /// Starts, and does nothing that the start asks for.
+    pub(crate) fn begin(&mut self, documents: Vec<Write>) {
+        let run = RunStarted {
+            run: RunId::from("run"),
+            job: self.configs.job.id.clone(),
+            configs: ContentHash::of(b"configs"),
+            folder: None,
+            request: self.configs.job.request.clone(),
+            inputs: Json::null(),
+            model: None,
+            engine: "test".to_owned(),
+            forked_from: None,
+        };
+        let root = self.configs.job.root.clone();
+        self.event(Event::Started { run, root, documents }).expect("a new run starts");
+    }
+
+    /// Goes on until nothing more happens by itself.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..1_000_000 {
+            if !self.step() {
+                return;
+            }
+        }
+        panic!("the run does not come to rest");
+    }
+
+    /// Ends one piece of work; false if there is none.
+    pub(crate) fn step(&mut self) -> bool {
+        let ready: Vec<usize> = (0..self.pending.len()).filter(|index| !self.is_held(&self.pending[*index])).collect();
+        if ready.is_empty() {
+            return false;
+        }
+        let next = match &mut self.schedule {
+            Schedule::FirstComeFirstServed => ready[0],
+            Schedule::Chance(random) => *random.pick(&ready),
+        };
+        let work = self.pending.remove(next);
+        self.finish(work).expect("an answer to what was asked is accepted");
+        true
+    }
+
+    fn is_held(&self, work: &Work) -> bool {
+        self.held.iter().any(|tool| work.is_call_of(tool))
+    }
+
+    /// Lets the calls of `tool` end and goes on.
+    pub(crate) fn release(&mut self, tool: &str) {
+        self.held.remove(tool);
+        self.settle();
+    }
+
+    /// Brings the answer to `work` back.
+    pub(crate) fn finish(&mut self, work: Work) -> Result<(), Refusal> {
+        match work {
+            Work::Prompt { task, turn, request } => {
+                let answer = self.script.answer(&Prompted { task: &task, turn, request: &request });
+                let hash = request.hash;
+                match answer {
+                    Ok(answer) => self.event(Event::ModelAnswered { task, turn, request: hash, answer }),
+                    Err(error) => self.event(Event::ModelFailed { task, turn, error }),
+                }
+            }
+            Work::Execute(execution) => {
+                let outcome = self.script.execute(&execution);
+                self.event(Event::CallReturned { call: execution.call, outcome })
+            }
+        }
+    }
+
+    /// Brings `outcome` back for `call`, which need not have been asked for.
+    pub(crate) fn returned(&mut self, call: &str, outcome: Outcome) -> Result<(), Refusal> {
+        self.pending.retain(|work| !matches!(work, Work::Execute(execution) if execution.call.as_str() == call));
+        self.event(Event::CallReturned { call: CallId::from(call), outcome })
+    }
+
+    /// A person answers, and the run goes on.
+    pub(crate) fn person_answers(&mut self, question: &str, answer: impl Into<Value>) -> Result<(), Refusal> {
+        self.person_sends(question, answer, Vec::new())
+    }
+
+    /// A person answers with documents, and the run goes on.
+    pub(crate) fn person_sends(
+        &mut self,
+        question: &str,
+        answer: impl Into<Value>,
+        documents: Vec<Write>,
+    ) -> Result<(), Refusal> {
+        let answer = Json::from(answer.into());
+        self.event(Event::PersonAnswered { question: TaskId::from(question), by: "ada".to_owned(), answer, documents })?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Somebody cancels `task`, and the run goes on.
+    pub(crate) fn cancel(&mut self, task: &str) -> Result<(), Refusal> {
+        self.event(Event::CancelRequested { task: TaskId::from(task), reason: "enough".to_owned(), by: "ada".to_owned() })?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Lets `seconds` pass, waking the run whenever it asked for it, and goes on.
+    pub(crate) fn wait(&mut self, seconds: u64) {
+        let until = self.now.plus(Duration::from_secs(seconds));
+        while let Some(wake) = self.run.next_wake().filter(|wake| *wake <= until) {
+            self.now = self.now.max(wake);
+            self.event(Event::TimePassed).expect("time may pass");
+            self.settle();
+            assert!(self.run.next_wake() != Some(wake), "the run asks to be woken at {wake}, which has come");
+        }
+        self.now = until;
+    }
+
+    /// Another process takes the run over: what was in flight is gone, and the run is what its timeline says.
+    pub(crate) fn crash(&mut self) {
+        self.stopped.append(&mut self.pending);
+        self.asked.clear();
+        self.run = self.fold();
+        self.event(Event::TakenOver { by: "another".to_owned() }).expect("a run may be taken over");
+    }
+
+    /// The fold of the timeline as it reads back from JSON.
+    pub(crate) fn fold(&self) -> Run {
+        let mut run = Run::new(Arc::clone(&self.configs));
+        for recorded in &self.timeline {
+            run.apply(&read_back(recorded));
+        }
+        run
+    }
+
+    /// Sends `event` in, and does what the shell does with the decision.
+    pub(crate) fn event(&mut self, event: Event) -> Result<(), Refusal> {
+        self.now = self.now.plus(Duration::from_millis(1));
+        if let Event::ModelAnswered { answer, .. } = &event
+            && let Some(usage) = &answer.usage
+        {
+            self.used.add(usage);
+        }
+        let decision = self.run.decide(self.now, event.clone());
+        let again = self.mirror.decide(self.now, event);
+        match (decision, again) {
+            (Ok(decision), Ok(again)) => {
+                assert_eq!(decision.entries, again.entries, "the run and the fold of its timeline decide alike");
+                assert_eq!(decision.effects, again.effects, "the run and the fold of its timeline decide alike");
+                self.commit(decision);
+                Ok(())
+            }
+            (Err(refusal), Err(again)) => {
+                assert_eq!(refusal, again, "the run and the fold of its timeline refuse alike");
+                Err(refusal)
+            }
+            (decision, again) => panic!("the run decides {decision:?}, the fold of its timeline {again:?}"),
+        }
+    }
+
+    fn commit(&mut self, decision: Decision) {
+        for recorded in &decision.entries {
+            self.run.apply(recorded);
+            self.mirror.apply(&read_back(recorded));
+            assert!(self.run == self.mirror, "I6: after {recorded:?} the run differs from the fold of its timeline");
+            self.requests.apply(recorded, &self.run);
+        }
+        self.timeline.extend(decision.entries.iter().cloned());
+        self.batches.push(self.timeline.len());
+        self.ledger.enter(&decision.entries);
+        let tasks = &self.ledger.tasks;
+        self.asked.retain(|question| tasks[question].ended.is_none());
+        assert!(!self.run.graph().waits_in_a_circle(), "I3: tasks wait for each other in a circle");
+        self.check_effects(&decision);
+        for effect in decision.effects {
+            self.perform(effect);
+        }
+        self.check_rest();
+    }
+
+    /// What the shell is asked to do is what the entries say that begins.
+    fn check_effects(&self, decision: &Decision) {
+        let asked = decision.effects.iter().filter(|effect| matches!(effect, Effect::Prompt { .. })).count();
+        let requested = decision.entries.iter().filter(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).count();
+        assert_eq!(asked, requested, "a model is asked when the timeline says so");
+        assert!(!self.ended || decision.effects.is_empty(), "effects after the end: {:?}", decision.effects);
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Prompt { task, turn } => {
+                let running = self.pending.iter().any(|work| *work.task() == task);
+                assert!(!running, "I9: {task} is prompted while something of it runs");
+                let request = self.requests.request(&task, &self.ledger);
+                assert_eq!(request.turn, turn);
+                self.pending.push(Work::Prompt { task, turn, request });
+            }
+            Effect::Execute { task, agent, call, tool, input } => {
+                let twice = self.pending.iter().any(|work| matches!(work, Work::Execute(other) if other.call == call));
+                assert!(!twice, "I12: {call} is executed while it runs");
+                *self.executed.entry(call.clone()).or_default() += 1;
+                self.pending.push(Work::Execute(Execution { task, agent, call, tool, input }));
+            }
+            Effect::AskPerson { question } => {
+                if !self.asked.contains(&question) {
+                    self.asked.push(question);
+                }
+            }
+            Effect::Stop { task } => {
+                let (stopped, pending) = std::mem::take(&mut self.pending).into_iter().partition(|work| *work.task() == task);
+                self.stopped.append(&mut { stopped });
+                self.pending = pending;
+            }
+            Effect::EndRun => {
+                assert!(self.ledger.run_ended, "the shell is released before the run has ended");
+                self.ended = true;
+            }
+        }
+    }
+
+    /// I20, as far as a shell without delays can see it: whatever lives is being worked on or waited for.
+    fn check_rest(&self) {
+        if self.ended {
+            assert!(self.pending.is_empty(), "the run has ended and {:?} runs", self.pending);
+            return;
+        }
+        for (id, book) in self.ledger.live_tasks() {
+            let runs = self.pending.iter().any(|work| work.task() == id);
+            let asks = self.asked.contains(id);
+            let waits = self.ledger.live_tasks().any(|(_, below)| below.created.caller.as_ref() == Some(id));
+            // It may wait for a place among the run's parallel calls, or for tokens that others have reserved.
+            let others_run = !self.pending.is_empty();
+            assert!(runs || asks || waits || others_run, "{id} lives and nobody works on it: {book:?}");
+        }
+    }
+
+    /// How often the executor of `call` was started.
+    pub(crate) fn executions(&self, call: &str) -> u32 {
+        self.executed.get(call).copied().unwrap_or(0)
+    }
+
+    /// The books of `task`.
+    pub(crate) fn task(&self, task: &str) -> &TaskBook {
+        &self.ledger.tasks[&TaskId::from(task)]
+    }
+
+    /// The newest request of `task`.
+    pub(crate) fn request(&self, task: &str) -> Arc<ModelRequest> {
+        self.requests.newest(&TaskId::from(task))
+    }
+
+    /// The entries of the batch that holds the first entry for which `wanted` is true.
+    pub(crate) fn batch_with(&self, wanted: impl Fn(&Entry) -> bool) -> &[Recorded] {
+        let place = self.timeline.iter().position(|recorded| wanted(&recorded.entry)).expect("there is such an entry");
+        let batch = self.batches.partition_point(|end| *end <= place);
+        let start = if batch == 0 { 0 } else { self.batches[batch - 1] };
+        &self.timeline[start..self.batches[batch]]
+    }
+
+    /// Takes the work on `task` out of the shell's hands.
+    pub(crate) fn take_work(&mut self, task: &str) -> Work {
+        let index = self.pending.iter().position(|work| work.task().as_str() == task);
+        self.pending.remove(index.unwrap_or_else(|| panic!("nothing runs for {task}")))
+    }
+
+    /// An error for a model that gives no answer.
+    pub(crate) fn model_error() -> CallError {
+        CallError::new(ErrorCode::ModelFailed, "the provider is down")
+    }
+
+    /// Asserts that nothing runs, that the run has ended, and that its end can be reproduced.
+    pub(crate) fn assert_over(&self) {
+        assert!(self.ended, "the run has not ended:\n{}", super::print::timeline(&self.timeline));
+        assert!(self.pending.is_empty() && self.asked.is_empty());
+        assert!(self.fold() == self.run, "I6: the run is the fold of its timeline");
+        self.requests.assert_reproducible(&self.timeline);
+    }
+}
+
+/// `recorded` as it comes back from the store.
+pub(crate) fn read_back(recorded: &Recorded) -> Recorded {
+    let text = serde_json::to_string(recorded).expect("an entry serialises");
+    let read: Recorded = serde_json::from_str(&text).unwrap_or_else(|error| panic!("an entry reads back ({error}): {text}"));
+    assert_eq!(read, *recorded, "an entry reads back as it was");
+    read
+}
