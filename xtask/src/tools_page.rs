@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, bail};
-use baton_core::config::{DEFAULT_TIMEOUT, EffectClass};
+use anyhow::{Context, anyhow, bail};
+use baton_core::config::{DEFAULT_TIMEOUT, EffectClass, Role, Sources, Unconfigured, load_tools};
 use baton_core::id::ROUTE_PREFIX;
 use baton_core::tool_type::{Logs, Then, ToolType};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use values::{Line, inline_code, lines};
 
@@ -31,6 +31,7 @@ pub(crate) fn read_configs(folder: &Path) -> anyhow::Result<Vec<ToolConfig>> {
             configs.push(read_config(&text).with_context(|| format!("{} is not a tool config", path.display()))?);
         }
     }
+    configs.push(delegation()?);
     configs.sort_by(|a, b| (a.tool_type, &a.id).cmp(&(b.tool_type, &b.id)));
     Ok(configs)
 }
@@ -40,6 +41,25 @@ fn read_config(text: &str) -> anyhow::Result<ToolConfig> {
     let id = keys.get("tool_id").and_then(Value::as_str).context("it has no tool_id")?.to_owned();
     let tool_type = serde_json::from_value(keys.get("type").cloned().unwrap_or_default()).context("it has no known type")?;
     Ok(ToolConfig { id, tool_type, keys })
+}
+
+/// The tool that the engine makes of every agent, as the loader makes it of an agent called `other`.
+fn delegation() -> anyhow::Result<ToolConfig> {
+    let agent = json!({
+        "agent_id": "other", "model": "any", "system_prompt": "Work.",
+        "description": "The description in the agent's config follows this sentence; a job's file of this name may refine the tool."
+    });
+    let mut sources = Sources::new("");
+    sources.add(Role::Agent, "agents/other.json", agent.to_string());
+    let tools = load_tools(&sources, &[], Unconfigured::Allowed).map_err(|faults| anyhow!("the example agent: {faults}"))?;
+    let tool = tools.get(format!("{ROUTE_PREFIX}other").as_str()).context("the loader made no tool of the example agent")?;
+    let keys = json!({
+        "category": "flow",
+        "description": tool.description.replace(" other ", " `<agent_id>` "),
+        "input_schema": tool.input.json().value(),
+    });
+    let Value::Object(keys) = keys else { bail!("the literal is an object") };
+    Ok(ToolConfig { id: format!("{ROUTE_PREFIX}<agent_id>"), tool_type: tool.tool_type, keys })
 }
 
 impl ToolConfig {
@@ -73,11 +93,8 @@ pub(crate) fn render(configs: &[ToolConfig]) -> anyhow::Result<String> {
     overview(&mut page, configs)?;
     for tool_type in ToolType::ALL {
         let of_type: Vec<_> = configs.iter().filter(|config| config.tool_type == tool_type).collect();
-        if !of_type.is_empty() || tool_type == ToolType::AgentAsTool {
+        if !of_type.is_empty() {
             write!(page, "\n## `{tool_type}`\n")?;
-        }
-        if tool_type == ToolType::AgentAsTool {
-            delegation(&mut page)?;
         }
         for config in of_type {
             tool(&mut page, config).with_context(|| format!("tool {}", config.id))?;
@@ -126,21 +143,10 @@ fn overview(page: &mut String, configs: &[ToolConfig]) -> anyhow::Result<()> {
         }
         for config in configs.iter().filter(|config| config.tool_type == tool_type) {
             let (id, category, what) = (&config.id, config.text("category"), cell(first_sentence(config.text("description"))));
-            writeln!(page, "| `{tool_type}` | [`{id}`](#{id}) | {category} | {what} |")?;
+            let anchor: String = id.chars().filter(|character| !"<>".contains(*character)).collect();
+            writeln!(page, "| `{tool_type}` | [`{id}`](#{anchor}) | {category} | {what} |")?;
         }
     }
-    Ok(())
-}
-
-fn delegation(page: &mut String) -> anyhow::Result<()> {
-    write!(
-        page,
-        "\nEvery agent that another agent may call is a tool `{ROUTE_PREFIX}<agent_id>`, without a file: the agent's description is the\n\
-         tool's. A job's file of that name refines it (description, parameters, limits).\n\n\
-         | parameter | type | required | default | description |\n| --- | --- | --- | --- | --- |\n\
-         | `request` | string | yes | | What the agent is to do. |\n\
-         | `documents` | array of string | no | | Paths of the documents it is given, at their newest version. |\n"
-    )?;
     Ok(())
 }
 
