@@ -6,6 +6,7 @@ pub(crate) mod tools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use baton_core::Run;
 use baton_core::call::ModelCall;
 use baton_core::config::{Role, Sources};
 use baton_core::document::Documents;
@@ -14,7 +15,6 @@ use baton_core::function::{ToolFunction, registered_functions};
 use baton_core::id::TaskId;
 use baton_core::model::{ModelRequest, ModelTurn};
 use baton_core::path::DocumentPath;
-use baton_core::Run;
 use baton_models::{FunctionModel, Model};
 use baton_runtime::{Engine, InitialDocument, LoadedJob, RunHandle, RunOutcome, StartOptions, replay};
 use baton_store::Store;
@@ -207,7 +207,9 @@ pub(crate) fn call_result(entries: &[Arc<Recorded>], call: &str) -> String {
 /// The message of the error of call `call`.
 pub(crate) fn call_error(entries: &[Arc<Recorded>], call: &str) -> String {
     let found = entries.iter().find_map(|recorded| match &recorded.entry {
-        Entry::CallFinished(entry) if entry.call.as_str() == call => entry.result.error.as_ref().map(|error| error.message.clone()),
+        Entry::CallFinished(entry) if entry.call.as_str() == call => {
+            entry.result.error.as_ref().map(|error| error.message.clone())
+        }
         _ => None,
     });
     found.unwrap_or_else(|| panic!("call {call} has no error"))
