@@ -1,1 +1,298 @@
-//! x
+//! What a crash leaves behind, and that going on from there comes to the same end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::entry::{ControlAction, Entry};
+use baton_core::model::ModelTurn;
+use baton_models::Model;
+use baton_runtime::{LoadedJob, RunError, RunOutcome, StartOptions};
+use baton_store::{MemoryStore, SqliteStore, Store, StoreError};
+use serde_json::{Value, json};
+
+use crate::support::failing::{Failing, FailingStore};
+use crate::support::tools::{Gate, effects_of};
+use crate::support::{
+    Finished, TestJob, call_output, call_result, calls, engine, finish, handoff, model, name_of, run_to_end, workspace,
+};
+
+fn text(description: &str) -> Value {
+    json!({"type": "string", "description": description, "required": true})
+}
+
+/// Two writers in parallel, of whom one asks its master; then a summary.
+fn job() -> LoadedJob {
+    let write = json!({"path": text("Where."), "content": text("What.")});
+    let line = json!({"path": text("Where."), "line": text("What.")});
+    TestJob::new("lead", json!({}))
+        .agent("lead", &["route_to_worker", "append_line", "handoff"])
+        .agent("worker", &["write_note", "ask_master", "handoff"])
+        .tool("write_note", write, json!({"effect": "idempotent", "writes": true}))
+        .tool("append_line", line, json!({"effect": "idempotent", "writes": true}))
+        .document("plan.md", "The plan.\n")
+        .load()
+}
+
+fn answers() -> Arc<dyn Model> {
+    model(|agent, turn, request| {
+        let is_first = request.task.as_str().starts_with("0/1.1");
+        let path = if is_first { "first.md" } else { "second.md" };
+        match (agent, turn, request.is_question) {
+            ("lead", _, true) => ModelTurn::text("yes"),
+            ("lead", 1, _) => {
+                let route = |name: &str| ("route_to_worker", json!({"request": name, "documents": ["plan.md"]}));
+                calls(&[route("first"), route("second")])
+            }
+            ("lead", 2, _) => calls(&[("append_line", json!({"path": "plan.md", "line": "Both are done."}))]),
+            ("lead", _, _) => handoff("done", &["plan.md", "first.md", "second.md"]),
+            (_, 1, _) => calls(&[("write_note", json!({"path": path, "content": "A draft."}))]),
+            (_, 2, _) if is_first => calls(&[("ask_master", json!({"question": "Is it good?"}))]),
+            (_, 2 | 3, _) if is_first == (turn == 3) => {
+                calls(&[("write_note", json!({"path": path, "content": format!("Final, in turn {turn}.")}))])
+            }
+            (_, _, _) => handoff("written", &[path]),
+        }
+    })
+}
+
+/// Goes on with the only run of `store` until it ends.
+async fn resume_to_end(store: &Arc<dyn Store>) -> Finished {
+    let engine = engine(Arc::clone(store), &answers());
+    let id = store.runs().await.unwrap()[0].id.clone();
+    let handle = engine.resume(&id).await.unwrap();
+    finish(&engine, &handle).await
+}
+
+/// Crashes a run at every one of its commits, before and after it takes hold, and goes on each time.
+async fn check_every_crash(fresh: impl Fn() -> Arc<dyn Store>) -> u32 {
+    let expected = run_to_end(&engine(fresh(), &answers()), job()).await;
+    let mut crashes = 0;
+    for failing in [Failing::Before, Failing::After] {
+        for commits in 0.. {
+            let store = fresh();
+            let doomed = engine(Arc::new(FailingStore::new(Arc::clone(&store), commits, failing)), &answers());
+            match doomed.start(job(), StartOptions::default()).await {
+                Ok(handle) => match handle.outcome().await {
+                    RunOutcome::Failed(RunError::Store(error)) => assert!(matches!(*error, StoreError::Closed)),
+                    RunOutcome::Ended { .. } => break,
+                    other => panic!("crash {failing:?} {commits}: {}", name_of(&other)),
+                },
+                Err(RunError::NotRunning(id)) if failing == Failing::Before => {
+                    let again = engine(Arc::clone(&store), &answers()).resume(&id).await;
+                    assert!(matches!(again, Err(RunError::NeverStarted(_))));
+                    continue;
+                }
+                Err(RunError::NotRunning(_)) => {}
+                Err(error) => panic!("crash {failing:?} {commits}: {error}"),
+            }
+            crashes += 1;
+            let finished = resume_to_end(&store).await;
+            assert_eq!(finished.status, expected.status, "crash {failing:?} {commits}");
+            assert_eq!(finished.result, expected.result, "crash {failing:?} {commits}");
+            assert_eq!(workspace(finished.run.documents()), workspace(expected.run.documents()), "crash {failing:?} {commits}");
+        }
+    }
+    crashes
+}
+
+#[tokio::test]
+async fn a_crash_at_any_commit_changes_nothing_in_the_end() {
+    let crashes = check_every_crash(|| Arc::new(MemoryStore::default())).await;
+    assert!(crashes >= 20, "only {crashes} crashes were tried");
+}
+
+#[tokio::test]
+async fn a_crash_at_any_commit_changes_nothing_in_the_end_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let number = std::sync::atomic::AtomicU32::new(0);
+    let fresh = || {
+        let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Arc::new(SqliteStore::open(folder.path().join(format!("{number}.db"))).unwrap()) as Arc<dyn Store>
+    };
+    let crashes = check_every_crash(fresh).await;
+    assert!(crashes >= 20, "only {crashes} crashes were tried");
+}
+
+#[tokio::test]
+async fn a_run_whose_every_process_dies_young_still_comes_to_its_end() {
+    let expected = run_to_end(&engine(Arc::new(MemoryStore::default()), &answers()), job()).await;
+    for commits in [2, 3, 5] {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let young = || engine(Arc::new(FailingStore::new(Arc::clone(&store), commits, Failing::After)), &answers());
+        let mut handle = young().start(job(), StartOptions::default()).await.unwrap();
+        let mut lives = 1;
+        let finished = loop {
+            match handle.outcome().await {
+                RunOutcome::Ended { .. } => break finish(&engine(Arc::clone(&store), &answers()), &handle).await,
+                RunOutcome::Failed(RunError::Store(_)) => {}
+                other => panic!("{}", name_of(&other)),
+            }
+            let id = handle.id().clone();
+            assert!(lives < 100, "it does not come to an end");
+            handle = loop {
+                lives += 1;
+                match young().resume(&id).await {
+                    Ok(handle) => break handle,
+                    Err(RunError::NotRunning(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            };
+        };
+        assert!(lives > 2, "{lives} processes with {commits} commits each");
+        assert_eq!(finished.result, expected.result);
+        assert_eq!(workspace(finished.run.documents()), workspace(expected.run.documents()));
+    }
+}
+
+/// A job that strikes once and says how it went.
+fn striking_job(effect: &str) -> LoadedJob {
+    let gate = json!({"gate": {"type": "string", "description": "Where to wait.", "required": false}});
+    TestJob::new("solo", json!({})).agent("solo", &["strike", "handoff"]).tool("strike", gate, json!({"effect": effect})).load()
+}
+
+fn striking_model(gate: &str) -> Arc<dyn Model> {
+    let gate = gate.to_owned();
+    model(move |_, turn, _| match turn {
+        1 => calls(&[("strike", json!({"gate": gate}))]),
+        _ => handoff("done", &[]),
+    })
+}
+
+/// Kills a process while its call is at the gate, and goes on in another.
+fn killed_while_striking(effect: &str) -> (Finished, Vec<(String, u32)>) {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let gate = format!("kill {effect}");
+    let doomed = tokio::runtime::Runtime::new().unwrap();
+    let id = doomed.block_on(async {
+        let engine = engine(Arc::clone(&store), &striking_model(&gate));
+        let handle = engine.start(striking_job(effect), StartOptions::default()).await.unwrap();
+        Gate::named(&gate).reached().await;
+        handle.id().clone()
+    });
+    // Nothing of the process goes on after this.
+    doomed.shutdown_timeout(Duration::from_secs(10));
+    Gate::named(&gate).open();
+    let next = tokio::runtime::Runtime::new().unwrap();
+    next.block_on(async {
+        let engine = engine(Arc::clone(&store), &striking_model(&gate));
+        let handle = engine.resume(&id).await.unwrap();
+        (finish(&engine, &handle).await, effects_of(id.as_str()))
+    })
+}
+
+#[test]
+fn a_call_that_may_be_repeated_is_run_again_under_the_same_key() {
+    for effect in ["pure", "idempotent", "keyed"] {
+        let (finished, effects) = killed_while_striking(effect);
+        assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"struck": true}), "{effect}");
+        assert_eq!(effects, [("0/1.1".to_owned(), 2)], "{effect}");
+        let starts = |entry: &Entry| matches!(entry, Entry::CallStarted(started) if started.tool == "strike");
+        assert_eq!(finished.entries.iter().filter(|recorded| starts(&recorded.entry)).count(), 1, "{effect}");
+    }
+}
+
+#[test]
+fn a_call_that_must_not_be_repeated_is_in_doubt_and_the_agent_is_told() {
+    let (finished, effects) = killed_while_striking("at_most_once");
+    assert_eq!(call_result(&finished.entries, "0/1.1"), "unknown_outcome unknown_outcome");
+    assert_eq!(effects, [("0/1.1".to_owned(), 1)]);
+    assert_eq!(finished.result, json!({"summary": "done"}));
+}
+
+#[tokio::test]
+async fn stopping_waits_for_a_call_that_must_not_be_repeated() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let engine = engine(Arc::clone(&store), &striking_model("stop"));
+    let handle = engine.start(striking_job("at_most_once"), StartOptions::default()).await.unwrap();
+    let gate = Gate::named("stop");
+    gate.reached().await;
+    let (outcome, ()) = tokio::join!(handle.stop(), async { gate.open() });
+    assert!(matches!(outcome, RunOutcome::Stopped), "{}", name_of(&outcome));
+    assert_eq!(store.run(handle.id()).await.unwrap().unwrap().status, "stopped");
+    let resumed = engine.resume(handle.id()).await.unwrap();
+    let finished = finish(&engine, &resumed).await;
+    assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"struck": true}));
+    assert_eq!(effects_of(handle.id().as_str()), [("0/1.1".to_owned(), 1)]);
+    assert_eq!(store.run(handle.id()).await.unwrap().unwrap().status, "completed");
+}
+
+#[tokio::test]
+async fn stopping_drops_a_call_that_may_be_repeated() {
+    let engine = engine(Arc::new(MemoryStore::default()), &striking_model("drop"));
+    let handle = engine.start(striking_job("idempotent"), StartOptions::default()).await.unwrap();
+    let gate = Gate::named("drop");
+    gate.reached().await;
+    assert!(matches!(handle.stop().await, RunOutcome::Stopped));
+    let resumed = engine.resume(handle.id()).await.unwrap();
+    assert!(matches!(engine.resume(handle.id()).await, Err(RunError::AlreadyRunning(_))));
+    gate.reached().await;
+    gate.open();
+    let finished = finish(&engine, &resumed).await;
+    assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"struck": true}));
+    assert_eq!(effects_of(handle.id().as_str()), [("0/1.1".to_owned(), 2)]);
+}
+
+#[tokio::test]
+async fn whoever_lost_the_run_can_commit_nothing_more() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (zombie, owner) = (engine(Arc::clone(&store), &striking_model("zombie")), engine(Arc::clone(&store), &striking_model("zombie")));
+    let handle = zombie.start(striking_job("at_most_once"), StartOptions::default()).await.unwrap();
+    let gate = Gate::named("zombie");
+    gate.reached().await;
+    let taken = owner.resume(handle.id()).await.unwrap();
+    let finished = finish(&owner, &taken).await;
+    assert_eq!(call_result(&finished.entries, "0/1.1"), "unknown_outcome unknown_outcome");
+    // The call of the process that lost the run returns only now.
+    gate.open();
+    let outcome = handle.outcome().await;
+    let RunOutcome::Failed(RunError::Store(error)) = outcome else { panic!("{}", name_of(&outcome)) };
+    assert!(matches!(*error, StoreError::StaleEpoch { .. }), "{error}");
+    let record = store.run(handle.id()).await.unwrap().unwrap();
+    assert_eq!((record.last_seq, record.epoch), (finished.entries.len() as u64, 2));
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_person_still_waits_for_the_same_thing_after_a_restart() {
+    let job = TestJob::new("solo", json!({})).agent("solo", &["ask_master", "handoff"]).load();
+    let sources = Arc::clone(&job.sources);
+    let answers = model(|_, turn, _| match turn {
+        1 => calls(&[("ask_master", json!({"question": "Shall I?"}))]),
+        _ => handoff("done", &[]),
+    });
+    let engine = engine(Arc::new(MemoryStore::default()), &answers);
+    let handle = engine.start(job, StartOptions::default()).await.unwrap();
+    handle.outcome_without_people().await;
+    let asked = handle.waiting_for_people().unwrap();
+    handle.stop().await;
+    let resumed = engine.resume(handle.id()).await.unwrap();
+    let RunOutcome::WaitingForPerson { questions } = resumed.outcome_without_people().await else { panic!("nobody is asked") };
+    assert_eq!(questions, asked);
+    let last = engine.store().entries(handle.id(), 0, 100).await.unwrap().pop().unwrap();
+    assert!(matches!(&last.entry, Entry::Control(control) if control.action == ControlAction::TakenOver), "{:?}", last.entry);
+    // The run is pinned to what it started with.
+    let started = engine.started(handle.id()).await.unwrap();
+    assert_eq!(engine.pinned_sources(&started).await.unwrap().files().collect::<Vec<_>>(), sources.files().collect::<Vec<_>>());
+    resumed.answer(questions[0].task.clone(), "ann", json!("yes").into(), Vec::new()).await.unwrap();
+    assert_eq!(finish(&engine, &resumed).await.status, "success");
+}
+
+#[tokio::test]
+async fn conversations_that_fell_out_of_memory_are_rebuilt_to_the_byte() {
+    let expected = run_to_end(&engine(Arc::new(MemoryStore::default()), &answers()), job()).await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let forgetful = baton_runtime::Engine::builder().store(store).model("m", answers()).transcript_cache_bytes(0).content_cache_bytes(0);
+    let finished = run_to_end(&forgetful.build().unwrap(), job()).await;
+    let requests = |finished: &Finished| {
+        let mut hashes: Vec<_> = finished
+            .entries
+            .iter()
+            .filter_map(|recorded| match &recorded.entry {
+                Entry::ModelAnswered(entry) => Some((entry.task.clone(), entry.turn, entry.request)),
+                _ => None,
+            })
+            .collect();
+        hashes.sort();
+        hashes
+    };
+    assert_eq!(requests(&finished), requests(&expected));
+}
