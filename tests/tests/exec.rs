@@ -1,1 +1,284 @@
-//! x
+//! Commands as tools: what they see, what they may answer, and how they are got rid of.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use baton_models::Model;
+use baton_runtime::{Engine, RunOutcome, StartOptions};
+use baton_store::MemoryStore;
+use serde_json::{Value, json};
+
+use crate::support::{Finished, TestJob, call_error, call_output, call_result, calls, finish, handoff, model, name_of};
+
+/// A job folder with one script, and what its tool's config says besides.
+struct Script {
+    folder: tempfile::TempDir,
+    command: Vec<String>,
+    config: Value,
+    documents: Vec<(&'static str, &'static str)>,
+}
+
+impl Script {
+    fn new(program: &str, file: &str, text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(file), text).unwrap();
+        Self { folder, command: vec![program.to_owned(), file.to_owned()], config: json!({}), documents: Vec::new() }
+    }
+
+    fn python(text: &str) -> Self {
+        Self::new("python3", "tool.py", &format!("import json, os, sys, time\n{text}"))
+    }
+
+    fn shell(text: &str) -> Self {
+        Self::new("sh", "tool.sh", text)
+    }
+
+    fn config(mut self, config: Value) -> Self {
+        self.config = config;
+        self
+    }
+
+    fn document(mut self, path: &'static str, content: &'static str) -> Self {
+        self.documents.push((path, content));
+        self
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn job(&self, env: &[&str]) -> baton_runtime::LoadedJob {
+        let mut config = json!({
+            "exec": {"command": self.command, "env": env},
+            "input_schema": {"type": "object"},
+            "effect": "idempotent",
+        });
+        config.as_object_mut().unwrap().extend(self.config.as_object().unwrap().clone());
+        let mut job = TestJob::new("solo", json!({})).agent("solo", &["command", "handoff"]);
+        for (path, content) in &self.documents {
+            job = job.document(path, content);
+        }
+        let mut job = job.tool_by_schema("command", config).load();
+        job.folder = Some(self.folder.path().to_owned());
+        job
+    }
+
+    /// Runs the command once with `input`.
+    async fn call(&self, input: Value) -> Finished {
+        self.call_with(input, &[]).await.0
+    }
+
+    async fn call_with(&self, input: Value, env: &[&str]) -> (Finished, Engine) {
+        let engine = engine(input);
+        let handle = engine.start(self.job(env), StartOptions::default()).await.unwrap();
+        (finish(&engine, &handle).await, engine)
+    }
+}
+
+/// An engine whose agent calls the command once, in an environment of its own.
+fn engine(input: Value) -> Engine {
+    let answers: Arc<dyn Model> = model(move |_, turn, _| match turn {
+        1 => calls(&[("command", input.clone())]),
+        _ => handoff("done", &[]),
+    });
+    let variables = |name: &str| match name {
+        "PATH" => std::env::var("PATH").ok(),
+        "GRANTED" => Some("a secret".to_owned()),
+        "HIDDEN" => Some("another".to_owned()),
+        _ => None,
+    };
+    Engine::builder().store(Arc::new(MemoryStore::default())).model("m", answers).variables(variables).build().unwrap()
+}
+
+/// Whether a process is there and not a zombie.
+fn is_alive(pid: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+/// Waits until the process whose number stands in `file` is gone.
+fn wait_until_gone(file: &Path) {
+    let pid = std::fs::read_to_string(file).unwrap();
+    let began = Instant::now();
+    while is_alive(pid.trim()) {
+        assert!(began.elapsed() < Duration::from_secs(10), "process {pid} is still there");
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn a_command_reads_json_and_writes_json() {
+    let script = Script::python(
+        "given = json.load(sys.stdin)\nprint(json.dumps({'sum': sum(given['numbers']), 'big': 9007199254740993}))",
+    );
+    let finished = script.call(json!({"numbers": [1, 2, 3]})).await;
+    assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"sum": 6, "big": 9_007_199_254_740_993_u64}));
+}
+
+#[tokio::test]
+async fn a_command_sees_nothing_but_what_its_config_names() {
+    // The environment as the shell was given it, before anything of its own.
+    let text = r#"names=$(tr '\0' '\n' < /proc/$$/environ | sed 's/=.*//' | sort | tr '\n' ' ')
+        echo "{\"names\": \"$names\", \"granted\": \"$GRANTED\", \"call\": \"$BATON_CALL_ID\", \"files\": \"$(ls -A)\"}""#;
+    let (finished, _) = Script::shell(text).call_with(json!({}), &["GRANTED", "ABSENT"]).await;
+    let output = call_output(&finished.entries, "0/1.1");
+    assert_eq!(output["names"], "BATON_CALL_ID GRANTED PATH ");
+    assert_eq!(output["granted"], "a secret");
+    assert_eq!(output["call"], format!("{}/0/1.1", finished.run.started().unwrap().run));
+    assert_eq!(output["files"], "");
+}
+
+#[tokio::test]
+async fn a_command_finds_the_documents_that_its_input_names_and_returns_new_ones() {
+    let text = r"
+given = json.load(sys.stdin)
+names = sorted(os.path.join(folder, name)[2:] for folder, _, names in os.walk('.') for name in names)
+rows = open('data/sales.csv').read()
+print(json.dumps({'output': {'names': names, 'bytes': len(rows)}, 'documents': [
+    {'path': 'out/report.md', 'content': '# Report', 'description': 'What came out.'},
+    {'path': 'pixel.bin', 'content_base64': 'AAEC/w=='},
+]}))";
+    let script = Script::python(text)
+        .config(json!({"writes": true}))
+        .document("data/sales.csv", "a,b\n1,2\n")
+        .document("notes.md", "Notes.")
+        .document("unnamed.md", "Not for the command.");
+    let (finished, engine) = script.call_with(json!({"documents": ["data/sales.csv"], "path": "notes.md"}), &[]).await;
+    assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"names": ["data/sales.csv", "notes.md"], "bytes": 8}));
+    let document = |path: &str| {
+        let path = baton_core::path::DocumentPath::parse(path).unwrap();
+        Arc::clone(finished.run.documents().get(&path).unwrap().current())
+    };
+    let report = document("out/report.md");
+    assert_eq!((report.content.mime_type.as_str(), report.description.as_str()), ("text/markdown", "What came out."));
+    assert_eq!(report.call.as_ref().unwrap().as_str(), "0/1.1");
+    let bytes = engine.content(document("pixel.bin").content.hash).await.unwrap().unwrap();
+    assert_eq!(*bytes, [0, 1, 2, 255]);
+}
+
+#[tokio::test]
+async fn a_program_of_the_job_folder_is_found_there() {
+    let mut script = Script::shell("#!/bin/sh\necho '{\"here\": true}'\n");
+    std::fs::set_permissions(script.path().join("tool.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script.command = vec!["tool.sh".to_owned()];
+    assert_eq!(call_output(&script.call(json!({})).await.entries, "0/1.1"), json!({"here": true}));
+}
+
+#[tokio::test]
+async fn what_a_command_gets_wrong_becomes_an_error_that_says_so() {
+    let cases = [
+        ("exit 0", "the command wrote nothing to stdout, where one JSON value is expected"),
+        ("echo oops >&2; exit 3", "the command failed: exit status: 3"),
+        ("kill -9 $$", "the command failed: signal: 9 (SIGKILL)"),
+        ("echo '{\"a\": 1'", "the command's answer cannot be read: EOF while parsing"),
+        ("echo '{} {}'", "the command's answer cannot be read: trailing characters"),
+        ("echo '{\"output\": 1, \"document\": []}'", "the command's answer cannot be read: unknown field `document`"),
+        ("echo '{\"output\": 1, \"documents\": [{\"path\": \"a\"}]}'", "the command's document \"a\" needs exactly one of"),
+        (
+            "echo '{\"output\": 1, \"documents\": [{\"path\": \"a\", \"content_base64\": \"?\"}]}'",
+            "the command's document \"a\" holds no base64",
+        ),
+        (
+            "echo '{\"output\": 1, \"documents\": [{\"path\": \"../a\", \"content\": \"\"}]}'",
+            "\"../a\" cannot be a document path",
+        ),
+        (
+            "echo '{\"output\": 1, \"documents\": [{\"path\": \"/etc/a\", \"content\": \"\"}]}'",
+            "\"/etc/a\" cannot be a document path",
+        ),
+        ("printf '\\377'", "the command wrote something to stdout that is not UTF-8"),
+    ];
+    for (text, expected) in cases {
+        let finished = Script::shell(text).config(json!({"writes": true})).call(json!({})).await;
+        let error = call_error(&finished.entries, "0/1.1");
+        assert!(error.starts_with(expected), "{text}: {error}");
+        assert!(finished.run.documents().is_empty(), "{text}");
+    }
+    let refused =
+        Script::shell("echo '{\"output\": 1, \"documents\": [{\"path\": \"a\", \"content\": \"\"}]}'").call(json!({})).await;
+    assert_eq!(call_error(&refused.entries, "0/1.1"), "this tool may not write documents: its config lacks \"writes\": true");
+    let mut missing = Script::shell("");
+    missing.command = vec!["no-such-program-anywhere".to_owned()];
+    let error = call_error(&missing.call(json!({})).await.entries, "0/1.1");
+    assert!(error.starts_with("cannot start \"no-such-program-anywhere\""), "{error}");
+}
+
+#[tokio::test]
+async fn the_end_of_stderr_tells_why_a_command_failed() {
+    let script = Script::python("sys.stderr.write('x' * 100000 + 'the cause\\n'); sys.exit(7)");
+    let finished = script.call(json!({})).await;
+    let detail = finished.entries.iter().find_map(|recorded| match &recorded.entry {
+        baton_core::entry::Entry::CallFinished(entry) if entry.call.as_str() == "0/1.1" => entry.result.error.clone(),
+        _ => None,
+    });
+    let detail = detail.unwrap().detail.value();
+    assert_eq!(detail["exit_code"], 7);
+    let stderr = detail["stderr"].as_str().unwrap();
+    assert!(stderr.ends_with("the cause") && stderr.len() <= 2_000, "{} bytes", stderr.len());
+}
+
+#[tokio::test]
+async fn a_document_that_the_input_names_must_exist() {
+    let finished = Script::shell("echo 1").call(json!({"documents": ["missing.csv"]})).await;
+    assert_eq!(call_result(&finished.entries, "0/1.1"), "failed unknown_document");
+}
+
+#[tokio::test]
+async fn a_command_that_never_reads_its_input_still_ends() {
+    let finished = Script::shell("echo '{\"done\": true}'").call(json!({"text": "x".repeat(900_000)})).await;
+    assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"done": true}));
+}
+
+#[tokio::test]
+async fn a_command_that_hangs_is_killed_with_its_children() {
+    let script = Script::shell("sleep 600 & echo $! > \"$1\"; sleep 600").config(json!({"timeout_seconds": 1}));
+    let pid = script.path().join("pid");
+    let mut script = script;
+    script.command.push(pid.to_string_lossy().into_owned());
+    let finished = script.call(json!({})).await;
+    assert_eq!(call_result(&finished.entries, "0/1.1"), "timeout timed_out");
+    wait_until_gone(&pid);
+}
+
+#[tokio::test]
+async fn children_that_a_command_leaves_behind_are_killed_and_do_not_delay_its_answer() {
+    // The child holds stdout open, so waiting for the end of the pipe alone would wait for the child.
+    let mut script =
+        Script::shell("sleep 600 & echo $! > \"$1\"; echo '{\"done\": true}'").config(json!({"timeout_seconds": 30}));
+    let pid = script.path().join("pid");
+    script.command.push(pid.to_string_lossy().into_owned());
+    let began = Instant::now();
+    let finished = script.call(json!({})).await;
+    assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"done": true}));
+    assert!(began.elapsed() < Duration::from_secs(20));
+    wait_until_gone(&pid);
+}
+
+#[tokio::test]
+async fn a_command_that_floods_its_output_is_killed() {
+    for (target, name) in [("stdout", "stdout"), ("stderr", "stderr")] {
+        let script = Script::python(&format!("while True: sys.{target}.write('x' * 65536)"));
+        let finished = script.call(json!({})).await;
+        let error = call_error(&finished.entries, "0/1.1");
+        assert_eq!(error, format!("the command wrote more than 64 MiB to {name}"));
+    }
+}
+
+#[tokio::test]
+async fn cancelling_kills_a_command_with_its_children() {
+    let mut script = Script::shell("sleep 600 & echo $! > \"$1.tmp\"; mv \"$1.tmp\" \"$1\"; wait");
+    let pid = script.path().join("pid");
+    script.command.push(pid.to_string_lossy().into_owned());
+    let engine = engine(json!({}));
+    let handle = engine.start(script.job(&[]), StartOptions::default()).await.unwrap();
+    let began = Instant::now();
+    while !pid.exists() {
+        assert!(began.elapsed() < Duration::from_secs(10), "the command did not start");
+        tokio::task::yield_now().await;
+    }
+    handle.cancel(crate::support::root(), "enough", "ann").await.unwrap();
+    let outcome = handle.outcome().await;
+    assert!(matches!(outcome, RunOutcome::Ended { .. }), "{}", name_of(&outcome));
+    tokio::task::spawn_blocking(move || wait_until_gone(&pid)).await.unwrap();
+}

@@ -235,7 +235,8 @@ async fn stopping_drops_a_call_that_may_be_repeated() {
 #[tokio::test]
 async fn whoever_lost_the_run_can_commit_nothing_more() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let (zombie, owner) = (engine(Arc::clone(&store), &striking_model("zombie")), engine(Arc::clone(&store), &striking_model("zombie")));
+    let (zombie, owner) =
+        (engine(Arc::clone(&store), &striking_model("zombie")), engine(Arc::clone(&store), &striking_model("zombie")));
     let handle = zombie.start(striking_job("at_most_once"), StartOptions::default()).await.unwrap();
     let gate = Gate::named("zombie");
     gate.reached().await;
@@ -280,7 +281,8 @@ async fn a_run_that_waits_for_a_person_still_waits_for_the_same_thing_after_a_re
 async fn conversations_that_fell_out_of_memory_are_rebuilt_to_the_byte() {
     let expected = run_to_end(&engine(Arc::new(MemoryStore::default()), &answers()), job()).await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let forgetful = baton_runtime::Engine::builder().store(store).model("m", answers()).transcript_cache_bytes(0).content_cache_bytes(0);
+    let forgetful =
+        baton_runtime::Engine::builder().store(store).model("m", answers()).transcript_cache_bytes(0).content_cache_bytes(0);
     let finished = run_to_end(&forgetful.build().unwrap(), job()).await;
     let requests = |finished: &Finished| {
         let mut hashes: Vec<_> = finished

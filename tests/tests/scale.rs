@@ -1,1 +1,93 @@
-//! x
+//! Wide, deep and long runs: they complete, and what they cost is printed.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use baton_core::model::ModelTurn;
+use baton_models::Model;
+use baton_runtime::{LoadedJob, StartOptions};
+use baton_store::{MemoryStore, SqliteStore, Store};
+use serde_json::json;
+
+use crate::support::{TestJob, calls, engine, finish, handoff, model};
+
+/// The most memory that this process ever had resident, in MiB.
+fn peak_mebibytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kibibytes| kibibytes.parse::<u64>().ok()).unwrap_or_default() / 1_024
+}
+
+/// Runs a job in both stores and prints what it cost. Replaying it is part of the time.
+async fn measure(name: &str, tasks: usize, job: impl Fn() -> LoadedJob, answers: &Arc<dyn Model>) {
+    let folder = tempfile::tempdir().unwrap();
+    let stores: [(&str, Arc<dyn Store>); 2] = [
+        ("memory", Arc::new(MemoryStore::default())),
+        ("sqlite", Arc::new(SqliteStore::open(folder.path().join("runs.db")).unwrap())),
+    ];
+    for (kind, store) in stores {
+        let engine = engine(store, answers);
+        let began = Instant::now();
+        let handle = engine.start(job(), StartOptions::default()).await.unwrap();
+        handle.outcome().await;
+        let ran = began.elapsed();
+        let finished = finish(&engine, &handle).await;
+        assert_eq!(finished.status, "success");
+        assert_eq!(finished.run.graph().iter().count(), tasks);
+        let (entries, peak) = (finished.entries.len(), peak_mebibytes());
+        println!("{name} in {kind}: {entries} entries in {ran:.2?}, replayed in {:.2?}, peak {peak} MiB", began.elapsed() - ran);
+    }
+}
+
+/// A root that delegates to `children` workers in one turn.
+fn wide(children: usize) -> (impl Fn() -> LoadedJob, Arc<dyn Model>) {
+    let job = move || {
+        let limits = json!({"limits": {"children": 10_000, "parallel_calls": 10_000}});
+        TestJob::new("lead", json!({"limits": {"live_tasks": 10_000}}))
+            .agent_with("lead", &["route_to_worker", "handoff"], limits)
+            .agent("worker", &["handoff"])
+            .load()
+    };
+    let answers = model(move |agent, turn, _| match (agent, turn) {
+        ("lead", 1) => calls(&vec![("route_to_worker", json!({"request": "Go."})); children]),
+        ("lead", _) => handoff("done", &[]),
+        _ => ModelTurn::text("ok"),
+    });
+    (job, answers)
+}
+
+#[tokio::test]
+async fn a_thousand_children_work_in_parallel() {
+    for children in [250, 500, 1_000] {
+        let (job, answers) = wide(children);
+        measure(&format!("{children} children"), children + 1, job, &answers).await;
+    }
+}
+
+#[tokio::test]
+async fn delegations_nest_sixty_four_deep() {
+    let job = || TestJob::new("digger", json!({"limits": {"depth": 64}})).agent("digger", &["route_to_digger", "handoff"]).load();
+    let answers = model(|_, turn, request| match turn {
+        1 if request.task.as_str().matches('/').count() < 64 => calls(&[("route_to_digger", json!({"request": "Deeper."}))]),
+        _ => handoff("done", &[]),
+    });
+    measure("depth 64", 65, job, &answers).await;
+}
+
+#[tokio::test]
+async fn a_task_takes_two_thousand_turns() {
+    for turns in [500, 1_000, 2_000] {
+        let job = move || {
+            let step = json!({"n": {"type": "integer", "description": "Which.", "required": true}});
+            TestJob::new("walker", json!({}))
+                .agent_with("walker", &["step", "handoff"], json!({"limits": {"turns": 3_000}}))
+                .tool("step", step, json!({"effect": "pure"}))
+                .load()
+        };
+        let answers = model(move |_, turn, _| match turn {
+            turn if turn < turns => calls(&[("step", json!({"n": turn}))]),
+            _ => handoff("done", &[]),
+        });
+        measure(&format!("{turns} turns"), 1, job, &answers).await;
+    }
+}

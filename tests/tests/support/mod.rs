@@ -88,6 +88,14 @@ impl TestJob {
         self
     }
 
+    /// A function tool whose config is `extra` beside its id and description.
+    pub(crate) fn tool_by_schema(mut self, id: &str, extra: Value) -> Self {
+        let mut tool = json!({"tool_id": id, "type": "function_tool", "description": format!("Does {id}.")});
+        merge(&mut tool, extra);
+        self.sources.add(Role::Tool, format!("tools/{id}.json"), tool.to_string());
+        self
+    }
+
     /// A document to begin with.
     pub(crate) fn document(mut self, path: &str, content: &str) -> Self {
         self.documents.push(InitialDocument::new(DocumentPath::parse(path).unwrap(), content.as_bytes()));

@@ -135,3 +135,9 @@ async fn report(context: &ToolContext, gate: String) -> Result<Value, ToolError>
     context.progress("half of it");
     Ok(json!({"done": true}))
 }
+
+/// Returns its input: a step that costs nothing.
+#[tool]
+async fn step(n: u64) -> Result<Value, ToolError> {
+    Ok(json!({"n": n}))
+}
