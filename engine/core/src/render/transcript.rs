@@ -45,6 +45,8 @@ pub struct Transcript {
     messages: Vec<Arc<Message>>,
     /// The running hash of [`Transcript::messages`].
     hash: ContentHash,
+    /// The running sum of their weights, so that asking for it costs nothing however long the conversation is.
+    weight: usize,
     /// The calls of the turn before, whose results become the next message.
     pending: Vec<PendingCall>,
     turn: u32,
@@ -74,6 +76,7 @@ impl Transcript {
             inject_tokens,
             messages: Vec::new(),
             hash: ContentHash::of(b"conversation"),
+            weight: 0,
             pending: Vec::new(),
             turn: 0,
             model: String::new(),
@@ -82,6 +85,7 @@ impl Transcript {
         if let Some(master) = master {
             transcript.messages.clone_from(&master.messages);
             transcript.hash = master.hash;
+            transcript.weight = master.weight;
             transcript.pending.clone_from(&master.pending);
             transcript.flush();
         }
@@ -151,7 +155,7 @@ impl Transcript {
 
     /// About how many bytes the conversation holds in memory, contents of documents excepted.
     pub fn weight(&self) -> usize {
-        self.messages.len() * size_of::<Message>() + self.messages.iter().map(|message| message_weight(message)).sum::<usize>()
+        self.weight
     }
 
     fn tools(&self) -> &Arc<[Arc<ToolDefinition>]> {
@@ -263,6 +267,7 @@ impl Transcript {
     fn say(&mut self, role: Role, parts: Vec<Part>) {
         let message = Message { role, parts };
         self.hash = self.hash.extended(&hashed_form(&message));
+        self.weight += size_of::<Message>() + message_weight(&message);
         self.messages.push(Arc::new(message));
     }
 }
