@@ -1,3 +1,27 @@
 //! The built-in tool functions, one file per family.
+//!
+//! Each function here serves the config of the same name in `tool-configs/`: what agents are told, which parameters
+//! there are and what a crash may do stands there; what the tool does stands here. Tools that run no code, such as
+//! `stop_and_think`, `handoff` or `ask_master`, are configs alone.
+//!
+//! * [`data`]: `query_data`, `draw_chart`
+//! * `files`: `write_file`, `edit_file_block`, `list_files`, `search_documents`, `load_to_context`
+//! * `memory`: `recall_memory`
+//! * [`utility`]: `calculator`, `random`, `echo`, `timer`, `json-transform`
+//!
+//! Nothing calls these functions by name: `#[tool]` registers them, and they are found when the crate is linked. A crate
+//! that nobody names is not linked at all, so a program that shall have these tools says
+//!
+//! ```
+//! use baton_tools as _;
+//! ```
+//!
+//! What an agent passes in is hostile: a function answers it with a [`ToolError`](baton_core::function::ToolError) that
+//! teaches, or with a value where the tool's table says so, and never panics.
+//!
+//! This crate is *not* privileged: it uses what every tool crate can use, and the engine never names one of its tools.
+
 pub mod data;
+mod files;
+mod memory;
 pub mod utility;

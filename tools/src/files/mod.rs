@@ -1,0 +1,23 @@
+//! Tools that write, change, list, search and load documents.
+
+mod blocks;
+mod edit;
+mod list;
+mod load;
+mod search;
+mod write;
+
+use baton_core::document::DocumentVersion;
+
+use blocks::DocType;
+
+/// The kind of a document: what its media type says, if it is text.
+fn doc_type(content: &[u8], version: &DocumentVersion) -> DocType {
+    if std::str::from_utf8(content).is_ok() { DocType::of(&version.content.mime_type) } else { DocType::Binary }
+}
+
+/// `text` on one line, at most `limit` characters long.
+fn one_line(text: &str, limit: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= limit { line } else { line.chars().take(limit.saturating_sub(1)).chain(['…']).collect() }
+}

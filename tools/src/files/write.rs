@@ -1,0 +1,97 @@
+//! `write_file`: the whole content of a document.
+
+use base64::Engine as _;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use baton_core::function::{PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
+use baton_core::measure::measure;
+use baton_macros::tool;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::blocks;
+
+/// The most tags that a document may have.
+const MAX_TAGS: usize = 32;
+
+/// Standard base64; models often forget the padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// How the content of a call is written.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+enum Encoding {
+    /// As it is.
+    #[serde(rename = "utf-8")]
+    Utf8,
+    /// Bytes that are no text.
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+#[derive(Serialize)]
+struct Written {
+    path: String,
+    size_bytes: u64,
+    token_count: u64,
+    blocks_count: usize,
+    mime_type: String,
+    summary: String,
+}
+
+/// Creates the document at `path`, or adds a version to it.
+#[tool]
+fn write_file(
+    context: &ToolContext,
+    path: String,
+    content: String,
+    mime_type: Option<String>,
+    why_created: Option<String>,
+    tags: Option<Vec<String>>,
+    encoding: Option<Encoding>,
+) -> Result<Written, ToolError> {
+    let path = parse_path(&path)?;
+    let content = match encoding.unwrap_or(Encoding::Utf8) {
+        Encoding::Utf8 => content.into_bytes(),
+        Encoding::Base64 => decode(&content)?,
+    };
+    let facts = measure(&path, &content, mime_type.as_deref());
+    let written = Written {
+        path: path.to_string(),
+        size_bytes: facts.size_bytes,
+        token_count: facts.token_count,
+        blocks_count: blocks::count(&content, &facts.mime_type),
+        mime_type: facts.mime_type,
+        summary: facts.summary,
+    };
+    let mut write = PendingWrite::new(path, content);
+    write.mime_type = mime_type;
+    write.description = why_created.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    write.tags = tags.map(tidy).transpose()?;
+    context.write(write)?;
+    Ok(written)
+}
+
+fn decode(content: &str) -> Result<Vec<u8>, ToolError> {
+    let compact: String = content.split_ascii_whitespace().collect();
+    BASE64.decode(compact).map_err(|error| {
+        ToolError::new(format!("content is not base64: {error}; leave encoding out for text"))
+            .of_kind(ToolErrorKind::InvalidInput)
+    })
+}
+
+/// Tags without blanks around them, each once.
+fn tidy(tags: Vec<String>) -> Result<Vec<String>, ToolError> {
+    let mut tidied: Vec<String> = Vec::new();
+    for tag in tags.iter().map(|tag| tag.trim()).filter(|tag| !tag.is_empty()) {
+        if !tidied.iter().any(|known| known == tag) {
+            tidied.push(tag.to_owned());
+        }
+    }
+    if tidied.len() > MAX_TAGS {
+        let message = format!("a document has at most {MAX_TAGS} tags, not {}", tidied.len());
+        return Err(ToolError::new(message).of_kind(ToolErrorKind::InvalidInput));
+    }
+    Ok(tidied)
+}
