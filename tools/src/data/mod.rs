@@ -2,6 +2,7 @@
 //!
 //! Not here: documents themselves (the files family) and single values (the utility family).
 
+mod chart;
 mod delimited;
 mod json_rows;
 mod names;
@@ -9,4 +10,5 @@ mod query;
 mod sqlite;
 mod table;
 
+pub use chart::{ChartKind, ChartOutput};
 pub use query::{QueryOutput, TableOutput};
