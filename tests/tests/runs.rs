@@ -99,9 +99,10 @@ fn asking_job() -> baton_runtime::LoadedJob {
 
 /// Asks once, then hands off with the answer.
 fn asking_model() -> Arc<dyn Model> {
-    model(|_, turn, request| match turn {
-        1 => calls(&[("ask_master", json!({"question": "Which word?", "answer_schema": {"enum": ["red", "blue"]}}))]),
-        _ => {
+    model(|_, turn, request| {
+        if turn == 1 {
+            calls(&[("ask_master", json!({"question": "Which word?", "answer_schema": {"enum": ["red", "blue"]}}))])
+        } else {
             let answer = request.messages.iter().flat_map(|message| &message.parts).find_map(|part| match part {
                 baton_core::render::Part::Result { result: Some(result), .. } => Some(result.output.text().to_owned()),
                 _ => None,
@@ -328,12 +329,12 @@ async fn progress_is_told_to_whoever_watches() {
 #[tokio::test]
 async fn a_script_that_parts_ways_with_the_run_fails_the_whole_run() {
     let job = TestJob::new("lead", NONE()).agent("lead", &["route_to_worker", "handoff"]).agent("worker", &["handoff"]).load();
-    let answers: Arc<dyn Model> = Arc::new(FunctionModel::new(|request: &ModelRequest| match request.agent.as_str() {
-        "lead" => Ok(calls(&[("route_to_worker", json!({"request": "Go."}))])),
-        _ => {
-            let reason = "it has no turns".to_owned();
-            Err(ModelError::Unexpected { agent: request.agent.clone(), turn: request.turn, reason })
+    let answers: Arc<dyn Model> = Arc::new(FunctionModel::new(|request: &ModelRequest| {
+        if request.agent.as_str() == "lead" {
+            return Ok(calls(&[("route_to_worker", json!({"request": "Go."}))]));
         }
+        let reason = "it has no turns".to_owned();
+        Err(ModelError::Unexpected { agent: request.agent.clone(), turn: request.turn, reason })
     }));
     let engine = engine(Arc::new(MemoryStore::default()), &answers);
     let handle = engine.start(job, StartOptions::default()).await.unwrap();

@@ -23,7 +23,7 @@ use baton_core::tool_type::Logs;
 use baton_models::ModelError;
 use baton_store::{Batch, LoggedCall, RunSummaryUpdate, StoreError};
 use futures_util::FutureExt;
-use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::sleep_until;
@@ -31,7 +31,7 @@ use crate::command::Command;
 use crate::engine::{Models, Shared};
 use crate::error::RunError;
 use crate::execute::{Execution, panic_message};
-use crate::handle::{Message, OpenQuestion, Progress, RunOutcome, Standing};
+use crate::handle::{Message, OpenQuestion, Progress, Reply, RunOutcome, Standing};
 use crate::transcripts::Transcripts;
 
 /// The most messages that become one commit, so that a flood cannot starve the store of its turn.
@@ -86,7 +86,7 @@ pub(crate) struct Work {
 struct Incoming {
     event: Event,
     contents: Vec<(ContentHash, Content)>,
-    reply: Option<oneshot::Sender<Result<(), Refusal>>>,
+    reply: Option<Reply>,
 }
 
 /// What one beat decided.
@@ -95,7 +95,7 @@ struct Step {
     entries: Vec<Arc<Recorded>>,
     effects: Vec<Effect>,
     contents: Vec<(ContentHash, Content)>,
-    replies: Vec<(oneshot::Sender<Result<(), Refusal>>, Result<(), Refusal>)>,
+    replies: Vec<(Reply, Result<(), Refusal>)>,
     consumed: Vec<u64>,
 }
 
@@ -123,7 +123,7 @@ impl Actor {
             let step = self.decide(incoming, consumed);
             self.commit(step).await?;
             if let Some(end) = self.run.ended() {
-                return Ok(self.ended(end.clone()).await?);
+                return self.ended(end.clone()).await;
             }
             if self.work.stopping && self.work.unrepeatable.is_empty() {
                 self.note_status("stopped").await?;
@@ -308,10 +308,9 @@ impl Actor {
             Effect::Prompt { task, turn } => self.prompt(task, turn).await?,
             Effect::Execute { task, agent, call, tool, input } => self.execute(task, agent, call, &tool, input),
             Effect::Stop { task } => self.stop(&task),
-            // Its entry tells whoever watches, and the answer comes by the mailbox or the inbox.
-            Effect::AskPerson { .. } => {}
-            // The state says so too.
-            Effect::EndRun => {}
+            // A question's entry tells whoever watches, and its answer comes by the mailbox or the inbox. That the run
+            // has ended, its state says.
+            Effect::AskPerson { .. } | Effect::EndRun => {}
         }
         Ok(())
     }

@@ -41,7 +41,7 @@ impl Clock for SteadyClock {
 }
 
 /// The longest single sleep: a wall clock that is set forward is noticed within this time.
-const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+const LONGEST_SLEEP: Duration = Duration::from_mins(1);
 
 /// Completes at `moment` by `clock`; never, when there is no moment.
 pub(crate) async fn sleep_until(clock: &dyn Clock, moment: Option<Timestamp>) {

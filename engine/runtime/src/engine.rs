@@ -430,7 +430,9 @@ impl Shared {
             let page = self.store.entries(id, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.seq;
-            page.iter().for_each(|recorded| with(recorded));
+            for recorded in &page {
+                with(recorded);
+            }
         }
     }
 

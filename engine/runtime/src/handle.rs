@@ -40,6 +40,9 @@ pub struct RunHandle {
     pub(crate) standing: watch::Receiver<Standing>,
 }
 
+/// Where whoever asked waits for the machine's word.
+pub(crate) type Reply = oneshot::Sender<Result<(), Refusal>>;
+
 /// What may be put into a run's mailbox. Unbounded, because each of its senders is bounded: an executor sends one
 /// message for its call, a model one for its request, and whoever acts on the run waits for the reply.
 pub(crate) enum Message {
@@ -50,7 +53,7 @@ pub(crate) enum Message {
         /// The contents of the writes it names.
         contents: Vec<(ContentHash, Content)>,
         /// Where to tell whether it was accepted, once that is durable.
-        reply: Option<oneshot::Sender<Result<(), Refusal>>>,
+        reply: Option<Reply>,
     },
     /// Take no further step.
     Stop,

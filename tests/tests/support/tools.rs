@@ -52,7 +52,7 @@ pub(crate) fn effects_of(run: &str) -> Vec<(String, u32)> {
 
 /// Writes a document.
 #[tool]
-async fn write_note(context: &ToolContext, path: String, content: String) -> Result<Value, ToolError> {
+fn write_note(context: &ToolContext, path: String, content: String) -> Result<Value, ToolError> {
     context.write(PendingWrite::new(parse_path(&path)?, content.into_bytes()))?;
     Ok(json!({"path": path}))
 }
@@ -106,7 +106,7 @@ fn explode_on_a_thread() -> Result<Value, ToolError> {
 /// Waits for an hour, and says when it was cancelled.
 #[tool]
 async fn dawdle(context: &ToolContext) -> Result<Value, ToolError> {
-    context.sleep(Duration::from_secs(3_600)).await?;
+    context.sleep(Duration::from_hours(1)).await?;
     Ok(json!({"dawdled": true}))
 }
 
@@ -122,7 +122,8 @@ fn spin(context: &ToolContext, gate: String) -> Result<Value, ToolError> {
 
 /// Returns what its config does not promise.
 #[tool]
-async fn lie() -> Result<Value, ToolError> {
+#[expect(clippy::unnecessary_wraps, reason = "a tool returns a result")]
+fn lie() -> Result<Value, ToolError> {
     Ok(json!({"count": "many"}))
 }
 
@@ -138,6 +139,7 @@ async fn report(context: &ToolContext, gate: String) -> Result<Value, ToolError>
 
 /// Returns its input: a step that costs nothing.
 #[tool]
-async fn step(n: u64) -> Result<Value, ToolError> {
+#[expect(clippy::unnecessary_wraps, reason = "a tool returns a result")]
+fn step(n: u64) -> Result<Value, ToolError> {
     Ok(json!({"n": n}))
 }
