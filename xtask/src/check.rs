@@ -21,12 +21,17 @@ pub(crate) fn run() -> anyhow::Result<()> {
     bail!("{} of the checks failed:\n{}", failures.len(), failures.join("\n"))
 }
 
-/// What deny.toml asks for, where cargo-deny is installed.
+/// What deny.toml asks for, where cargo-deny is installed; advisories, where their database can be had.
 fn licences_and_advisories() -> anyhow::Result<()> {
-    let is_there = cargo(&["deny", "--version"]).output().is_ok_and(|output| output.status.success());
-    if is_there {
-        return run_cargo(&["deny", "check"]);
+    let succeeds = |arguments: &[&str]| cargo(arguments).output().is_ok_and(|output| output.status.success());
+    if !succeeds(&["deny", "--version"]) {
+        eprintln!("skipped licences and advisories: cargo-deny is not installed (cargo install cargo-deny)");
+        return Ok(());
     }
-    eprintln!("skipped licences and advisories: cargo-deny is not installed (cargo install cargo-deny)");
-    Ok(())
+    run_cargo(&["deny", "check", "bans", "licenses", "sources"])?;
+    if !succeeds(&["deny", "fetch", "db"]) {
+        eprintln!("skipped advisories: their database cannot be fetched; is there a network?");
+        return Ok(());
+    }
+    run_cargo(&["deny", "--offline", "check", "advisories"])
 }

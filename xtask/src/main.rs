@@ -7,6 +7,8 @@ mod project;
 mod test;
 mod tools_page;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
 /// The chores of this project.
@@ -29,11 +31,21 @@ enum Chore {
     Check,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Chore::parse() {
+fn main() -> ExitCode {
+    let done = match Chore::parse() {
         Chore::GenDocs { check: false } => gen_docs::write(),
         Chore::GenDocs { check: true } => gen_docs::check(),
-        Chore::Test { arguments } => test::run(&arguments),
+        Chore::Test { arguments } => return test::run(&arguments),
         Chore::Check => check::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
     }
+}
+
+/// Says why a chore failed.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
 }

@@ -1,14 +1,24 @@
 //! `cargo xtask test`: all tests of the workspace, those in the documentation too, and one line with their sum.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, bail};
 
 use crate::project::{cargo, run_cargo};
 
-/// Runs all tests, or those that `arguments` leave; the last line printed is `N passed, N failed`.
-pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
+/// Runs all tests, or those that `arguments` leave. Whether they pass or fail, the last line printed is `N passed, N failed`.
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let mut sum = Sum::default();
+    let code = match run_tests(arguments, &mut sum) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => crate::failed(&error),
+    };
+    println!("{sum}");
+    code
+}
+
+fn run_tests(arguments: &[String], sum: &mut Sum) -> anyhow::Result<()> {
     // Tests of the whole system start the program; cargo would build it only for tests of its own package.
     run_cargo(&["build", "--workspace", "--bins"])?;
     let mut command = cargo(&["test", "--no-fail-fast"]);
@@ -16,14 +26,12 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         command.arg("--workspace");
     }
     let mut tests = command.args(arguments).stdout(Stdio::piped()).spawn().context("cargo test cannot be started")?;
-    let mut sum = Sum::default();
     for line in BufReader::new(tests.stdout.take().context("cargo test has no output")?).lines() {
         let line = line.context("the output of cargo test cannot be read")?;
         println!("{line}");
         sum.add(&line);
     }
     let status = tests.wait().context("cargo test cannot be waited for")?;
-    println!("{sum}");
     if !status.success() || sum.failed > 0 {
         bail!("cargo test failed ({status})");
     }
