@@ -142,9 +142,11 @@ impl Draft<'_> {
         let task = self.task(id);
         let documents = &self.world.shared().documents;
         let mut conflicts = Vec::new();
-        for write in &writes {
-            if let Some(twin) = documents.twin(&write.path) {
-                let message = format!("path {} looks like the existing document {twin}", write.path);
+        for (index, write) in writes.iter().enumerate() {
+            let mut earlier = writes[..index].iter().map(|earlier| &earlier.path);
+            let beside = earlier.find(|path| **path != write.path && path.skeleton() == write.path.skeleton());
+            if let Some(twin) = documents.twin(&write.path).or(beside) {
+                let message = format!("path {} looks like the document {twin}", write.path);
                 return failed(CallError::new(ErrorCode::InvalidInput, message));
             }
             let (base, head) = (task.known.get(&write.path).copied(), documents.head(&write.path));

@@ -379,9 +379,12 @@ fn question_closed<W: World>(world: &mut W, at: Timestamp, entry: &QuestionClose
         (QuestionEnd::Escalated { to: _, task: on }, _) => {
             let task = known(world, &entry.task);
             task.escalated = Some(on.clone());
-            // Its time is over; from here on it only waits for whoever is asked now.
-            if let Some(deadline) = task.deadline {
-                world.shared_mut().deadlines.remove_mut(&(deadline, entry.task.clone()));
+            // Its time is over: from here on it only waits for whoever is asked now, and needs no turn.
+            let deadline = task.deadline;
+            let shared = world.shared_mut();
+            shared.live_agent_tasks -= 1;
+            if let Some(deadline) = deadline {
+                shared.deadlines.remove_mut(&(deadline, entry.task.clone()));
             }
             stop_turn(world, &entry.task);
             enter(world, at, &entry.task, TaskState::Blocked);
@@ -443,7 +446,7 @@ fn end<W: World>(world: &mut W, at: Timestamp, id: &TaskId, state: FinalState) {
     task.known = RedBlackTreeMapSync::new_sync();
     task.said = Vec::new();
     let deadline = task.deadline;
-    let runs_model = task.holder != Holder::Person;
+    let runs_model = task.holder != Holder::Person && task.escalated.is_none();
     let shared = world.shared_mut();
     shared.live_tasks -= 1;
     if runs_model {

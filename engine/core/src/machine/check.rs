@@ -8,7 +8,7 @@ use super::{Draft, Task, World, agent, task_limits};
 use crate::call::{CallError, ErrorCode, ModelCall};
 use crate::config::{Schema, Tool};
 use crate::document::DocumentRef;
-use crate::entry::TaskKind;
+use crate::entry::{Master, TaskKind};
 use crate::id::{ContentHash, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
@@ -67,6 +67,13 @@ impl Draft<'_> {
         if let Some(allowed) = run.live_tasks.filter(|allowed| shared.live_tasks + earlier >= *allowed) {
             return Err(limit_error(LimitKind::LiveTasks, allowed));
         }
+        // A new task must have its last turn set aside, and the turns set aside for others must stay untouched.
+        let runs_model = tool.agent.is_some() || task.master != Master::Person;
+        if let Some(allowed) =
+            run.turns.filter(|allowed| runs_model && shared.turns + shared.live_agent_tasks + earlier >= *allowed)
+        {
+            return Err(limit_error(LimitKind::RunTurns, allowed));
+        }
         if tool.agent.is_none() {
             return check_question(input);
         }
@@ -76,10 +83,6 @@ impl Draft<'_> {
         let depth = [run.depth, own.depth].into_iter().flatten().min();
         if let Some(allowed) = depth.filter(|allowed| task.depth >= *allowed) {
             return Err(limit_error(LimitKind::Depth, allowed));
-        }
-        // A new task must have its last turn set aside, and the turns set aside for others must stay untouched.
-        if let Some(allowed) = run.turns.filter(|allowed| shared.turns + shared.live_agent_tasks + earlier >= *allowed) {
-            return Err(limit_error(LimitKind::RunTurns, allowed));
         }
         Ok(())
     }

@@ -81,10 +81,11 @@ impl Draft<'_> {
             })?;
             Json::from(fitting)
         };
-        for write in &documents {
-            self.check_new_document(write)?;
+        let mut written = Vec::new();
+        for write in documents {
+            self.check_new_document(&write)?;
+            written.push(self.write_document(write, None));
         }
-        let written = documents.into_iter().map(|write| self.write_document(write, None)).collect();
         let how = QuestionEnd::Answered { by, answer: answer.clone() };
         self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number, how }));
         let result = CallResult { status: CallStatus::Success, output: answer, error: None, documents: written };
@@ -162,7 +163,7 @@ impl Draft<'_> {
                 self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number, how }));
                 self.end_task(id, FinalState::Completed, CallResult::success(default.clone()), None);
             }
-            Otherwise::Escalate if self.task(id).holder != Holder::Person => self.escalate(id, &question),
+            Otherwise::Escalate if self.may_escalate(id) => self.escalate(id, &question),
             Otherwise::Escalate | Otherwise::Fail => {
                 let how = QuestionEnd::Expired { default: Json::null() };
                 self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number, how }));
@@ -170,6 +171,12 @@ impl Draft<'_> {
                 self.end_task(id, FinalState::TimedOut, CallResult::error(CallStatus::Timeout, error), None);
             }
         }
+    }
+
+    /// Whether a question can go on to a next master: an agent holds it, and one more task may live.
+    fn may_escalate(&self, id: &TaskId) -> bool {
+        let allowed = self.world.configs().job.limits.live_tasks;
+        self.task(id).holder != Holder::Person && allowed.is_none_or(|allowed| self.world.shared().live_tasks < allowed)
     }
 
     /// Passes an unanswered question on to the next master. The first task stays blocked and ends with the same answer.

@@ -426,14 +426,14 @@ fn an_answer_may_bring_documents() {
 }
 
 #[test]
-fn a_thousand_interleavings_of_askers_never_deadlock() {
+fn interleavings_of_askers_never_deadlock() {
     let draft = job([
         agent("root", "route_to_middle ask_master"),
         agent("middle", "route_to_leaf ask_master"),
         agent("leaf", "ask_master work"),
     ])
     .tool(function("work"));
-    for seed in 0..1_000 {
+    for seed in 0..200 {
         let mut sim = Sim::new(&draft)
             .agent("root", [turn([route("middle", "a"), route("middle", "b")]), turn([handoff("done")])])
             .agent("middle", [turn([route("leaf", "a"), ask("mine?"), route("leaf", "b")]), turn([handoff("middle")])])

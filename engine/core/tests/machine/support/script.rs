@@ -16,6 +16,8 @@ pub(crate) struct Prompted<'a> {
     pub(crate) task: &'a TaskId,
     pub(crate) turn: u32,
     pub(crate) request: &'a ModelRequest,
+    /// The tokens that were reserved for the answer and its request.
+    pub(crate) reserved: u64,
 }
 
 /// What an executor is asked.

@@ -211,7 +211,8 @@ impl Sim {
     pub(crate) fn finish(&mut self, work: Work) -> Result<(), Refusal> {
         match work {
             Work::Prompt { task, turn, request } => {
-                let answer = self.script.answer(&Prompted { task: &task, turn, request: &request });
+                let reserved = self.ledger.tasks[&task].request.map_or(0, |(_, reserved)| reserved);
+                let answer = self.script.answer(&Prompted { task: &task, turn, request: &request, reserved });
                 let hash = request.hash;
                 match answer {
                     Ok(answer) => self.event(Event::ModelAnswered { task, turn, request: hash, answer }),
