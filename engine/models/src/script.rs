@@ -19,7 +19,7 @@ use crate::scripted::ScriptedModel;
 #[schemars(title = "Baton model script")]
 pub struct ScriptFile {
     /// The schema of this file, for editors.
-    #[serde(default, rename = "$schema")]
+    #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub schema: Option<String>,
     /// What is answered for each agent, by its id.
@@ -72,7 +72,7 @@ pub struct TurnScript {
     #[schemars(length(min = 1))]
     pub calls: Vec<CallScript>,
     /// Why it stops; `tool_calls` if there are calls and `stop` otherwise, unless said.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FinishReason")]
     pub finish: Option<FinishReason>,
 }
@@ -85,18 +85,18 @@ pub struct CallScript {
     #[schemars(length(min = 1))]
     pub tool: String,
     /// A name under which later templates find the output: `results.<name>`.
-    #[serde(default, rename = "as")]
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", regex(pattern = r"^[a-z][a-z0-9_]*$"))]
     pub name: Option<String>,
     /// The input; every string in it is a template.
     #[serde(default)]
     pub input: Map<String, Value>,
     /// `false` sends the result to the user instead of the agent.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub return_to_llm: Option<bool>,
     /// What this call asks to happen after its result.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AfterExecution")]
     pub after_execution: Option<AfterExecution>,
 }
