@@ -77,12 +77,13 @@ async fn check_every_crash(fresh: impl Fn() -> Arc<dyn Store>) -> u32 {
                     RunOutcome::Ended { .. } => break,
                     other => panic!("crash {failing:?} {commits}: {}", name_of(&other)),
                 },
-                Err(RunError::NotRunning(id)) if failing == Failing::Before => {
+                Err(RunError::Store(_)) if failing == Failing::Before => {
+                    let id = store.runs().await.unwrap()[0].id.clone();
                     let again = engine(Arc::clone(&store), &answers()).resume(&id).await;
                     assert!(matches!(again, Err(RunError::NeverStarted(_))));
                     continue;
                 }
-                Err(RunError::NotRunning(_)) => {}
+                Err(RunError::Store(_)) => {}
                 Err(error) => panic!("crash {failing:?} {commits}: {error}"),
             }
             crashes += 1;
@@ -133,7 +134,7 @@ async fn a_run_whose_every_process_dies_young_still_comes_to_its_end() {
                 lives += 1;
                 match young().resume(&id).await {
                     Ok(handle) => break handle,
-                    Err(RunError::NotRunning(_)) => {}
+                    Err(RunError::Store(_)) => {}
                     Err(error) => panic!("{error}"),
                 }
             };
@@ -200,10 +201,20 @@ fn a_call_that_must_not_be_repeated_is_in_doubt_and_the_agent_is_told() {
 }
 
 #[tokio::test]
-async fn stopping_waits_for_a_call_that_must_not_be_repeated() {
+async fn stopping_waits_for_calls_that_must_not_be_repeated() {
+    let gate = json!({"gate": {"type": "string", "description": "Where to wait.", "required": false}});
+    let job = TestJob::new("solo", json!({}))
+        .agent_with("solo", &["strike", "handoff"], json!({"limits": {"parallel_calls": 1}}))
+        .tool("strike", gate, json!({"effect": "at_most_once"}))
+        .load();
+    let answers = model(|_, turn, _| match turn {
+        // The second call begins when the first has returned.
+        1 => calls(&[("strike", json!({"gate": "stop"})), ("strike", json!({}))]),
+        _ => handoff("done", &[]),
+    });
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let engine = engine(Arc::clone(&store), &striking_model("stop"));
-    let handle = engine.start(striking_job("at_most_once"), StartOptions::default()).await.unwrap();
+    let engine = engine(Arc::clone(&store), &answers);
+    let handle = engine.start(job, StartOptions::default()).await.unwrap();
     let gate = Gate::named("stop");
     gate.reached().await;
     let (outcome, ()) = tokio::join!(handle.stop(), async { gate.open() });
@@ -211,8 +222,10 @@ async fn stopping_waits_for_a_call_that_must_not_be_repeated() {
     assert_eq!(store.run(handle.id()).await.unwrap().unwrap().status, "stopped");
     let resumed = engine.resume(handle.id()).await.unwrap();
     let finished = finish(&engine, &resumed).await;
-    assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"struck": true}));
-    assert_eq!(effects_of(handle.id().as_str()), [("0/1.1".to_owned(), 1)]);
+    for call in ["0/1.1", "0/1.2"] {
+        assert_eq!(call_output(&finished.entries, call), json!({"struck": true}));
+    }
+    assert_eq!(effects_of(handle.id().as_str()), [("0/1.1".to_owned(), 1), ("0/1.2".to_owned(), 1)]);
     assert_eq!(store.run(handle.id()).await.unwrap().unwrap().status, "completed");
 }
 

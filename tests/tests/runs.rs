@@ -163,7 +163,9 @@ async fn an_answer_from_another_engine_reaches_the_owner_or_waits_for_the_next()
     let refused = other.answer(handle.id(), question.clone(), "ann", Json::from(json!("green")), Vec::new()).await;
     assert!(matches!(refused, Err(RunError::Refused(Refusal::InvalidAnswer { .. }))));
     let note = InitialDocument::new(DocumentPath::parse("why.md").unwrap(), *b"Because.");
-    other.answer(handle.id(), question, "ann", Json::from(json!("red")), vec![note]).await.unwrap();
+    other.answer(handle.id(), question.clone(), "ann", Json::from(json!("red")), vec![note]).await.unwrap();
+    let second = other.answer(handle.id(), question, "bob", Json::from(json!("blue")), Vec::new()).await;
+    assert!(matches!(second, Err(RunError::Refused(Refusal::QuestionClosed { .. }))), "{second:?}");
     let resumed = other.resume(handle.id()).await.unwrap();
     let finished = finish(&other, &resumed).await;
     assert!(finished.result["summary"].as_str().unwrap().contains("red"));
@@ -396,6 +398,10 @@ async fn inputs_are_checked_before_anything_is_stored() {
     assert!(matches!(engine.start(job(), given(&[("year", "1999")])).await, Err(RunError::Inputs(_))));
     let unknown = StartOptions { model: Some("n".to_owned()), ..given(&[("year", "2024")]) };
     assert!(matches!(engine.start(job(), unknown).await, Err(RunError::UnknownModel { .. })));
+    let twins = ["a.md", "A.md"].map(|path| InitialDocument::new(DocumentPath::parse(path).unwrap(), *b"x"));
+    let twins = StartOptions { documents: twins.into(), ..given(&[("year", "2024")]) };
+    let refused = engine.start(job(), twins).await;
+    assert!(matches!(refused, Err(RunError::Refused(Refusal::InvalidDocument { .. }))));
     assert_eq!(store.runs().await.unwrap(), []);
 
     let handle = engine.start(job(), given(&[("year", "2024")])).await.unwrap();

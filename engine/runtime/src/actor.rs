@@ -303,8 +303,10 @@ impl Actor {
 
     async fn perform(&mut self, effect: Effect) -> Result<(), StoreError> {
         match effect {
-            // What is not begun while stopping is begun again on resume, as after a crash.
-            Effect::Prompt { .. } | Effect::Execute { .. } if self.work.stopping => {}
+            // What is not begun while stopping is begun again on resume, as after a crash; except for a call that would
+            // be in doubt then.
+            Effect::Prompt { .. } if self.work.stopping => {}
+            Effect::Execute { tool, .. } if self.work.stopping && self.is_repeatable(&tool) => {}
             Effect::Prompt { task, turn } => self.prompt(task, turn).await?,
             Effect::Execute { task, agent, call, tool, input } => self.execute(task, agent, call, &tool, input),
             Effect::Stop { task } => self.stop(&task),
@@ -356,12 +358,12 @@ impl Actor {
 
     /// Runs the tool's executor.
     fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId, input: Json) {
+        if !self.is_repeatable(tool) {
+            self.work.unrepeatable.insert(call.clone(), task.clone());
+        }
         let Some(tool) = self.run.configs().tools.get(tool).cloned() else {
             panic!("the machine began a call of {tool}, which no config describes");
         };
-        if tool.effect == EffectClass::AtMostOnce {
-            self.work.unrepeatable.insert(call.clone(), task.clone());
-        }
         let stopped = self.token(&task);
         let execution = Execution {
             caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
@@ -383,6 +385,11 @@ impl Actor {
         });
     }
 
+    /// Whether a crash in the middle of a call of `tool` is healed by another call.
+    fn is_repeatable(&self, tool: &ToolId) -> bool {
+        self.run.configs().tools.get(tool).is_some_and(|tool| tool.effect != EffectClass::AtMostOnce)
+    }
+
     /// Stops what runs for a task.
     fn stop(&mut self, task: &TaskId) {
         if let Some(token) = self.work.tokens.remove(task) {
@@ -397,8 +404,12 @@ impl Actor {
 
     // ---- What the handle sees.
 
-    fn tell_standing(&self) {
+    fn tell_standing(&mut self) {
         let waits = self.run.waits_only_for_people();
+        if waits {
+            // People take their time: until one answers, the run holds nothing but its records.
+            self.transcripts.clear();
+        }
         self.standing.send_if_modified(|standing| {
             let questions = waits.then(|| OpenQuestion::all(&self.run));
             let unchanged = match (&*standing, &questions) {

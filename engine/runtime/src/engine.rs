@@ -191,10 +191,10 @@ impl Engine {
         let (documents, mut contents) = measured(&merged(job.documents, options.documents));
         contents.push((pinned, sources));
 
-        let id = self.create(&configs, options.run).await?;
         let folder = job.folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder));
+        // What the machine refuses is refused before anything is stored, so the id comes last.
         let run = RunStarted {
-            run: id.clone(),
+            run: RunId::new(""),
             job: configs.job.id.clone(),
             configs: pinned,
             folder: folder.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
@@ -204,12 +204,16 @@ impl Engine {
             engine: env!("CARGO_PKG_VERSION").to_owned(),
             forked_from: None,
         };
-        let epoch = self.0.store.take_over(&id, &self.0.owner).await?;
         let root = configs.job.root.clone();
+        let started = |run: RunStarted| Event::Started { run, root: root.clone(), documents: documents.clone() };
+        Run::new(Arc::clone(&configs)).decide(self.0.clock.now(), started(run.clone()))?;
+
+        let id = self.create(&configs, options.run).await?;
+        let epoch = self.0.store.take_over(&id, &self.0.owner).await?;
+        let run = RunStarted { run: id.clone(), ..run };
         let parts = Parts { run: Run::new(configs), id, epoch, models, prompts, folder, last: Timestamp::default() };
         let handle = self.0.spawn(parts);
-        handle.ask(Event::Started { run, root, documents }, contents).await?;
-        Ok(handle)
+        begin(handle, started(run), contents).await
     }
 
     /// Goes on with a run that stopped, by the configs it is pinned to; returns when the take-over is durable.
@@ -243,8 +247,7 @@ impl Engine {
         }
         let folder = started.folder.map(PathBuf::from);
         let handle = self.0.spawn(Parts { run, id: id.clone(), epoch, models, prompts, folder, last });
-        handle.ask(Event::TakenOver { by: self.0.owner.clone() }, Vec::new()).await?;
-        Ok(handle)
+        begin(handle, Event::TakenOver { by: self.0.owner.clone() }, Vec::new()).await
     }
 
     /// The handle of a run that proceeds in this process.
@@ -322,7 +325,15 @@ impl Engine {
             handle.ask(command.into(), contents).await?;
             return Ok(Delivery::Done);
         }
-        let run = self.state(id).await?;
+        // Commands that wait already are carried out first, so that of two answers the second is refused here.
+        let mut run = self.state(id).await?;
+        for (_, waiting) in self.0.store.take_commands(id, 0).await? {
+            let earlier = serde_json::from_str::<Command>(waiting.text()).ok();
+            let decided = earlier.and_then(|earlier| run.decide(self.0.clock.now(), earlier.into()).ok());
+            for recorded in decided.into_iter().flat_map(|decision| decision.entries) {
+                run.apply(&recorded);
+            }
+        }
         run.decide(self.0.clock.now(), command.clone().into())?;
         for (hash, content) in contents {
             self.0.store.put_content(hash, content).await?;
@@ -350,6 +361,18 @@ impl Engine {
         let id = random_run_id();
         self.0.store.create(new(id.clone())).await?;
         Ok(id)
+    }
+}
+
+/// Hands an actor its first event; if the actor dies of it, tells why.
+async fn begin(handle: RunHandle, first: Event, contents: Vec<(ContentHash, Content)>) -> Result<RunHandle, RunError> {
+    match handle.ask(first, contents).await {
+        Ok(()) => Ok(handle),
+        Err(RunError::NotRunning(id)) => match handle.outcome().await {
+            RunOutcome::Failed(error) => Err(error),
+            _ => Err(RunError::NotRunning(id)),
+        },
+        Err(error) => Err(error),
     }
 }
 

@@ -147,6 +147,12 @@ impl Transcripts {
         })
     }
 
+    /// Drops every conversation.
+    pub(crate) fn clear(&mut self) {
+        self.kept.clear();
+        self.bytes = 0;
+    }
+
     fn keep(&mut self, task: TaskId, transcript: Transcript) {
         self.uses += 1;
         let weight = transcript.weight();
