@@ -1,6 +1,8 @@
 //! Small tools that compute: arithmetic, chance, time, JSON.
 
+mod calculator;
 mod echo;
+mod expression;
 mod random;
 mod timer;
 
