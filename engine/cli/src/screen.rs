@@ -71,7 +71,7 @@ impl Screen {
     pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
         let mut out = anstream::stdout().lock();
         out.write_all(text.as_bytes())?;
-        if !text.ends_with('\n') && !text.is_empty() {
+        if !text.ends_with('\n') {
             out.write_all(b"\n")?;
         }
         Ok(out.flush()?)

@@ -3,7 +3,7 @@
 //! The session decides nothing about the run; it reads the same entries as everybody else and hands answers over.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use baton_core::entry::Recorded;
@@ -36,10 +36,13 @@ pub(crate) struct Ended {
 }
 
 /// Shows `handle`'s run until it ends, only waits for a person whom we cannot ask, or is interrupted.
-pub(crate) async fn follow(handle: &RunHandle, place: &Place) -> Result<Ended, Failure> {
+///
+/// What happened up to entry `told` is taken in and not told again.
+pub(crate) async fn follow(handle: &RunHandle, told: u64, place: &Place) -> Result<Ended, Failure> {
     let live = place.screen.live.then(LiveTree::new);
     let mut session = Session {
         handle,
+        told,
         screen: place.screen,
         view: RunView::default(),
         rows: Rows::default(),
@@ -81,8 +84,11 @@ fn exit_of(view: &RunView, end: &baton_core::entry::RunEnded) -> Exit {
     }
 }
 
-/// How wide lines may be.
+/// How wide lines may be; a file has no width.
 pub(crate) fn width() -> usize {
+    if !io::stdout().is_terminal() && !io::stderr().is_terminal() {
+        return 160;
+    }
     crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns)).clamp(40, 160)
 }
 
@@ -93,6 +99,8 @@ pub(crate) fn now() -> Timestamp {
 
 struct Session<'a> {
     handle: &'a RunHandle,
+    /// The last entry that was told before.
+    told: u64,
     screen: Screen,
     view: RunView,
     rows: Rows,
@@ -152,10 +160,13 @@ impl Session<'_> {
     fn take_in(&mut self, entry: &Recorded) -> Result<(), Failure> {
         self.view.apply(entry);
         self.caught_up = false;
-        if self.screen.output == Output::Ndjson {
-            self.screen.json(&self.rows.row(entry))?;
+        let row = self.rows.row(entry);
+        let is_new = entry.seq > self.told;
+        if self.screen.output == Output::Ndjson && is_new {
+            self.screen.json(&row)?;
         }
         if self.live.is_none()
+            && is_new
             && let Some(line) = line(&self.view, entry)
         {
             self.screen.tell(&line);

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use baton_core::call::{CallResult, ModelCall};
-use baton_core::entry::{ControlAction, Entry, QuestionEnd, Recorded, TaskKind};
+use baton_core::entry::{ControlAction, Entry, QuestionEnd, Recorded};
 use baton_core::id::{CallId, TaskId};
 use baton_core::tool_type::{Then, ToolType};
 use serde::Serialize;
@@ -80,9 +80,6 @@ impl Rows {
                     "kind": created.kind, "holder": created.holder.to_string(), "caller": created.caller,
                     "request": created.request, "documents": names(&created.documents),
                 });
-                if created.kind == TaskKind::Root {
-                    row.kind = ToolType::Root.as_str();
-                }
             }
             Entry::ModelRequested(requested) => {
                 row.input = json!({"model": requested.model, "turn": requested.turn, "input_tokens": requested.input_tokens});

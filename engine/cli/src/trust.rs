@@ -1,5 +1,6 @@
 //! Commands are run only for job folders that the person trusts: asked once, remembered by a hash of the `exec` configs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use baton_core::config::{Configs, Executor};
@@ -37,11 +38,11 @@ pub(crate) fn require(place: &Place, configs: &Configs, folder: Option<&Path>, t
     remember(&marker, &list)
 }
 
-/// The `exec` tools: id, command, environment.
+/// The `exec` tools that some agent may call: id, command, environment.
 fn commands(configs: &Configs) -> Vec<(String, Vec<String>, Vec<String>)> {
-    configs
-        .tools
-        .values()
+    let granted: BTreeMap<_, _> = configs.agents.values().flat_map(|agent| &agent.tools).collect();
+    granted
+        .into_values()
         .filter_map(|tool| match &tool.executor {
             Some(Executor::Exec(exec)) => Some((tool.id.to_string(), exec.command.clone(), exec.env.clone())),
             _ => None,

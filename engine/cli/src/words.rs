@@ -55,22 +55,19 @@ pub(crate) fn preview(text: &str, width: usize) -> String {
     let mut line = String::new();
     let mut length = 0;
     for word in text.split_whitespace() {
-        let word: String = word.chars().filter(|character| !character.is_control()).collect();
-        let needed = word.chars().count() + usize::from(length > 0);
-        if length + needed > width {
-            let room = width.saturating_sub(length + usize::from(length > 0) + 1);
-            if length > 0 {
-                line.push(' ');
-            }
-            line.extend(word.chars().take(room));
-            line.push('…');
-            return line;
-        }
         if length > 0 {
             line.push(' ');
+            length += 1;
         }
-        line.push_str(&word);
-        length += needed;
+        // One character more than fits is enough to know that the line is cut.
+        let visible = word.chars().filter(|character| !character.is_control()).take(width + 1);
+        for character in visible {
+            line.push(character);
+            length += 1;
+        }
+        if length > width {
+            return line.chars().take(width.saturating_sub(1)).collect::<String>().trim_end().to_owned() + "…";
+        }
     }
     line
 }
@@ -131,6 +128,7 @@ mod tests {
     fn a_preview_is_one_line_of_bounded_length_and_moves_no_cursor() {
         assert_eq!(preview("a  b\n c", 20), "a b c");
         assert_eq!(preview("alpha beta gamma", 8), "alpha b…");
+        assert_eq!(preview("alpha beta gamma", 7), "alpha…");
         assert_eq!(preview("abcdefghij", 5), "abcd…");
         assert_eq!(preview("\u{1b}[2Jred", 20), "[2Jred");
         assert!(preview(&"wörd ".repeat(100), 30).chars().count() <= 30);

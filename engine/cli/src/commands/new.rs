@@ -235,7 +235,7 @@ fn job_files(name: &str, place: &Place) -> Result<(), Failure> {
     });
     let script = json!({
         "$schema": schema("script", &folder, place),
-        "agents": {"lead": {"turns": [{"calls": [{"tool": "handoff", "input": {"result": "Done: {{ request }}"}}]}]}},
+        "agents": {"lead": {"turns": [{"calls": [{"tool": "handoff", "input": {"result": {"summary": "Done: {{ request }}"}}}]}]}},
     });
     let mut files = Scaffold::new(&folder);
     files.add(JOB_FILE, pretty(&job));

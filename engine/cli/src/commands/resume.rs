@@ -24,5 +24,5 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
     let out = args.ending.folder(place)?;
     let handle = engine(&found.store)?.resume(found.id()).await.map_err(job::run_failure)?;
     job::tell_changes(place, &found, &handle).await?;
-    finish(&handle, &found.store, place, out.as_deref()).await
+    finish(&handle, found.record.last_seq, &found.store, place, out.as_deref()).await
 }

@@ -71,7 +71,7 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let out = args.ending.folder(place)?;
     let store = place.open_store()?;
     let handle = engine(&store)?.start(job, options).await.map_err(job::run_failure)?;
-    finish(&handle, &store, place, out.as_deref()).await
+    finish(&handle, 0, &store, place, out.as_deref()).await
 }
 
 /// An engine over `store`.
@@ -92,11 +92,12 @@ impl Ending {
 /// Follows a run to its end, and prints what stands there.
 pub(crate) async fn finish(
     handle: &RunHandle,
+    told: u64,
     store: &Arc<dyn Store>,
     place: &Place,
     out: Option<&Path>,
 ) -> Result<Exit, Failure> {
-    let Ended { view, exit } = session::follow(handle, place).await?;
+    let Ended { view, exit } = session::follow(handle, told, place).await?;
     let written = match out {
         Some(out) => export::versions(store, &view.handed_off(), out).await?,
         None => Vec::new(),

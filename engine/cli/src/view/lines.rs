@@ -1,7 +1,7 @@
 //! One line per change of state: what a run that is piped says on stderr.
 
 use baton_core::call::CallStatus;
-use baton_core::entry::{ControlAction, Entry, FinalState, Holder, QuestionEnd, Recorded, TaskKind};
+use baton_core::entry::{ControlAction, Entry, FinalState, QuestionEnd, Recorded, TaskKind};
 
 use super::RunView;
 use crate::screen::style;
@@ -69,7 +69,8 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
         }
         Entry::TaskEnded(ended) => {
             let row = view.tasks.get(&ended.task)?;
-            if row.created.holder == Holder::Person {
+            // How a question ended, its own entry says.
+            if row.created.kind == TaskKind::Question {
                 return None;
             }
             let how = match (&ended.result.error, ended.state) {

@@ -305,21 +305,16 @@ impl RunView {
         version.task.as_ref().map_or_else(|| "job".to_owned(), |task| self.holder(task))
     }
 
-    /// Who stands between a question and the person: from the asker up to the root, then `you`.
+    /// The way of a question: from the task that first asked, through the masters that passed it on, to who is asked now.
     pub(crate) fn chain(&self, question: &Question) -> Vec<String> {
-        let mut chain = Vec::new();
+        let mut chain = vec![question.holder.to_string()];
         let mut next = Some(&question.asker);
         while let Some(row) = next.and_then(|task| self.tasks.get(task)) {
-            // A question that a master passes up stands in the chain as the master that passed it.
             chain.push(row.created.holder.to_string());
-            next = match row.created.kind {
-                TaskKind::Question => {
-                    row.created.answers_for.as_ref().and_then(|task| self.tasks.get(task)?.created.caller.as_ref())
-                }
-                TaskKind::Root | TaskKind::Delegation => row.created.caller.as_ref(),
-            };
+            // A master that passes a question on asks in a task which is itself a question.
+            next = if row.created.kind == TaskKind::Question { row.created.caller.as_ref() } else { None };
         }
-        chain.push(question.holder.to_string());
+        chain.reverse();
         chain
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use baton_core::document::DocumentVersion;
 use baton_core::entry::{Otherwise, QuestionEnd};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::tree::approx;
 use super::{Question, RunView};
@@ -22,7 +22,7 @@ impl RunView {
         let text = match result.output.value() {
             Value::Null => return None,
             Value::String(text) => text,
-            Value::Object(fields) => result_of_handoff(&fields).unwrap_or_else(|| pretty(&Value::Object(fields))),
+            Value::Object(fields) => fields_text(&fields),
             other => pretty(&other),
         };
         Some(words::printable(&text))
@@ -129,10 +129,20 @@ impl RunView {
     }
 }
 
-/// A handoff's output is `{"result": …}` in most jobs; its one text is what people want to read.
-fn result_of_handoff(fields: &serde_json::Map<String, Value>) -> Option<String> {
-    let text = fields.get("result")?.as_str()?;
-    fields.keys().all(|key| matches!(key.as_str(), "result" | "documents" | "status")).then(|| text.to_owned())
+/// A result of several fields, one per line where each has a short value; one of `summary` alone is that text.
+fn fields_text(fields: &Map<String, Value>) -> String {
+    if let (1, Some(Value::String(summary))) = (fields.len(), fields.get("summary").or_else(|| fields.get("result"))) {
+        return summary.clone();
+    }
+    if fields.values().any(|value| value.is_array() || value.is_object()) {
+        return pretty(&Value::Object(fields.clone()));
+    }
+    let rows: Vec<Vec<String>> = fields
+        .iter()
+        .map(|(name, value)| vec![name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)])
+        .collect();
+    let lines: Vec<String> = words::columns(&rows).into_iter().map(|row| row.join("  ")).collect();
+    lines.join("\n")
 }
 
 fn pretty(value: &Value) -> String {

@@ -56,9 +56,9 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
     let tools = Tools::load(place, job_of(rest).as_deref())?;
     let tool = tools.get(name)?;
     let properties = tool.input.json().value()["properties"].as_object().cloned().unwrap_or_default();
-    let matches = match command(tool, &properties)
-        .try_get_matches_from(std::iter::once(OsString::from(name)).chain(rest.iter().map(OsString::from)))
-    {
+    let matches = match command(tool, &properties).try_get_matches_from(
+        std::iter::once(OsString::from(format!("baton tool call {name}"))).chain(rest.iter().map(OsString::from)),
+    ) {
         Ok(matches) => matches,
         Err(error) => {
             let _closed = error.print();
@@ -99,9 +99,8 @@ fn job_of(words: &[String]) -> Option<PathBuf> {
 
 /// The command line of one tool: what every call takes, and a flag per parameter that is not one of those.
 fn command(tool: &Tool, properties: &Map<String, Value>) -> Command {
-    let own = CallArgs::augment_args(
-        Command::new(format!("baton tool call {}", tool.id)).about(words::preview(&tool.description, 300)),
-    );
+    let name = format!("baton tool call {}", tool.id);
+    let own = CallArgs::augment_args(Command::new(name)).about(words::preview(&tool.description, 300)).long_about(None);
     let taken: Vec<String> = own.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
     properties.iter().filter(|(name, _)| !taken.contains(name) && *name != "help").fold(own, |command, (name, property)| {
         let about = words::preview(property["description"].as_str().unwrap_or_default(), 200);

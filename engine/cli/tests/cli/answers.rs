@@ -1,0 +1,83 @@
+//! Questions to a person: waiting, answering, going on.
+
+use serde_json::json;
+
+use crate::support::Folder;
+
+#[test]
+fn a_run_that_waits_for_a_person_exits_3_and_prints_the_command_that_answers() {
+    let folder = Folder::new();
+    folder.asking_job();
+    let ran =
+        folder.baton(&["run", "asking"]).exits(3).tells("lead asks (Q1): Revenue or units?").tells("[1] revenue   [2] units");
+    let run = folder.last_run();
+    let ran =
+        ran.tells(&format!("baton answer {run} Q1 revenue")).tells(&format!("baton resume {run}")).tells("chain: lead → you");
+    assert_eq!(ran.stdout, "", "there is no result yet");
+    let report = folder.baton(&["resume", &run, "--output", "json"]).exits(3).json();
+    assert_eq!(report["status"], "waiting");
+    let question = &report["questions"][0];
+    assert_eq!(
+        (&question["question"], &question["asked_by"], &question["asked_of"]),
+        (&json!("Q1"), &json!("lead"), &json!("you"))
+    );
+    assert_eq!(folder.baton(&["ps", "--output", "json"]).json()[0]["status"], "waiting");
+}
+
+#[test]
+fn an_answer_is_checked_first_and_resume_goes_on_with_it() {
+    let folder = Folder::new();
+    folder.asking_job();
+    folder.baton(&["run", "asking"]).exits(3);
+    folder.baton(&["answer", "@last", "profit"]).exits(2).tells("none of revenue, units");
+    folder.baton(&["answer", "@last", "--json", "7"]).exits(2).tells("does not fit");
+    folder.baton(&["answer", "@last"]).exits(2).tells("Revenue or units?").tells("no answer was given");
+    folder.baton(&["answer", "@last", "Q2", "units"]).exits(6).tells("there is no question Q2");
+    folder.baton(&["answer", "Q1", "2"]).exits(0).says("Q1 answered: units").tells("baton resume");
+    let report = folder.baton(&["resume", "@last", "--output", "json"]).exits(0).json();
+    assert_eq!((&report["result"], &report["status"]), (&json!({"summary": "units"}), &json!("success")));
+    assert_eq!(report["questions"][0]["answered_by"], "ann");
+    folder.baton(&["answer", "@last", "Q1", "units"]).exits(1).tells("question Q1 is closed");
+    folder.baton(&["answer", "@last", "units"]).exits(1).tells("no question of this run waits");
+}
+
+#[test]
+fn the_first_answer_wins_and_the_second_is_told_so() {
+    let folder = Folder::new();
+    folder.asking_job();
+    folder.baton(&["run", "asking"]).exits(3);
+    folder.baton(&["answer", "@last", "units", "--output", "json"]).exits(0);
+    folder.baton(&["answer", "@last", "revenue"]);
+    let report = folder.baton(&["resume", "@last", "--output", "json"]).exits(0).json();
+    assert_eq!(report["result"], json!({"summary": "units"}));
+}
+
+#[test]
+fn a_document_goes_along_with_the_answer() {
+    let folder = Folder::new();
+    folder.asking_job();
+    folder.write("why.md", "Because of the board.");
+    folder.baton(&["run", "asking"]).exits(3);
+    folder.baton(&["answer", "@last", "revenue", "--document", "why.md"]).exits(0);
+    folder.baton(&["resume", "@last"]).exits(0);
+    folder.baton(&["doc", "cat", "@last", "why.md"]).exits(0).says("Because of the board.");
+}
+
+#[test]
+fn several_questions_are_told_apart_by_number() {
+    let folder = Folder::new();
+    let script = json!({"lead": {"turns": [
+        {"calls": [
+            {"tool": "ask_master", "as": "first", "input": {"question": "One?"}},
+            {"tool": "ask_master", "as": "second", "input": {"question": "Two?"}},
+        ]},
+        {"calls": [{"tool": "handoff", "input": {"result": {"summary": "{{ results.first }} {{ results.second }}"}}}]},
+    ]}});
+    folder.job("twice", &[("lead", &["ask_master", "handoff"])], script, json!({}));
+    folder.baton(&["run", "twice"]).exits(3).tells("(Q1): One?").tells("(Q2): Two?");
+    folder.baton(&["answer", "@last", "yes"]).exits(2).tells("Q1, Q2");
+    folder.baton(&["answer", "@last", "Q2", "2 apples"]).exits(0).tells("1 more to answer");
+    folder.baton(&["resume", "@last"]).exits(3).tells("(Q1): One?");
+    folder.baton_with_input(&["answer", "@last", "-"], "from stdin\n").exits(0);
+    folder.baton(&["resume", "@last"]).exits(0).says("from stdin 2 apples");
+}

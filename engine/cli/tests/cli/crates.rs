@@ -1,0 +1,58 @@
+//! `init --rust`: a crate with tools of its own, outside this workspace.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Folder, Ran};
+
+/// Runs cargo in the crate, with what this workspace has already built.
+fn cargo(crate_folder: &Path, arguments: &[&str]) -> Ran {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(crate_folder)
+        .args(arguments)
+        .env("CARGO_TARGET_DIR", workspace.join("target"))
+        .env("CARGO_NET_OFFLINE", "true");
+    for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "RUSTFLAGS", "RUSTC_WRAPPER", "CLICOLOR_FORCE"] {
+        command.env_remove(name);
+    }
+    Ran::from(command.output().unwrap())
+}
+
+#[test]
+fn a_crate_of_its_own_gets_a_tool_in_one_command_and_every_mistake_one_message() {
+    let folder = Folder::new();
+    folder.baton(&["init", "--rust", "mytools"]).exits(0).says("mytools/src/tools/vowel_count.rs");
+    let home = folder.path().join("mytools");
+    let mut new = folder.command(&["new", "tool", "word_count"]);
+    new.current_dir(&home);
+    Ran::from(new.output().unwrap()).exits(0).says("src/tools/word_count.rs").says("tool-configs/word_count.json");
+
+    let call = ["run", "-q", "--", "tool", "call", "word_count", "--input", r#"{"text":"a b"}"#];
+    cargo(&home, &call).exits(0).says("\"words\": 2");
+    cargo(&home, &["run", "-q", "--", "tool", "call", "vowel_count", "--text", "hello"]).exits(0).says("\"count\": 2");
+    cargo(&home, &["run", "-q", "--", "run", "count"]).exits(0).says("There are");
+    cargo(&home, &["run", "-q", "--", "tool", "test", "word_count", "vowel_count"]).exits(0).says("3 examples hold");
+
+    let config = "mytools/tool-configs/word_count.json";
+    let sound = folder.read(config);
+    // A renamed parameter and a wrong type are told at the parameter, before anything runs.
+    folder.write(config, sound.replace("\"text\":", "\"txt\":"));
+    let ran = cargo(&home, &call).exits(101);
+    assert!(ran.stderr.contains("txt") && ran.stderr.contains("src/tools/word_count.rs"), "{}", ran.stderr);
+    folder.write(config, sound.replace("\"type\": \"string\"", "\"type\": \"integer\""));
+    let ran = cargo(&home, &call).exits(101);
+    assert!(ran.stderr.contains("integer") && ran.stderr.contains("src/tools/word_count.rs"), "{}", ran.stderr);
+    // A function without a config, and a config without a function.
+    std::fs::remove_file(home.join("tool-configs/word_count.json")).unwrap();
+    let ran = cargo(&home, &call).exits(2);
+    assert_eq!(ran.stderr.matches("error B").count(), 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("word_count"), "{}", ran.stderr);
+    folder.write(config, &sound);
+    let list = folder.read("mytools/src/tools/mod.rs").replace("mod word_count;\n", "");
+    folder.write("mytools/src/tools/mod.rs", list);
+    let ran = cargo(&home, &call).exits(2);
+    assert_eq!(ran.stderr.matches("error B").count(), 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("tool-configs/word_count.json:"), "{}", ran.stderr);
+}

@@ -1,0 +1,137 @@
+//! `ps`, `show`, `timeline`, `graph`, `completions`: looking at runs.
+
+use serde_json::{Value, json};
+
+use crate::support::Folder;
+
+fn written() -> Folder {
+    let folder = Folder::new();
+    folder.writing_job();
+    folder.baton(&["run", "writing"]).exits(0);
+    folder
+}
+
+#[test]
+fn runs_are_listed_newest_first_and_found_by_a_beginning() {
+    let folder = written();
+    folder.echo_job();
+    folder.baton(&["run", "echoing"]).exits(0);
+    let runs = folder.baton(&["ps", "--output", "json"]).exits(0).json();
+    assert_eq!((&runs[0]["job"], &runs[1]["job"]), (&json!("echoing"), &json!("writing")));
+    assert_eq!(runs[0]["status"], "completed");
+    folder.baton(&["ps"]).exits(0).says("RUN").says("echoing").says("completed");
+    assert_eq!(folder.baton(&["ps", "-n", "1", "--output", "ndjson"]).exits(0).lines().len(), 1);
+    let id = runs[1]["run"].as_str().unwrap();
+    folder.baton(&["show", &id[..6]]).exits(0).says("job writing");
+    folder.baton(&["show", "@last"]).exits(0).says("job echoing");
+}
+
+#[test]
+fn a_run_is_shown_as_a_tree_with_result_and_documents() {
+    let folder = written();
+    let ran = folder.baton(&["show", "@last"]).exits(0).says("✓ lead").says("└─✓ worker").says("written").says("out/page.md v2");
+    assert!(ran.stdout.contains("request     Do it."), "{}", ran.stdout);
+    assert_eq!(folder.baton(&["show", "@last", "--output", "json"]).exits(0).json()["result"], json!({"summary": "written"}));
+    let task = folder.baton(&["show", "@last", "--task", "0/1.1", "--output", "json"]).exits(0).json();
+    assert_eq!((&task["agent"], &task["caller"], &task["request"]), (&json!("worker"), &json!("0"), &json!("Write it.")));
+    folder
+        .baton(&["show", "@last", "--task", "0/1.1"])
+        .exits(0)
+        .says("attached    source.csv v1")
+        .says("wrote       out/page.md v2");
+}
+
+#[test]
+fn what_a_model_is_sent_can_be_read() {
+    let folder = written();
+    let sent = folder.baton(&["show", "@last", "--task", "0/1.1", "--messages", "--output", "json"]).exits(0).json();
+    assert_eq!((&sent["system"], &sent["turn"], &sent["model"]), (&json!("Do it."), &json!(3), &json!("scripted")));
+    let first = &sent["messages"][0];
+    assert_eq!(first["role"], "user");
+    let text = first.to_string();
+    assert!(text.contains("Write it.") && text.contains("source.csv") && text.contains("a,b\\n1,2"), "{text}");
+    let tools: Vec<&str> = sent["tools"].as_array().unwrap().iter().map(|tool| tool["id"].as_str().unwrap()).collect();
+    assert_eq!(tools, ["handoff", "write_file"]);
+    folder.baton(&["show", "@last", "--task", "0", "--messages"]).exits(0).says("── system ──").says("route_to_worker");
+    folder.baton(&["show", "@last", "--messages"]).exits(2).tells("--task");
+}
+
+#[test]
+fn the_timeline_has_the_five_fields_of_the_seed() {
+    let folder = written();
+    let rows = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines();
+    for (number, row) in (1..).zip(&rows) {
+        assert_eq!(row["seq"], number);
+        for key in ["task", "type", "tool", "input", "result", "timestamp"] {
+            assert!(row.get(key).is_some(), "{key} is missing in {row}");
+        }
+        let timestamp = row["timestamp"].as_str().unwrap();
+        assert!(timestamp.len() == 27 && timestamp.contains('T') && timestamp.ends_with('Z'), "{timestamp}");
+    }
+    let of = |kind: &str, entry: &str| -> Vec<&Value> {
+        rows.iter().filter(|row| row["type"] == kind && row["entry"] == entry).collect()
+    };
+    let writes = of("function_tool", "call_finished");
+    assert_eq!(writes.len(), 2);
+    assert_eq!(writes[0]["tool"], "write_file");
+    assert_eq!(writes[0]["input"]["path"], "out/page.md");
+    assert_eq!(writes[0]["result"]["output"]["path"], "out/page.md");
+    assert_eq!(of("agent_as_tool", "call_started")[0]["result"], "→ delegated to worker (task 0/1.1)");
+    assert_eq!(of("agent_as_tool", "call_finished")[0]["result"]["from"], "← result from worker");
+    assert_eq!(of("handoff", "call_finished").len(), 2);
+    assert_eq!(rows.last().unwrap()["type"], "run_ended");
+}
+
+#[test]
+fn a_question_and_its_answer_stand_on_the_timeline() {
+    let folder = Folder::new();
+    folder.asking_job();
+    folder.baton(&["run", "asking"]).exits(3);
+    folder.baton(&["answer", "@last", "units"]).exits(0);
+    folder.baton(&["resume", "@last"]).exits(0);
+    let rows = folder.baton(&["timeline", "@last", "--type", "ask_master", "--output", "json"]).exits(0).json();
+    assert_eq!(rows[0]["result"], "→ asked you (task 0/1.1)");
+    assert_eq!(rows[0]["input"]["question"], "Revenue or units?");
+    assert_eq!(rows[1]["result"]["from"], "← answer from you");
+}
+
+#[test]
+fn a_timeline_can_be_narrowed() {
+    let folder = written();
+    let rows =
+        folder.baton(&["timeline", "@last", "--task", "0/1.1", "--type", "call_finished", "--output", "json"]).exits(0).json();
+    assert_eq!(rows.as_array().unwrap().len(), 3);
+    let all = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines().len() as u64;
+    assert_eq!(folder.baton(&["timeline", "@last", "--after", &(all - 1).to_string(), "--output", "json"]).json()[0]["seq"], all);
+    folder.baton(&["timeline", "@last", "--type", "function_tool"]).exits(0).says("write_file function_tool");
+}
+
+#[test]
+fn a_graph_shows_who_delegates_to_whom() {
+    let folder = written();
+    folder.baton(&["graph", "@last"]).exits(0).says("graph TD").says("lead · completed").says("t0 -->|\"Write it.\"| t1");
+    folder.baton(&["graph", "@last", "--format", "dot"]).exits(0).says("digraph").says("\"0\" -> \"0/1.1\"");
+    folder.baton(&["graph", "writing"]).exits(0).says("t0[\"lead · scripted\"]").says("t0 --> t1");
+    let graph = folder.baton(&["graph", "@last", "--output", "json"]).exits(0).json();
+    assert_eq!((&graph["edges"][0]["caller"], &graph["edges"][0]["callee"]), (&json!("0"), &json!("0/1.1")));
+    folder.baton(&["graph", "@last", "--format", "svg"]).exits(2).tells("mermaid");
+}
+
+#[test]
+fn shells_complete_commands_runs_jobs_and_tools() {
+    let folder = written();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        folder.baton(&["completions", shell]).exits(0).says("COMPLETE");
+    }
+    folder.baton(&["completions", "tcsh"]).exits(2).tells("bash");
+    let completed = |words: &[&str]| {
+        let mut command = folder.command(&[&["--", "baton"], words].concat());
+        command.env("COMPLETE", "fish");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(completed(&["sho"]).contains("show"));
+    let runs = completed(&["show", ""]);
+    assert!(runs.contains("@last") && runs.contains(&folder.last_run()) && runs.contains("writing"), "{runs}");
+    assert!(completed(&["run", ""]).contains("writing"));
+    assert!(completed(&["tool", "show", "ec"]).contains("echo"));
+}

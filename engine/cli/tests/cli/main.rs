@@ -1,0 +1,10 @@
+//! The command line as its users meet it: the program is run, and what it prints and how it exits is looked at.
+
+mod answers;
+mod crates;
+mod documents;
+mod looking;
+mod projects;
+mod runs;
+mod support;
+mod tools;

@@ -1,0 +1,184 @@
+//! A folder with jobs in it, and the program run there.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A folder of its own for every test, removed at its end.
+pub(crate) struct Folder(TempDir);
+
+/// What the program did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// How it exited.
+    pub(crate) code: i32,
+    /// Its results.
+    pub(crate) stdout: String,
+    /// Everything else it said.
+    pub(crate) stderr: String,
+}
+
+impl Folder {
+    /// An empty folder.
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a file below it.
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Reads a file below it.
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// The program's command, in this folder, with nothing of the tester's environment that could change its manners.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.current_dir(self.path()).args(arguments).stdin(Stdio::null());
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "BATON_STORE", "BATON_HOME", "BATON_OUTPUT", "CI"] {
+            command.env_remove(name);
+        }
+        command.env("BATON_USER", "ann");
+        command
+    }
+
+    /// Runs the program.
+    pub(crate) fn baton(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.command(arguments))
+    }
+
+    /// Runs the program with `input` on its stdin.
+    pub(crate) fn baton_with_input(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut command = self.command(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        Ran::from(child.wait_with_output().unwrap())
+    }
+
+    /// Writes a job of agents who follow `script`; each agent has `tools`, the first one is the root.
+    pub(crate) fn job(&self, name: &str, agents: &[(&str, &[&str])], script: Value, more: Value) -> PathBuf {
+        let mut job = json!({
+            "job_id": name, "description": "A job for a test.", "root": agents[0].0, "request": "Do it.",
+            "models": {"scripted": {"provider": "scripted", "script": "the.script.json"}},
+        });
+        for (key, value) in more.as_object().unwrap() {
+            job[key] = value.clone();
+        }
+        self.write(&format!("{name}/job.json"), job.to_string());
+        self.write(&format!("{name}/the.script.json"), json!({"agents": script}).to_string());
+        for (agent, tools) in agents {
+            let config = json!({
+                "agent_id": agent, "description": "An agent for a test.", "model": "scripted", "system_prompt": "Do it.", "tools": tools,
+            });
+            self.write(&format!("{name}/agents/{agent}.json"), config.to_string());
+        }
+        self.path().join(name)
+    }
+
+    /// A job that says something and finishes.
+    pub(crate) fn echo_job(&self) {
+        let script = json!({"lead": {"turns": [
+            {"calls": [{"tool": "echo", "input": {"message": "hello"}}]},
+            {"calls": [{"tool": "handoff", "input": {"result": {"said": "{{ results.echo.message }}"}}}]},
+        ]}});
+        self.job("echoing", &[("lead", &["echo", "handoff"])], script, json!({}));
+    }
+
+    /// A job whose worker writes a document twice and hands it to the lead, who hands it off.
+    pub(crate) fn writing_job(&self) {
+        let script = json!({
+            "lead": {"turns": [
+                {"calls": [{"tool": "route_to_worker", "input": {"request": "Write it.", "documents": ["source.csv"]}}]},
+                {"calls": [{"tool": "handoff", "input": {"result": {"summary": "written"}, "documents": ["out/page.md"]}}]},
+            ]},
+            "worker": {"turns": [
+                {"calls": [{"tool": "write_file", "input": {"path": "out/page.md", "content": "# One\n\nfirst line\n"}}]},
+                {"calls": [{"tool": "write_file", "input": {"path": "out/page.md", "content": "# One\n\nsecond line\n"}}]},
+                {"calls": [{"tool": "handoff", "input": {"result": {"summary": "done"}, "documents": ["out/page.md"]}}]},
+            ]},
+        });
+        self.write("writing/documents/source.csv", "a,b\n1,2\n");
+        let agents: &[(&str, &[&str])] = &[("lead", &["route_to_worker", "handoff"]), ("worker", &["write_file", "handoff"])];
+        self.job("writing", agents, script, json!({"documents": [{"path": "source.csv", "description": "Where it starts"}]}));
+    }
+
+    /// A job whose lead asks a person to choose and hands off the choice.
+    pub(crate) fn asking_job(&self) {
+        let script = json!({"lead": {"turns": [
+            {"calls": [{"tool": "ask_master", "as": "choice", "input": {
+                "question": "Revenue or units?", "answer_schema": {"type": "string", "enum": ["revenue", "units"]},
+            }}]},
+            {"calls": [{"tool": "handoff", "input": {"result": {"summary": "{{ results.choice }}"}}}]},
+        ]}});
+        self.job("asking", &[("lead", &["ask_master", "handoff"])], script, json!({}));
+    }
+
+    /// The id of the newest run.
+    pub(crate) fn last_run(&self) -> String {
+        self.baton(&["ps", "--output", "json"]).json()[0]["run"].as_str().expect("there is a run").to_owned()
+    }
+}
+
+impl Ran {
+    fn of(mut command: Command) -> Self {
+        Self::from(command.output().unwrap())
+    }
+
+    /// Requires an exit code; shows everything when it is another.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "\nstdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Requires words in the result.
+    #[track_caller]
+    pub(crate) fn says(self, words: &str) -> Self {
+        assert!(self.stdout.contains(words), "{words:?} is not in stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Requires words on stderr.
+    #[track_caller]
+    pub(crate) fn tells(self, words: &str) -> Self {
+        assert!(self.stderr.contains(words), "{words:?} is not in stderr:\n{}\nstdout:\n{}", self.stderr, self.stdout);
+        self
+    }
+
+    /// The result as one JSON value.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error} in:\n{}\nstderr:\n{}", self.stdout, self.stderr))
+    }
+
+    /// The result as one JSON value per line.
+    #[track_caller]
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line:?}"))).collect()
+    }
+}
+
+impl From<std::process::Output> for Ran {
+    fn from(output: std::process::Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}

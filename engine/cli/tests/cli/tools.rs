@@ -1,0 +1,123 @@
+//! `tool`: listing, showing, calling and testing tools; commands need trust.
+
+use serde_json::json;
+
+use crate::support::Folder;
+
+#[test]
+fn tools_are_listed_shown_and_their_schema_printed() {
+    let folder = Folder::new();
+    folder.baton(&["tool", "ls"]).exits(0).says("write_file").says("function_tool").says("ask_master");
+    let listed = folder.baton(&["tool", "ls", "--output", "json"]).exits(0).json();
+    let names: Vec<&str> = listed.as_array().unwrap().iter().map(|tool| tool["tool"].as_str().unwrap()).collect();
+    assert!(names.len() >= baton::builtin_tool_configs().len() && names.contains(&"echo"), "{names:?}");
+    folder.baton(&["tool", "show", "echo"]).exits(0).says("echo · function_tool").says("message").says("fn echo");
+    assert_eq!(folder.baton(&["tool", "show", "echo", "--output", "json"]).exits(0).json()["type"], "function_tool");
+    let schema = folder.baton(&["tool", "schema", "echo"]).exits(0).json();
+    assert_eq!((&schema["type"], &schema["required"]), (&json!("object"), &json!(["message"])));
+    folder.baton(&["tool", "show", "ecko"]).exits(6).tells("did you mean echo?");
+}
+
+#[test]
+fn a_tool_is_called_with_json_a_file_stdin_or_flags() {
+    let folder = Folder::new();
+    folder.write("in.json", r#"{"message": "from a file"}"#);
+    folder.baton(&["tool", "call", "echo", "--input", r#"{"message": "json"}"#]).exits(0).says("json");
+    folder.baton(&["tool", "call", "echo", "--input", "@in.json"]).exits(0).says("from a file");
+    folder.baton_with_input(&["tool", "call", "echo", "--input", "-"], r#"{"message": "stdin"}"#).exits(0).says("stdin");
+    folder.baton(&["tool", "call", "echo", "--message", "a flag"]).exits(0).says("a flag");
+    folder.baton(&["tool", "call", "echo", "--help"]).exits(0).says("--message <STRING>");
+    let report = folder.baton(&["tool", "call", "echo", "--message", "x", "--output", "json"]).exits(0).json();
+    assert_eq!(report["status"], "success");
+    assert!(report["duration_ms"].is_number());
+    assert!(!folder.path().join(".baton").exists(), "a call by itself keeps nothing");
+}
+
+#[test]
+fn numbers_and_lists_are_made_from_flags() {
+    let folder = Folder::new();
+    folder.write("a.csv", "x\n1\n2\n");
+    let call = ["tool", "call", "query_data", "--document", "a.csv", "--sql", "SELECT sum(x) AS s FROM a"];
+    let report =
+        folder.baton(&[&call[..], &["--documents", "a.csv", "--max_rows", "5", "--output", "json"]].concat()).exits(0).json();
+    assert_eq!(report["output"]["rows"], json!([{"s": 3}]));
+    let ran = folder.baton(&[&call[..], &["--max_rows", "many"]].concat()).exits(1);
+    assert!(ran.stderr.contains("/max_rows"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_wrong_input_is_told_and_exits_1() {
+    let folder = Folder::new();
+    folder
+        .baton(&["tool", "call", "echo", "--input", r#"{"massage": 1}"#])
+        .exits(1)
+        .tells("message")
+        .tells("baton tool show echo");
+    let report = folder.baton(&["tool", "call", "echo", "--input", "{}", "--output", "json"]).exits(1).json();
+    assert_eq!(report["error"]["code"], "invalid_input");
+    folder.baton(&["tool", "call", "echo", "--input", "{"]).exits(2).tells("not JSON");
+    folder.baton(&["tool", "call", "echo", "--massage", "x"]).exits(2).tells("--message");
+    folder.baton(&["tool", "call", "ecko", "--message", "x"]).exits(6).tells("did you mean echo?");
+    folder.baton(&["tool", "call", "handoff", "--input", r#"{"result": {}}"#]).exits(2).tells("needs a run");
+}
+
+#[test]
+fn a_dry_run_checks_and_does_nothing() {
+    let folder = Folder::new();
+    folder.baton(&["tool", "call", "timer", "--seconds", "60", "--dry-run"]).exits(0).says("ok");
+    folder.baton(&["tool", "call", "timer", "--seconds", "soon", "--dry-run"]).exits(1).tells("/seconds");
+}
+
+#[test]
+fn a_tool_that_fails_exits_1_with_its_own_words() {
+    let folder = Folder::new();
+    let call = ["tool", "call", "query_data", "--sql", "SELECT nothing FROM nowhere"];
+    folder.baton(&call).exits(1).tells("failed").tells("nowhere");
+    let report = folder.baton(&[&call[..], &["--output", "json"]].concat()).exits(1).json();
+    assert_eq!((&report["status"], &report["error"]["code"]), (&json!("failed"), &json!("tool_failed")));
+}
+
+#[test]
+fn what_a_call_writes_is_told_and_can_be_kept() {
+    let folder = Folder::new();
+    let call = ["tool", "call", "write_file", "--path", "a/b.md", "--content", "# Hi", "--out", "kept"];
+    folder.baton(&call).exits(0).tells("wrote a/b.md v1");
+    assert_eq!(folder.read("kept/a/b.md"), "# Hi");
+}
+
+#[test]
+fn the_examples_of_every_built_in_tool_hold() {
+    let folder = Folder::new();
+    folder.baton(&["tool", "test"]).exits(0).says("examples hold");
+    let reports = folder.baton(&["tool", "test", "echo", "--output", "ndjson"]).exits(0).lines();
+    assert!(reports.iter().all(|report| report["tool"] == "echo" && report["holds"] == true) && !reports.is_empty());
+}
+
+#[test]
+fn an_example_that_does_not_hold_is_named() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let config =
+        json!({"tool_id": "echo", "examples": [{"explanation": "wrong", "input": {"message": "a"}, "output": {"message": "b"}}]});
+    folder.write("echoing/tools/echo.json", config.to_string());
+    folder.baton(&["tool", "test", "echo", "--job", "echoing"]).exits(1).tells("echo example 1 (wrong)").tells("should be \"b\"");
+}
+
+#[test]
+fn commands_run_only_where_they_are_trusted() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.baton(&["new", "tool", "word_count", "--job", "echoing"]).exits(0).says("echoing/tools/word_count.py");
+    let agent = folder.read("echoing/agents/lead.json").replace("\"echo\"", "\"echo\",\"word_count\"");
+    folder.write("echoing/agents/lead.json", agent);
+    let call = ["tool", "call", "word_count", "--job", "echoing", "--text", "a b"];
+    folder.baton(&["run", "echoing"]).exits(2).tells("word_count: python3 tools/word_count.py").tells("--trust");
+    folder.baton(&call).exits(2).tells("--trust");
+    folder.baton(&["run", "echoing", "--trust"]).exits(0);
+    folder.baton(&["run", "echoing"]).exits(0);
+    folder.baton(&[&call[..], &["--trust"]].concat()).exits(0).says("\"words\": 2");
+    folder.baton(&["tool", "test", "word_count", "--job", "echoing"]).exits(0).says("1 example holds");
+    let config = folder.read("echoing/tools/word_count.json").replace("\"python3\"", "\"python3\", \"-I\"");
+    folder.write("echoing/tools/word_count.json", config);
+    folder.baton(&["run", "echoing"]).exits(2).tells("python3 -I tools/word_count.py");
+}
