@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ItemFn, Path};
@@ -74,11 +74,13 @@ fn invoke(core: &Path, signature: &Signature, function: &ItemFn) -> TokenStream 
     let names: Vec<_> = signature.parameters.iter().map(|parameter| &parameter.name).collect();
     let awaited = function.sig.asyncness.as_ref().map(|_| quote!(.await));
     let returns = &signature.returns;
-    let call = quote!(#name(#context #(#names),*) #awaited);
-    // The two annotations put the compiler's complaint on the type it is about.
-    let result = quote_spanned!(returns.span()=> let __result: ::core::result::Result<_, #core::function::ToolError> = #call;);
+    // All of a statement stands where the type stands that it may not fit, so the compiler points there and nowhere else.
+    let result = standing_at(
+        returns.span(),
+        quote!(let __result: ::core::result::Result<_, #core::function::ToolError> = #name(#context #(#names),*) #awaited;),
+    );
     let success = signature::success_type(returns).map_or_else(|| returns.span(), Spanned::span);
-    let output = quote_spanned!(success=> #core::function::to_output(&__output));
+    let output = standing_at(success, quote!(#core::function::to_output(&__output)));
     quote! {
         fn __tool_invoke<'a>(
             __context: &'a #core::function::ToolContext,
@@ -93,6 +95,18 @@ fn invoke(core: &Path, signature: &Signature, function: &ItemFn) -> TokenStream 
             })
         }
     }
+}
+
+/// The same tokens, all of them at `place`.
+fn standing_at(place: Span, tokens: TokenStream) -> TokenStream {
+    let moved = tokens.into_iter().map(|mut token| {
+        if let TokenTree::Group(group) = &token {
+            token = TokenTree::Group(Group::new(group.delimiter(), standing_at(place, group.stream())));
+        }
+        token.set_span(place.resolved_at(token.span()));
+        token
+    });
+    moved.collect()
 }
 
 /// What `inventory` collects.
