@@ -1,7 +1,7 @@
 //! A job that is ready to run, and what one run of it is given.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_core::config::{Configs, Faults, Job, JobDocument, JobInput, Sources, Unconfigured, load};
@@ -12,6 +12,7 @@ use baton_models::check_script;
 use serde_json::Value;
 
 use crate::error::RunError;
+use crate::folder::{FolderError, read_job};
 
 /// A job whose files were read and found without fault.
 #[derive(Clone, Debug)]
@@ -59,10 +60,39 @@ impl LoadedJob {
         Ok(Self { configs, sources: Arc::new(sources), folder: None, documents: Vec::new() })
     }
 
+    /// The job in the folder at `path`, documents included. `builtin` are the tool configs that come with the program:
+    /// path as messages show it, and text. Each of `functions` must have its config.
+    pub fn read(path: &Path, builtin: &[(&str, &str)], functions: &[&'static ToolFunction]) -> Result<Self, LoadError> {
+        let (sources, folder) = read_job(path, builtin)?;
+        let mut job = Self { folder: Some(folder.path().to_owned()), ..Self::from_sources(sources, functions)? };
+        let configs = Arc::clone(&job.configs);
+        for document in &configs.job.documents {
+            job = job.with_document(InitialDocument::of(document, folder.read(&document.file)?.into()));
+        }
+        Ok(job)
+    }
+
     /// The same job with a document more.
     pub fn with_document(mut self, document: InitialDocument) -> Self {
         self.documents.push(document);
         self
+    }
+}
+
+/// Why the job in a folder cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The folder cannot be read.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// Its files have faults.
+    #[error("{0}")]
+    Faults(Faults),
+}
+
+impl From<Faults> for LoadError {
+    fn from(faults: Faults) -> Self {
+        Self::Faults(faults)
     }
 }
 

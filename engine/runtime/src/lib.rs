@@ -27,5 +27,5 @@ pub use command::Command;
 pub use engine::{Delivery, Engine, EngineBuilder};
 pub use error::RunError;
 pub use handle::{EntryStream, OpenQuestion, Progress, RunHandle, RunOutcome};
-pub use job::{InitialDocument, InputValue, LoadedJob, StartOptions, load_configs};
+pub use job::{InitialDocument, InputValue, LoadError, LoadedJob, StartOptions, load_configs};
 pub use replay::{Mismatch, ReplayReport, replay, request_of};

@@ -1,0 +1,118 @@
+//! The examples, as they are shipped: they come to their end offline, replay to the byte, and survive a crash anywhere.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use baton_core::call::CallStatus;
+use baton_core::function::registered_functions;
+use baton_core::json::Json;
+use baton_runtime::{Engine, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions};
+use baton_store::{MemoryStore, Store};
+use baton_tools as _;
+use serde_json::Value;
+
+use crate::support::failing::{Failing, FailingStore};
+use crate::support::{Finished, finish, name_of, workspace};
+
+/// The repository.
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The folders of the examples, ordered.
+fn examples() -> Vec<PathBuf> {
+    let folder = std::fs::read_dir(repository().join("examples")).unwrap();
+    let mut examples: Vec<_> = folder.map(|entry| entry.unwrap().path()).filter(|path| path.join("job.json").is_file()).collect();
+    examples.sort();
+    assert!(examples.len() >= 3, "only {} examples were found", examples.len());
+    examples
+}
+
+/// The job in `folder`, with the built-in tools.
+fn load(folder: &Path) -> LoadedJob {
+    let mut configs = Vec::new();
+    for entry in std::fs::read_dir(repository().join("tool-configs")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        configs.push((name, std::fs::read_to_string(&path).unwrap()));
+    }
+    let shipped = |id: &str| configs.iter().any(|(name, _)| name == id);
+    let functions: Vec<_> = registered_functions().into_iter().filter(|function| shipped(function.id)).collect();
+    assert!(!functions.is_empty(), "the built-in tools are not linked");
+    let builtin: Vec<_> = configs.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    LoadedJob::read(folder, &builtin, &functions).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+}
+
+fn engine(store: Arc<dyn Store>) -> Engine {
+    Engine::builder().store(store).build().unwrap()
+}
+
+/// Waits for the end of a run; a person takes the first choice of every question, or says yes.
+async fn outcome(handle: &RunHandle) -> RunOutcome {
+    loop {
+        match handle.outcome_without_people().await {
+            RunOutcome::WaitingForPerson { questions } => {
+                let question = &questions[0];
+                let choice = question.answer_schema.value()["enum"][0].clone();
+                let answer = if choice.is_null() { Value::from("yes") } else { choice };
+                match handle.answer(question.task.clone(), "the test", Json::from(answer), Vec::new()).await {
+                    Ok(()) | Err(RunError::NotRunning(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn run(folder: &Path) -> Finished {
+    let engine = engine(Arc::new(MemoryStore::default()));
+    let handle = engine.start(load(folder), StartOptions::default()).await.unwrap();
+    outcome(&handle).await;
+    finish(&engine, &handle).await
+}
+
+#[tokio::test]
+async fn every_example_comes_to_its_end_and_replays_to_the_byte() {
+    for folder in examples() {
+        // Waiting for its end checks its numbering, its fold and its replay.
+        let finished = run(&folder).await;
+        assert_eq!(finished.status, CallStatus::Success.as_str(), "{}: {}", folder.display(), finished.result);
+        let again = run(&folder).await;
+        assert_eq!(finished.result, again.result, "{}", folder.display());
+        assert_eq!(workspace(finished.run.documents()), workspace(again.run.documents()), "{}", folder.display());
+    }
+}
+
+#[tokio::test]
+async fn an_example_that_is_killed_at_any_commit_comes_to_the_same_end() {
+    for folder in examples() {
+        let expected = run(&folder).await;
+        let mut crashes = 0;
+        let (mut failing, mut commits) = (Failing::Before, 0);
+        loop {
+            commits += 1;
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+            let doomed = engine(Arc::new(FailingStore::new(Arc::clone(&store), commits, failing)));
+            let handle = doomed.start(load(&folder), StartOptions::default()).await.unwrap();
+            match outcome(&handle).await {
+                RunOutcome::Failed(RunError::Store(_)) => crashes += 1,
+                RunOutcome::Ended { .. } if failing == Failing::Before => {
+                    (failing, commits) = (Failing::After, 0);
+                    continue;
+                }
+                RunOutcome::Ended { .. } => break,
+                other => panic!("{}", name_of(&other)),
+            }
+            let engine = engine(store);
+            let resumed = engine.resume(handle.id()).await.unwrap();
+            outcome(&resumed).await;
+            let finished = finish(&engine, &resumed).await;
+            let place = format!("{} killed {failing:?} commit {}", folder.display(), commits + 1);
+            assert_eq!(finished.result, expected.result, "{place}");
+            assert_eq!(workspace(finished.run.documents()), workspace(expected.run.documents()), "{place}");
+        }
+        println!("{}: {crashes} crashes", folder.display());
+        assert!(crashes >= 10, "{}: only {crashes} crashes were tried", folder.display());
+    }
+}
