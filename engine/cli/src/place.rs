@@ -66,10 +66,8 @@ impl Place {
 
     /// Opens the store, creating it if need be.
     pub(crate) fn open_store(&self) -> Result<Arc<dyn Store>, Failure> {
+        self.check_scheme()?;
         let Some(file) = self.store_file() else { return Ok(Arc::new(MemoryStore::default())) };
-        if let Some(scheme) = self.store.as_deref().and_then(|store| store.split_once("://")).map(|(scheme, _)| scheme) {
-            return Err(Failure::Usage(format!("this program has no store for {scheme}://; known: memory, or a file")));
-        }
         if let Some(folder) = file.parent() {
             std::fs::create_dir_all(folder).map_err(|error| Failure::File { path: folder.display().to_string(), error })?;
             self.ignore_state(folder);
@@ -79,9 +77,18 @@ impl Place {
 
     /// Opens the store if there is one; looking at runs creates nothing.
     pub(crate) fn existing_store(&self) -> Result<Option<Arc<dyn Store>>, Failure> {
+        self.check_scheme()?;
         match self.store_file() {
             Some(file) if !file.is_file() => Ok(None),
             _ => self.open_store().map(Some),
+        }
+    }
+
+    /// A store that this program does not have must not become a file of a strange name.
+    fn check_scheme(&self) -> Result<(), Failure> {
+        match self.store.as_deref().and_then(|store| store.split_once("://")) {
+            Some((scheme, _)) => Err(Failure::Usage(format!("this program has no store for {scheme}://; known: memory, or a file"))),
+            None => Ok(()),
         }
     }
 

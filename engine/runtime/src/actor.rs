@@ -126,7 +126,8 @@ impl Actor {
                 return self.ended(end.clone()).await;
             }
             if self.work.stopping && self.work.unrepeatable.is_empty() {
-                self.note_status("stopped").await?;
+                // A run that waits for people waits no less when nobody holds it.
+                self.note_status(if self.run.waits_only_for_people() { "waiting" } else { "stopped" }).await?;
                 return Ok(RunOutcome::Stopped);
             }
             self.tell_standing();

@@ -36,6 +36,7 @@ impl RunView {
                 style::waiting(format!("✗ {}: {limit} reached", ended.state.as_str().replace('_', " ")))
             }
             (Some(_), "success") => style::good("✓ done"),
+            (Some(ended), status) if status == ended.state.as_str() => style::bad(format!("✗ {status}")),
             (Some(ended), status) => style::bad(format!("✗ {} ({status})", ended.state.as_str().replace('_', " "))),
             (None, "waiting") => style::waiting("? waits for you"),
             (None, _) => style::busy("● not finished"),

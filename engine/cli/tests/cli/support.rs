@@ -93,7 +93,7 @@ impl Folder {
     pub(crate) fn echo_job(&self) {
         let script = json!({"lead": {"turns": [
             {"calls": [{"tool": "echo", "input": {"message": "hello"}}]},
-            {"calls": [{"tool": "handoff", "input": {"result": {"said": "{{ results.echo.message }}"}}}]},
+            {"calls": [{"tool": "handoff", "input": {"result": {"said": "{{ results.echo.echo }}"}}}]},
         ]}});
         self.job("echoing", &[("lead", &["echo", "handoff"])], script, json!({}));
     }

@@ -71,7 +71,7 @@ fn a_dry_run_checks_and_does_nothing() {
 #[test]
 fn a_tool_that_fails_exits_1_with_its_own_words() {
     let folder = Folder::new();
-    let call = ["tool", "call", "query_data", "--sql", "SELECT nothing FROM nowhere"];
+    let call = ["tool", "call", "query_data", "--sql", "SELECT a FROM nowhere"];
     folder.baton(&call).exits(1).tells("failed").tells("nowhere");
     let report = folder.baton(&[&call[..], &["--output", "json"]].concat()).exits(1).json();
     assert_eq!((&report["status"], &report["error"]["code"]), (&json!("failed"), &json!("tool_failed")));
@@ -98,7 +98,7 @@ fn an_example_that_does_not_hold_is_named() {
     let folder = Folder::new();
     folder.echo_job();
     let config =
-        json!({"tool_id": "echo", "examples": [{"explanation": "wrong", "input": {"message": "a"}, "output": {"message": "b"}}]});
+        json!({"tool_id": "echo", "examples": [{"explanation": "wrong", "input": {"message": "a"}, "output": {"echo": "b"}}]});
     folder.write("echoing/tools/echo.json", config.to_string());
     folder.baton(&["tool", "test", "echo", "--job", "echoing"]).exits(1).tells("echo example 1 (wrong)").tells("should be \"b\"");
 }
