@@ -44,6 +44,9 @@ impl Draft<'_> {
         if self.task(id).state != TaskState::Ready {
             return;
         }
+        if self.task(id).interrupted {
+            return self.ask_again(id);
+        }
         match self.admission(id, false) {
             Admission::Now => {
                 let notice = self.notice(id);
@@ -146,12 +149,12 @@ impl Draft<'_> {
     }
 
     /// Asks for an interrupted turn again: the same turn, rendered alike, within the same token limits.
-    pub(super) fn ask_again(&mut self, id: &TaskId, turn: u32) {
-        let last = self.task(id).last_turn;
-        match (self.admits_tokens(id, true), last) {
-            (Admission::Reached(limit), last) => self.end_partial(id, last.unwrap_or(limit), Json::null()),
-            (Admission::Now | Admission::Later, Some(limit)) => self.request_turn(id, turn, Some(Notice::LastTurn { limit })),
-            (Admission::Now | Admission::Later, None) => self.request_turn(id, turn, None),
+    fn ask_again(&mut self, id: &TaskId) {
+        let (turn, last) = (self.task(id).turns, self.task(id).last_turn);
+        match self.admits_tokens(id, true) {
+            Admission::Now => self.request_turn(id, turn, last.map(|limit| Notice::LastTurn { limit })),
+            Admission::Later => {}
+            Admission::Reached(limit) => self.end_partial(id, last.unwrap_or(limit), Json::null()),
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
         Entry::DocumentWritten(entry) => document_written(world, entry),
         Entry::QuestionOpened(entry) => question_opened(world, entry),
         Entry::QuestionClosed(entry) => question_closed(world, at, entry),
-        Entry::BudgetSettled(entry) => budget_settled(world, entry),
+        Entry::BudgetSettled(entry) => budget_settled(world, at, entry),
         // What goes to the user, and how older turns are rendered, changes nothing that decides.
         Entry::Output(_) | Entry::Compacted(_) => {}
         Entry::Control(entry) => control(world, entry),
@@ -70,6 +70,7 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
         state: TaskState::Blocked,
         open: None,
         turns: 0,
+        interrupted: false,
         children: 0,
         reminders: 0,
         fault: None,
@@ -128,6 +129,7 @@ fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequeste
     let task = known(world, &entry.task);
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
+    task.interrupted = false;
     task.context_tokens = entry.input_tokens;
     task.open = Some(OpenTurn {
         turn: entry.turn,
@@ -155,7 +157,7 @@ fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequeste
     world.shared_mut().reserved_tokens += entry.reserved_tokens;
 }
 
-fn budget_settled<W: World>(world: &mut W, entry: &BudgetSettled) {
+fn budget_settled<W: World>(world: &mut W, at: Timestamp, entry: &BudgetSettled) {
     let used = entry.usage.total();
     let task = known(world, &entry.task);
     task.usage.add(&entry.usage);
@@ -167,6 +169,13 @@ fn budget_settled<W: World>(world: &mut W, entry: &BudgetSettled) {
     let shared = world.shared_mut();
     shared.reserved_tokens -= entry.reserved_tokens;
     shared.usage.add(&entry.usage);
+    let task = known(world, &entry.task);
+    if task.open.as_ref().is_some_and(|open| open.requested) {
+        // Nobody will answer any more: unless the task ends now, the turn is asked for again.
+        task.open = None;
+        task.interrupted = true;
+        enter(world, at, &entry.task, TaskState::Ready);
+    }
 }
 
 /// Changes the budgets of `id` and of every task above it, where a limit keeps one.

@@ -107,7 +107,13 @@ impl Draft<'_> {
         let task = self.task(id);
         let Some(question) = task.question.as_ref().filter(|question| question.closed.is_none()) else { return };
         let number = question.number;
-        let how = if matches!(result.status, CallStatus::Success | CallStatus::Partial) {
+        let answered = match result.status {
+            CallStatus::Success => true,
+            // A limit ended it: what it said until then is the answer, unless it said nothing.
+            CallStatus::Partial => !result.output.is_null(),
+            CallStatus::Failed | CallStatus::Cancelled | CallStatus::Timeout | CallStatus::UnknownOutcome => false,
+        };
+        let how = if answered {
             let by = match &task.holder {
                 Holder::Agent(agent) => agent.to_string(),
                 Holder::Person => "person".to_owned(),

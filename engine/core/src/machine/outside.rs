@@ -183,8 +183,10 @@ impl Draft<'_> {
     fn escalate(&mut self, id: &TaskId, question: &super::Question) {
         let (holder, answers_for, master) = self.master_of(id);
         let next = TaskId::new(format!("{id}/escalated"));
-        self.close_below(id, "the question went on to the next master");
+        let reason = "the question went on to the next master";
+        self.close_below(id, reason);
         self.stop(id);
+        self.close_calls(id, reason);
         let how = QuestionEnd::Escalated { to: holder.clone(), task: next.clone() };
         self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number: question.number, how }));
         let created = TaskCreated {
@@ -226,8 +228,8 @@ impl Draft<'_> {
         let Some(open) = task.open.clone() else { return };
         if open.requested {
             let (turn, reserved_tokens) = (open.turn, task.reserved_tokens);
+            // What it used nobody will say. The task is ready from here on, and is asked again as limits admit it.
             self.settle_at_worst(id, turn, reserved_tokens);
-            self.ask_again(id, turn);
             return;
         }
         if task.state != TaskState::Running && open.running_functions == 0 {

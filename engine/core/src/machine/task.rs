@@ -39,6 +39,8 @@ pub struct Task {
     pub open: Option<OpenTurn>,
     /// Turns asked for so far.
     pub turns: u32,
+    /// Whether the newest of them was settled without an answer, by a crash, and must be asked for again.
+    pub interrupted: bool,
     /// Delegations made so far.
     pub children: u32,
     /// Turns in a row that did not count.

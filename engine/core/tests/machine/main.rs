@@ -9,3 +9,4 @@ mod oracle;
 mod questions;
 mod support;
 mod turns;
+mod walk;

@@ -112,7 +112,7 @@ impl Ledger {
             Entry::ModelRequested(requested) => {
                 let unfinished = self.unfinished_calls(&requested.task);
                 assert!(unfinished.is_empty(), "I4: {} asks its model while {unfinished:?} have no result", requested.task);
-                self.turns += 1;
+                self.turns += u32::from(!self.tasks[&requested.task].interrupted);
                 let task = self.live(&requested.task, "a model request");
                 assert!(matches!(task.created.holder, Holder::Agent(_)), "a person's task {} runs no model", requested.task);
                 assert!(task.request.is_none(), "I9: two model requests of {} are open at once", requested.task);
@@ -336,6 +336,16 @@ impl Ledger {
     /// Tasks that have not ended.
     pub(crate) fn live_tasks(&self) -> impl Iterator<Item = (&TaskId, &TaskBook)> {
         self.tasks.iter().filter(|(_, book)| book.ended.is_none())
+    }
+
+    /// How many function calls run.
+    pub(crate) fn running_calls(&self) -> usize {
+        self.calls.values().filter(|call| call.runs()).count()
+    }
+
+    /// How many function calls of `task` run.
+    pub(crate) fn running_calls_of(&self, task: &TaskId) -> usize {
+        self.tasks[task].open.iter().filter(|call| self.calls[*call].runs()).count()
     }
 
     /// Tokens spent and reserved by `top` and all below it.

@@ -1,5 +1,6 @@
 //! What the tests share: jobs built in code, scripts, a shell without delays, and the books that check every run.
 
+pub(crate) mod caps;
 pub(crate) mod jobs;
 pub(crate) mod ledger;
 pub(crate) mod print;

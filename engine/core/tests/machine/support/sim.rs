@@ -266,7 +266,7 @@ impl Sim {
             self.settle();
             assert!(self.run.next_wake() != Some(wake), "the run asks to be woken at {wake}, which has come");
         }
-        self.now = until;
+        self.now = self.now.max(until);
     }
 
     /// Another process takes the run over: what was in flight is gone, and the run is what its timeline says.
@@ -324,6 +324,7 @@ impl Sim {
         let tasks = &self.ledger.tasks;
         self.asked.retain(|question| tasks[question].ended.is_none());
         assert!(!self.run.graph().waits_in_a_circle(), "I3: tasks wait for each other in a circle");
+        super::caps::check(&self.ledger, &self.configs);
         self.check_effects(&decision);
         for effect in decision.effects {
             self.perform(effect);
@@ -375,6 +376,9 @@ impl Sim {
     fn check_rest(&self) {
         if self.ended {
             assert!(self.pending.is_empty(), "the run has ended and {:?} runs", self.pending);
+            return;
+        }
+        if self.run.totals().paused {
             return;
         }
         for (id, book) in self.ledger.live_tasks() {
@@ -436,4 +440,13 @@ pub(crate) fn read_back(recorded: &Recorded) -> Recorded {
     let read: Recorded = serde_json::from_str(&text).unwrap_or_else(|error| panic!("an entry reads back ({error}): {text}"));
     assert_eq!(read, *recorded, "an entry reads back as it was");
     read
+}
+
+impl Drop for Sim {
+    /// A test that fails shows the run it failed on.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", super::print::timeline(&self.timeline));
+        }
+    }
 }
