@@ -31,13 +31,13 @@ enum Scope {
 #[derive(Serialize)]
 struct Recalled {
     /// Newest first.
-    memories: Vec<Memory>,
+    memories: Vec<Note>,
     /// How many notes fit, read or not.
     total: usize,
 }
 
 #[derive(Serialize)]
-struct Memory {
+struct Note {
     memory: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
@@ -70,29 +70,28 @@ async fn recall_memory(
     // Stable, so that notes of one moment stay in the order they were made.
     calls.sort_by_key(|(_, call)| call.at);
     let query = query.map(|query| query.to_lowercase());
-    let fits = |memory: &Memory| {
+    let fits = |memory: &Note| {
         let holds = |text: &str, query: &str| text.to_lowercase().contains(query);
         let texts = [Some(&memory.memory), memory.key.as_ref(), memory.category.as_ref()];
         query.as_deref().is_none_or(|query| texts.into_iter().flatten().any(|text| holds(text, query)))
             && key.as_ref().is_none_or(|key| memory.key.as_ref() == Some(key))
             && category.as_ref().is_none_or(|category| memory.category.as_ref() == Some(category))
     };
-    let mut memories: Vec<Memory> =
-        calls.into_iter().rev().filter_map(|(scope, call)| memory(scope, &call)).filter(fits).collect();
+    let mut memories: Vec<Note> = calls.into_iter().rev().filter_map(|(scope, call)| memory(scope, &call)).filter(fits).collect();
     let total = memories.len();
     memories.truncate(limit.unwrap_or(DEFAULT_LIMIT) as usize);
     Ok(Recalled { memories, total })
 }
 
 /// The note that a call kept; none if its input is not that of a note (a job may refine the tool's config).
-fn memory(scope: Scope, call: &RecalledCall) -> Option<Memory> {
+fn memory(scope: Scope, call: &RecalledCall) -> Option<Note> {
     let input = call.input.value();
     let text = |key: &str| input.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let (key, category) = match scope {
         Scope::LongTerm => (None, Some(text("category").unwrap_or_else(|| DEFAULT_CATEGORY.to_owned()))),
         Scope::ShortTerm | Scope::All => (text("key"), None),
     };
-    Some(Memory {
+    Some(Note {
         memory: text("memory")?,
         key,
         category,

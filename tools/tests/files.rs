@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::fmt::Write as _;
+
 use baton_core::function::{PendingWrite, ToolContext, ToolErrorKind};
 use serde_json::{Value, json};
 use support::{call, output};
@@ -110,7 +112,10 @@ fn edit_file_block_says_what_cannot_be_done_and_writes_nothing() {
 
 #[test]
 fn edit_file_block_sees_what_the_call_wrote_before_in_a_long_document() {
-    let rows: String = (0..50_000).map(|row| format!("{row},\"x{row}\"\r\n")).collect();
+    let mut rows = String::new();
+    for row in 0..50_000 {
+        write!(rows, "{row},\"x{row}\"\r\n").expect("a text takes what is written");
+    }
     let context = ToolContext::for_test().with_document("big.csv", format!("n,s\r\n{rows}")).build();
     let input = json!({"path": "big.csv", "operation": "update", "block_id": "40000", "new_data": {"values": {"s": "changed"}}});
     assert_eq!(output(&context, "edit_file_block", &input)["blocks_count"], 50_001);

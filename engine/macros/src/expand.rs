@@ -15,7 +15,12 @@ use crate::signature::{self, Faults, Parameter, Signature};
 /// The function as it was, and its registration or what is wrong with it.
 pub(crate) fn tool(options: &Options, function: ItemFn) -> TokenStream {
     let addition = registration(options, &function).unwrap_or_else(syn::Error::into_compile_error);
-    quote!(#function #addition)
+    quote! {
+        // The shape of the signature is the engine's, so style lints about it would ask for what cannot be.
+        #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, clippy::unnecessary_wraps)]
+        #function
+        #addition
+    }
 }
 
 fn registration(options: &Options, function: &ItemFn) -> syn::Result<TokenStream> {

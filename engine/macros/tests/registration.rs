@@ -1,6 +1,8 @@
 //! What `#[tool]` registers, and what a registered function does with an input.
 
-use baton_core::function::{ToolContext, ToolError, ToolFunction, registered_functions};
+use baton_core::function::testing::block_on;
+use baton_core::function::{ToolContext, ToolError, ToolErrorKind, ToolFunction, registered_functions};
+use baton_core::json::Json;
 use baton_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +28,7 @@ async fn word_count(
     range: Option<Range>,
     r#type: Vec<String>,
 ) -> Result<Counted, ToolError> {
-    context.check_cancelled()?;
+    context.sleep(std::time::Duration::ZERO).await?;
     let range = range.unwrap_or(Range { from: 0, to: 10 });
     if range.from > range.to {
         return Err(ToolError::new("from is after to"));
@@ -53,6 +55,22 @@ fn a_function_is_registered_with_its_place_and_kind() {
     let other = registered("no-arguments");
     assert_eq!(other.name, "nothing");
     assert!(other.blocking);
+}
+
+#[test]
+fn a_registered_function_reads_json_and_answers_json() {
+    let call = |id: &str, input: serde_json::Value| {
+        let context = ToolContext::for_test().build();
+        block_on((registered(id).invoke)(&context, &Json::from(input))).map(|output| output.value())
+    };
+    assert_eq!(call("word_count", json!({"text": "a b", "type": ["x"]})).unwrap(), json!({"words": 3, "agent": "tester"}));
+    assert_eq!(call("no-arguments", json!({})).unwrap(), json!(null));
+    let said = call("word_count", json!({"text": "a", "type": [], "range": {"from": 2, "to": 1}})).unwrap_err();
+    assert_eq!(said, ToolError::new("from is after to"));
+    for misfit in [json!({"text": "a"}), json!({"text": 1, "type": []}), json!({"text": "a", "type": [], "more": 1}), json!([])] {
+        let refused = call("word_count", misfit).unwrap_err();
+        assert_eq!(refused.kind, ToolErrorKind::InvalidInput);
+    }
 }
 
 #[test]

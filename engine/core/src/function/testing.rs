@@ -188,7 +188,8 @@ impl ToolHost for StillHost {
     }
 
     fn recall(&self, tool: &str, scope: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>> {
-        let calls = self.recalled.iter().filter(|(called, of, _)| called == tool && (scope == RecallScope::Agent || scope == *of));
+        let calls =
+            self.recalled.iter().filter(|(called, of, _)| called == tool && (scope == RecallScope::Agent || scope == *of));
         Box::pin(std::future::ready(Ok(calls.map(|(_, _, call)| call.clone()).collect())))
     }
 
@@ -247,8 +248,8 @@ mod tests {
     fn time_is_virtual_and_stands_still_once_cancelled() {
         let context = ToolContext::for_test().build();
         let before = context.now();
-        block_on(context.sleep(Duration::from_secs(3_600))).unwrap();
-        assert_eq!(context.now().since(before), Duration::from_secs(3_600));
+        block_on(context.sleep(Duration::from_hours(1))).unwrap();
+        assert_eq!(context.now().since(before), Duration::from_hours(1));
         let cancelled = ToolContext::for_test().cancelled().build();
         assert_eq!(block_on(cancelled.sleep(Duration::from_secs(1))).unwrap_err().kind, ToolErrorKind::Cancelled);
         assert_eq!(cancelled.now(), before);

@@ -158,7 +158,7 @@ impl Document<'_> {
             None => self.text[entry.value.clone()].to_owned(),
         };
         let Some(old_key) = &entry.key else { return Ok(Splice::new(entry.value.clone(), value)) };
-        let key = key.map_or_else(|| Ok(self.text[old_key.clone()].to_owned()), |key| compact(key))?;
+        let key = key.map_or_else(|| Ok(self.text[old_key.clone()].to_owned()), compact)?;
         Ok(Splice::new(entry.range(), [&key, &self.text[old_key.end..entry.value.start], &value].concat()))
     }
 

@@ -1,6 +1,6 @@
 //! The blocks of Markdown: headings, paragraphs, lists and fenced code.
 //!
-//! CommonMark as far as it divides a text into blocks that an agent would name. Tables, quotes, rules, HTML and front
+//! `CommonMark` as far as it divides a text into blocks that an agent would name. Tables, quotes, rules, HTML and front
 //! matter are paragraphs: runs of lines.
 
 use std::ops::Range;
@@ -234,13 +234,12 @@ fn read(raw: &str, block_type: BlockType) -> Map<String, Value> {
     let mut put = |key: &str, value: Value| data.insert(key.to_owned(), value);
     match block_type {
         BlockType::Heading => {
-            let (level, text) = match lines.first().and_then(Line::heading) {
-                Some((level, text)) => (level, closed(text)),
-                None => {
-                    let level = lines.last().and_then(Line::underline).unwrap_or(1);
-                    let text: Vec<&str> = lines[..lines.len().saturating_sub(1)].iter().map(|line| line.text.trim()).collect();
-                    (level, text.join(" "))
-                }
+            let (level, text) = if let Some((level, text)) = lines.first().and_then(Line::heading) {
+                (level, closed(text))
+            } else {
+                let level = lines.last().and_then(Line::underline).unwrap_or(1);
+                let text: Vec<&str> = lines[..lines.len().saturating_sub(1)].iter().map(|line| line.text.trim()).collect();
+                (level, text.join(" "))
             };
             put("level", level.into());
             put("text", text.into());

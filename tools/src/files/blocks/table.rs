@@ -157,8 +157,8 @@ impl Table<'_> {
         let old = base.map(|base| self.raw_fields(base)).unwrap_or_default();
         let width = if id == 0 { old.len() } else { columns.len().max(old.len()) };
         let given = match given {
-            Value::Array(values) => self.listed(id, values, width)?,
-            Value::Object(values) => self.named(id, values, &columns, width)?,
+            Value::Array(values) => listed(id, values, width)?,
+            Value::Object(values) => named(id, values, &columns, width)?,
             other => return CannotEdit::because(format!("new_data.{key} must be a list or an object, not {}", kind_of(other))),
         };
         let length =
@@ -179,40 +179,31 @@ impl Table<'_> {
         }
         Ok(written_fields.join(&char::from(self.delimiter).to_string()))
     }
+}
 
-    fn listed(&self, id: usize, values: &[Value], width: usize) -> Result<Vec<(usize, String)>, CannotEdit> {
-        if id > 0 && values.len() != width {
-            return CannotEdit::because(format!(
-                "new_data.values has {} values, but the table has {width} columns",
-                values.len()
-            ));
-        }
-        values.iter().enumerate().map(|(place, value)| Ok((place, scalar(value)?))).collect()
+fn listed(id: usize, values: &[Value], width: usize) -> Result<Vec<(usize, String)>, CannotEdit> {
+    if id > 0 && values.len() != width {
+        return CannotEdit::because(format!("new_data.values has {} values, but the table has {width} columns", values.len()));
     }
+    values.iter().enumerate().map(|(place, value)| Ok((place, scalar(value)?))).collect()
+}
 
-    /// Values by column name, or by column number counted from 0.
-    fn named(
-        &self,
-        id: usize,
-        values: &Map<String, Value>,
-        columns: &[String],
-        width: usize,
-    ) -> Result<Vec<(usize, String)>, CannotEdit> {
-        let mut found = Vec::new();
-        for (name, value) in values {
-            let by_name = columns.iter().position(|column| column == name).filter(|_| id > 0);
-            let by_number = || name.parse::<usize>().ok().filter(|place| *place < width || (id == 0 && *place < values.len()));
-            let Some(place) = by_name.or_else(by_number) else {
-                let known = if columns.is_empty() { "none".to_owned() } else { columns.join(", ") };
-                return CannotEdit::because(format!("there is no column {name:?}; the columns are {known}"));
-            };
-            if found.iter().any(|(taken, _)| *taken == place) {
-                return CannotEdit::because(format!("column {name:?} is given twice, by name and by number"));
-            }
-            found.push((place, scalar(value)?));
+/// Values by column name, or by column number counted from 0.
+fn named(id: usize, values: &Map<String, Value>, columns: &[String], width: usize) -> Result<Vec<(usize, String)>, CannotEdit> {
+    let mut found = Vec::new();
+    for (name, value) in values {
+        let by_name = columns.iter().position(|column| column == name).filter(|_| id > 0);
+        let by_number = || name.parse::<usize>().ok().filter(|place| *place < width || (id == 0 && *place < values.len()));
+        let Some(place) = by_name.or_else(by_number) else {
+            let known = if columns.is_empty() { "none".to_owned() } else { columns.join(", ") };
+            return CannotEdit::because(format!("there is no column {name:?}; the columns are {known}"));
+        };
+        if found.iter().any(|(taken, _)| *taken == place) {
+            return CannotEdit::because(format!("column {name:?} is given twice, by name and by number"));
         }
-        Ok(found)
+        found.push((place, scalar(value)?));
     }
+    Ok(found)
 }
 
 fn scalar(value: &Value) -> Result<String, CannotEdit> {
