@@ -2,6 +2,7 @@
 
 mod examples;
 mod exec;
+mod memory;
 mod recovery;
 mod runs;
 mod scale;

@@ -154,6 +154,7 @@ impl Actor {
                     }
                     incoming.push(Incoming { event, contents, reply });
                 }
+                Message::LookIntoInbox => self.commands.waiting = true,
                 Message::Stop => self.work.stopping = true,
             }
         }
@@ -254,7 +255,7 @@ impl Actor {
     fn logged(&self, entries: &[Arc<Recorded>]) -> Vec<LoggedCall> {
         let mut logged = Vec::new();
         for recorded in entries {
-            let Entry::CallStarted(entry) = &recorded.entry else { continue };
+            let Entry::CallFinished(entry) = &recorded.entry else { continue };
             let row = entry.tool_type.behavior();
             if row.logs != Logs::InputOnly || row.runs_code {
                 continue;
@@ -267,7 +268,7 @@ impl Actor {
         logged
     }
 
-    /// The input of a call that has just begun: from the answer in the same batch, or from the turn still open.
+    /// The input of a call that was just made: from the answer in the same batch, or from the turn still open.
     fn input_of(&self, call: &CallId, entries: &[Arc<Recorded>]) -> Json {
         let Some((turn, position)) = call.position() else { return Json::null() };
         let task = call.task();

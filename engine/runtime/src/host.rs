@@ -107,7 +107,7 @@ impl Host {
         for recorded in entries {
             match &recorded.entry {
                 Entry::ModelAnswered(entry) => answered = &entry.calls,
-                Entry::CallStarted(entry) if entry.tool == tool.as_str() => {
+                Entry::CallFinished(entry) if entry.tool == tool.as_str() => {
                     let position = entry.call.position().map_or(0, |(_, position)| position as usize);
                     let input = answered.get(position.wrapping_sub(1)).map_or_else(Json::null, |call| call.input.clone());
                     recalled.push(RecalledCall {
