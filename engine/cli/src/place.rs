@@ -87,7 +87,9 @@ impl Place {
     /// A store that this program does not have must not become a file of a strange name.
     fn check_scheme(&self) -> Result<(), Failure> {
         match self.store.as_deref().and_then(|store| store.split_once("://")) {
-            Some((scheme, _)) => Err(Failure::Usage(format!("this program has no store for {scheme}://; known: memory, or a file"))),
+            Some((scheme, _)) => {
+                Err(Failure::Usage(format!("this program has no store for {scheme}://; known: memory, or a file")))
+            }
             None => Ok(()),
         }
     }

@@ -67,16 +67,16 @@ pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
         return Ok(choice.value.clone());
     }
     let text = Value::String(typed.to_owned());
-    match check(schema, &text) {
-        Ok(()) => Ok(text),
-        Err(reason) => match serde_json::from_str::<Value>(typed) {
-            Ok(value) => check(schema, &value).map(|()| value),
-            Err(_) if offered.is_empty() => Err(reason),
-            Err(_) => {
-                let labels: Vec<&str> = offered.iter().map(|choice| choice.label.as_str()).collect();
-                Err(format!("{typed:?} is none of {}", labels.join(", ")))
-            }
-        },
+    let Err(reason) = check(schema, &text) else { return Ok(text) };
+    let parsed = serde_json::from_str::<Value>(typed).ok();
+    match parsed.map(|value| check(schema, &value).map(|()| value)) {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(reason)) if offered.is_empty() => Err(reason),
+        None if offered.is_empty() => Err(reason),
+        Some(Err(_)) | None => {
+            let labels: Vec<&str> = offered.iter().map(|choice| choice.label.as_str()).collect();
+            Err(format!("{typed:?} is none of {}", labels.join(", ")))
+        }
     }
 }
 

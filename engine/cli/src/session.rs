@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_core::entry::Recorded;
@@ -11,6 +12,7 @@ use baton_core::id::TaskId;
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
 use baton_runtime::{EntryStream, RunHandle, RunOutcome};
+use baton_store::Store;
 use crossterm::event::{Event, EventStream, KeyCode, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -18,11 +20,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::question::read_answer;
-use crate::screen::{Output, Screen};
+use crate::screen::{Output, Screen, style};
 use crate::timeline::Rows;
 use crate::view::RunView;
 use crate::view::lines::line;
 use crate::view::live::{LiveTree, Prompt};
+use crate::{export, words};
+
+/// What the keys do while a question is asked.
+const KEYS: &str = "Enter answers · l: answer later · Ctrl-C stops";
+const KEYS_WITH_DOCUMENTS: &str = "Enter answers · d: show the documents · l: answer later · Ctrl-C stops";
+
+/// How much of a document is shown beside a question.
+const DOCUMENT_LINES: usize = 40;
 
 /// How often elapsed times are redrawn while nothing else happens.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -38,11 +48,17 @@ pub(crate) struct Ended {
 /// Shows `handle`'s run until it ends, only waits for a person whom we cannot ask, or is interrupted.
 ///
 /// What happened up to entry `told` is taken in and not told again.
-pub(crate) async fn follow(handle: &RunHandle, told: u64, place: &Place) -> Result<Ended, Failure> {
+pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>, place: &Place) -> Result<Ended, Failure> {
     let live = place.screen.live.then(LiveTree::new);
+    if live.is_some() {
+        let kept = place.store_file().map_or_else(|| "memory".to_owned(), |file| place.shown(&file));
+        let job = &handle.configs().job.id;
+        place.screen.tell(&format!("run {} · job {job} · {}", style::name(handle.id()), style::faint(format!("store {kept}"))));
+    }
     let mut session = Session {
         handle,
         told,
+        store,
         screen: place.screen,
         view: RunView::default(),
         rows: Rows::default(),
@@ -60,7 +76,7 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, place: &Place) -> Resu
     if let Some(mut live) = live {
         live.clear();
         drop(live);
-        for line in view.tree(view.latest, width(), usize::MAX) {
+        for line in view.tree(view.shown_at(), width(), usize::MAX) {
             screen.tell(&line);
         }
     }
@@ -101,6 +117,8 @@ struct Session<'a> {
     handle: &'a RunHandle,
     /// The last entry that was told before.
     told: u64,
+    /// Where documents are read from.
+    store: &'a Arc<dyn Store>,
     screen: Screen,
     view: RunView,
     rows: Rows,
@@ -130,6 +148,10 @@ impl Session<'_> {
                 () = at(frame), if frame.is_some() => {
                     self.draw();
                     dirty = false;
+                    // Somebody may answer in another terminal.
+                    if self.asked.is_some() {
+                        self.handle.look_into_inbox();
+                    }
                 }
                 entry = entries.next() => match entry {
                     None => return Ok(()),
@@ -184,11 +206,13 @@ impl Session<'_> {
         match (open, &self.asked) {
             (Some(open), Some((asked, _))) if open.task == *asked => {}
             (Some(open), _) => {
-                let lines = self.view.question_lines(&open);
+                let lines = self.view.question_lines(&open, width());
                 if self.live.is_none() {
                     lines.iter().for_each(|line| self.screen.tell(line));
                 }
-                self.asked = Some((open.task, Prompt { lines, ..Prompt::default() }));
+                let has_documents = self.view.tasks.get(&open.task).is_some_and(|row| !row.created.documents.is_empty());
+                let keys = if has_documents { KEYS_WITH_DOCUMENTS } else { KEYS };
+                self.asked = Some((open.task, Prompt { lines, keys, ..Prompt::default() }));
                 self.listen(true);
             }
             (None, Some(_)) => {
@@ -233,6 +257,12 @@ impl Session<'_> {
     /// Hands over what was typed, or says what is wrong with it.
     async fn submit(&mut self) {
         let Some((task, mut prompt)) = self.asked.take() else { return };
+        if prompt.typed.trim() == "d" && self.view.tasks.get(&task).is_some_and(|row| !row.created.documents.is_empty()) {
+            self.show_documents(&task).await;
+            prompt.typed.clear();
+            self.asked = Some((task, prompt));
+            return;
+        }
         if prompt.typed.trim() == "l" {
             self.later.insert(task);
             self.caught_up = false;
@@ -253,6 +283,29 @@ impl Session<'_> {
         }
         // Answered or not, the question stays up until its closing entry arrives.
         self.asked = Some((task, prompt));
+    }
+
+    /// Prints the documents that came with a question, above the tree.
+    async fn show_documents(&mut self, task: &TaskId) {
+        let documents = self.view.tasks.get(task).map(|row| row.created.documents.clone()).unwrap_or_default();
+        let mut said = Vec::new();
+        for reference in &documents {
+            let Some(version) = self.view.documents.version(reference) else { continue };
+            let text = match export::content(self.store, version).await {
+                Ok(content) => String::from_utf8(content.to_vec()).unwrap_or_else(|_| version.content.summary.clone()),
+                Err(failure) => failure.to_string(),
+            };
+            said.push(style::faint(format!("── {reference} ──")));
+            let lines: Vec<&str> = text.lines().collect();
+            said.extend(lines.iter().take(DOCUMENT_LINES).map(|line| words::printable(line)));
+            if lines.len() > DOCUMENT_LINES {
+                let more = lines.len() - DOCUMENT_LINES;
+                said.push(style::faint(format!("… {more} more lines: baton doc cat {} {}", self.handle.id(), reference.path)));
+            }
+        }
+        if let Some(live) = &mut self.live {
+            live.say(&said);
+        }
     }
 
     /// Stops the run, so that it can be resumed; a second time, the process ends at once.

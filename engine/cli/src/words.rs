@@ -77,6 +77,30 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
 }
 
+/// `text` in lines of at most `width` characters, broken between words where that is possible.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    for paragraph in printable(text).split('\n') {
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            let (used, needed) = (line.chars().count(), word.chars().count());
+            if used > 0 && used + 1 + needed > width {
+                lines.push(std::mem::take(&mut line));
+            } else if used > 0 {
+                line.push(' ');
+            }
+            let mut rest: Vec<char> = word.chars().collect();
+            while line.is_empty() && rest.len() > width {
+                lines.push(rest.drain(..width).collect());
+            }
+            line.extend(rest);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
 /// Pads `text` with spaces to `width` characters.
 pub(crate) fn pad(text: &str, width: usize) -> String {
     let missing = width.saturating_sub(text.chars().count());
@@ -132,6 +156,13 @@ mod tests {
         assert_eq!(preview("abcdefghij", 5), "abcd…");
         assert_eq!(preview("\u{1b}[2Jred", 20), "[2Jred");
         assert!(preview(&"wörd ".repeat(100), 30).chars().count() <= 30);
+    }
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+        assert_eq!(wrap("a\n\nb", 5), ["a", "", "b"]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
     let schema = view.tasks.get(&question.task).map(|row| row.created.answer_schema.clone()).unwrap_or_default();
     let Some(answer) = given(args, typed, &schema)? else {
         // Without an answer, the question is shown with what would answer it.
-        for line in view.question_lines(question) {
+        for line in view.question_lines(question, session::width()) {
             place.screen.tell(&line);
         }
         let example = question::example(Some(&schema));

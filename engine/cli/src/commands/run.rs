@@ -97,7 +97,7 @@ pub(crate) async fn finish(
     place: &Place,
     out: Option<&Path>,
 ) -> Result<Exit, Failure> {
-    let Ended { view, exit } = session::follow(handle, told, place).await?;
+    let Ended { view, exit } = session::follow(handle, told, store, place).await?;
     let written = match out {
         Some(out) => export::versions(store, &view.handed_off(), out).await?,
         None => Vec::new(),
@@ -145,7 +145,7 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<String> {
         Exit::Waiting => {
             let mut lines = Vec::new();
             for question in view.questions_for_person() {
-                lines.extend(view.question_lines(question));
+                lines.extend(view.question_lines(question, session::width()));
                 let example = crate::question::example(view.tasks.get(&question.task).map(|row| &row.created.answer_schema));
                 lines.push(format!("{label}       baton answer {run} Q{} {example}", question.number));
             }

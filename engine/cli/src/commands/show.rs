@@ -59,7 +59,7 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
         screen.text(&format!("request     {}", words::preview(&started.request, width * 3)))?;
     }
     screen.text("")?;
-    for line in view.tree(view.latest, width, usize::MAX) {
+    for line in view.tree(view.shown_at(), width, usize::MAX) {
         screen.text(&line)?;
     }
     screen.text("")?;

@@ -30,6 +30,8 @@ pub(crate) struct Prompt {
     pub(crate) lines: Vec<String>,
     /// What was typed.
     pub(crate) typed: String,
+    /// What the keys do.
+    pub(crate) keys: &'static str,
     /// What was wrong with the last answer.
     pub(crate) fault: Option<String>,
 }
@@ -51,12 +53,12 @@ impl LiveTree {
     pub(crate) fn draw(&mut self, view: &RunView, now: Timestamp, prompt: Option<&Prompt>) {
         let (width, height) = terminal::size().unwrap_or((100, 40));
         let below = prompt.map_or(0, |prompt| prompt.lines.len() + 2 + usize::from(prompt.fault.is_some()));
-        let rows = usize::from(height).saturating_sub(below + 1).max(3);
+        let rows = usize::from(height).saturating_sub(below + 2).max(3);
         let mut lines = view.tree(now, usize::from(width), rows);
         if let Some(prompt) = prompt {
             lines.extend(prompt.lines.iter().flat_map(|line| line.split('\n')).map(str::to_owned));
             lines.extend(prompt.fault.as_ref().map(|fault| format!("  {}", crate::screen::style::bad(fault))));
-            lines.push(format!("  {}", crate::screen::style::faint("Enter answers · l answers later · Ctrl-C stops")));
+            lines.push(format!("  {}", crate::screen::style::faint(prompt.keys)));
         }
         lines.truncate(usize::from(height).saturating_sub(2).max(1));
         self.replace(&lines, prompt.map(|prompt| prompt.typed.as_str()));
@@ -82,6 +84,12 @@ impl LiveTree {
         self.drawn = u16::try_from(lines.len()).unwrap_or(u16::MAX);
         self.last = Some(Instant::now());
         write_all(&frame);
+    }
+
+    /// Prints lines that stay, above the drawing.
+    pub(crate) fn say(&mut self, lines: &[String]) {
+        self.clear();
+        write_all((lines.join("\r\n") + "\r\n").as_bytes());
     }
 
     /// Clears the drawing away, so that other words can be said; the next drawing starts below them.

@@ -278,6 +278,12 @@ impl RunView {
         }
     }
 
+    /// The moment that elapsed times count to when the run is not watched: now for one that waits for a person, else its
+    /// last entry, because nobody works on it.
+    pub(crate) fn shown_at(&self) -> Timestamp {
+        if self.waits_for_person() { crate::session::now() } else { self.latest }
+    }
+
     /// The root's row.
     pub(crate) fn root(&self) -> Option<&TaskRow> {
         self.tasks.get(&TaskId::root())

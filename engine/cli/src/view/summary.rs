@@ -98,15 +98,16 @@ impl RunView {
     }
 
     /// The lines of an open question, with its choices numbered; what the person is asked, and what they need to decide.
-    pub(crate) fn question_lines(&self, question: &Question) -> Vec<String> {
+    pub(crate) fn question_lines(&self, question: &Question, width: usize) -> Vec<String> {
         let Some(row) = self.tasks.get(&question.task) else { return Vec::new() };
-        let mut lines = vec![format!(
-            "{} {} asks (Q{}): {}",
-            style::waiting("?"),
-            style::name(self.holder(&question.asker)),
-            question.number,
-            words::printable(&row.created.request)
-        )];
+        let asker = self.holder(&question.asker);
+        let plain = format!("{asker} asks (Q{}): {}", question.number, row.created.request);
+        let mut wrapped = words::wrap(&plain, width.saturating_sub(4)).into_iter();
+        let first = wrapped.next().unwrap_or_default();
+        let first =
+            first.strip_prefix(asker.as_str()).map_or_else(|| first.clone(), |rest| format!("{}{rest}", style::name(&asker)));
+        let mut lines = vec![format!("{} {first}", style::waiting("?"))];
+        lines.extend(wrapped.map(|line| format!("  {line}")));
         if !row.created.documents.is_empty() {
             let names: Vec<String> = row.created.documents.iter().map(ToString::to_string).collect();
             lines.push(format!("  attached: {}", names.join(", ")));

@@ -1,5 +1,6 @@
 //! The task tree as lines: one row per task, with state, whom it waits for, step, tokens and time.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use baton_core::entry::{FinalState, Holder, TaskKind};
@@ -12,6 +13,9 @@ use crate::words;
 
 /// From how many tasks on a tree is folded: a person cannot read more rows, and a terminal does not show them.
 const FOLD_FROM: usize = 40;
+
+/// How many tasks of one caller keep their own row in a folded tree.
+const MAX_SIBLINGS: usize = 8;
 
 /// One row of the tree, in columns.
 #[derive(Debug, PartialEq, Eq)]
@@ -134,11 +138,13 @@ impl RunView {
         }
         let Some(row) = self.tasks.get(task) else { return };
         lines.push(self.line(task, row, own, now));
-        let (shown, hidden): (Vec<_>, Vec<_>) =
-            row.callees.iter().partition(|callee| room.is_none() || self.tasks.get(*callee).is_some_and(|row| stands_out(row)));
-        let cut = room.map_or(0, |rows| shown.len().saturating_sub(rows.saturating_sub(lines.len() + 1)));
-        let shown = &shown[..shown.len() - cut];
-        let rest = hidden.len() + cut;
+        let mut shown: Vec<&TaskId> = row.callees.iter().collect();
+        if let Some(rows) = room {
+            shown.retain(|callee| self.tasks.get(*callee).is_some_and(|row| urgency(row).is_some()));
+            shown.sort_by_key(|callee| self.tasks.get(*callee).and_then(urgency));
+            shown.truncate(MAX_SIBLINGS.min(rows.saturating_sub(lines.len() + 1)));
+        }
+        let rest = row.callees.len() - shown.len();
         for (index, callee) in shown.iter().enumerate() {
             let last = index + 1 == shown.len() && rest == 0;
             let (branch, gap) = if last { ("└─", "  ") } else { ("├─", "│ ") };
@@ -146,7 +152,7 @@ impl RunView {
         }
         if rest > 0 {
             let callees = row.callees.iter().filter(|callee| !shown.contains(callee));
-            lines.push(self.folded(callees, &format!("{below}└─")));
+            lines.push(self.folded(callees, shown.is_empty(), &format!("{below}└─")));
         }
     }
 
@@ -178,12 +184,15 @@ impl RunView {
             TaskState::Running => format!("turn {}", row.turns),
             TaskState::Blocked if row.created.holder == Holder::Person => "waits for you".to_owned(),
             TaskState::Blocked => {
-                let mut whom: Vec<String> = row.awaited.iter().map(|call| self.holder(&call.created_task())).collect();
-                whom.dedup();
-                match whom.as_slice() {
-                    [one] => format!("waits for {one}"),
-                    [first, second] => format!("waits for {first}, {second}"),
-                    many => format!("waits for {} tasks", row.awaited.len().max(many.len())),
+                let mut whom: BTreeMap<String, usize> = BTreeMap::new();
+                for call in &row.awaited {
+                    *whom.entry(self.holder(&call.created_task())).or_default() += 1;
+                }
+                let count =
+                    |(name, count): (&String, &usize)| if *count == 1 { name.clone() } else { format!("{count} × {name}") };
+                match whom.len() {
+                    1 | 2 => format!("waits for {}", whom.iter().map(count).collect::<Vec<_>>().join(", ")),
+                    _ => format!("waits for {} tasks", row.awaited.len()),
                 }
             }
             TaskState::Final(FinalState::Completed) => match &row.result {
@@ -213,7 +222,7 @@ impl RunView {
     }
 
     /// One line for many tasks: how many of them stand where.
-    fn folded<'a>(&self, tasks: impl Iterator<Item = &'a TaskId>, branches: &str) -> TreeLine {
+    fn folded<'a>(&self, tasks: impl Iterator<Item = &'a TaskId>, are_all: bool, branches: &str) -> TreeLine {
         let mut counts = [0_usize; 5];
         let mut queue: Vec<&TaskId> = tasks.collect();
         while let Some(row) = queue.pop().and_then(|task| self.tasks.get(task)) {
@@ -237,7 +246,7 @@ impl RunView {
         TreeLine {
             branches: branches.to_owned(),
             mark: Mark::Folded,
-            who: words::counted(all, "more task"),
+            who: words::counted(all, if are_all { "task" } else { "more task" }),
             state: words.join(", "),
             step: String::new(),
             figures: String::new(),
@@ -245,12 +254,14 @@ impl RunView {
     }
 }
 
-/// Whether a task keeps its own row in a folded tree: it works, fails, or waits for a person.
-fn stands_out(row: &TaskRow) -> bool {
+/// Which rows of a folded tree come first; a task that is done or has not begun needs none.
+fn urgency(row: &TaskRow) -> Option<u8> {
     match row.state {
-        TaskState::Running | TaskState::Blocked => true,
-        TaskState::Final(FinalState::Failed | FinalState::TimedOut) => true,
-        TaskState::Ready | TaskState::Final(FinalState::Completed | FinalState::Cancelled) => false,
+        TaskState::Blocked if row.created.holder == Holder::Person => Some(0),
+        TaskState::Final(FinalState::Failed | FinalState::TimedOut) => Some(1),
+        TaskState::Blocked => Some(2),
+        TaskState::Running => Some(3),
+        TaskState::Ready | TaskState::Final(FinalState::Completed | FinalState::Cancelled) => None,
     }
 }
 
