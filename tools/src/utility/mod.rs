@@ -3,6 +3,8 @@
 mod calculator;
 mod echo;
 mod expression;
+mod jq;
+mod json_transform;
 mod random;
 mod timer;
 
