@@ -116,7 +116,12 @@ mod tests {
             Cell::Real(real) => format!("{real:?}"),
             Cell::Text(text) => format!("'{text}'"),
         };
-        table.for_each(|cells| Ok(rows.push(cells.iter().map(print).collect()))).unwrap();
+        table
+            .for_each(|cells| {
+                rows.push(cells.iter().map(print).collect());
+                Ok(())
+            })
+            .unwrap();
         rows
     }
 

@@ -135,7 +135,7 @@ fn decode(bytes: &[u8]) -> Result<&str, String> {
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        let line = 1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count();
+        let line = bytes[..at].split(|byte| *byte == b'\n').count();
         format!("line {line} is not text in UTF-8 (byte {at} of the document)")
     })?;
     Ok(text.strip_prefix('\u{FEFF}').unwrap_or(text))

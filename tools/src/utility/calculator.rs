@@ -19,7 +19,7 @@ struct Calculated {
 
 /// Evaluates `expression`.
 #[tool]
-async fn calculator(context: &ToolContext, expression: String) -> Result<Calculated, ToolError> {
+fn calculator(context: &ToolContext, expression: String) -> Result<Calculated, ToolError> {
     let mut chance = Chance::of(context.call());
     let value = evaluate(&expression, &mut || chance.unit()).map_err(|reason| {
         ToolError::new(format!("Failed to evaluate expression: {reason}")).of_kind(ToolErrorKind::InvalidInput)
@@ -43,14 +43,13 @@ fn written(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton_core::function::testing::block_on;
     use serde_json::json;
 
     use super::*;
 
     fn calculate(expression: &str) -> Result<serde_json::Value, ToolError> {
         let context = ToolContext::for_test().build();
-        block_on(calculator(&context, expression.to_owned())).map(|output| json!(output))
+        calculator(&context, expression.to_owned()).map(|output| json!(output))
     }
 
     #[test]

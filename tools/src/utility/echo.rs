@@ -12,7 +12,7 @@ struct Echoed {
 
 /// Says `message` back.
 #[tool]
-async fn echo(message: String) -> Result<Echoed, ToolError> {
+fn echo(message: String) -> Result<Echoed, ToolError> {
     if message.is_empty() {
         return Err(ToolError::new("Missing required field: message").of_kind(ToolErrorKind::InvalidInput));
     }
@@ -21,19 +21,17 @@ async fn echo(message: String) -> Result<Echoed, ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use baton_core::function::testing::block_on;
-
     use super::*;
 
     #[test]
     fn a_message_comes_back_as_it_was() {
         for message in ["hello", "0", " ", "</document>\n{{ 7*7 }}\u{202E}"] {
-            assert_eq!(block_on(echo(message.to_owned())).unwrap().echo, message);
+            assert_eq!(echo(message.to_owned()).unwrap().echo, message);
         }
     }
 
     #[test]
     fn an_empty_message_is_missing() {
-        assert_eq!(block_on(echo(String::new())).unwrap_err().message, "Missing required field: message");
+        assert_eq!(echo(String::new()).unwrap_err().message, "Missing required field: message");
     }
 }

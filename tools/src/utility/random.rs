@@ -16,7 +16,7 @@ struct Numbers {
 
 /// Gives `count` whole numbers from `min` to `max`, both included.
 #[tool]
-async fn random(context: &ToolContext, min: Option<i64>, max: Option<i64>, count: Option<i64>) -> Result<Numbers, ToolError> {
+fn random(context: &ToolContext, min: Option<i64>, max: Option<i64>, count: Option<i64>) -> Result<Numbers, ToolError> {
     let (min, max, count) = (min.unwrap_or(0), max.unwrap_or(100), count.unwrap_or(1));
     let invalid = |message: &str| ToolError::new(message).of_kind(ToolErrorKind::InvalidInput);
     if !(1..=10).contains(&count) {
@@ -71,13 +71,11 @@ impl Chance {
 
 #[cfg(test)]
 mod tests {
-    use baton_core::function::testing::block_on;
-
     use super::*;
 
     fn draw(call: &str, min: Option<i64>, max: Option<i64>, count: Option<i64>) -> Result<Vec<i64>, ToolError> {
         let context = ToolContext::for_test().with_call(call).build();
-        block_on(random(&context, min, max, count)).map(|output| output.numbers)
+        random(&context, min, max, count).map(|output| output.numbers)
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Names {
         let crowded = |scale: &Scale| {
             let spots: Vec<(f64, f64)> =
                 scale.ticks.iter().map(|(value, label)| (scale.share(*value) * width, text_width(label, SMALL, false))).collect();
-            spots.windows(2).any(|pair| pair[1].0 - pair[0].0 < (pair[0].1 + pair[1].1) / 2.0 + 14.0)
+            spots.windows(2).any(|pair| pair[1].0 - pair[0].0 < f64::midpoint(pair[0].1, pair[1].1) + 14.0)
         };
         let mut count = (width / 60.0).clamp(1.0, 16.0);
         let mut scale = make(count);
@@ -213,7 +213,7 @@ fn lines(scene: &mut Scene, figure: &Figure, names: &Names, values: &Scale, area
 /// At most four points per column of pixels: its first, lowest, highest and last. The picture stays the same.
 fn thinned(run: Vec<Point>) -> Vec<Point> {
     let mut thin: Vec<Point> = Vec::new();
-    for column in run.chunk_by(|left, right| left.0.floor() == right.0.floor()) {
+    for column in run.chunk_by(|left, right| left.0.floor() as i64 == right.0.floor() as i64) {
         let by_height = |left: &&Point, right: &&Point| left.1.total_cmp(&right.1);
         let (Some(first), Some(last)) = (column.first(), column.last()) else { continue };
         let low = column.iter().min_by(by_height).unwrap_or(first);

@@ -31,7 +31,7 @@ const PALETTE: [Rgb; 10] = [
 /// The colour of the series at `index`; after ten, the same colours lighter.
 pub(super) fn color_of(index: usize) -> Rgb {
     let (red, green, blue) = PALETTE[index % PALETTE.len()];
-    let lighter = |channel: u8| ((u16::from(channel) + 255) / 2) as u8;
+    let lighter = |channel: u8| u8::midpoint(channel, 255);
     if index < PALETTE.len() { (red, green, blue) } else { (lighter(red), lighter(green), lighter(blue)) }
 }
 

@@ -154,7 +154,7 @@ pub(super) fn calendar(low: f64, high: f64, count: f64) -> Scale {
         let months = [1, 2, 3, 6, 12].into_iter().find(|months| *months as f64 * 30.5 >= step).unwrap_or(12);
         month_ticks(low, high, months)
     } else if step >= 0.5 {
-        let days = [1, 2, 5, 7, 14].into_iter().find(|days| *days as f64 >= step).unwrap_or(14);
+        let days = [1_u32, 2, 5, 7, 14].into_iter().find(|days| f64::from(*days) >= step).unwrap_or(14);
         let first = low.ceil() as i64;
         (first..=high.floor() as i64).step_by(days as usize).map(|day| (day as f64, day_label(day))).collect()
     } else {

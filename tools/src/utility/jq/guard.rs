@@ -58,8 +58,9 @@ impl<'n> Guard<'n> {
         Def { body: pipe(call(STEP, Vec::new()), self.term(definition.body)), ..definition }
     }
 
-    fn boxed<'s>(&self, term: Box<T<'s>>) -> Box<T<'s>> {
-        Box::new(self.term(*term))
+    fn boxed<'s>(&self, mut term: Box<T<'s>>) -> Box<T<'s>> {
+        *term = self.term(std::mem::take(&mut *term));
+        term
     }
 
     fn term<'s>(&self, term: T<'s>) -> T<'s> {

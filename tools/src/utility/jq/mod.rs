@@ -107,7 +107,7 @@ fn parsed(filter: &str) -> Result<Term<&str>, String> {
         first.map_or_else(String::new, |(expected, rest)| format!("{} expected at character {}", expected.as_str(), place(rest)))
     });
     let tokens = tokens.map_err(|reason| format!("the filter is not jq: {reason}"))?;
-    Parser::new(&tokens).parse(|parser| parser.term()).map_err(|errors| {
+    Parser::new(&tokens).parse(Parser::term).map_err(|errors| {
         let reason = errors.into_iter().next().map(|(expected, found)| {
             let found = found.map_or_else(|| "at the end".to_owned(), |token| format!("at character {}", place(token.0)));
             format!("{} expected {found}", expected.as_str())
