@@ -1,12 +1,15 @@
 //! The machine under test: expectations come from DESIGN §3–§10 and RELIABILITY B1, never from the implementation.
 
+mod crashes;
 mod documents;
 mod endings;
 mod ends_of_turns;
+mod late;
 mod limits;
 mod mixtures;
 mod oracle;
 mod questions;
+mod rendering;
 mod support;
 mod turns;
 mod walk;

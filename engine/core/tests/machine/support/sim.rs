@@ -54,6 +54,8 @@ enum Schedule {
 /// One run and the world round it.
 pub(crate) struct Sim {
     pub(crate) configs: Arc<Configs>,
+    /// The id of the run.
+    pub(crate) name: String,
     pub(crate) run: Run,
     pub(crate) ledger: Ledger,
     pub(crate) timeline: Vec<Recorded>,
@@ -85,6 +87,7 @@ impl Sim {
             mirror: Run::new(Arc::clone(&configs)),
             requests: Requests::new(Arc::clone(&configs)),
             configs,
+            name: "run".to_owned(),
             ledger: Ledger::default(),
             timeline: Vec::new(),
             batches: Vec::new(),
@@ -158,7 +161,7 @@ impl Sim {
     /// Starts, and does nothing that the start asks for.
     pub(crate) fn begin(&mut self, documents: Vec<Write>) {
         let run = RunStarted {
-            run: RunId::from("run"),
+            run: RunId::from(self.name.as_str()),
             job: self.configs.job.id.clone(),
             configs: ContentHash::of(b"configs"),
             folder: None,
