@@ -88,7 +88,7 @@ fn versions_count_from_one_and_each_names_its_base_and_author() {
     sim.assert_over();
     let seen: Vec<(String, Option<u32>, Option<&str>)> = written(&sim)
         .into_iter()
-        .map(|version| (version.reference().to_string(), version.base, version.call.as_ref().map(|call| call.as_str())))
+        .map(|version| (version.reference().to_string(), version.base, version.call.as_ref().map(baton_core::id::CallId::as_str)))
         .collect();
     let expected =
         [("a.md v1", None, "0/1.1"), ("a.md v2", Some(1), "0/2.1"), ("a.md v3", Some(2), "0/3.1"), ("b.md v1", None, "0/3.1")];
@@ -471,11 +471,14 @@ fn two_tasks_that_race_on_one_path_never_lose_an_update() {
             )
             .agent_with("writer", |prompted| {
                 // What the writer knows of the document is what its newest request shows.
-                let newest = prompted.request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
-                    Part::Document(version) | Part::Conflict { current: version, .. } => Some(version.content.summary.clone()),
-                    _ => None,
-                });
-                let known = newest.last().expect("the document was handed over");
+                let mut newest =
+                    prompted.request.messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
+                        Part::Document(version) | Part::Conflict { current: version, .. } => {
+                            Some(version.content.summary.clone())
+                        }
+                        _ => None,
+                    });
+                let known = newest.next_back().expect("the document was handed over");
                 let wrote = prompted.request.messages.iter().flat_map(|message| &message.parts).any(
                     |part| matches!(part, Part::Result { result: Some(result), .. } if result.status == CallStatus::Success),
                 );

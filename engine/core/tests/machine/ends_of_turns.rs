@@ -199,8 +199,8 @@ fn notices(sim: &Sim) -> Vec<Option<Notice>> {
     asked.collect()
 }
 
-fn reminder(count: u32, reason: ReminderReason) -> Option<Notice> {
-    Some(Notice::Reminder { count, reason })
+fn reminder(count: u32, reason: ReminderReason) -> Notice {
+    Notice::Reminder { count, reason }
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn each_turn_that_does_not_count_is_answered_by_a_reminder_that_says_why() {
         (stopped(turn([call("work", "a")]), FinishReason::Length), ReminderReason::Cut),
     ] {
         let sim = Sim::new(&reminding()).agent("root", [missing, turn([handoff("done")])]).start();
-        assert_eq!(notices(&sim), [None, reminder(1, reason)]);
+        assert_eq!(notices(&sim), [None, Some(reminder(1, reason))]);
         assert_eq!(sim.executions("0/1.1"), 0);
         assert_eq!(root_result(&sim).2, "\"done\"");
     }
@@ -238,7 +238,7 @@ fn a_good_turn_between_forgives_the_reminders_before_it() {
             ],
         )
         .start();
-    let empty = |count| reminder(count, ReminderReason::Empty);
+    let empty = |count| Some(reminder(count, ReminderReason::Empty));
     assert_eq!(notices(&sim), [None, empty(1), empty(2), None, empty(1), empty(2), None]);
     assert_eq!(root_result(&sim).0, FinalState::Completed);
 }
@@ -261,7 +261,7 @@ fn the_third_turn_in_a_row_that_does_not_count_fails_the_task() {
     assert_eq!((root.ended, code, root.turns), (Some(FinalState::Failed), Some(ErrorCode::NoHandoff), 3));
     assert_eq!(
         notices(&sim),
-        [None, reminder(1, ReminderReason::TextOnly), reminder(2, ReminderReason::Cut)],
+        [None, Some(reminder(1, ReminderReason::TextOnly)), Some(reminder(2, ReminderReason::Cut))],
         "reminders of different reasons count together"
     );
 }
@@ -271,7 +271,7 @@ fn a_text_that_breaks_the_result_schema_is_reminded_of_it_and_one_that_meets_it_
     let schema = json!({"type": "object", "required": ["total"], "properties": {"total": {"type": "number"}}});
     let draft = job([agent("root", "").result_schema(schema)]);
     let sim = Sim::new(&draft).agent("root", [says("about seven"), says(r#"{"total": 7}"#)]).start();
-    assert_eq!(notices(&sim), [None, reminder(1, ReminderReason::InvalidResult)]);
+    assert_eq!(notices(&sim), [None, Some(reminder(1, ReminderReason::InvalidResult))]);
     let (state, status, output) = root_result(&sim);
     assert_eq!((state, status), (FinalState::Completed, CallStatus::Success));
     assert_eq!(serde_json::from_str::<serde_json::Value>(&output).expect("JSON"), json!({"total": 7}));

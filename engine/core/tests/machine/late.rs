@@ -1,11 +1,12 @@
 //! What comes late, twice or from nowhere is recorded or refused, and never applied (I4, I10, I12, I19).
 
 use baton_core::call::{CallStatus, ErrorCode};
-use baton_core::entry::{ControlAction, Entry, FinalState, RunStarted};
+use baton_core::entry::{ControlAction, Entry, FinalState, Notice, RunStarted};
 use baton_core::event::{Event, Outcome, Refusal};
 use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::json::Json;
 use baton_core::model::ModelTurn;
+use baton_core::render::Part;
 use serde_json::json;
 
 use crate::support::jobs::JobDraft;
@@ -243,17 +244,25 @@ fn a_pause_lets_what_runs_finish_and_begins_nothing() {
 }
 
 #[test]
-fn a_persons_message_stands_at_the_head_of_the_next_turn() {
-    let mut sim =
-        Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]).holding("work").start();
-    for text in ["one"] {
+fn a_persons_messages_stand_at_the_heads_of_the_next_turns_in_order() {
+    let mut sim = Sim::new(&two_agents())
+        .agent("root", [turn([call("work", "a")]), turn([call("work", "b")]), turn([handoff("done")])])
+        .holding("work")
+        .start();
+    for text in ["one", "two"] {
         sim.event(Event::Steered { task: TaskId::root(), text: text.to_owned(), by: "ada".to_owned() }).expect("it lives");
     }
     sim.release("work");
     sim.assert_over();
-    let request = sim.request("0");
-    let shown = format!("{:?}", request.messages.last());
-    assert!(shown.contains("one"), "{shown}");
+    let heads: Vec<Part> = sim.request("0").messages.iter().filter_map(|message| message.parts.last().cloned()).collect();
+    let steered: Vec<&str> = heads
+        .iter()
+        .filter_map(|part| match part {
+            Part::Notice(Notice::Steer { text }) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(steered, ["one", "two"]);
 }
 
 #[test]

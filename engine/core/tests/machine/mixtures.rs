@@ -120,7 +120,7 @@ fn check_mixture(draft: &JobDraft, kinds: &[Kind], flaw: Flaw, seed: Option<u64>
     }
 
     check_order(kinds, &seen, &context);
-    check_end(&sim, &mixer, &expected.next, kinds.len(), &context);
+    check_end(&sim, &mixer, expected.next, kinds.len(), &context);
 }
 
 /// Checks at once, then functions in call order, then delegations, questions and the handoff in call order.
@@ -149,7 +149,7 @@ fn check_order(kinds: &[Kind], seen: &[Traces], context: &str) {
     }
 }
 
-fn check_end(sim: &Sim, mixer: &TaskId, next: &Next, calls: usize, context: &str) {
+fn check_end(sim: &Sim, mixer: &TaskId, next: Next, calls: usize, context: &str) {
     let turns = sim.ledger.tasks[mixer].turns;
     let result = sim.ledger.tasks[mixer].result.as_ref().map(|result| result.output.text().to_owned());
     let (expected_turns, expected_result) = match next {
@@ -159,7 +159,7 @@ fn check_end(sim: &Sim, mixer: &TaskId, next: &Next, calls: usize, context: &str
     assert_eq!(turns, expected_turns, "{context}");
     assert_eq!(result.as_deref(), Some(expected_result), "{context}");
     let delegated = sim.ledger.tasks.keys().filter(|task| sim.ledger.is_below(task, mixer)).count();
-    assert_eq!(delegated > 0, *next == Next::BlocksThenPrompted, "{context}");
+    assert_eq!(delegated > 0, next == Next::BlocksThenPrompted, "{context}");
     if expected_turns == 2 {
         // I4 and I8: each call has its one result before the next request, rendered in call order.
         let request = sim.request(mixer.as_str());

@@ -144,15 +144,14 @@ fn random_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
     if random.once_in(80) {
         return Err(Sim::model_error());
     }
-    let calls: Vec<ModelCall> = (0..1 + random.below(4)).map(|_| random_call(random)).collect();
+    let calls: Vec<ModelCall> = (0..=random.below(4)).map(|_| random_call(random)).collect();
     // The longer a task goes on, the likelier it hands off.
     let said = match random.below(24).saturating_sub(prompted.turn as usize) {
         0 if random.once_in(2) => ModelTurn::text("a text"),
-        0 => turn([handoff_with("done", &random_paths(random))]),
         1 => ModelTurn::text(""),
         2 => stopped(turn(calls), *random.pick(&[FinishReason::Length, FinishReason::ContentFilter, FinishReason::Refusal])),
         3 => ModelTurn { text: "meanwhile".to_owned(), ..turn(calls) },
-        4 => turn([handoff_with("done", &random_paths(random))]),
+        0 | 4 => turn([handoff_with("done", &random_paths(random))]),
         _ => turn(calls),
     };
     let spent = random.below(prompted.reserved as usize + 1) as u64;

@@ -95,11 +95,6 @@ impl AgentDraft {
         self.settings = settings;
         self
     }
-
-    pub(crate) fn without(mut self, tool: &str) -> Self {
-        self.tools.retain(|granted| granted != tool);
-        self
-    }
 }
 
 /// A tool of `tool_type` whose input is an object in which `x`, where it stands, is a string.
@@ -177,7 +172,7 @@ impl ToolDraft {
             effect: self.effect,
             writes: self.writes,
             after: self.after,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
             agent: self.agent.as_deref().map(AgentId::from),
             limits: self.limits.clone(),
             executor: self
