@@ -22,7 +22,10 @@ async fn two_runs(store: Arc<dyn Store>) -> Vec<Value> {
         let job = TestJob::new("solo", json!({}))
             .agent("solo", &["save_to_short_term_memory", "save_to_long_term_memory", "recall_memory", "handoff"])
             .tool("recall_memory", json!({}), shipped(include_str!("../../tool-configs/recall_memory.json")))
-            .tool_by_schema("save_to_short_term_memory", shipped(include_str!("../../tool-configs/save_to_short_term_memory.json")))
+            .tool_by_schema(
+                "save_to_short_term_memory",
+                shipped(include_str!("../../tool-configs/save_to_short_term_memory.json")),
+            )
             .tool_by_schema("save_to_long_term_memory", shipped(include_str!("../../tool-configs/save_to_long_term_memory.json")))
             .load();
         let answers = model(move |_, turn, _| match turn {

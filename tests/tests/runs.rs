@@ -144,7 +144,9 @@ async fn a_question_waits_for_a_person_and_takes_the_first_valid_answer() {
 async fn an_answer_from_another_engine_reaches_the_owner_or_waits_for_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("runs.db")).unwrap());
-    let (owner, other) = (engine(Arc::clone(&store), &asking_model()), engine(Arc::clone(&store), &asking_model()));
+    // Its own connection to the file stands for another process: nothing in memory is shared.
+    let elsewhere: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("runs.db")).unwrap());
+    let (owner, other) = (engine(Arc::clone(&store), &asking_model()), engine(elsewhere, &asking_model()));
 
     // The owner lives: the command wakes it.
     let handle = owner.start(asking_job(), StartOptions::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Wakes the owner of a run when this process puts a command into the run's inbox, so that nobody polls.
+//! Wakes the owner of a run when a command is put into the run's inbox, so that nobody polls.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,9 +21,18 @@ impl Subscribers {
     /// Wakes those who listen for `run`: command `number` is in its inbox.
     pub(crate) fn wake(&self, run: &RunId, number: u64) {
         if let Some(sender) = self.lock().get(run) {
-            // Two commands may be announced in the other order: the number must not step back.
-            sender.send_modify(|newest| *newest = number.max(*newest));
+            // A command may be announced twice, and two of them in the other order: the number never steps back.
+            sender.send_if_modified(|newest| {
+                let is_newer = number > *newest;
+                *newest = number.max(*newest);
+                is_newer
+            });
         }
+    }
+
+    /// The runs that somebody listens for, each with the newest command that was announced.
+    pub(crate) fn announced(&self) -> Vec<(RunId, u64)> {
+        self.lock().iter().map(|(run, sender)| (run.clone(), *sender.borrow())).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<u64>>> {

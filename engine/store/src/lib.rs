@@ -89,8 +89,9 @@ pub trait Store: Send + Sync + 'static {
     /// Fails with [`StoreError::UnknownRun`].
     async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError>;
 
-    /// Tells the number of the newest command that this process put into the inbox of `run`, from now on: `changed()`
-    /// completes at every new one. Commands put before, or by another process, are found with [`Store::take_commands`].
+    /// Tells the number of the newest command in the inbox of `run`, from now on: `changed()` completes at every new one
+    /// that this process puts or, where the store can tell, another one. Commands put before are found with
+    /// [`Store::take_commands`].
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64>;
 }
 

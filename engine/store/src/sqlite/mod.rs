@@ -2,11 +2,12 @@
 //!
 //! [`writer`] owns the only connection that writes and puts whatever waits into one transaction, so throughput grows with
 //! load. [`reader`] owns the connections that read. [`schema`] owns the file's format. SQL stands in these files and
-//! nowhere else.
+//! nowhere else. [`bell`] tells other processes of new commands.
 //!
 //! Several processes may open one file. Each has a writer thread, and SQLite lets one of them write at a time; what
 //! keeps two of them from one run is the run's epoch, *not* a lock on the file.
 
+mod bell;
 mod reader;
 mod schema;
 mod writer;
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
 use crate::{Batch, LoggedCall, NewRun, RunRecord, Store, StoreError};
+use bell::Bell;
 use reader::Readers;
 pub use schema::FORMAT_VERSION;
 use writer::{Write, Writer};
@@ -38,7 +40,8 @@ const MAX_CONTENT_BYTES: usize = 999_000_000;
 pub struct SqliteStore {
     writer: Writer,
     readers: Arc<Readers>,
-    subscribers: Subscribers,
+    subscribers: Arc<Subscribers>,
+    bell: Bell,
 }
 
 /// How much a store wrote since it was opened.
@@ -62,7 +65,9 @@ impl SqliteStore {
         }
         let connection = schema::open_for_writing(path)?;
         let writer = Writer::start(connection, path)?;
-        Ok(Self { writer, readers: Arc::new(Readers::new(path)), subscribers: Subscribers::default() })
+        let (readers, subscribers) = (Arc::new(Readers::new(path)), Arc::default());
+        let bell = Bell::new(&readers, &subscribers);
+        Ok(Self { writer, readers, subscribers, bell })
     }
 
     /// The store's file.
@@ -134,6 +139,7 @@ impl Store for SqliteStore {
     async fn put_command(&self, run: &RunId, command: Json) -> Result<u64, StoreError> {
         let number = self.writer.write(Write::PutCommand { run: run.clone(), command }).await?;
         self.subscribers.wake(run, number);
+        self.bell.ring();
         Ok(number)
     }
 
@@ -143,6 +149,7 @@ impl Store for SqliteStore {
     }
 
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {
+        self.bell.listen();
         self.subscribers.subscribe(run)
     }
 }

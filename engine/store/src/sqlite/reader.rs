@@ -57,7 +57,8 @@ impl Readers {
         }
     }
 
-    fn read_now<T>(&self, query: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Runs `query` on this thread.
+    pub(super) fn read_now<T>(&self, query: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut connection = idle.map_or_else(|| schema::open_for_reading(&self.path), Ok)?;
         let answer = connection.transaction().map_err(StoreError::Sqlite).and_then(|transaction| query(&transaction));
