@@ -24,4 +24,5 @@
 pub mod data;
 mod files;
 mod memory;
+mod stop;
 pub mod utility;

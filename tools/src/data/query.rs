@@ -10,6 +10,8 @@ use baton_macros::tool;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::stop::StopOnDrop;
+
 use super::names::{mentions, table_names};
 use super::sqlite::{Bounds, Database};
 use super::table::{Column, Format, Table};
@@ -23,9 +25,9 @@ const MAX_RESULT_BYTES: usize = 256 * 1024;
 /// The most bytes of documents that one query loads.
 const MAX_LOADED_BYTES: u64 = 64 * 1024 * 1024;
 /// How long one statement may run.
-const TIME: Duration = Duration::from_secs(20);
+const TIME: Duration = Duration::from_secs(15);
 /// How many instructions of SQLite's machine one statement may run: some seconds' worth.
-const STEPS: u64 = 1_000_000_000;
+const STEPS: u64 = 500_000_000;
 
 /// What `query_data` answers.
 #[derive(Debug, Serialize)]
@@ -95,18 +97,8 @@ pub(super) async fn query(
     let known = known_tables(context);
     let bounds = Bounds { rows: max_rows as usize, bytes: max_bytes, time: TIME, steps: STEPS };
     let stop = StopOnDrop::default();
-    let stopped = Arc::clone(&stop.0);
+    let stopped = stop.flag();
     context.blocking(move || answer(&sql, &loaded, &known, bounds, stopped)).await?
-}
-
-/// Tells the work on the other thread to stop when the call's future is dropped, which is how a call is cancelled.
-#[derive(Default)]
-pub(super) struct StopOnDrop(pub(super) Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// A document that will be a table.

@@ -37,8 +37,8 @@ pub(super) struct Answer {
 
 /// Instructions between two looks at the clock.
 const STEPS_PER_LOOK: i32 = 10_000;
-/// The most bytes of one value; SQL can build long ones from nothing.
-const MAX_VALUE_BYTES: i32 = 1_000_000;
+/// The most bytes of one value or row that SQL may build from nothing; rows of documents may be longer, and twice theirs fit.
+const MAX_VALUE_BYTES: usize = 256 * 1024;
 /// The most bytes of a statement.
 const MAX_SQL_BYTES: i32 = 100_000;
 
@@ -59,13 +59,14 @@ const SAFE_FUNCTIONS: &[&str] = &[
 pub(super) struct Database {
     connection: Connection,
     tables: Vec<String>,
+    longest_row: usize,
 }
 
 impl Database {
     /// An empty database in memory.
     pub(super) fn new() -> Result<Self, String> {
         let connection = Connection::open_in_memory().map_err(|error| error.to_string())?;
-        Ok(Self { connection, tables: Vec::new() })
+        Ok(Self { connection, tables: Vec::new(), longest_row: 0 })
     }
 
     /// Copies `table` into the database under `name`.
@@ -82,6 +83,8 @@ impl Database {
                 .prepare(&format!("INSERT INTO {} VALUES ({places})", quoted(name)))
                 .map_err(|error| error.to_string())?;
             table.for_each(|cells| {
+                let row = cells.iter().map(Cell::size).sum();
+                self.longest_row = self.longest_row.max(row);
                 insert.execute(rusqlite::params_from_iter(cells)).map(|_| ()).map_err(|error| error.to_string())
             })?;
         }
@@ -111,7 +114,8 @@ impl Database {
     fn lock_down(&mut self, refused: Arc<Mutex<Option<String>>>) -> rusqlite::Result<()> {
         // Big sorts go to a temporary file rather than fill the memory of the whole program.
         self.connection.execute_batch("PRAGMA temp_store = FILE; PRAGMA trusted_schema = OFF; PRAGMA query_only = ON")?;
-        self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)?;
+        let longest = MAX_VALUE_BYTES.max(self.longest_row.saturating_mul(2));
+        self.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::try_from(longest).unwrap_or(i32::MAX))?;
         self.connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_SQL_BYTES)?;
         self.connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         self.connection.set_limit(Limit::SQLITE_LIMIT_EXPR_DEPTH, 200)?;
@@ -377,6 +381,22 @@ mod tests {
     fn long_values_built_from_nothing_are_refused() {
         assert!(ask("SELECT printf('%*c', 2000000000, 'x')").is_err());
         assert!(ask("SELECT replace(printf('%0999999d', 1), '0', 'xxxxxxxx')").is_err());
+    }
+
+    #[test]
+    fn a_long_value_of_a_document_can_be_read() {
+        let csv = format!("a\n{}\n", "x".repeat(700_000));
+        let mut database = Database::new().unwrap();
+        database.load("t", &Table::read(Format::Comma, csv.as_bytes()).unwrap()).unwrap();
+        let answer = database.query("SELECT length(a) AS n, substr(a || a, 700000, 2) AS two FROM t", BOUNDS, || false).unwrap();
+        assert_eq!(json!(answer.rows), json!([{"n": 700_000, "two": "xx"}]));
+    }
+
+    #[test]
+    fn a_table_may_have_the_name_of_an_internal_one() {
+        let mut database = Database::new().unwrap();
+        database.load("dbstat", &Table::read(Format::Comma, b"a\n1\n").unwrap()).unwrap();
+        assert_eq!(json!(database.query("SELECT count(*) AS n FROM dbstat", BOUNDS, || false).unwrap().rows), json!([{"n": 1}]));
     }
 
     #[test]

@@ -62,6 +62,13 @@ pub(super) enum Cell<'a> {
     Text(Cow<'a, str>),
 }
 
+impl Cell<'_> {
+    /// About how many bytes the value has.
+    pub(super) fn size(&self) -> usize {
+        if let Self::Text(text) = self { text.len() + 9 } else { 9 }
+    }
+}
+
 /// The formats, told apart by a document's name and mime type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {

@@ -1,8 +1,6 @@
 //! `json-transform`: parts of JSON taken out, renamed, chosen and ordered, or a jq filter run on it.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
-use std::sync::atomic::{self, AtomicBool};
 use std::time::Duration;
 
 use baton_core::function::{ToolContext, ToolError, ToolErrorKind};
@@ -10,6 +8,8 @@ use baton_core::json::Json;
 use baton_macros::tool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::stop::StopOnDrop;
 
 use super::jq;
 
@@ -84,18 +84,9 @@ fn name_of(operation: Operation) -> &'static str {
     }
 }
 
-/// Ends the filter on its thread when the call's future is dropped.
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, atomic::Ordering::Relaxed);
-    }
-}
-
 async fn run_jq(context: &ToolContext, data: Json, query: String) -> Result<Transformed, ToolError> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    let _stop = StopOnDrop(Arc::clone(&stopped));
+    let stop = StopOnDrop::default();
+    let stopped = stop.flag();
     let outputs = context.blocking(move || jq::run(&query, &data, BOUNDS, stopped)).await?.map_err(invalid)?;
     let text = match outputs.as_slice() {
         [] => "null".to_owned(),

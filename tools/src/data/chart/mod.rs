@@ -20,7 +20,7 @@ pub use figure::ChartKind;
 use figure::{Columns, Figure};
 use scene::Scene;
 
-use super::query::{StopOnDrop, query};
+use super::query::query;
 
 /// The picture's size in pixels when nobody says.
 const DEFAULT_SIZE: (u32, u32) = (960, 600);
@@ -110,7 +110,6 @@ async fn draw_chart(
         title,
     };
     let description = description.unwrap_or_else(|| scene::cleaned(&words.title));
-    let stop = StopOnDrop::default();
     let drawn = context.blocking(move || {
         let figure = Figure::of(kind, &rows, &Columns { x: &x, y: &y, series: series.as_deref() })?;
         let scene = compose(kind, &figure, &words, (width, height))?;
@@ -118,7 +117,6 @@ async fn draw_chart(
         Ok((figure, bytes))
     });
     let (figure, bytes) = drawn.await?.map_err(invalid)?;
-    drop(stop);
     let output = ChartOutput {
         path: path.clone(),
         mime_type: if format == Format::Png { "image/png" } else { "image/svg+xml" },
