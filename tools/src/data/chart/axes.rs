@@ -1,7 +1,7 @@
 //! Charts with two axes: lines and bars.
 
 use super::figure::{ChartKind, Figure, Positions};
-use super::frame::{Frame, GRID, INK, MUTED, SMALL, color_of};
+use super::frame::{Frame, GRID, INK, MUTED, SMALL, WHITE, color_of};
 use super::scale::{Scale, calendar, exact_ends, number, round_ends};
 use super::scene::{Align, Label, Point, Scene, Shape, fitted_name, text_width};
 
@@ -253,6 +253,9 @@ fn bars(scene: &mut Scene, figure: &Figure, names: &Names, values: &Scale, area:
     let fit = captions.iter().all(|caption| text_width(&caption.text, SMALL, false) <= room - 4.0);
     if captions.len() <= MAX_VALUED_BARS && fit {
         for caption in captions {
+            // A gridline behind a number would strike it through.
+            let ((x, y), half) = (caption.at, text_width(&caption.text, SMALL, false) / 2.0 + 1.0);
+            scene.rectangle((x - half, y - 6.5), (x + half, y + 7.0), WHITE);
             scene.text(caption);
         }
     }

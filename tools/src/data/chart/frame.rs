@@ -8,6 +8,8 @@ pub(super) const INK: Rgb = (45, 50, 56);
 pub(super) const MUTED: Rgb = (125, 132, 140);
 /// Gridlines.
 pub(super) const GRID: Rgb = (227, 231, 235);
+/// The ground.
+pub(super) const WHITE: Rgb = (255, 255, 255);
 /// The size of the text at ticks and in the legend.
 pub(super) const SMALL: f64 = 17.0;
 const TITLE: f64 = 25.0;

@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_PI_2, TAU};
 
 use super::figure::{Figure, Positions};
-use super::frame::{Frame, INK, SMALL, color_of};
+use super::frame::{Frame, INK, SMALL, WHITE, color_of};
 use super::scale::{number, number_with};
 use super::scene::{Align, Label, Point, Scene, Shape, fitted, text_width};
 
@@ -94,21 +94,13 @@ fn pie(scene: &mut Scene, center: Point, radius: f64, slices: &[Slice], total: f
         if arc >= text_width(&text, SMALL, true) + 8.0 {
             let middle = f64::midpoint(begin, end);
             let place = if slices.len() == 1 { center } else { at(middle, radius * LABEL_DISTANCE) };
-            labels.push(Label {
-                text,
-                at: place,
-                size: SMALL,
-                bold: true,
-                color: (255, 255, 255),
-                align: Align::Middle,
-                upright: false,
-            });
+            labels.push(Label { text, at: place, size: SMALL, bold: true, color: WHITE, align: Align::Middle, upright: false });
         }
         begin = end;
     }
     if slices.len() > 1 {
         for edge in edges {
-            scene.line(center, edge, (255, 255, 255), 2.0);
+            scene.line(center, edge, WHITE, 2.0);
         }
     }
     for label in labels {
