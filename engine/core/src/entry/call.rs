@@ -1,0 +1,108 @@
+//! Entries of calls: refused, started, finished.
+
+use serde::{Deserialize, Serialize};
+
+use super::Holder;
+use crate::call::{AfterExecution, CallError, CallResult, CallStatus};
+use crate::document::DocumentRef;
+use crate::id::{AgentId, CallId, TaskId};
+use crate::json::Json;
+use crate::path::DocumentPath;
+use crate::tool_type::ToolType;
+
+/// A call was refused before it touched anything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallRefused {
+    /// The calling task.
+    pub task: TaskId,
+    /// The call.
+    pub call: CallId,
+    /// The name the model used.
+    pub tool: String,
+    /// The tool's type, when there is such a tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_type: Option<ToolType>,
+    /// Why.
+    pub error: CallError,
+}
+
+/// A call was accepted and begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallStarted {
+    /// The calling task.
+    pub task: TaskId,
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: String,
+    /// Its type.
+    pub tool_type: ToolType,
+    /// The documents attached, pinned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<DocumentRef>,
+    /// Who was called or asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Holder>,
+}
+
+/// A call has its one result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallFinished {
+    /// The calling task.
+    pub task: TaskId,
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: String,
+    /// Its type.
+    pub tool_type: ToolType,
+    /// The result.
+    pub result: CallResult,
+    /// What the result asks to happen once the turn is complete.
+    pub after: AfterExecution,
+    /// How often in a row this tool gave this result for this input, this time included; 0 where it is not counted.
+    #[serde(default)]
+    pub repeat: u32,
+    /// What was asked and answered in the calling agent's name while it waited.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<Said>,
+    /// The stale bases that made the engine drop all writes of the call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Conflict>,
+}
+
+/// A write whose base is not the current version.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// Which document.
+    pub path: DocumentPath,
+    /// The version the writer knew; `None` if it knew none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<u32>,
+    /// The version that stands; the task knows it from here on.
+    pub current: u32,
+}
+
+/// A question that was answered in a waiting agent's name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Said {
+    /// The agent that asked.
+    pub asker: AgentId,
+    /// The question.
+    pub question: String,
+    /// The answer given.
+    pub answer: Json,
+}
+
+/// A result was sent to the user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// The task whose call it was.
+    pub task: TaskId,
+    /// The call.
+    pub call: CallId,
+    /// Its status.
+    pub status: CallStatus,
+    /// What came out.
+    pub output: Json,
+}

@@ -1,0 +1,122 @@
+//! The timeline: the ordered facts of a run. State is their fold, and nothing else is true.
+//!
+//! The list of entries is closed and exhaustive on purpose: a reader that forgets a case must not compile.
+//! Entries are stored as externally tagged JSON, because payloads are kept raw ([`Json`]).
+//!
+//! An entry is *not* a log line: nothing here is for people alone, and nothing that replay needs is missing.
+
+mod call;
+mod question;
+mod run;
+mod task;
+mod turn;
+
+use serde::{Deserialize, Serialize};
+
+pub use call::{CallFinished, CallRefused, CallStarted, Conflict, Output, Said};
+pub use question::{Otherwise, QuestionClosed, QuestionEnd, QuestionOpened};
+pub use run::{Control, ControlAction, ForkPoint, RunEnded, RunStarted};
+pub use task::{FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
+pub use turn::{BudgetSettled, Compacted, ModelAnswered, ModelRequested, Notice, ReminderReason};
+
+use crate::document::DocumentVersion;
+use crate::id::TaskId;
+use crate::time::Timestamp;
+
+/// An entry in its place: `seq` runs from 1 without gaps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Its place in the run.
+    pub seq: u64,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// The fact.
+    pub entry: Entry,
+}
+
+/// One fact of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// The run exists.
+    RunStarted(RunStarted),
+    /// A task exists; it is the root, a delegation or a question.
+    TaskCreated(TaskCreated),
+    /// A model is about to be asked; the worst case of the request is reserved.
+    ModelRequested(ModelRequested),
+    /// The model answered.
+    ModelAnswered(ModelAnswered),
+    /// A call was refused before it touched anything: its one result is an error.
+    CallRefused(CallRefused),
+    /// A call was accepted and begins.
+    CallStarted(CallStarted),
+    /// A call has its one result.
+    CallFinished(CallFinished),
+    /// A document has a new version.
+    DocumentWritten(DocumentVersion),
+    /// A question waits for its answer.
+    QuestionOpened(QuestionOpened),
+    /// A question was answered, expired or was withdrawn.
+    QuestionClosed(QuestionClosed),
+    /// A result was sent to the user instead of the agent.
+    Output(Output),
+    /// What a model request really used replaces what was reserved for it.
+    BudgetSettled(BudgetSettled),
+    /// Older turns of a task are replaced by a summary in later requests.
+    Compacted(Compacted),
+    /// Somebody outside the task graph acted on the run.
+    Control(Control),
+    /// All unfinished tasks below a task were closed at once, with their open calls and questions.
+    SubtreeClosed(SubtreeClosed),
+    /// A task has its one end.
+    TaskEnded(TaskEnded),
+    /// The run has its one end.
+    RunEnded(RunEnded),
+}
+
+impl Entry {
+    /// The task that the entry belongs to; `None` for what concerns the whole run.
+    pub fn task(&self) -> Option<&TaskId> {
+        match self {
+            Self::RunStarted(_) | Self::RunEnded(_) => None,
+            Self::TaskCreated(entry) => Some(&entry.task),
+            Self::ModelRequested(entry) => Some(&entry.task),
+            Self::ModelAnswered(entry) => Some(&entry.task),
+            Self::CallRefused(entry) => Some(&entry.task),
+            Self::CallStarted(entry) => Some(&entry.task),
+            Self::CallFinished(entry) => Some(&entry.task),
+            Self::DocumentWritten(entry) => entry.task.as_ref(),
+            Self::QuestionOpened(entry) => Some(&entry.task),
+            Self::QuestionClosed(entry) => Some(&entry.task),
+            Self::Output(entry) => Some(&entry.task),
+            Self::BudgetSettled(entry) => Some(&entry.task),
+            Self::Compacted(entry) => Some(&entry.task),
+            Self::Control(entry) => entry.task.as_ref(),
+            Self::SubtreeClosed(entry) => Some(&entry.task),
+            Self::TaskEnded(entry) => Some(&entry.task),
+        }
+    }
+
+    /// The entry's name, as `type` shows it for entries that are not calls.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::RunStarted(_) => "run_started",
+            Self::TaskCreated(_) => "task_created",
+            Self::ModelRequested(_) => "model_requested",
+            Self::ModelAnswered(_) => "model_answered",
+            Self::CallRefused(_) => "call_refused",
+            Self::CallStarted(_) => "call_started",
+            Self::CallFinished(_) => "call_finished",
+            Self::DocumentWritten(_) => "document_written",
+            Self::QuestionOpened(_) => "question_opened",
+            Self::QuestionClosed(_) => "question_closed",
+            Self::Output(_) => "output",
+            Self::BudgetSettled(_) => "budget_settled",
+            Self::Compacted(_) => "compacted",
+            Self::Control(_) => "control",
+            Self::SubtreeClosed(_) => "subtree_closed",
+            Self::TaskEnded(_) => "task_ended",
+            Self::RunEnded(_) => "run_ended",
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Entries of questions.
+
+use serde::{Deserialize, Serialize};
+
+use super::Holder;
+use crate::document::DocumentRef;
+use crate::id::TaskId;
+use crate::json::Json;
+
+/// A question waits for its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuestionOpened {
+    /// The question's task.
+    pub task: TaskId,
+    /// Its number in the run, from 1: people say `Q1`.
+    pub number: u32,
+    /// The task that asked.
+    pub asker: TaskId,
+    /// Who is asked.
+    pub holder: Holder,
+    /// The question.
+    pub question: String,
+    /// The documents that came with it, pinned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<DocumentRef>,
+    /// The JSON Schema that an answer must meet.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub answer_schema: Json,
+    /// What happens when nobody answers before the deadline of the task.
+    pub otherwise: Otherwise,
+}
+
+/// What happens to a question that nobody answered in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Otherwise {
+    /// This answer is taken.
+    Default(Json),
+    /// The question goes to the next master; from a person it fails.
+    Escalate,
+    /// The asker gets a `timeout` result.
+    Fail,
+}
+
+/// A question was answered, expired or was withdrawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuestionClosed {
+    /// The question's task.
+    pub task: TaskId,
+    /// Its number.
+    pub number: u32,
+    /// How it closed.
+    pub how: QuestionEnd,
+}
+
+/// How a question closed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionEnd {
+    /// Somebody answered.
+    Answered {
+        /// An agent's id, or how a person is known to the shell.
+        by: String,
+        /// The answer.
+        answer: Json,
+    },
+    /// Nobody did before the deadline; the default was taken, or none.
+    Expired {
+        /// The default that was taken.
+        #[serde(default, skip_serializing_if = "Json::is_null")]
+        default: Json,
+    },
+    /// Nobody did before the deadline, and the question went on to the next master.
+    Escalated {
+        /// Who is asked now.
+        to: Holder,
+        /// By which task.
+        task: TaskId,
+    },
+    /// The task that should have answered it ended without an answer.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}

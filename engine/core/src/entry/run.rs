@@ -1,0 +1,96 @@
+//! Entries of the whole run: its start, its end, and what people do to it.
+
+use serde::{Deserialize, Serialize};
+
+use super::FinalState;
+use crate::call::CallStatus;
+use crate::id::{ContentHash, JobId, RunId, TaskId};
+use crate::json::Json;
+use crate::limits::LimitKind;
+
+/// The run exists. Always entry 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunStarted {
+    /// Its id.
+    pub run: RunId,
+    /// The job it executes.
+    pub job: JobId,
+    /// The stored sources of every config it is pinned to.
+    pub configs: ContentHash,
+    /// The folder the job was read from, for `exec` tools and for saying that it changed since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// The request of the root task, rendered.
+    pub request: String,
+    /// The typed inputs of the job.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub inputs: Json,
+    /// A model that stands in for every agent's own, when one was named at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The version of the engine that started it.
+    pub engine: String,
+    /// Where it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkPoint>,
+}
+
+/// A place in another run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ForkPoint {
+    /// The other run.
+    pub run: RunId,
+    /// Its last entry that is shared.
+    pub seq: u64,
+}
+
+/// Somebody outside the task graph acted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// The task acted on; `None` for the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+    /// What was done.
+    pub action: ControlAction,
+    /// Who did it.
+    pub by: String,
+}
+
+/// What somebody outside the task graph did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ControlAction {
+    /// No further step is taken.
+    Paused,
+    /// Steps are taken again.
+    Unpaused,
+    /// The task and all below it end.
+    Cancelled {
+        /// Why.
+        reason: String,
+    },
+    /// A message enters the task's next request.
+    Steered {
+        /// The message.
+        text: String,
+    },
+    /// A process took the run over after another stopped.
+    TakenOver,
+    /// Something came too late, or twice, or from nowhere: recorded and not applied.
+    Late {
+        /// What came.
+        what: String,
+    },
+}
+
+/// The run has its one end: that of its root task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunEnded {
+    /// How the root ended.
+    pub state: FinalState,
+    /// The status of its result.
+    pub status: CallStatus,
+    /// The limit that ended it, when one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitKind>,
+}

@@ -1,0 +1,137 @@
+//! Entries of tasks: how they begin and how they end.
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::CallResult;
+use crate::document::DocumentRef;
+use crate::id::{AgentId, TaskId};
+use crate::json::Json;
+use crate::limits::LimitKind;
+use crate::time::Timestamp;
+
+/// What a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    /// The entry point of the run.
+    Root,
+    /// Created by an `agent_as_tool` call.
+    Delegation,
+    /// Created by an `ask_master` call.
+    Question,
+}
+
+/// Who works on a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holder {
+    /// An agent, by its model.
+    Agent(AgentId),
+    /// A person; the task runs no model.
+    Person,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Agent(agent) => write!(f, "{agent}"),
+            Self::Person => f.write_str("you"),
+        }
+    }
+}
+
+/// Who answers a task's questions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Master {
+    /// The agent that holds this task, on this task's transcript.
+    Task(TaskId),
+    /// A person.
+    Person,
+}
+
+/// A task exists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskCreated {
+    /// Its id.
+    pub task: TaskId,
+    /// What it is.
+    pub kind: TaskKind,
+    /// Who works on it.
+    pub holder: Holder,
+    /// The task that waits for it; `None` for the root. Its call has this task's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<TaskId>,
+    /// The tool whose call created it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Who answers its questions.
+    pub master: Master,
+    /// For a question held by an agent: the task on whose transcript, and in whose name, it is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers_for: Option<TaskId>,
+    /// What is to be done, or the question.
+    pub request: String,
+    /// The documents injected with the request, pinned, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<DocumentRef>,
+    /// How many delegations lie between the root and this task; questions do not count.
+    pub depth: u32,
+    /// The JSON Schema that an answer must meet.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub answer_schema: Json,
+    /// When the task times out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+}
+
+/// All unfinished tasks below `task` were closed at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SubtreeClosed {
+    /// The task whose end closes them.
+    pub task: TaskId,
+    /// Why.
+    pub reason: String,
+    /// The tasks closed; each is cancelled from here on, and so are its open calls and, if it is a question, the question.
+    pub tasks: Vec<TaskId>,
+}
+
+/// The final states of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinalState {
+    /// It did its work, or a part of it before a limit.
+    Completed,
+    /// It could not.
+    Failed,
+    /// It was stopped.
+    Cancelled,
+    /// It took too long.
+    TimedOut,
+}
+
+impl FinalState {
+    /// The name used on timelines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed_out",
+        }
+    }
+}
+
+/// A task has its one end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskEnded {
+    /// The task.
+    pub task: TaskId,
+    /// How.
+    pub state: FinalState,
+    /// Its result; the caller's call gets the same.
+    pub result: CallResult,
+    /// The limit that ended it, when one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitKind>,
+}

@@ -1,0 +1,114 @@
+//! Entries of turns: what a model is asked, what it answers, what that cost.
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::ModelCall;
+use crate::id::{ContentHash, TaskId};
+use crate::json::Json;
+use crate::limits::LimitKind;
+use crate::model::{FinishReason, Usage};
+
+/// A model is about to be asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelRequested {
+    /// The task whose turn it is.
+    pub task: TaskId,
+    /// Which of its turns, from 1.
+    pub turn: u32,
+    /// The model's name in the job.
+    pub model: String,
+    /// Tokens of the request (≈).
+    pub input_tokens: u64,
+    /// Tokens reserved on this task, every task above it and the run: the worst case.
+    pub reserved_tokens: u64,
+    /// What the agent is told first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<Notice>,
+}
+
+/// What the engine tells an agent at the head of a turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notice {
+    /// The turn before did not count; the number says how many in a row.
+    Reminder {
+        /// 1 or 2.
+        count: u32,
+        /// What was wrong with the turn.
+        reason: ReminderReason,
+    },
+    /// A limit was reached: this is the last turn and only a handoff is offered.
+    LastTurn {
+        /// Which limit.
+        limit: LimitKind,
+    },
+    /// A person sent a message into the running task.
+    Steer {
+        /// The message.
+        text: String,
+    },
+}
+
+/// Why a turn counted as a reminder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReminderReason {
+    /// Neither text nor calls.
+    Empty,
+    /// Text, where the agent must use a tool.
+    TextOnly,
+    /// Text that breaks the result schema of the agent, or the answer schema of the question.
+    InvalidResult,
+    /// Cut by the length of the answer.
+    Cut,
+    /// Withheld by the provider.
+    Filtered,
+    /// Declined by the model.
+    Declined,
+}
+
+/// The model answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelAnswered {
+    /// The task whose turn it is.
+    pub task: TaskId,
+    /// Which of its turns.
+    pub turn: u32,
+    /// What it said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// What it asked for; the call at index `i` has the id `<task>/<turn>.<i + 1>`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ModelCall>,
+    /// Why it stopped.
+    pub finish: FinishReason,
+    /// The hash of the request it answered, so that replay can prove byte-identical requests.
+    pub request: ContentHash,
+    /// The vendor's reasoning blocks, sent back unchanged to that vendor only.
+    #[serde(default, skip_serializing_if = "Json::is_null")]
+    pub reasoning: Json,
+}
+
+/// What a model request really used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BudgetSettled {
+    /// The task.
+    pub task: TaskId,
+    /// Its turn.
+    pub turn: u32,
+    /// What had been reserved.
+    pub reserved_tokens: u64,
+    /// What was used.
+    pub usage: Usage,
+}
+
+/// Older turns are replaced by a summary in later requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compacted {
+    /// The task.
+    pub task: TaskId,
+    /// The last turn that the summary stands for.
+    pub through_turn: u32,
+    /// The summary.
+    pub summary: String,
+}
