@@ -105,7 +105,6 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::InputTwice { .. }
         | RunError::Template { .. }
         | RunError::UnknownModel { .. }
-        | RunError::Document { .. }
         | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),
         RunError::Model { .. } => Failure::Unavailable(error.to_string()),
         RunError::Refused(refusal) => Failure::Refused(refusal.to_string()),

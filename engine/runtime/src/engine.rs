@@ -1,4 +1,4 @@
-//! The engine: what a program builds once, to start, resume and read runs with.
+//! The engine: what a program builds once (see [`crate::EngineBuilder`]), to start, resume and read runs with.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use baton_core::Run;
 use baton_core::config::{Configs, ModelSpec, Sources, TemplateError, Unconfigured};
 use baton_core::entry::{Entry, Recorded, RunStarted};
 use baton_core::event::Event;
-use baton_core::function::{Content, ToolFunction, registered_functions};
+use baton_core::function::{Content, ToolFunction};
 use baton_core::id::{ContentHash, RunId, TaskId};
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
@@ -17,7 +17,7 @@ use baton_store::{NewRun, Store, StoreError};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 
 use crate::actor::{Actor, Commands, Work, root_result};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::command::Command;
 use crate::contents::Contents;
 use crate::error::RunError;
@@ -46,7 +46,7 @@ pub(crate) type Models = BTreeMap<String, Arc<dyn Model>>;
 
 /// Starts, resumes and reads runs. Cheap to clone; many runs proceed at the same time.
 #[derive(Clone)]
-pub struct Engine(Arc<Shared>);
+pub struct Engine(pub(crate) Arc<Shared>);
 
 /// What all runs of an engine share.
 pub(crate) struct Shared {
@@ -56,23 +56,11 @@ pub(crate) struct Shared {
     pub(crate) variable: Variable,
     /// Bounds the threads that tools may block.
     pub(crate) blocking: Arc<Semaphore>,
-    models: Models,
-    functions: Vec<&'static ToolFunction>,
-    transcript_bytes: usize,
-    owner: String,
-    running: Mutex<HashMap<RunId, RunHandle>>,
-}
-
-/// Builds an [`Engine`].
-pub struct EngineBuilder {
-    store: Option<Arc<dyn Store>>,
-    clock: Arc<dyn Clock>,
-    variable: Variable,
-    models: Models,
-    functions: Option<Vec<&'static ToolFunction>>,
-    blocking_threads: usize,
-    content_bytes: usize,
-    transcript_bytes: usize,
+    pub(crate) models: Models,
+    pub(crate) functions: Vec<&'static ToolFunction>,
+    pub(crate) transcript_bytes: usize,
+    pub(crate) owner: String,
+    pub(crate) running: Mutex<HashMap<RunId, RunHandle>>,
 }
 
 /// What became of a command.
@@ -84,90 +72,7 @@ pub enum Delivery {
     Queued,
 }
 
-impl EngineBuilder {
-    /// Keeps runs in `store`. The one thing an engine cannot be built without.
-    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = Some(store);
-        self
-    }
-
-    /// Reads the time from `clock` instead of the system's.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Lets `model` answer wherever an agent's model has this name; outranks a job's model of the same name.
-    pub fn model(mut self, name: impl Into<String>, model: Arc<dyn Model>) -> Self {
-        self.models.insert(name.into(), model);
-        self
-    }
-
-    /// Looks up environment variables by `variable` instead of in the process's environment.
-    pub fn variables(mut self, variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
-        self.variable = Arc::new(variable);
-        self
-    }
-
-    /// Loads pinned configs with these tool functions instead of all linked ones.
-    pub fn functions(mut self, functions: Vec<&'static ToolFunction>) -> Self {
-        self.functions = Some(functions);
-        self
-    }
-
-    /// Lets tools block at most `threads` threads at the same time; further calls wait. 64 unless said.
-    pub fn blocking_threads(mut self, threads: usize) -> Self {
-        self.blocking_threads = threads.max(1);
-        self
-    }
-
-    /// Keeps at most about `bytes` bytes of documents in memory. 64 MiB unless said.
-    pub fn content_cache_bytes(mut self, bytes: usize) -> Self {
-        self.content_bytes = bytes;
-        self
-    }
-
-    /// Keeps at most about `bytes` bytes of conversations of one run in memory. 64 MiB unless said.
-    pub fn transcript_cache_bytes(mut self, bytes: usize) -> Self {
-        self.transcript_bytes = bytes;
-        self
-    }
-
-    /// Builds the engine.
-    ///
-    /// Fails with [`RunError::NoStore`].
-    pub fn build(self) -> Result<Engine, RunError> {
-        let store = self.store.ok_or(RunError::NoStore)?;
-        Ok(Engine(Arc::new(Shared {
-            contents: Contents::new(Arc::clone(&store), self.content_bytes),
-            store,
-            clock: self.clock,
-            variable: self.variable,
-            blocking: Arc::new(Semaphore::new(self.blocking_threads)),
-            models: self.models,
-            functions: self.functions.unwrap_or_else(registered_functions),
-            transcript_bytes: self.transcript_bytes,
-            owner: format!("process {}", std::process::id()),
-            running: Mutex::default(),
-        })))
-    }
-}
-
 impl Engine {
-    /// Begins to build an engine.
-    pub fn builder() -> EngineBuilder {
-        EngineBuilder {
-            store: None,
-            clock: Arc::new(SystemClock),
-            variable: Arc::new(|name| std::env::var(name).ok()),
-            models: Models::new(),
-            functions: None,
-            blocking_threads: 64,
-            content_bytes: 64 << 20,
-            transcript_bytes: 64 << 20,
-        }
-    }
-
     /// The store that the engine keeps runs in.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store

@@ -42,14 +42,6 @@ pub enum RunError {
         /// Why.
         error: String,
     },
-    /// A document to begin with cannot be one.
-    #[error("document {path} cannot be used: {reason}")]
-    Document {
-        /// Its path.
-        path: String,
-        /// Why.
-        reason: String,
-    },
     /// No run has this id.
     #[error("there is no run {0}")]
     UnknownRun(RunId),

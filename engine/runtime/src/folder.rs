@@ -80,7 +80,11 @@ pub fn read_job(path: &Path, builtin: &[(&str, &str)]) -> Result<(Sources, JobFo
     named.by_job(&job);
     sources.add(Role::Job, file, job);
     for (role, subfolder) in [(Role::Agent, "agents"), (Role::Tool, "tools")] {
-        for path in folder.list(subfolder, 1)?.into_iter().filter(|path| path.ends_with(".json")) {
+        for path in folder
+            .list(subfolder, 1)?
+            .into_iter()
+            .filter(|path| Path::new(path).extension().is_some_and(|extension| extension == "json"))
+        {
             let Some(content) = folder.read_bounded(&path)? else { continue };
             if role == Role::Agent {
                 named.by_agent(&content);

@@ -7,6 +7,7 @@
 //! The shell decides *nothing*: what an answer, a result or a crash means is the core's business.
 
 mod actor;
+mod builder;
 mod clock;
 mod command;
 mod contents;
@@ -22,9 +23,10 @@ mod replay;
 mod transcripts;
 
 pub use baton_core::measure::measure;
+pub use builder::EngineBuilder;
 pub use clock::{Clock, SteadyClock, SystemClock};
 pub use command::Command;
-pub use engine::{Delivery, Engine, EngineBuilder};
+pub use engine::{Delivery, Engine};
 pub use error::RunError;
 pub use handle::{EntryStream, OpenQuestion, Progress, RunHandle, RunOutcome};
 pub use job::{InitialDocument, InputValue, LoadError, LoadedJob, StartOptions, load_configs};

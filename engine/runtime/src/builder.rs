@@ -1,0 +1,110 @@
+//! How a program puts an engine together.
+
+use std::sync::{Arc, Mutex};
+
+use baton_core::function::{ToolFunction, registered_functions};
+use baton_models::Model;
+use baton_store::Store;
+use tokio::sync::Semaphore;
+
+use crate::clock::{Clock, SystemClock};
+use crate::contents::Contents;
+use crate::engine::{Engine, Models, Shared, Variable};
+use crate::error::RunError;
+
+/// Builds an [`Engine`].
+pub struct EngineBuilder {
+    store: Option<Arc<dyn Store>>,
+    clock: Arc<dyn Clock>,
+    variable: Variable,
+    models: Models,
+    functions: Option<Vec<&'static ToolFunction>>,
+    blocking_threads: usize,
+    content_bytes: usize,
+    transcript_bytes: usize,
+}
+
+impl Engine {
+    /// Begins to build an engine.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder {
+            store: None,
+            clock: Arc::new(SystemClock),
+            variable: Arc::new(|name| std::env::var(name).ok()),
+            models: Models::new(),
+            functions: None,
+            blocking_threads: 64,
+            content_bytes: 64 << 20,
+            transcript_bytes: 64 << 20,
+        }
+    }
+}
+
+impl EngineBuilder {
+    /// Keeps runs in `store`. The one thing an engine cannot be built without.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Reads the time from `clock` instead of the system's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Lets `model` answer wherever an agent's model has this name; outranks a job's model of the same name.
+    pub fn model(mut self, name: impl Into<String>, model: Arc<dyn Model>) -> Self {
+        self.models.insert(name.into(), model);
+        self
+    }
+
+    /// Looks up environment variables by `variable` instead of in the process's environment.
+    pub fn variables(mut self, variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.variable = Arc::new(variable);
+        self
+    }
+
+    /// Loads pinned configs with these tool functions instead of all linked ones.
+    pub fn functions(mut self, functions: Vec<&'static ToolFunction>) -> Self {
+        self.functions = Some(functions);
+        self
+    }
+
+    /// Lets tools block at most `threads` threads at the same time; further calls wait. 64 unless said.
+    pub fn blocking_threads(mut self, threads: usize) -> Self {
+        self.blocking_threads = threads.max(1);
+        self
+    }
+
+    /// Keeps at most about `bytes` bytes of documents in memory. 64 MiB unless said.
+    pub fn content_cache_bytes(mut self, bytes: usize) -> Self {
+        self.content_bytes = bytes;
+        self
+    }
+
+    /// Keeps at most about `bytes` bytes of conversations of one run in memory. 64 MiB unless said.
+    pub fn transcript_cache_bytes(mut self, bytes: usize) -> Self {
+        self.transcript_bytes = bytes;
+        self
+    }
+
+    /// Builds the engine.
+    ///
+    /// Fails with [`RunError::NoStore`].
+    pub fn build(self) -> Result<Engine, RunError> {
+        let store = self.store.ok_or(RunError::NoStore)?;
+        Ok(Engine(Arc::new(Shared {
+            contents: Contents::new(Arc::clone(&store), self.content_bytes),
+            store,
+            clock: self.clock,
+            variable: self.variable,
+            blocking: Arc::new(Semaphore::new(self.blocking_threads)),
+            models: self.models,
+            functions: self.functions.unwrap_or_else(registered_functions),
+            transcript_bytes: self.transcript_bytes,
+            owner: format!("process {}", std::process::id()),
+            running: Mutex::default(),
+        })))
+    }
+}
