@@ -8,15 +8,34 @@ use crate::support::{JOB, WORD_COUNT_CONFIG, sound};
 
 /// The `n_` files of JSONTestSuite by name and content, or, where they are not at hand, some of the same kinds.
 fn refused_texts() -> Vec<(String, Vec<u8>)> {
-    let folder = std::env::var_os("BATON_FIXTURES").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures"),
-        PathBuf::from,
-    );
+    let folder = std::env::var_os("BATON_FIXTURES")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures"), PathBuf::from);
     let Ok(entries) = std::fs::read_dir(folder.join("json-testsuite/test_parsing")) else {
         println!("the JSON test suite is not at {}; checking a small set of the same kinds", folder.display());
         let small: [&[u8]; 24] = [
-            b"", b"[", b"{", b"[1,]", b"{\"a\":1,}", b"[1 2]", b"{\"a\" 1}", b"{a:1}", b"{'a':1}", b"[01]", b"[+1]", b"[.5]", b"[5.]",
-            b"[NaN]", b"[Infinity]", b"[0x1]", b"[\"\\x00\"]", b"[\"\\uD8\"]", b"[\"a\nb\"]", b"[\"\xff\"]", b"[1]x", b"/*a*/[]", b"[\xe2\x81\xa01]",
+            b"",
+            b"[",
+            b"{",
+            b"[1,]",
+            b"{\"a\":1,}",
+            b"[1 2]",
+            b"{\"a\" 1}",
+            b"{a:1}",
+            b"{'a':1}",
+            b"[01]",
+            b"[+1]",
+            b"[.5]",
+            b"[5.]",
+            b"[NaN]",
+            b"[Infinity]",
+            b"[0x1]",
+            b"[\"\\x00\"]",
+            b"[\"\\uD8\"]",
+            b"[\"a\nb\"]",
+            b"[\"\xff\"]",
+            b"[1]x",
+            b"/*a*/[]",
+            b"[\xe2\x81\xa01]",
             b"\xef\xbb\xbf{}",
         ];
         return small.iter().map(|text| (String::from_utf8_lossy(text).into_owned(), text.to_vec())).collect();
@@ -84,7 +103,9 @@ fn many_keys_take_no_quadratic_time() {
 
 #[test]
 fn what_a_file_says_cannot_write_to_the_terminal() {
-    let shown = load_project("baton.json", "{\"\\u001b[2Jx\u{202e}\": 1, \"store\": \"\u{9b}\u{202e}\"}".as_bytes()).unwrap_err().to_string();
+    let shown = load_project("baton.json", "{\"\\u001b[2Jx\u{202e}\": 1, \"store\": \"\u{9b}\u{202e}\"}".as_bytes())
+        .unwrap_err()
+        .to_string();
     assert!(!shown.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{shown:?}");
 }
 
@@ -103,7 +124,9 @@ fn no_changed_bytes_make_the_loader_panic() {
     let mut numbers = Numbers(7);
     let insertions: [&[u8]; 12] =
         [b"\"", b"{", b"}", b"[", b"]", b",", b"null", b"\\u0000", b"{{", b"%}", b"\xff", b"\"a\":{\"$ref\":\"#\"},"];
-    for (role, path, text) in [(Role::Job, "job.json", JOB), (Role::BuiltinTool, "tool-configs/word_count.json", WORD_COUNT_CONFIG)] {
+    for (role, path, text) in
+        [(Role::Job, "job.json", JOB), (Role::BuiltinTool, "tool-configs/word_count.json", WORD_COUNT_CONFIG)]
+    {
         for round in 0..600 {
             let mut bytes = text.as_bytes().to_vec();
             for _ in 0..=numbers.below(3) {

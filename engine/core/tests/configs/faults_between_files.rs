@@ -39,7 +39,14 @@ fn an_unknown_model_names_the_nearest() {
 #[test]
 fn reserved_names_are_refused() {
     check(
-        sound().with(Role::Tool, "tools/route_to_nobody.json", r#"{ "tool_id": "route_to_nobody" }"#).with(Role::Tool, "tools/root.json", NOTE.replace("note", "root")).with(Role::Tool, "tools/route_to_counter.json", r#"{ "tool_id": "route_to_counter", "agent": "lead", "type": "handoff" }"#),
+        sound()
+            .with(Role::Tool, "tools/route_to_nobody.json", r#"{ "tool_id": "route_to_nobody" }"#)
+            .with(Role::Tool, "tools/root.json", NOTE.replace("note", "root"))
+            .with(
+                Role::Tool,
+                "tools/route_to_counter.json",
+                r#"{ "tool_id": "route_to_counter", "agent": "lead", "type": "handoff" }"#,
+            ),
         r##"
 ?
 "##,
@@ -69,7 +76,11 @@ fn a_file_is_named_after_its_id() {
 #[test]
 fn types_need_the_inputs_that_they_are_read_for() {
     check(
-        sound().edited("tool-configs/handoff.json", "\"result\"", "\"outcome\"").edited("tool-configs/ask_master.json", "\"required\": true", "\"required\": false"),
+        sound().edited("tool-configs/handoff.json", "\"result\"", "\"outcome\"").edited(
+            "tool-configs/ask_master.json",
+            "\"required\": true",
+            "\"required\": false",
+        ),
         r##"
 ?
 "##,
@@ -91,7 +102,11 @@ fn a_template_that_cannot_be_read_is_told_at_its_place() {
 #[test]
 fn an_undefined_variable_names_the_nearest() {
     check(
-        sound().edited("job.json", "inputs.year", "inputs.yaer").edited("agents/counter.json", "agent.id", "agent.name").edited("prompts/lead.md", "job.id", "\n jobs.id"),
+        sound().edited("job.json", "inputs.year", "inputs.yaer").edited("agents/counter.json", "agent.id", "agent.name").edited(
+            "prompts/lead.md",
+            "job.id",
+            "\n jobs.id",
+        ),
         r##"
 ?
 "##,

@@ -37,7 +37,11 @@ fn a_type_that_runs_no_code_has_no_executor() {
 #[test]
 fn a_function_of_a_type_that_runs_no_code_is_refused() {
     check(
-        sound().edited("tool-configs/word_count.json", "function_tool", "non_function_tool").edited("tool-configs/word_count.json", ",\n  \"effect\": \"pure\"", ""),
+        sound().edited("tool-configs/word_count.json", "function_tool", "non_function_tool").edited(
+            "tool-configs/word_count.json",
+            ",\n  \"effect\": \"pure\"",
+            "",
+        ),
         r##"
 ?
 "##,
@@ -71,7 +75,11 @@ fn two_functions_of_one_id_are_refused() {
 #[test]
 fn a_renamed_parameter_is_one_fault() {
     check(
-        sound().edited("tool-configs/word_count.json", "\"text\": {", "\"txt\": {").edited("tool-configs/word_count.json", "\"text\": \"a b\"", "\"txt\": \"a b\""),
+        sound().edited("tool-configs/word_count.json", "\"text\": {", "\"txt\": {").edited(
+            "tool-configs/word_count.json",
+            "\"text\": \"a b\"",
+            "\"txt\": \"a b\"",
+        ),
         r##"
 ?
 "##,
@@ -81,7 +89,10 @@ fn a_renamed_parameter_is_one_fault() {
 #[test]
 fn a_parameter_of_another_type_or_requiredness_is_refused() {
     check(
-        sound().edited("tool-configs/word_count.json", "\"type\": \"integer\"", "\"type\": \"number\"").edited("tool-configs/word_count.json", "\"required\": false", "\"required\": true").edited("tool-configs/word_count.json", "{ \"text\": \"a b\"", "{ \"limit\": 1, \"text\": \"a b\""),
+        sound()
+            .edited("tool-configs/word_count.json", "\"type\": \"integer\"", "\"type\": \"number\"")
+            .edited("tool-configs/word_count.json", "\"required\": false", "\"required\": true")
+            .edited("tool-configs/word_count.json", "{ \"text\": \"a b\"", "{ \"limit\": 1, \"text\": \"a b\""),
         r##"
 ?
 "##,
@@ -91,7 +102,11 @@ fn a_parameter_of_another_type_or_requiredness_is_refused() {
 #[test]
 fn a_parameter_that_the_config_lacks_is_refused() {
     check(
-        sound().edited("tool-configs/word_count.json", ",\n    \"limit\": { \"type\": \"integer\", \"description\": \"At most\", \"required\": false }", ""),
+        sound().edited(
+            "tool-configs/word_count.json",
+            ",\n    \"limit\": { \"type\": \"integer\", \"description\": \"At most\", \"required\": false }",
+            "",
+        ),
         r##"
 ?
 "##,
@@ -103,7 +118,11 @@ fn a_parameter_that_the_config_lacks_is_refused() {
 #[test]
 fn an_example_that_breaks_its_schema_is_refused() {
     check(
-        sound().edited("tool-configs/word_count.json", "{ \"text\": \"a b\" }, \"output\": { \"count\": 2 }", "{ \"text\": 7 }, \"output\": { \"count\": \"2\", \"size\": 1 }"),
+        sound().edited(
+            "tool-configs/word_count.json",
+            "{ \"text\": \"a b\" }, \"output\": { \"count\": 2 }",
+            "{ \"text\": 7 }, \"output\": { \"count\": \"2\", \"size\": 1 }",
+        ),
         r##"
 ?
 "##,
@@ -113,7 +132,11 @@ fn an_example_that_breaks_its_schema_is_refused() {
 #[test]
 fn a_default_that_breaks_its_parameter_is_refused() {
     check(
-        sound().edited("tool-configs/word_count.json", "\"description\": \"At most\"", "\"description\": \"At most\", \"default\": \"x\", \"enum\": [1, \"y\"]"),
+        sound().edited(
+            "tool-configs/word_count.json",
+            "\"description\": \"At most\"",
+            "\"description\": \"At most\", \"default\": \"x\", \"enum\": [1, \"y\"]",
+        ),
         r##"
 ?
 "##,

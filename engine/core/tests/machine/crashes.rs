@@ -261,3 +261,44 @@ fn a_run_that_waits_for_a_person_is_asked_again_after_a_crash_and_not_before() {
     sim.assert_over();
     assert_eq!(sim.task("0").ended, Some(FinalState::Completed));
 }
+
+#[test]
+fn a_cancel_at_every_step_of_every_task_ends_what_is_below_it_and_nothing_else_begins_there() {
+    let mut cancels = 0;
+    for steps in 0..40 {
+        let at = |steps: usize| {
+            let mut sim = sales_run();
+            sim.begin(data());
+            for _ in 0..steps {
+                if !sim.step() && !sim.asked.is_empty() {
+                    let question = sim.asked[0].clone();
+                    sim.person_answers(question.as_str(), "yes").expect("the question is open");
+                }
+            }
+            sim
+        };
+        let live: Vec<TaskId> = at(steps).ledger.live_tasks().map(|(id, _)| id.clone()).collect();
+        for task in live {
+            let mut sim = at(steps);
+            let entries = sim.timeline.len();
+            // The analyst's caller takes what it got and hands off without the chart, which may not exist.
+            sim = sim.agent_with("root", |_| Ok(turn([handoff("what there is")])));
+            sim = sim.agent_with("analyst", |_| Ok(turn([handoff("what there is")])));
+            sim.cancel(task.as_str()).expect("it lives");
+            finish(&mut sim);
+            sim.assert_over();
+            cancels += 1;
+            for recorded in &sim.timeline[entries..] {
+                let begins = match &recorded.entry {
+                    Entry::ModelRequested(asked) => Some(&asked.task),
+                    Entry::CallStarted(started) => Some(&started.task),
+                    Entry::TaskCreated(created) => Some(&created.task),
+                    _ => None,
+                };
+                let below = begins.is_some_and(|begun| *begun == task || sim.ledger.is_below(begun, &task));
+                assert!(!below, "I19: {recorded:?} after {task} was cancelled, {steps} steps in");
+            }
+        }
+    }
+    assert!(cancels >= 30, "{cancels} cancels");
+}

@@ -119,6 +119,33 @@ fn a_terminating_result_ends_the_task_although_another_call_was_refused() {
 }
 
 #[test]
+fn a_terminating_result_ends_the_task_only_when_the_last_result_is_in() {
+    let draft = job([agent("root", "last route_to_child"), agent("child", "work")])
+        .tools([function("last").after(AfterExecution::Terminate), function("work")]);
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([route("child", "x"), call("last", "a")])])
+        .agent("child", [turn([call("work", "a")]), turn([handoff("child")])])
+        .tool("last", |_| Outcome::success(json!("out")))
+        .holding("work")
+        .start();
+    assert!(!sim.ended, "the delegation of the turn is awaited");
+    sim.release("work");
+    assert_eq!(turns(&sim), 1);
+    assert_eq!(root_result(&sim), (FinalState::Completed, CallStatus::Success, "\"out\"".to_owned()));
+    assert_eq!(sim.task("0/1.1").ended, Some(FinalState::Completed), "it was not cut off");
+}
+
+#[test]
+fn an_effective_handoff_comes_before_a_terminating_result() {
+    let sim = Sim::new(&one_agent())
+        .agent("root", [turn([call("last", "a"), then(handoff("handed"), AfterExecution::Suspend)])])
+        .tool("last", |_| Outcome::success(json!("out")))
+        .start();
+    assert_eq!(turns(&sim), 1);
+    assert_eq!(root_result(&sim).2, "\"handed\"");
+}
+
+#[test]
 fn a_delegation_that_asks_to_terminate_ends_the_caller_with_its_result() {
     let draft = job([agent("root", "route_to_child"), agent("child", "")]);
     let sim = Sim::new(&draft)

@@ -274,3 +274,24 @@ fn a_model_that_fails_in_a_turn_that_is_over_fails_nothing() {
     sim.assert_over();
     assert_eq!(sim.task("0").result.as_ref().and_then(|result| result.error.as_ref()).map(|error| error.code), None::<ErrorCode>);
 }
+
+#[test]
+fn a_wake_up_before_its_time_and_a_second_one_change_nothing() {
+    let limits = baton_core::limits::Limits { deadline_seconds: Some(60), ..Default::default() };
+    let draft = job([agent("root", "route_to_child"), agent("child", "work").limits(limits)]).tool(function("work"));
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([route("child", "x")]), turn([route("child", "y")]), turn([handoff("done")])])
+        .agent("child", [turn([call("work", "a")]), turn([handoff("child")])])
+        .holding("work")
+        .start();
+    let entries = sim.timeline.len();
+    sim.event(Event::TimePassed).expect("time may pass");
+    assert_eq!(sim.timeline.len(), entries);
+    sim.wait(61);
+    assert_eq!(sim.task("0/1.1").ended, Some(FinalState::TimedOut));
+    let entries = sim.timeline.len();
+    sim.event(Event::TimePassed).expect("time may pass");
+    assert_eq!(sim.timeline.len(), entries);
+    sim.release("work");
+    sim.assert_over();
+}

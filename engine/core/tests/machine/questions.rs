@@ -304,6 +304,54 @@ fn a_question_that_an_agent_does_not_answer_in_time_goes_on_to_the_next_master()
     assert_eq!((answered.status, answered.output), (CallStatus::Success, Json::from(json!("blue"))));
 }
 
+/// A leaf whose question the middle leaves lying until it goes on to the root.
+fn left_lying(limits: Limits) -> Sim {
+    let question = call_with("ask_master", json!({"question": "which?", "deadline_seconds": 60, "on_deadline": "escalate"}));
+    let draft = job([agent("root", "route_to_middle"), agent("middle", "route_to_leaf look"), agent("leaf", "ask_master")])
+        .tool(function("look").effect(baton_core::config::EffectClass::Pure))
+        .limits(limits);
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([route("middle", "m")]), turn([handoff("done")])])
+        .agent("middle", [turn([route("leaf", "l")]), turn([handoff("middle")])])
+        .agent("leaf", [turn([question]), turn([handoff("leaf")])])
+        .answers("middle", [turn([call("look", "a")])])
+        .answers("root", [says("blue")])
+        .holding("look")
+        .start();
+    sim.wait(61);
+    sim.assert_over();
+    sim
+}
+
+#[test]
+fn an_answer_after_an_escalation_is_said_in_the_name_of_whoever_gave_it() {
+    let sim = left_lying(Limits::default());
+    let said = |call: &str| {
+        let finished = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
+            Entry::CallFinished(finished) if finished.call.as_str() == call => Some(finished.said.len()),
+            _ => None,
+        });
+        finished.expect("the call has a result")
+    };
+    assert_eq!(result_of(&sim, "0/1.1/1.1/1.1").output, Json::from(json!("blue")));
+    assert_eq!((said("0/1.1"), said("0/1.1/1.1")), (1, 0), "the root answered and the middle did not");
+    let question = sim.request("0/1.1/1.1/1.1/escalated");
+    let last = question.messages.last().and_then(|message| message.parts.last());
+    assert!(
+        matches!(last, Some(Part::Question { asker, question, .. }) if asker.as_str() == "leaf" && question == "which?"),
+        "the root is told who asks: {last:?}"
+    );
+    assert_eq!(sim.ledger.questions.len(), 2, "each of the two has its number and its end");
+}
+
+#[test]
+fn an_escalation_keeps_to_the_limits_of_the_run() {
+    let sim = left_lying(Limits { live_tasks: Some(4), ..Limits::default() });
+    assert_eq!(result_of(&sim, "0/1.1/1.1/1.1").status, CallStatus::Timeout, "one more task may not live");
+    let sim = left_lying(Limits { turns: Some(9), ..Limits::default() });
+    assert!(sim.ledger.turns <= 9);
+}
+
 #[test]
 fn whoever_answers_a_question_may_use_pure_tools_questions_and_handoffs_only() {
     use baton_core::config::EffectClass::{AtMostOnce, Idempotent, Keyed, Pure};

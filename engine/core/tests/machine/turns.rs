@@ -208,8 +208,8 @@ fn each_refused_handoff_says_why() {
     let question = refused_beside(ask("x"), CallStatus::Success);
     let invalid = refused_beside(call("nothing", "x"), CallStatus::Success);
     assert!(second.contains("one handoff"), "{second}");
-    assert!(delegation.contains("route_to_child"), "{delegation}");
-    assert!(question.contains("ask_master"), "{question}");
+    assert!(delegation.contains("route_to_child") && delegation.contains("wait"), "{delegation}");
+    assert!(question.contains("ask_master") && question.contains("wait"), "{question}");
     assert!(invalid.contains("nothing"), "{invalid}");
     for status in
         [CallStatus::Failed, CallStatus::Cancelled, CallStatus::Timeout, CallStatus::Partial, CallStatus::UnknownOutcome]

@@ -11,7 +11,7 @@ use baton_core::Run;
 use baton_core::call::{CallError, ErrorCode};
 use baton_core::config::Configs;
 use baton_core::document::Write;
-use baton_core::entry::{Entry, Recorded, RunStarted};
+use baton_core::entry::{ControlAction, Entry, Recorded, RunStarted};
 use baton_core::event::{Decision, Effect, Event, Outcome, Refusal};
 use baton_core::id::{CallId, ContentHash, RunId, TaskId};
 use baton_core::json::Json;
@@ -340,6 +340,13 @@ impl Sim {
         let asked = decision.effects.iter().filter(|effect| matches!(effect, Effect::Prompt { .. })).count();
         let requested = decision.entries.iter().filter(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).count();
         assert_eq!(asked, requested, "a model is asked when the timeline says so");
+        let recovers = decision.entries.first().is_some_and(|recorded| match &recorded.entry {
+            Entry::Control(control) => control.action == ControlAction::TakenOver,
+            _ => false,
+        });
+        let begun: Vec<&CallId> = decision.entries.iter().filter_map(|recorded| begun(&recorded.entry)).collect();
+        let executed: Vec<&CallId> = decision.effects.iter().filter_map(executed).collect();
+        assert!(recovers || begun == executed, "what begins is executed: {begun:?} and {executed:?}");
         assert!(!self.ended || decision.effects.is_empty(), "effects after the end: {:?}", decision.effects);
     }
 
@@ -380,6 +387,9 @@ impl Sim {
         if self.ended {
             assert!(self.pending.is_empty(), "the run has ended and {:?} runs", self.pending);
             return;
+        }
+        for work in &self.pending {
+            assert!(self.ledger.tasks[work.task()].ended.is_none(), "I19: {work:?} runs on for a task that has ended");
         }
         if self.run.totals().paused {
             return;
@@ -434,6 +444,22 @@ impl Sim {
         assert!(self.pending.is_empty() && self.asked.is_empty());
         assert!(self.fold() == self.run, "I6: the run is the fold of its timeline");
         self.requests.assert_reproducible(&self.timeline);
+    }
+}
+
+/// The function call that `entry` begins.
+fn begun(entry: &Entry) -> Option<&CallId> {
+    match entry {
+        Entry::CallStarted(started) if started.tool_type.behavior().runs_code => Some(&started.call),
+        _ => None,
+    }
+}
+
+/// The call that `effect` executes.
+fn executed(effect: &Effect) -> Option<&CallId> {
+    match effect {
+        Effect::Execute { call, .. } => Some(call),
+        Effect::Prompt { .. } | Effect::AskPerson { .. } | Effect::Stop { .. } | Effect::EndRun => None,
     }
 }
 
