@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use baton_core::config::{Project, load_project};
 use baton_store::{MemoryStore, SqliteStore, Store};
 
 use crate::exit::Failure;
@@ -28,13 +29,21 @@ pub(crate) struct Place {
     pub(crate) current: PathBuf,
     /// The store that was asked for.
     store: Option<String>,
+    /// What the project's file says.
+    settings: Project,
 }
 
 impl Place {
     /// The folder the program was started in.
     pub(crate) fn here(screen: Screen, store: Option<String>) -> Result<Self, Failure> {
         let current = std::env::current_dir().map_err(|error| Failure::file(Path::new("."), error))?;
-        Ok(Self { screen, current, store: store.filter(|store| !store.is_empty()) })
+        let mut place = Self { screen, current, store: store.filter(|store| !store.is_empty()), settings: Project::default() };
+        let file = place.project().join(PROJECT_FILE);
+        if file.is_file() {
+            let content = std::fs::read(&file).map_err(|error| Failure::file(&file, error))?;
+            place.settings = load_project(&place.shown(&file), &content).map_err(|faults| Failure::Faults(faults.to_string()))?;
+        }
+        Ok(place)
     }
 
     /// The same place with another screen.
@@ -51,7 +60,7 @@ impl Place {
     pub(crate) fn state(&self) -> PathBuf {
         match std::env::var_os("BATON_HOME").filter(|home| !home.is_empty()) {
             Some(home) => PathBuf::from(home),
-            None => self.project().join(STATE_FOLDER),
+            None => self.project().join(self.settings.store.as_deref().unwrap_or(STATE_FOLDER)),
         }
     }
 
@@ -111,8 +120,9 @@ impl Place {
         if given.is_file() && given.file_name().is_some_and(|file| file == JOB_FILE) {
             return Ok(given.parent().unwrap_or(&self.current).to_owned());
         }
-        let named = JOB_FOLDERS.iter().map(|folder| self.project().join(folder).join(name));
-        if let Some(found) = named.into_iter().find(|folder| folder.join(JOB_FILE).is_file()) {
+        if let Some(found) =
+            self.job_folders().into_iter().map(|folder| folder.join(name)).find(|folder| folder.join(JOB_FILE).is_file())
+        {
             return Ok(found);
         }
         if given.is_dir() {
@@ -121,11 +131,26 @@ impl Place {
         Err(Failure::not_found("job", name.display().to_string(), self.jobs()))
     }
 
+    /// The folders whose folders may be called by name: the one that the project's file names, else the usual ones.
+    fn job_folders(&self) -> Vec<PathBuf> {
+        match &self.settings.jobs {
+            Some(jobs) => vec![self.project().join(jobs)],
+            None => JOB_FOLDERS.iter().map(|folder| self.project().join(folder)).collect(),
+        }
+    }
+
+    /// Where a new job goes: the project's folder of jobs, if it has one, else here.
+    pub(crate) fn home_of_new_jobs(&self) -> PathBuf {
+        let named = self.project().join(self.settings.jobs.as_deref().unwrap_or("jobs"));
+        if self.settings.jobs.is_some() || named.is_dir() { named } else { self.current.clone() }
+    }
+
     /// The project's jobs, as they may be called.
     pub(crate) fn jobs(&self) -> Vec<String> {
-        let mut jobs: Vec<String> = JOB_FOLDERS
+        let mut jobs: Vec<String> = self
+            .job_folders()
             .iter()
-            .filter_map(|folder| std::fs::read_dir(self.project().join(folder)).ok())
+            .filter_map(|folder| std::fs::read_dir(folder).ok())
             .flatten()
             .flatten()
             .filter(|entry| entry.path().join(JOB_FILE).is_file())

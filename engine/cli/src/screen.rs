@@ -46,7 +46,6 @@ impl Screen {
     }
 
     /// Prints one JSON result: indented for `json`, on one line for `ndjson`.
-    #[expect(clippy::unused_self, reason = "printing goes through the screen")]
     pub(crate) fn json<T: Serialize>(self, value: &T) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         let written = match self.output {

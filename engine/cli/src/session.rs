@@ -208,7 +208,9 @@ impl Session<'_> {
             (Some(open), _) => {
                 let lines = self.view.question_lines(&open, width());
                 if self.live.is_none() {
-                    lines.iter().for_each(|line| self.screen.tell(line));
+                    for line in &lines {
+                        self.screen.tell(line);
+                    }
                 }
                 let has_documents = self.view.tasks.get(&open.task).is_some_and(|row| !row.created.documents.is_empty());
                 let keys = if has_documents { KEYS_WITH_DOCUMENTS } else { KEYS };

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use baton_core::call::{CallResult, ModelCall};
 use baton_core::entry::{ControlAction, Entry, QuestionEnd, Recorded};
 use baton_core::id::{CallId, TaskId};
+use baton_core::limits::LimitKind;
 use baton_core::tool_type::{Then, ToolType};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -168,8 +169,7 @@ impl Rows {
                 }
             }
             Entry::RunEnded(ended) => {
-                row.result =
-                    json!({"state": ended.state, "status": ended.status, "limit": ended.limit.map(|limit| limit.as_str())});
+                row.result = json!({"state": ended.state, "status": ended.status, "limit": ended.limit.map(LimitKind::as_str)});
             }
         }
     }

@@ -22,7 +22,8 @@ pub(crate) fn require(place: &Place, configs: &Configs, folder: Option<&Path>, t
     if marker.is_file() {
         return Ok(());
     }
-    let list: String = commands.iter().map(|(tool, command, _)| format!("  {tool}: {}\n", command.join(" "))).collect();
+    let list: Vec<String> = commands.iter().map(|(tool, command, _)| format!("  {tool}: {}\n", command.join(" "))).collect();
+    let list = list.concat();
     if !trust && !place.screen.interactive {
         return Err(Failure::Usage(format!("this job runs commands on this machine:\n{list}look at them, then add --trust")));
     }

@@ -34,7 +34,7 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(duration(Duration::from_micros(300)), "0.3ms");
         assert_eq!(duration(Duration::from_millis(2_340)), "2.3s");
         assert_eq!(duration(Duration::from_secs(185)), "3m 05s");
-        assert_eq!(duration(Duration::from_secs(90_000)), "1d 01h");
+        assert_eq!(duration(Duration::from_hours(25)), "1d 01h");
         assert_eq!(size(412), "412 B");
         assert_eq!(size(20_480), "20.5 KB");
         assert_eq!(count(1_234_567), "1,234,567");

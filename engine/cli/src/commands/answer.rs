@@ -119,7 +119,7 @@ fn choose(view: &RunView, number: Option<u32>) -> Result<&Question, Failure> {
             }
             match view.questions.iter().find(|question| question.number == number) {
                 Some(closed) if closed.closed.is_some() => {
-                    Err(Failure::Refused(format!("question Q{number} is closed: {}", view.question_end(closed))))
+                    Err(Failure::Refused(format!("question Q{number} is closed: {}", closed.ending())))
                 }
                 Some(_) => Err(Failure::Refused(format!("question Q{number} is asked of an agent, not of a person"))),
                 None => Err(Failure::not_found(

@@ -23,7 +23,7 @@ pub(crate) struct NewArgs {
 enum What {
     /// A tool: in a Rust crate a function and its config, elsewhere a command in Python and its config
     Tool {
-        /// Its id, such as word_count
+        /// Its id, such as `word_count`
         name: String,
         /// The job that gets a tool which is a command
         #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
@@ -219,8 +219,7 @@ fn agent_config(name: &str, model: &str, folder: &Path, place: &Place) -> Value 
 
 fn job_files(name: &str, place: &Place) -> Result<(), Failure> {
     check_id("a job", name, MAX_ID_LENGTH)?;
-    let project = place.project();
-    let folder = if project.join("jobs").is_dir() { project.join("jobs") } else { place.current.clone() }.join(name);
+    let folder = place.home_of_new_jobs().join(name);
     let agents = folder.join("agents");
     let job = json!({
         "$schema": schema("job", &folder, place),

@@ -74,7 +74,7 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
     }
     for question in view.questions.iter().filter(|question| question.closed.is_some()) {
         let text = view.tasks.get(&question.task).map(|row| row.created.request.clone()).unwrap_or_default();
-        let answer = view.question_end(question);
+        let answer = question.ending();
         screen.text(&format!(
             "Q{:<10} {}: {} → {answer}",
             question.number,

@@ -19,7 +19,7 @@ pub(crate) struct TimelineArgs {
     /// Only entries of this task
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// Only entries of this type, such as function_tool or task_ended; may be given several times
+    /// Only entries of this type, such as `function_tool` or `task_ended`; may be given several times
     #[arg(long = "type", value_name = "TYPE")]
     kinds: Vec<String>,
     /// Only entries after this number

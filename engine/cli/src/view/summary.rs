@@ -56,14 +56,12 @@ impl RunView {
     /// The line with tokens and time.
     pub(crate) fn tokens(&self) -> String {
         let sign = approx(self.usage.estimated);
-        let mut text =
+        let text =
             format!("{sign}{} in · {sign}{} out", words::count(self.usage.input_tokens), words::count(self.usage.output_tokens));
-        if self.usage.cached_tokens > 0 {
-            text += &format!(" · {} cached", words::count(self.usage.cached_tokens));
-        }
+        let cached = self.usage.cached_tokens;
+        let cached = if cached > 0 { format!(" · {} cached", words::count(cached)) } else { String::new() };
         let elapsed: Duration = self.latest.since(self.began);
-        text += &format!(" · {}", words::duration(elapsed));
-        text
+        format!("{text}{cached} · {}", words::duration(elapsed))
     }
 
     /// A table of documents: path, version, size, tokens, author, summary.
@@ -81,20 +79,6 @@ impl RunView {
             })
             .collect();
         words::columns(&rows).into_iter().map(|row| words::preview_cells(&row, width)).collect()
-    }
-
-    /// How a question closed, in words.
-    pub(crate) fn question_end(&self, question: &Question) -> String {
-        match &question.closed {
-            None => "open".to_owned(),
-            Some(QuestionEnd::Answered { by, answer }) => format!("{} ({by})", words::preview(answer.text(), 80)),
-            Some(QuestionEnd::Expired { default }) if default.is_null() => "expired".to_owned(),
-            Some(QuestionEnd::Expired { default }) => {
-                format!("{} (the default, when time was up)", words::preview(default.text(), 80))
-            }
-            Some(QuestionEnd::Escalated { to, .. }) => format!("went on to {to}"),
-            Some(QuestionEnd::Failed { reason }) => format!("no answer: {}", words::preview(reason, 80)),
-        }
     }
 
     /// The lines of an open question, with its choices numbered; what the person is asked, and what they need to decide.
@@ -128,6 +112,22 @@ impl RunView {
             lines.push(format!("  {}", numbered.join("   ")));
         }
         lines
+    }
+}
+
+impl Question {
+    /// How the question closed, in words.
+    pub(crate) fn ending(&self) -> String {
+        match &self.closed {
+            None => "open".to_owned(),
+            Some(QuestionEnd::Answered { by, answer }) => format!("{} ({by})", words::preview(answer.text(), 80)),
+            Some(QuestionEnd::Expired { default }) if default.is_null() => "expired".to_owned(),
+            Some(QuestionEnd::Expired { default }) => {
+                format!("{} (the default, when time was up)", words::preview(default.text(), 80))
+            }
+            Some(QuestionEnd::Escalated { to, .. }) => format!("went on to {to}"),
+            Some(QuestionEnd::Failed { reason }) => format!("no answer: {}", words::preview(reason, 80)),
+        }
     }
 }
 

@@ -78,3 +78,17 @@ fn validate_checks_all_jobs_of_a_project() {
     folder.baton(&["validate", "echoing"]).exits(0);
     Folder::new().baton(&["validate"]).exits(2).tells("name one");
 }
+
+#[test]
+fn the_project_file_says_where_runs_and_jobs_are() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.write("baton.json", r#"{"store": "state", "jobs": "work"}"#);
+    std::fs::create_dir(folder.path().join("work")).unwrap();
+    std::fs::rename(folder.path().join("echoing"), folder.path().join("work/echoing")).unwrap();
+    folder.baton(&["run", "echoing"]).exits(0);
+    assert!(folder.path().join("state/baton.db").is_file() && !folder.path().join(".baton").exists());
+    folder.baton(&["new", "job", "second"]).exits(0).says("work/second/job.json");
+    folder.write("baton.json", r#"{"stor": "state"}"#);
+    folder.baton(&["ps"]).exits(2).tells("baton.json:1:2").tells("did you mean \"store\"?");
+}

@@ -122,7 +122,8 @@ fn table(title: &str, schema: &Value, place: &Place) -> Result<(), Failure> {
             let must = if required.contains(&name.as_str()) { "required" } else { "" };
             let mut about = property["description"].as_str().unwrap_or_default().to_owned();
             if let Some(values) = property["enum"].as_array() {
-                about += &format!(" (one of {})", values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                about = format!("{about} (one of {})", values.join(", "));
             }
             vec![format!("  {name}"), kind, must.to_owned(), words::preview(&about, 300)]
         })
