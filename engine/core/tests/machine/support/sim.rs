@@ -328,11 +328,28 @@ impl Sim {
         self.asked.retain(|question| tasks[question].ended.is_none());
         assert!(!self.run.graph().waits_in_a_circle(), "I3: tasks wait for each other in a circle");
         super::caps::check(&self.ledger, &self.configs);
+        self.check_totals();
         self.check_effects(&decision);
         for effect in decision.effects {
             self.perform(effect);
         }
         self.check_rest();
+    }
+
+    /// I17: what the run counts is what its entries add up to.
+    fn check_totals(&self) {
+        let (totals, ledger) = (self.run.totals(), &self.ledger);
+        assert_eq!(totals.live_tasks as usize, ledger.live_tasks().count(), "live tasks");
+        assert_eq!(totals.running_functions as usize, ledger.running_calls(), "calls that run");
+        assert_eq!(totals.turns, ledger.turns, "turns");
+        assert_eq!(totals.usage, ledger.settled, "usage");
+        let reserved: u64 = ledger.live_tasks().filter_map(|(_, book)| book.request).map(|(_, reserved)| reserved).sum();
+        assert_eq!(totals.reserved_tokens, reserved, "reserved tokens");
+        let blocked = |id: &TaskId| ledger.unfinished_calls(id).iter().any(|call| ledger.calls[*call].created);
+        for task in self.run.graph().iter().filter(|task| task.is_live() && task.agent().is_some()) {
+            let waits = matches!(task.state, baton_core::machine::TaskState::Blocked);
+            assert_eq!(waits, blocked(&task.id) || task.escalated.is_some(), "I1: {} is {}", task.id, task.state.as_str());
+        }
     }
 
     /// What the shell is asked to do is what the entries say that begins.
