@@ -265,6 +265,25 @@ async fn a_command_that_floods_its_output_is_killed() {
     }
 }
 
+#[test]
+fn stopping_kills_a_command_even_if_the_program_exits_at_once() {
+    let mut script = Script::shell("sleep 600 & echo $! > \"$1.tmp\"; mv \"$1.tmp\" \"$1\"; wait");
+    let pid = script.path().join("pid");
+    script.command.push(pid.to_string_lossy().into_owned());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let handle = engine(json!({})).start(script.job(&[]), StartOptions::default()).await.unwrap();
+        let began = Instant::now();
+        while !pid.exists() {
+            assert!(began.elapsed() < Duration::from_secs(10), "the command did not start");
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(handle.stop().await, RunOutcome::Stopped));
+    });
+    runtime.shutdown_background();
+    wait_until_gone(&pid);
+}
+
 #[tokio::test]
 async fn cancelling_kills_a_command_with_its_children() {
     let mut script = Script::shell("sleep 600 & echo $! > \"$1.tmp\"; mv \"$1.tmp\" \"$1\"; wait");

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_core::Run;
 use baton_core::call::{CallError, CallResult, ErrorCode};
@@ -18,6 +19,7 @@ use baton_core::event::{Effect, Event, Refusal};
 use baton_core::function::{Caller, Content};
 use baton_core::id::{AgentId, CallId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
+use baton_core::machine::Task;
 use baton_core::time::Timestamp;
 use baton_core::tool_type::Logs;
 use baton_models::ModelError;
@@ -25,6 +27,7 @@ use baton_store::{Batch, LoggedCall, RunSummaryUpdate, StoreError};
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::clock::sleep_until;
 use crate::command::Command;
@@ -36,6 +39,9 @@ use crate::transcripts::Transcripts;
 
 /// The most messages that become one commit, so that a flood cannot starve the store of its turn.
 const MESSAGES_PER_COMMIT: usize = 1_024;
+
+/// How long the end of a run waits for calls that hold up their threads.
+const END_GRACE: Duration = Duration::from_secs(2);
 
 /// The actor of one run.
 pub(crate) struct Actor {
@@ -72,6 +78,8 @@ pub(crate) struct Commands {
 pub(crate) struct Work {
     /// Cancelled when what runs for a task shall stop.
     tokens: HashMap<TaskId, CancellationToken>,
+    /// Model requests and calls in progress.
+    running: TaskTracker,
     /// Running calls that must not be repeated, and their tasks: stopping the run waits for them.
     unrepeatable: HashMap<CallId, TaskId>,
     /// Whether no further step shall be taken.
@@ -80,6 +88,20 @@ pub(crate) struct Work {
     status: &'static str,
     /// The wake-up that was already delivered: if the machine still names it, waking again would be a busy loop.
     woken_for: Option<Timestamp>,
+}
+
+impl Work {
+    /// Stops everything and waits until it is gone: a program may exit as soon as it hears that a run is over, and no
+    /// command may survive it.
+    async fn end(&mut self) {
+        for token in self.tokens.values() {
+            token.cancel();
+        }
+        self.running.close();
+        if tokio::time::timeout(END_GRACE, self.running.wait()).await.is_err() {
+            tracing::warn!(calls = self.running.len(), "calls hold up their threads and were left behind");
+        }
+    }
 }
 
 /// An event to be decided, and what belongs to it.
@@ -110,9 +132,7 @@ impl Actor {
             }
             Err(panic) => RunOutcome::Failed(RunError::Fault { message: panic_message(&*panic) }),
         };
-        for token in self.work.tokens.values() {
-            token.cancel();
-        }
+        self.work.end().await;
         self.shared.forget(&self.id);
         self.standing.send_replace(Standing::Over(outcome));
     }
@@ -244,8 +264,10 @@ impl Actor {
             self.perform(effect).await?;
         }
         for recorded in &entries {
-            if let Entry::TaskEnded(entry) = &recorded.entry {
-                self.work.tokens.remove(&entry.task);
+            match &recorded.entry {
+                Entry::TaskEnded(entry) => self.stop(&entry.task),
+                Entry::SubtreeClosed(entry) => entry.tasks.iter().for_each(|task| self.stop(task)),
+                _ => {}
             }
         }
         Ok(())
@@ -305,6 +327,8 @@ impl Actor {
 
     async fn perform(&mut self, effect: Effect) -> Result<(), StoreError> {
         match effect {
+            // A later event of the same batch ended the task.
+            Effect::Prompt { task, .. } | Effect::Execute { task, .. } if !self.run.task(&task).is_some_and(Task::is_live) => {}
             // What is not begun while stopping is begun again on resume, as after a crash; except for a call that would
             // be in doubt then.
             Effect::Prompt { .. } if self.work.stopping => {}
@@ -324,7 +348,7 @@ impl Actor {
         let request = self.transcripts.request(&self.run, &task).await?;
         let model = self.models.get(&request.model).cloned();
         let (shared, sender, stopped) = (Arc::clone(&self.shared), self.sender.clone(), self.token(&task));
-        tokio::spawn(async move {
+        self.work.running.spawn(async move {
             let answered = async {
                 let Some(model) = model else {
                     return Err(ModelError::Unavailable { reason: format!("there is no model {}", request.model) });
@@ -378,7 +402,7 @@ impl Actor {
             progress: self.progress.clone(),
         };
         let (shared, sender) = (Arc::clone(&self.shared), self.sender.clone());
-        tokio::spawn(async move {
+        self.work.running.spawn(async move {
             if let Some((outcome, contents)) = execution.run(shared).await {
                 // The run may be over.
                 let event = Event::CallReturned { call, outcome };

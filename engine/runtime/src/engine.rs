@@ -15,6 +15,7 @@ use baton_core::time::Timestamp;
 use baton_models::{Model, ScriptFault, ScriptedModel};
 use baton_store::{NewRun, Store, StoreError};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
+use tracing::Instrument as _;
 
 use crate::actor::{Actor, Commands, Work, root_result};
 use crate::clock::Clock;
@@ -314,6 +315,7 @@ impl Shared {
             standing: stands,
         };
         self.running().insert(id.clone(), handle.clone());
+        let span = tracing::info_span!("run", %id);
         let actor = Actor {
             commands: Commands { rings: self.store.subscribe(&id), taken: 0, waiting: true },
             transcripts: Transcripts::new(Arc::clone(&self.store), id.clone(), prompts, self.transcript_bytes),
@@ -331,7 +333,7 @@ impl Shared {
             work: Work::default(),
             last,
         };
-        tokio::spawn(actor.run());
+        tokio::spawn(actor.run().instrument(span));
         handle
     }
 
