@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use baton_core::call::{CallStatus, ErrorCode};
+use baton_core::call::CallStatus;
 use baton_core::entry::{FinalState, RunEnded};
 
 /// What a script that started the program can tell apart.
@@ -136,11 +136,6 @@ impl Failure {
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
-}
-
-/// Whether a result says that its model could not be reached, rather than that the work failed.
-pub(crate) fn is_unavailable(code: ErrorCode, message: &str) -> bool {
-    code == ErrorCode::ModelFailed && message.starts_with("unavailable")
 }
 
 /// The rest of a "there is no …" sentence: the nearest known name, or all of them when they are few.

@@ -178,7 +178,7 @@ impl Place {
         let starts = [program.as_deref(), Some(self.current.as_path()), job];
         let mut folders: Vec<PathBuf> = Vec::new();
         for start in starts.into_iter().flatten() {
-            let found = start.ancestors().map(|folder| folder.join(TOOL_CONFIGS)).find(|folder| folder.is_dir());
+            let found = within_project(start).map(|folder| folder.join(TOOL_CONFIGS)).find(|folder| folder.is_dir());
             folders.extend(found.filter(|folder| !folders.contains(folder)));
         }
         for folder in folders {
@@ -193,6 +193,14 @@ impl Place {
         }
         Ok(configs)
     }
+}
+
+/// `start` and the folders above it, up to the first that is the root of a project or of a repository: what lies above
+/// that belongs to somebody else.
+fn within_project(start: &Path) -> impl Iterator<Item = &Path> {
+    let is_root = |folder: &Path| folder.join(PROJECT_FILE).is_file() || folder.join(".git").exists();
+    let mut done = false;
+    start.ancestors().take_while(move |folder| !std::mem::replace(&mut done, is_root(folder)))
 }
 
 /// The JSON files right in `folder`, by name.

@@ -81,7 +81,7 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>
         }
     }
     let exit = match outcome {
-        RunOutcome::Ended { end, .. } => exit_of(&view, &end),
+        RunOutcome::Ended { end, .. } => Exit::of_run(&end),
         RunOutcome::WaitingForPerson { .. } => Exit::Waiting,
         RunOutcome::Stopped if interrupted => Exit::Interrupted,
         RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,
@@ -89,15 +89,6 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>
         RunOutcome::Failed(error) => return Err(Failure::Store(error.to_string())),
     };
     Ok(Ended { view, exit })
-}
-
-/// A run that failed because its model could not be reached exits like any other missing provider.
-fn exit_of(view: &RunView, end: &baton_core::entry::RunEnded) -> Exit {
-    let error = view.root().and_then(|root| root.result.as_ref()).and_then(|result| result.error.as_ref());
-    match error {
-        Some(error) if crate::exit::is_unavailable(error.code, &error.message) => Exit::Unavailable,
-        _ => Exit::of_run(end),
-    }
 }
 
 /// How wide lines may be; a file has no width.

@@ -72,6 +72,32 @@ pub(crate) fn preview(text: &str, width: usize) -> String {
     line
 }
 
+/// `text` on one line, without anything that a terminal would obey.
+pub(crate) fn one_line(text: &str) -> String {
+    let spaced = text.chars().map(|character| if character.is_whitespace() { ' ' } else { character });
+    spaced.filter(|character| !character.is_control()).collect()
+}
+
+/// A line that was styled by us, at most `width` visible characters; styles are closed where the line is cut.
+pub(crate) fn preview_styled(line: &str, width: usize) -> String {
+    let mut kept = String::with_capacity(line.len());
+    let mut visible = 0;
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        if character == '\u{1b}' {
+            kept.push(character);
+            kept.extend(characters.by_ref().take_while(|next| *next != 'm').chain(['m']));
+            continue;
+        }
+        if visible + 1 == width && characters.clone().any(|next| next != '\u{1b}') {
+            return kept + "…\u{1b}[0m";
+        }
+        kept.push(character);
+        visible += 1;
+    }
+    kept
+}
+
 /// `text` as it may be shown on a terminal: lines and tabs stay, other control characters go.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
@@ -163,6 +189,13 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
         assert_eq!(wrap("a\n\nb", 5), ["a", "", "b"]);
+    }
+
+    #[test]
+    fn a_styled_line_is_cut_by_what_is_seen_and_its_style_closed() {
+        assert_eq!(preview_styled("\u{1b}[1mab\u{1b}[0mcd", 4), "\u{1b}[1mab\u{1b}[0mcd");
+        assert_eq!(preview_styled("\u{1b}[1mabcd\u{1b}[0m", 3), "\u{1b}[1mab…\u{1b}[0m");
+        assert_eq!(one_line("a\n\u{1b}[2Jb\u{9b}c"), "a [2Jbc");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::runs::{self, FoundRun};
 use crate::screen::style;
 use crate::session;
 use crate::view::RunView;
+use crate::words;
 
 /// What `doc` takes.
 #[derive(Debug, Args)]
@@ -121,7 +122,11 @@ async fn cat(found: &FoundRun, version: &DocumentVersion, place: &Place) -> Resu
             version.reference()
         )));
     }
-    out.write_all(&content)?;
+    match text {
+        // A terminal would obey what a document says; a file gets every byte.
+        Some(text) if out.is_terminal() => out.write_all(words::printable(text).as_bytes())?,
+        _ => out.write_all(&content)?,
+    }
     Ok(out.flush()?)
 }
 

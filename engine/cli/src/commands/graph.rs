@@ -63,6 +63,7 @@ struct Arrow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Plain,
+    Root,
     Done,
     Failed,
     Waiting,
@@ -123,7 +124,7 @@ fn of_job(configs: &Configs) -> Drawing {
     let agents: Vec<_> = configs.agents.keys().collect();
     let mut drawing = Drawing::default();
     for (id, agent) in &configs.agents {
-        let look = if *id == configs.job.root { Look::Waiting } else { Look::Plain };
+        let look = if *id == configs.job.root { Look::Root } else { Look::Plain };
         drawing.boxes.push(Box { id: id.to_string(), label: format!("{id} · {}", agent.model), look });
     }
     for (from, agent) in configs.agents.values().enumerate() {
@@ -144,6 +145,7 @@ impl Drawing {
             let label = shape.label.replace('#', "#35;").replace('"', "#quot;");
             let class = match shape.look {
                 Look::Plain => "",
+                Look::Root => ":::root",
                 Look::Done => ":::done",
                 Look::Failed => ":::failed",
                 Look::Waiting => ":::waiting",
@@ -156,7 +158,7 @@ impl Drawing {
             let label = if label.is_empty() { label } else { format!("|\"{label}\"|") };
             let _infallible = writeln!(text, "  t{from} {line}{label} t{to}");
         }
-        text + "  classDef done stroke:#2a7\n  classDef failed stroke:#c33\n  classDef waiting stroke:#c90,stroke-dasharray:4\n"
+        text + "  classDef root stroke-width:3px\n  classDef done stroke:#2a7\n  classDef failed stroke:#c33\n  classDef waiting stroke:#c90,stroke-dasharray:4\n"
     }
 
     fn dot(&self) -> String {
@@ -165,6 +167,7 @@ impl Drawing {
         for shape in &self.boxes {
             let color = match shape.look {
                 Look::Plain => "black",
+                Look::Root => "blue",
                 Look::Done => "darkgreen",
                 Look::Failed => "red",
                 Look::Waiting => "orange",

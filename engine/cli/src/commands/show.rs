@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use baton_core::id::TaskId;
+use baton_core::id::{RunId, TaskId};
 use baton_core::render::{contents_of, message_blocks};
 use clap::Args;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure>
             if !view.tasks.contains_key(&task) {
                 return Err(Failure::not_found("task", task.as_str(), view.order.iter().map(ToString::to_string)));
             }
-            if args.messages { messages(&found, &task, place).await? } else { show_task(&view, &task, place)? }
+            if args.messages { messages(&found, &task, place).await? } else { show_task(&view, &task, found.id(), place)? }
         }
         None if place.screen.is_text() => show(&found, &view, place)?,
         None => place.screen.json(&view.report())?,
@@ -98,7 +98,7 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
     Ok(())
 }
 
-fn show_task(view: &RunView, task: &TaskId, place: &Place) -> Result<(), Failure> {
+fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Result<(), Failure> {
     let Some(row) = view.tasks.get(task) else { return Ok(()) };
     let screen = place.screen;
     if !screen.is_text() {
@@ -130,7 +130,7 @@ fn show_task(view: &RunView, task: &TaskId, place: &Place) -> Result<(), Failure
     }
     screen.text(&format!("turns       {} · ≈{} tokens", row.turns, words::count(row.usage.total())))?;
     if row.turns > 0 {
-        screen.tell(&format!("{}       baton show @last --task {task} --messages", style::faint("next:")));
+        screen.tell(&format!("{}       baton show {run} --task {task} --messages", style::faint("next:")));
     }
     Ok(())
 }

@@ -1,13 +1,12 @@
 //! `baton timeline`: the entries of a run in order, with the seed's five fields.
 
 use clap::Args;
-use serde_json::Value;
 
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::screen::style;
-use crate::timeline::{Row, Rows};
+use crate::timeline::{Row, Rows, sentence};
 use crate::{runs, session, words};
 
 /// What `timeline` takes.
@@ -68,27 +67,6 @@ fn label(row: &Row) -> String {
 /// A row on one line: number, time, who, what.
 fn text(row: &Row, who: usize, width: usize) -> String {
     let time = row.timestamp.get(11..23).unwrap_or(&row.timestamp);
-    let name = row
-        .tool
-        .as_deref()
-        .filter(|_| row.entry.starts_with("call_"))
-        .map_or_else(|| style::faint(row.kind), |tool| format!("{} {}", style::name(tool), style::faint(row.kind)));
-    let detail = match (row.entry, &row.input, &row.result) {
-        ("call_finished", _, result) | (_, Value::Null, result) => brief(result),
-        ("call_refused", input, result) => format!("{} → {}", brief(input), brief(result)),
-        (_, input, Value::Null) => brief(input),
-        (_, input, result) => format!("{} {}", brief(input), brief(result)),
-    };
-    let plain = 6 + 1 + 12 + 2 + who + 2;
-    let detail = words::preview(&detail, width.saturating_sub(plain).max(40));
-    format!("{:>6} {}  {}  {name}  {detail}", row.seq, style::faint(time), words::pad(&label(row), who))
-}
-
-/// A value without quotes where it is text.
-fn brief(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    let said = words::preview_styled(&sentence(row), width.saturating_sub(24 + who).max(40));
+    format!("{:>6} {}  {}  {said}", row.seq, style::faint(time), words::pad(&label(row), who))
 }

@@ -5,7 +5,6 @@ use baton_core::entry::QuestionEnd;
 use baton_core::id::RunId;
 use baton_core::json::Json;
 use baton_core::model::Usage;
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -32,7 +31,7 @@ pub(crate) struct RunReport {
 }
 
 /// A document in a report.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
 pub(crate) struct DocumentReport {
     path: String,
     version: u32,

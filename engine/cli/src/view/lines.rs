@@ -26,7 +26,12 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
             _ => return None,
         },
         Entry::CallRefused(refused) => {
-            format!("{} {} refused: {}", who(&refused.task), refused.tool, words::preview(&refused.error.message, PREVIEW))
+            format!(
+                "{} {} refused: {}",
+                who(&refused.task),
+                words::preview(&refused.tool, PREVIEW),
+                words::preview(&refused.error.message, PREVIEW)
+            )
         }
         Entry::CallFinished(finished) if finished.result.status != CallStatus::Success => {
             let why = finished.result.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
@@ -65,7 +70,12 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
             ControlAction::Late { .. } => return None,
         },
         Entry::SubtreeClosed(closed) => {
-            format!("{} closed below {}: {}", words::counted(closed.tasks.len(), "task"), who(&closed.task), closed.reason)
+            format!(
+                "{} closed below {}: {}",
+                words::counted(closed.tasks.len(), "task"),
+                who(&closed.task),
+                words::preview(&closed.reason, PREVIEW)
+            )
         }
         Entry::TaskEnded(ended) => {
             let row = view.tasks.get(&ended.task)?;

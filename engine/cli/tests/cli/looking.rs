@@ -103,7 +103,7 @@ fn a_timeline_can_be_narrowed() {
     assert_eq!(rows.as_array().unwrap().len(), 3);
     let all = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines().len() as u64;
     assert_eq!(folder.baton(&["timeline", "@last", "--after", &(all - 1).to_string(), "--output", "json"]).json()[0]["seq"], all);
-    folder.baton(&["timeline", "@last", "--type", "function_tool"]).exits(0).says("write_file function_tool");
+    folder.baton(&["timeline", "@last", "--type", "function_tool"]).exits(0).says("write_file(path: out/page.md");
 }
 
 #[test]
@@ -134,4 +134,35 @@ fn shells_complete_commands_runs_jobs_and_tools() {
     assert!(runs.contains("@last") && runs.contains(&folder.last_run()) && runs.contains("writing"), "{runs}");
     assert!(completed(&["run", ""]).contains("writing"));
     assert!(completed(&["tool", "show", "ec"]).contains("echo"));
+}
+
+#[test]
+fn what_a_model_says_cannot_command_the_terminal() {
+    let folder = Folder::new();
+    let evil = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m";
+    let script = json!({"lead": {"turns": [
+        {"text": evil, "calls": [{"tool": format!("x{evil}"), "input": {"a": evil}}, {"tool": "echo", "input": {"message": evil}}]},
+        {"calls": [{"tool": "write_file", "input": {"path": "a.md", "content": format!("# {evil}")}}]},
+        {"calls": [{"tool": "handoff", "input": {"result": {"summary": evil}, "documents": ["a.md"]}}]},
+    ]}});
+    folder.job("evil", &[("lead", &["echo", "write_file", "handoff"])], script, json!({}));
+    let commands = [
+        &["run", "evil"][..],
+        &["show", "@last"],
+        &["show", "@last", "--task", "0"],
+        &["show", "@last", "--task", "0", "--messages"],
+        &["timeline", "@last"],
+        &["graph", "@last"],
+        &["doc", "ls", "@last"],
+    ];
+    for arguments in commands {
+        let mut command = folder.command(arguments);
+        // Colours are forced, because without them every sequence would be dropped at the very end.
+        let ran = crate::support::Ran::from(command.env("CLICOLOR_FORCE", "1").output().unwrap()).exits(0);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        let plain: Vec<&str> =
+            said.split("\u{1b}[").map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';')).collect();
+        assert!(plain.iter().skip(1).all(|part| part.starts_with('m')), "{arguments:?} lets a sequence through: {said:?}");
+        assert!(!plain.concat().contains(['\u{1b}', '\u{7}', '\u{9b}']), "{arguments:?} lets it through: {said:?}");
+    }
 }

@@ -3,6 +3,8 @@
 //! A call's entries have `type` = its tool type, `tool`, `input`, `result` and `timestamp` (seed 002); every other
 //! entry has its own name as `type`. `input` is looked up from the model's answer, where it is kept once.
 
+mod sentence;
+
 use std::collections::HashMap;
 
 use baton_core::call::{CallResult, ModelCall};
@@ -12,6 +14,8 @@ use baton_core::limits::LimitKind;
 use baton_core::tool_type::{Then, ToolType};
 use serde::Serialize;
 use serde_json::{Value, json};
+
+pub(crate) use sentence::sentence;
 
 /// One entry as a row.
 #[derive(Debug, Serialize)]
