@@ -266,7 +266,7 @@ async fn a_command_that_floods_its_output_is_killed() {
 }
 
 #[test]
-fn stopping_kills_a_command_even_if_the_program_exits_at_once() {
+fn stopping_kills_a_command_with_its_children() {
     let mut script = Script::shell("sleep 600 & echo $! > \"$1.tmp\"; mv \"$1.tmp\" \"$1\"; wait");
     let pid = script.path().join("pid");
     script.command.push(pid.to_string_lossy().into_owned());
