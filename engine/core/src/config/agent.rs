@@ -129,7 +129,8 @@ impl<'s> Loader<'s> {
         let normal = match DocumentPath::parse(path) {
             Ok(normal) => normal,
             Err(error) => {
-                self.faults.push(text.fault(FaultKind::BadPath, place, Spot::Value, error.to_string()));
+                let message = format!("{:?} cannot be a {what} file: {}", error.path, error.reason);
+                self.faults.push(text.fault(FaultKind::BadPath, place, Spot::Value, message));
                 return None;
             }
         };
@@ -199,7 +200,9 @@ impl<'s> Loader<'s> {
             } else if !self.has_tool(id) && !self.routes_to_assumed(id) {
                 let message = format!("agent \"{}\" is granted the unknown tool \"{id}\"", form.agent_id);
                 let fault = text.fault(FaultKind::UnknownTool, &place, Spot::Value, message);
-                self.faults.push(fault.near(id, self.tools.keys().map(ToolId::as_str)));
+                let known: BTreeSet<&str> =
+                    self.tools.keys().map(ToolId::as_str).chain(self.assumed_tools.iter().map(String::as_str)).collect();
+                self.faults.push(fault.near(id, known));
             }
         }
         granted

@@ -4,6 +4,8 @@ use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
+use super::reader::MAX_FAULTS_PER_FILE;
+
 /// Declares the kinds of fault with their stable codes, so that no two kinds share one.
 macro_rules! fault_kinds {
     ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
@@ -296,7 +298,7 @@ impl Faults {
             ))
         });
         faults.dedup();
-        Err(Self(faults))
+        Err(Self(bounded(faults)))
     }
 
     /// The faults.
@@ -332,6 +334,23 @@ impl<'a> IntoIterator for &'a Faults {
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
+}
+
+/// At most so many faults of each file: those that have a place, and then how many more there are.
+fn bounded(faults: Vec<Fault>) -> Vec<Fault> {
+    let mut kept: Vec<Fault> = Vec::new();
+    for group in faults.chunk_by(|left, right| left.file == right.file) {
+        if group.len() <= MAX_FAULTS_PER_FILE {
+            kept.extend_from_slice(group);
+            continue;
+        }
+        // Faults that were not placed stand first, at line 0.
+        let unplaced = group.len() - MAX_FAULTS_PER_FILE;
+        kept.extend_from_slice(&group[unplaced..]);
+        let message = format!("{unplaced} more faults in this file are not shown");
+        kept.push(Fault::of_file(group[0].kind, group[0].file.as_str(), message));
+    }
+    kept
 }
 
 /// The name among `known` that `name` was probably meant to be.

@@ -24,6 +24,7 @@ mod dialect;
 mod fault;
 pub mod form;
 mod job;
+mod keywords;
 mod load;
 mod reader;
 mod schema;

@@ -15,7 +15,7 @@ use super::fault::{Fault, FaultKind};
 pub const MAX_FILE_BYTES: usize = 8 << 20;
 
 /// The most faults that one file is told of.
-const MAX_FAULTS_PER_FILE: usize = 100;
+pub(crate) const MAX_FAULTS_PER_FILE: usize = 100;
 
 /// The largest magnitude below which every integer has its own `f64`.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -35,12 +35,14 @@ pub(crate) struct Text<'s> {
     pub(crate) file: String,
     text: &'s str,
     places: OnceCell<Option<ast::Value<'s>>>,
+    /// How many faults were placed. Placing one reads the text, so only so many are.
+    placed: Cell<usize>,
 }
 
 impl<'s> Text<'s> {
     /// A text whose faults are shown as those of `file`.
     pub(crate) fn new(file: String, text: &'s str) -> Self {
-        Self { file, text, places: OnceCell::new() }
+        Self { file, text, places: OnceCell::new(), placed: Cell::new(0) }
     }
 
     /// The text.
@@ -88,7 +90,11 @@ impl<'s> Text<'s> {
 
     /// A fault at `spot` of `pointer`; if nothing is there, at the nearest thing that holds it.
     pub(crate) fn fault(&self, kind: FaultKind, pointer: &str, spot: Spot, message: impl Into<String>) -> Fault {
-        let mut fault = Fault::of_file(kind, &self.file, message).at(self.text, self.range(pointer, spot));
+        let mut fault = Fault::of_file(kind, &self.file, message);
+        self.placed.set(self.placed.get() + 1);
+        if self.placed.get() <= MAX_FAULTS_PER_FILE {
+            fault = fault.at(self.text, self.range(pointer, spot));
+        }
         pointer.clone_into(&mut fault.pointer);
         fault
     }
@@ -104,7 +110,7 @@ impl<'s> Text<'s> {
 
     /// `line:column` of a key or value, for notes.
     pub(crate) fn place(&self, pointer: &str, spot: Spot) -> String {
-        let fault = self.fault(FaultKind::Syntax, pointer, spot, "");
+        let fault = Fault::of_file(FaultKind::Syntax, &self.file, "").at(self.text, self.range(pointer, spot));
         format!("{}:{}:{}", fault.file, fault.line, fault.column)
     }
 
@@ -172,7 +178,9 @@ impl<'s> Text<'s> {
                     let name = property.name.as_str();
                     push_token(pointer, name);
                     let range = bytes(&property.name);
-                    if let Some(first) = seen.insert(name, range.clone()) {
+                    if let Some(first) = seen.insert(name, range.clone())
+                        && faults.len() < MAX_FAULTS_PER_FILE
+                    {
                         let message = format!("key \"{name}\" stands twice");
                         let earlier = Fault::of_file(FaultKind::DuplicateKey, &self.file, "").at(self.text, first);
                         let mut fault = Fault::of_file(FaultKind::DuplicateKey, &self.file, message)

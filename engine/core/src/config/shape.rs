@@ -12,7 +12,7 @@ use validator::{Validate, ValidationErrors, ValidationErrorsKind};
 
 use super::fault::{FaultKind, nearest, one_of};
 use super::form::{AgentForm, JobForm, ProjectForm, ToolForm};
-use super::reader::{Spot, pointer, push_token};
+use super::reader::{MAX_FAULTS_PER_FILE, Spot, pointer, push_token};
 
 /// A fault of one file, not yet placed in its text.
 #[derive(Debug)]
@@ -110,8 +110,11 @@ impl Shape {
             let mut faults = Vec::new();
             for error in self.validator.iter_errors(value) {
                 self.explain(value, &error, &mut faults);
+                if faults.len() > MAX_FAULTS_PER_FILE {
+                    break;
+                }
             }
-            return Err(faults);
+            return Err(without_echoes(faults));
         }
         // What the schema cannot say: numbers too large for their type, and what `validator` knows besides.
         let form: T = serde_path_to_error::deserialize(value).map_err(|error| {
@@ -133,7 +136,7 @@ impl Shape {
         match error.kind() {
             Wrong::AdditionalProperties { unexpected } => {
                 let known = self.known_keys(&error.schema_path().to_string());
-                for key in unexpected {
+                for key in unexpected.iter().take(MAX_FAULTS_PER_FILE) {
                     let mut inner = place.clone();
                     push_token(&mut inner, key);
                     let mut unknown = fault(FaultKind::UnknownKey, inner, Spot::Key, format!("unknown key \"{}\"", shorten(key)));
@@ -230,6 +233,21 @@ impl Shape {
         let properties = self.schema.pointer(object).and_then(|schema| schema.get("properties")).and_then(Value::as_object);
         properties.into_iter().flat_map(|properties| properties.keys().cloned()).collect()
     }
+}
+
+/// Drops the missing key that an unknown one beside it was meant to be: one slip is one fault.
+fn without_echoes(mut faults: Vec<ShapeFault>) -> Vec<ShapeFault> {
+    let meant: Vec<String> = faults
+        .iter()
+        .filter(|fault| fault.kind == FaultKind::UnknownKey)
+        .filter_map(|fault| {
+            let mut place = fault.pointer[..fault.pointer.rfind('/')?].to_owned();
+            push_token(&mut place, fault.nearest.as_deref()?);
+            Some(place)
+        })
+        .collect();
+    faults.retain(|fault| fault.kind != FaultKind::MissingKey || !meant.contains(&fault.pointer));
+    faults
 }
 
 fn fault(kind: FaultKind, pointer: String, spot: Spot, message: String) -> ShapeFault {

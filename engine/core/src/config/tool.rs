@@ -213,10 +213,13 @@ impl<'s> Loader<'s> {
         let before = self.faults.len();
         let below = base.map(|base| &base.value).and_then(Value::as_object).cloned().or(derived);
         let merged = match (below, over) {
-            (Some(below), Some(over)) => {
-                self.check_refinement(&origin, &below, over);
-                Value::Object(merge(below, &over.value))
+            (Some(below), Some(over)) if over.value.is_object() => {
+                let kept = self.check_refinement(&origin, &below, over);
+                let mut merged = merge(below, &over.value);
+                merged.extend(kept);
+                Value::Object(merged)
             }
+            (Some(_), Some(over)) => over.value.clone(),
             (None, Some(over)) => over.value.clone(),
             (below, None) => below.map_or_else(|| base.map_or(Value::Null, |base| base.value.clone()), Value::Object),
         };
@@ -231,8 +234,12 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// A refinement may say other things of a tool, but it stays what it is.
-    fn check_refinement(&mut self, origin: &Origin<'_, 's>, below: &Map<String, Value>, over: &Read<'s>) {
+    /// A refinement may say other things of a tool, but it stays what it is. Returns what it may not change.
+    fn check_refinement(&mut self, origin: &Origin<'_, 's>, below: &Map<String, Value>, over: &Read<'s>) -> Map<String, Value> {
+        let mut unchanged = Map::new();
+        if over.value.get("tool_id").is_none() {
+            self.faults.push(over.text.fault(FaultKind::MissingKey, "/tool_id", Spot::Key, "key \"tool_id\" is missing"));
+        }
         for key in ["type", "agent"] {
             if let (Some(refined), Some(kept)) = (over.value.get(key), below.get(key))
                 && refined != kept
@@ -241,8 +248,10 @@ impl<'s> Loader<'s> {
                 let message = format!("a config that refines a tool cannot change its \"{key}\"");
                 let fault = origin.fault(FaultKind::ReservedName, &pointer(&[key]), Spot::Value, message);
                 self.faults.push(fault.expected(show(kept)).found(show(refined)));
+                unchanged.insert(key.to_owned(), kept.clone());
             }
         }
+        unchanged
     }
 
     fn build_tool(&mut self, form: ToolForm, value: &Value, origin: &Origin<'_, 's>) {
@@ -434,8 +443,14 @@ impl<'s> Loader<'s> {
 
     /// Compiles a schema that a person wrote at `place`.
     pub(crate) fn compile(&mut self, schema: &Value, place: &str, text: &Text<'s>) -> Option<Schema> {
+        let slips = super::keywords::check(schema);
+        for slip in &slips {
+            let mut fault = text.fault(slip.kind, &format!("{place}{}", slip.pointer), slip.spot, slip.message.as_str());
+            fault.nearest.clone_from(&slip.nearest);
+            self.faults.push(fault);
+        }
         match Schema::compile(schema) {
-            Ok(compiled) => Some(compiled),
+            Ok(compiled) => slips.is_empty().then_some(compiled),
             Err(message) => {
                 // The message ends with the pointer of the fault, which becomes the fault's place.
                 let (reason, inner) = message.rsplit_once(" (at \"").unwrap_or((&message, ""));

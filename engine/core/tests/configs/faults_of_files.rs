@@ -9,7 +9,11 @@ fn an_unknown_key_names_the_nearest() {
     check(
         sound().edited("agents/lead.json", "\"description\"", "\"descripton\""),
         r##"
-?
+error B0103: unknown key "descripton"
+   ┌─ demo/agents/lead.json:3:3
+ 3 │   "descripton": "Leads",
+   │   ^^^^^^^^^^^^ did you mean "description"?
+1 error
 "##,
     );
 }
@@ -19,7 +23,11 @@ fn a_key_that_stands_twice_names_both_places() {
     check(
         sound().edited("agents/counter.json", "\"turns\": 7", "\"turns\": 7, \"turns\": 8"),
         r##"
-?
+error B0104: key "turns" stands twice
+   ┌─ demo/agents/counter.json:7:27
+ 7 │   "limits": { "turns": 7, "turns": 8 }
+   │                           ^^^^^^^ (first at 7:15)
+1 error
 "##,
     );
 }
@@ -29,7 +37,11 @@ fn a_wrong_type_names_both_types() {
     check(
         sound().edited("job.json", "\"root\": \"lead\"", "\"root\": 7"),
         r##"
-?
+error B0105: "root" is of the wrong type
+   ┌─ demo/job.json:4:11
+ 4 │   "root": 7,
+   │           ^ expected a string, found an integer
+1 error
 "##,
     );
 }
@@ -39,7 +51,11 @@ fn a_null_is_no_value() {
     check(
         sound().edited("agents/counter.json", "{ \"turns\": 7 }", "null"),
         r##"
-?
+error B0105: "limits" is of the wrong type
+   ┌─ demo/agents/counter.json:7:13
+ 7 │   "limits": null
+   │             ^^^^ expected an object, found null
+1 error
 "##,
     );
 }
@@ -49,7 +65,11 @@ fn a_value_out_of_range_names_the_bound() {
     check(
         sound().edited("agents/counter.json", "\"turns\": 7", "\"turns\": 0"),
         r##"
-?
+error B0107: "turns" is out of range
+   ┌─ demo/agents/counter.json:7:24
+ 7 │   "limits": { "turns": 0 }
+   │                        ^ expected at least 1, found 0
+1 error
 "##,
     );
 }
@@ -59,7 +79,15 @@ fn a_number_too_large_for_its_type_is_out_of_range() {
     check(
         sound().edited("agents/counter.json", "\"turns\": 7", "\"depth\": 4294967296, \"tokens\": 18446744073709551616"),
         r##"
-?
+error B0107: "depth" is out of range
+   ┌─ demo/agents/counter.json:7:24
+ 7 │   "limits": { "depth": 4294967296, "tokens": 18446744073709551616 }
+   │                        ^^^^^^^^^^ expected at most 10000, found 4294967296
+error B0107: the integer is too large to be kept exactly
+   ┌─ demo/agents/counter.json:7:46
+ 7 │   "limits": { "depth": 4294967296, "tokens": 18446744073709551616 }
+   │                                              ^^^^^^^^^^^^^^^^^^^^ expected an integer of 64 bits
+2 errors
 "##,
     );
 }
@@ -69,7 +97,11 @@ fn an_unknown_word_names_the_nearest() {
     check(
         sound().edited("tool-configs/word_count.json", "function_tool", "funtion_tool"),
         r##"
-?
+error B0108: "type" cannot be "funtion_tool"
+   ┌─ tool-configs/word_count.json:3:11
+ 3 │   "type": "funtion_tool",
+   │           ^^^^^^^^^^^^^^ did you mean "function_tool"?
+1 error
 "##,
     );
 }
@@ -79,7 +111,11 @@ fn the_engines_own_type_cannot_be_configured() {
     check(
         sound().edited("tool-configs/handoff.json", "\"type\": \"handoff\"", "\"type\": \"root\""),
         r##"
-?
+error B0108: "type" cannot be "root"
+   ┌─ tool-configs/handoff.json:3:11
+ 3 │   "type": "root",
+   │           ^^^^^^ expected one of "function_tool", "non_function_tool", "handoff", "agent_as_tool", "ask_master"
+1 error
 "##,
     );
 }
@@ -89,7 +125,11 @@ fn an_id_of_another_form_is_refused() {
     check(
         sound().edited("agents/lead.json", "\"agent_id\": \"lead\"", "\"agent_id\": \"Lead\""),
         r##"
-?
+error B0107: "agent_id" has a form that is not allowed
+   ┌─ demo/agents/lead.json:2:15
+ 2 │   "agent_id": "Lead",
+   │               ^^^^^^ expected small letters and digits in words joined by _ or -, found "Lead"
+1 error
 "##,
     );
 }
@@ -99,7 +139,15 @@ fn keys_that_exclude_each_other_are_told() {
     check(
         sound().edited("tools/note.json", "\"input_schema\"", "\"parameters\": {}, \"effect\": \"pure\", \"input_schema\""),
         r##"
-?
+error B0109: "effect" means nothing for a tool of type non_function_tool
+   ┌─ demo/tools/note.json:5:21
+ 5 │   "parameters": {}, "effect": "pure", "input_schema": { "type": "object", "properties": { "text": { "type": "string", "p
+   │                     ^^^^^^^^ expected it in a function_tool
+error B0109: "parameters" and "input_schema" exclude each other
+   ┌─ demo/tools/note.json:5:39
+ 5 │   "parameters": {}, "effect": "pure", "input_schema": { "type": "object", "properties": { "text": { "type": "string", "p
+   │                                       ^^^^^^^^^^^^^^
+2 errors
 "##,
     );
 }
@@ -109,7 +157,11 @@ fn a_schema_that_is_none_is_told_at_its_place() {
     check(
         sound().edited("tools/note.json", "\"type\": \"string\"", "\"type\": \"strng\""),
         r##"
-?
+error B0118: this is not a JSON Schema (2020-12): "strng" is not valid under any of the schemas listed in the 'anyOf' keyword
+   ┌─ demo/tools/note.json:5:73
+ 5 │   "input_schema": { "type": "object", "properties": { "text": { "type": "strng", "pattern": "^[a-z ]+$" } } }
+   │                                                                         ^^^^^^^
+1 error
 "##,
     );
 }
@@ -119,7 +171,15 @@ fn a_parameter_in_the_wrong_form_is_told_at_its_place() {
     check(
         sound().edited("tool-configs/word_count.json", "\"type\": \"integer\"", "\"type\": \"int\", \"items\": 3"),
         r##"
-?
+error B0108: "type" cannot be "int"
+   ┌─ tool-configs/word_count.json:7:24
+ 7 │     "limit": { "type": "int", "items": 3, "description": "At most", "required": false }
+   │                        ^^^^^ expected one of "string", "integer", "number", "boolean", "object", "array"
+error B0105: "items" is of the wrong type
+   ┌─ tool-configs/word_count.json:7:40
+ 7 │     "limit": { "type": "int", "items": 3, "description": "At most", "required": false }
+   │                                        ^ expected an object, found an integer
+2 errors
 "##,
     );
 }
