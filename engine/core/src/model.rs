@@ -26,8 +26,8 @@ pub struct ModelRequest {
     pub model: String,
     /// The system prompt.
     pub system: Arc<str>,
-    /// The conversation so far. Later requests of the same task have this as their prefix.
-    pub messages: Vec<Arc<Message>>,
+    /// The conversation so far, shared with its transcript. Later requests of the same task have this as their prefix.
+    pub messages: Arc<Vec<Arc<Message>>>,
     /// The tools offered, ordered by id.
     pub tools: Arc<[Arc<ToolDefinition>]>,
     /// The agent's settings (temperature and the like), as written in its config.

@@ -30,7 +30,7 @@ pub(crate) struct TurnContext(Arc<Inner>);
 struct Inner {
     task: TaskId,
     turn: u32,
-    messages: Vec<Arc<Message>>,
+    messages: Arc<Vec<Arc<Message>>>,
     asks: bool,
     /// Names of the task's own calls, and of those of the task in whose name a question is answered.
     own: CallNames,
@@ -44,7 +44,7 @@ impl TurnContext {
         Self(Arc::new(Inner {
             task: request.task.clone(),
             turn: request.turn,
-            messages: request.messages.clone(),
+            messages: Arc::clone(&request.messages),
             asks,
             own,
             master,

@@ -73,7 +73,7 @@ impl Conversation {
             is_question: self.is_question,
             model: "scripted".to_owned(),
             system: Arc::from("You are an agent."),
-            messages: self.messages.clone(),
+            messages: Arc::new(self.messages.clone()),
             tools: Arc::from([]),
             settings: Json::null(),
             hash: ContentHash::of(b""),

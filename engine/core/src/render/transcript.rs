@@ -42,7 +42,8 @@ pub struct Transcript {
     system: Arc<str>,
     is_question: bool,
     inject_tokens: Option<u64>,
-    messages: Vec<Arc<Message>>,
+    /// Shared with the requests: a turn copies nothing as long as the request before is gone by then.
+    messages: Arc<Vec<Arc<Message>>>,
     /// The running hash of [`Transcript::messages`].
     hash: ContentHash,
     /// The running sum of their weights, so that asking for it costs nothing however long the conversation is.
@@ -74,7 +75,7 @@ impl Transcript {
             system,
             is_question: created.kind == TaskKind::Question,
             inject_tokens,
-            messages: Vec::new(),
+            messages: Arc::default(),
             hash: ContentHash::of(b"conversation"),
             weight: 0,
             pending: Vec::new(),
@@ -136,7 +137,7 @@ impl Transcript {
             is_question: self.is_question,
             model: self.model.clone(),
             system: Arc::clone(&self.system),
-            messages: self.messages.clone(),
+            messages: Arc::clone(&self.messages),
             tools: Arc::clone(tools),
             settings: self.agent.settings.clone(),
             hash: self.request_hash(tools),
@@ -268,7 +269,7 @@ impl Transcript {
         let message = Message { role, parts };
         self.hash = self.hash.extended(&hashed_form(&message));
         self.weight += size_of::<Message>() + message_weight(&message);
-        self.messages.push(Arc::new(message));
+        Arc::make_mut(&mut self.messages).push(Arc::new(message));
     }
 }
 

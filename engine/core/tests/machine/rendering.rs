@@ -150,7 +150,7 @@ fn a_message_names_every_content_that_its_blocks_need() {
         .start_with(vec![write("a.md", "text")]);
     sim.assert_over();
     for task in ["0", "0/1.1"] {
-        for message in &sim.request(task).messages {
+        for message in sim.request(task).messages.iter() {
             let named = contents_of(message);
             let asked = std::cell::RefCell::new(Vec::new());
             message_blocks(message, &|hash| {
@@ -178,13 +178,13 @@ fn a_content_that_cannot_be_found_is_said_to_be_missing() {
 #[test]
 fn the_estimate_of_a_request_grows_with_what_is_in_it() {
     let long = "All work and no play makes Jack a dull boy. ".repeat(40);
-    let (said, result) = (long.clone(), long.clone());
+    let (said, result, document) = (long.clone(), long.clone(), long.repeat(20));
     let sim = Sim::new(&two_agents())
         .agent("root", [turn([route_with("child", &said, &["a.md"])]), turn([call("work", &said)]), turn([handoff("done")])])
         .agent("child", [turn([ask(&said)]), turn([handoff(said.as_str())])])
         .answers("root", [says(&result)])
         .tool("work", move |_| baton_core::event::Outcome::success(json!(result)))
-        .start_with(vec![write("a.md", &long)]);
+        .start_with(vec![write("a.md", &document)]);
     sim.assert_over();
     for recorded in &sim.timeline {
         let baton_core::entry::Entry::ModelRequested(asked) = &recorded.entry else { continue };
@@ -197,7 +197,7 @@ fn the_estimate_of_a_request_grows_with_what_is_in_it() {
             _ => None,
         });
         let estimate = newest.expect("it was asked");
-        let bytes = json!(blocks(&request, &long)).to_string().len() as u64;
+        let bytes = json!(blocks(&request, &document)).to_string().len() as u64;
         let real = text_tokens(bytes);
         assert!(estimate * 2 > real && estimate < real * 2, "{task}: {estimate} estimated of about {real}");
     }
