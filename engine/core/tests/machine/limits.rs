@@ -68,6 +68,22 @@ fn more_children_than_allowed_are_refused_over_the_whole_life_of_the_task() {
 }
 
 #[test]
+fn too_many_children_of_one_turn_are_refused_before_anything_of_it_runs() {
+    let draft =
+        job([agent("root", "work route_to_child").limits(Limits { children: Some(1), ..no_limits() }), agent("child", "")])
+            .tool(function("work"));
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([call("work", "a"), route("child", "1"), route("child", "2")]), turn([handoff("done")])])
+        .agent("child", [turn([handoff("child")])])
+        .holding("work")
+        .start();
+    assert_eq!(refusals(&sim), refused(&["0/1.3"]), "rule 1: every call is checked when the turn arrives");
+    sim.release("work");
+    assert_eq!(refusals(&sim), refused(&["0/1.3"]));
+    sim.assert_over();
+}
+
+#[test]
 fn a_task_that_would_be_one_too_many_alive_is_refused_and_admitted_once_another_has_ended() {
     let draft = job([agent("root", "route_to_child"), agent("child", "")]).limits(Limits { live_tasks: Some(3), ..no_limits() });
     let sim = Sim::new(&draft)
