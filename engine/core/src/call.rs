@@ -30,7 +30,14 @@ pub struct ModelCall {
 impl ModelCall {
     /// A plain native call.
     pub fn new(tool: impl Into<String>, input: impl Into<Json>) -> Self {
-        Self { tool: tool.into(), input: input.into(), malformed: None, provider_id: None, return_to_llm: None, after_execution: None }
+        Self {
+            tool: tool.into(),
+            input: input.into(),
+            malformed: None,
+            provider_id: None,
+            return_to_llm: None,
+            after_execution: None,
+        }
     }
 }
 

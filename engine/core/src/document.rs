@@ -165,7 +165,8 @@ impl Documents {
     /// Adds a version; used by `apply` alone, and by contexts for tests.
     pub fn insert(&mut self, version: DocumentVersion) {
         let path = version.path.clone();
-        let mut document = self.by_path.get(&path).map_or_else(|| Document { versions: Vec::new() }, |known| Document::clone(known));
+        let mut document =
+            self.by_path.get(&path).map_or_else(|| Document { versions: Vec::new() }, |known| Document::clone(known));
         document.versions.push(Arc::new(version));
         self.by_skeleton.insert_mut(path.skeleton(), path.clone());
         self.by_path.insert_mut(path, Arc::new(document));

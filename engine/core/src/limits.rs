@@ -61,13 +61,7 @@ pub struct Limits {
 impl Limits {
     /// What a run is held to where its job says nothing.
     pub fn run_defaults() -> Self {
-        Self {
-            turns: Some(10_000),
-            depth: Some(16),
-            live_tasks: Some(1_000),
-            parallel_calls: Some(64),
-            ..Self::default()
-        }
+        Self { turns: Some(10_000), depth: Some(16), live_tasks: Some(1_000), parallel_calls: Some(64), ..Self::default() }
     }
 
     /// What a task is held to where neither its agent nor the tool that created it says anything.

@@ -98,7 +98,9 @@ fn may_be_text(mime_type: &str) -> bool {
         Some(("image", subtype)) => subtype.contains("svg"),
         Some(("audio" | "video" | "font", _)) => false,
         Some(("application", subtype)) => {
-            !binary_application.contains(&subtype) && !subtype.starts_with("vnd.openxmlformats") && !subtype.starts_with("vnd.ms-")
+            !binary_application.contains(&subtype)
+                && !subtype.starts_with("vnd.openxmlformats")
+                && !subtype.starts_with("vnd.ms-")
         }
         _ => true,
     }
@@ -208,7 +210,10 @@ mod tests {
         assert_eq!(facts("program.ts", b"let a = 1;").0, "text/plain");
         assert_eq!(facts("film.mp4", &[0xff, 0xfe, 0, 1]).0, "video/mp4");
         assert_eq!(facts("latin.csv", b"name\ncaf\xe9\n").0, "application/octet-stream");
-        assert_eq!(facts("x.docx", b"PK\x03\x04....").0, "application/vnd.openxmlformats-officedocument.wordprocessingml.document");
+        assert_eq!(
+            facts("x.docx", b"PK\x03\x04....").0,
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+        );
         assert_eq!(facts("notes", "Grüße".as_bytes()).0, "text/plain");
     }
 

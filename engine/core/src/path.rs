@@ -55,7 +55,8 @@ impl DocumentPath {
             return refuse("it holds a percent-encoded character");
         }
         let compatible: String = normal.nfkc().collect();
-        if compatible.matches('/').count() != normal.matches('/').count() || normal.contains(['\u{2215}', '\u{2044}', '\u{29F8}']) {
+        if compatible.matches('/').count() != normal.matches('/').count() || normal.contains(['\u{2215}', '\u{2044}', '\u{29F8}'])
+        {
             return refuse("it holds a character that looks like a slash");
         }
         for component in compatible.split('/') {
@@ -171,10 +172,40 @@ mod tests {
         let long = "a".repeat(256);
         let longer = "a/".repeat(2_048) + "a";
         let attacks = [
-            "../../etc/passwd", "/etc/passwd", "a/../../b", "..\\..\\x", "....//....//x", "%2e%2e%2fx", "%252e%252e%252fx",
-            "..%c0%afx", "./a/./../../b", "~/.ssh/id_rsa", "$HOME/x", "file:///etc/passwd", "C:\\x", "\\\\h\\s", "", ".", "..",
-            "a\0.md", "a\nb", "\u{FF0E}\u{FF0E}\u{FF0F}x", "\u{2025}", "a\u{2215}b", "report\u{202E}fdp.exe", "a\u{200B}b",
-            "s\u{0430}les_raw.csv", "CON", "aux.txt", "x.", "x ", "com1.log", "a//b", "a/", &long, &longer,
+            "../../etc/passwd",
+            "/etc/passwd",
+            "a/../../b",
+            "..\\..\\x",
+            "....//....//x",
+            "%2e%2e%2fx",
+            "%252e%252e%252fx",
+            "..%c0%afx",
+            "./a/./../../b",
+            "~/.ssh/id_rsa",
+            "$HOME/x",
+            "file:///etc/passwd",
+            "C:\\x",
+            "\\\\h\\s",
+            "",
+            ".",
+            "..",
+            "a\0.md",
+            "a\nb",
+            "\u{FF0E}\u{FF0E}\u{FF0F}x",
+            "\u{2025}",
+            "a\u{2215}b",
+            "report\u{202E}fdp.exe",
+            "a\u{200B}b",
+            "s\u{0430}les_raw.csv",
+            "CON",
+            "aux.txt",
+            "x.",
+            "x ",
+            "com1.log",
+            "a//b",
+            "a/",
+            &long,
+            &longer,
         ];
         for attack in attacks {
             assert!(DocumentPath::parse(attack).is_err(), "{attack:?} was accepted");
