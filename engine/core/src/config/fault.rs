@@ -336,7 +336,7 @@ impl<'a> IntoIterator for &'a Faults {
     }
 }
 
-/// At most so many faults of each file: those that have a place, and then how many more there are.
+/// At most so many faults of each file: those that have a place, and that there are more.
 fn bounded(faults: Vec<Fault>) -> Vec<Fault> {
     let mut kept: Vec<Fault> = Vec::new();
     for group in faults.chunk_by(|left, right| left.file == right.file) {
@@ -345,10 +345,8 @@ fn bounded(faults: Vec<Fault>) -> Vec<Fault> {
             continue;
         }
         // Faults that were not placed stand first, at line 0.
-        let unplaced = group.len() - MAX_FAULTS_PER_FILE;
-        kept.extend_from_slice(&group[unplaced..]);
-        let message = format!("{unplaced} more faults in this file are not shown");
-        kept.push(Fault::of_file(group[0].kind, group[0].file.as_str(), message));
+        kept.extend_from_slice(&group[group.len() - MAX_FAULTS_PER_FILE..]);
+        kept.push(Fault::of_file(group[0].kind, group[0].file.as_str(), "the file has more faults than are shown"));
     }
     kept
 }

@@ -33,7 +33,7 @@ pub(crate) enum Spot {
 pub(crate) struct Text<'s> {
     /// The path as messages show it.
     pub(crate) file: String,
-    text: &'s str,
+    content: &'s str,
     places: OnceCell<Option<ast::Value<'s>>>,
     /// How many faults were placed. Placing one reads the text, so only so many are.
     placed: Cell<usize>,
@@ -42,35 +42,36 @@ pub(crate) struct Text<'s> {
 impl<'s> Text<'s> {
     /// A text whose faults are shown as those of `file`.
     pub(crate) fn new(file: String, text: &'s str) -> Self {
-        Self { file, text, places: OnceCell::new(), placed: Cell::new(0) }
+        Self { file, content: text, places: OnceCell::new(), placed: Cell::new(0) }
     }
 
     /// The text.
     pub(crate) fn text(&self) -> &'s str {
-        self.text
+        self.content
     }
 
     /// Reads the text. The tree is there whenever the text is JSON, even if the faults say that keys stand twice.
     pub(crate) fn read(&self, invalid_at: Option<usize>, faults: &mut Vec<Fault>) -> Option<Value> {
-        let fault = |message: &str, at: usize| Fault::of_file(FaultKind::Syntax, &self.file, message).at(self.text, at..at + 1);
+        let fault =
+            |message: &str, at: usize| Fault::of_file(FaultKind::Syntax, &self.file, message).at(self.content, at..at + 1);
         if let Some(at) = invalid_at {
             faults.push(fault("the file is not text in UTF-8", at));
             return None;
         }
-        if self.text.len() > MAX_FILE_BYTES {
+        if self.content.len() > MAX_FILE_BYTES {
             faults.push(
                 Fault::of_file(FaultKind::Syntax, &self.file, "the file is too large")
                     .expected(format!("at most {MAX_FILE_BYTES} bytes"))
-                    .found(self.text.len().to_string()),
+                    .found(self.content.len().to_string()),
             );
             return None;
         }
-        if self.text.starts_with('\u{FEFF}') {
+        if self.content.starts_with('\u{FEFF}') {
             faults.push(fault("the file begins with a byte order mark", 0).expected("plain UTF-8 without one"));
             return None;
         }
         let suspect = Cell::new(false);
-        let mut reader = serde_json::Deserializer::from_str(self.text);
+        let mut reader = serde_json::Deserializer::from_str(self.content);
         let read = Strict { suspect: &suspect }.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
         match read {
             Ok(value) => {
@@ -90,10 +91,16 @@ impl<'s> Text<'s> {
 
     /// A fault at `spot` of `pointer`; if nothing is there, at the nearest thing that holds it.
     pub(crate) fn fault(&self, kind: FaultKind, pointer: &str, spot: Spot, message: impl Into<String>) -> Fault {
+        let range = if self.placed.get() < MAX_FAULTS_PER_FILE { self.range(pointer, spot) } else { 0..1 };
+        self.fault_at(kind, pointer, range, message.into())
+    }
+
+    /// A fault at `range`, which is placed if not too many were.
+    fn fault_at(&self, kind: FaultKind, pointer: &str, range: Range<usize>, message: String) -> Fault {
         let mut fault = Fault::of_file(kind, &self.file, message);
         self.placed.set(self.placed.get() + 1);
         if self.placed.get() <= MAX_FAULTS_PER_FILE {
-            fault = fault.at(self.text, self.range(pointer, spot));
+            fault = fault.at(self.content, range);
         }
         pointer.clone_into(&mut fault.pointer);
         fault
@@ -102,7 +109,7 @@ impl<'s> Text<'s> {
     /// Where `needle` stands in the value at `pointer`; the value itself if it is not found.
     pub(crate) fn range_within(&self, pointer: &str, needle: &str) -> Range<usize> {
         let value = self.range(pointer, Spot::Value);
-        match self.text.get(value.clone()).and_then(|raw| raw.find(needle)) {
+        match self.content.get(value.clone()).and_then(|raw| raw.find(needle)) {
             Some(at) => value.start + at..value.start + at + needle.len(),
             None => value,
         }
@@ -110,7 +117,7 @@ impl<'s> Text<'s> {
 
     /// `line:column` of a key or value, for notes.
     pub(crate) fn place(&self, pointer: &str, spot: Spot) -> String {
-        let fault = Fault::of_file(FaultKind::Syntax, &self.file, "").at(self.text, self.range(pointer, spot));
+        let fault = Fault::of_file(FaultKind::Syntax, &self.file, "").at(self.content, self.range(pointer, spot));
         format!("{}:{}:{}", fault.file, fault.line, fault.column)
     }
 
@@ -160,14 +167,14 @@ impl<'s> Text<'s> {
                     allow_non_finite_numbers: false,
                     allow_extended_string_escapes: false,
                 };
-                jsonc_parser::parse_to_ast(self.text, &jsonc_parser::CollectOptions::default(), &strict).ok()?.value
+                jsonc_parser::parse_to_ast(self.content, &jsonc_parser::CollectOptions::default(), &strict).ok()?.value
             })
             .as_ref()
     }
 
     /// Tells every key that stands twice and every integer that no number type holds exactly.
     fn find_suspects(&self, value: &ast::Value<'s>, pointer: &mut String, faults: &mut Vec<Fault>) {
-        if faults.len() >= MAX_FAULTS_PER_FILE {
+        if self.placed.get() > MAX_FAULTS_PER_FILE {
             return;
         }
         match value {
@@ -179,15 +186,12 @@ impl<'s> Text<'s> {
                     push_token(pointer, name);
                     let range = bytes(&property.name);
                     if let Some(first) = seen.insert(name, range.clone())
-                        && faults.len() < MAX_FAULTS_PER_FILE
+                        && self.placed.get() <= MAX_FAULTS_PER_FILE
                     {
+                        let earlier = Fault::of_file(FaultKind::DuplicateKey, &self.file, "").at(self.content, first);
                         let message = format!("key \"{name}\" stands twice");
-                        let earlier = Fault::of_file(FaultKind::DuplicateKey, &self.file, "").at(self.text, first);
-                        let mut fault = Fault::of_file(FaultKind::DuplicateKey, &self.file, message)
-                            .at(self.text, range)
-                            .note(format!("first at {}:{}", earlier.line, earlier.column));
-                        fault.pointer.clone_from(pointer);
-                        faults.push(fault);
+                        let fault = self.fault_at(FaultKind::DuplicateKey, pointer, range, message);
+                        faults.push(fault.note(format!("first at {}:{}", earlier.line, earlier.column)));
                     }
                     self.find_suspects(&property.value, pointer, faults);
                     pointer.truncate(length);
@@ -202,11 +206,9 @@ impl<'s> Text<'s> {
                 }
             }
             ast::Value::NumberLit(number) if !is_exact(number.value) => {
-                let mut fault = Fault::of_file(FaultKind::OutOfRange, &self.file, "the integer is too large to be kept exactly")
-                    .at(self.text, bytes(value))
-                    .expected("an integer of 64 bits");
-                fault.pointer.clone_from(pointer);
-                faults.push(fault);
+                let message = "the integer is too large to be kept exactly".to_owned();
+                faults
+                    .push(self.fault_at(FaultKind::OutOfRange, pointer, bytes(value), message).expected("an integer of 64 bits"));
             }
             _ => {}
         }
@@ -216,9 +218,9 @@ impl<'s> Text<'s> {
     fn offset(&self, line: usize, column: usize) -> usize {
         let start = match line {
             0 | 1 => 0,
-            _ => self.text.match_indices('\n').nth(line - 2).map_or(self.text.len(), |(at, _)| at + 1),
+            _ => self.content.match_indices('\n').nth(line - 2).map_or(self.content.len(), |(at, _)| at + 1),
         };
-        (start + column.saturating_sub(1)).min(self.text.len())
+        (start + column.saturating_sub(1)).min(self.content.len())
     }
 }
 

@@ -161,7 +161,7 @@ impl Shape {
                 faults.push(wrong_type(place, &name, expected, found));
             }
             Wrong::AnyOf { context } | Wrong::OneOfNotValid { context } => {
-                self.explain_choice(root, &place, found, context, faults)
+                self.explain_choice(root, &place, found, context, faults);
             }
             Wrong::Enum { options } => {
                 let options: Vec<String> = options.as_array().into_iter().flatten().map(plain).collect();
@@ -218,7 +218,7 @@ impl Shape {
         match meant {
             Some(branch) => branch.iter().for_each(|error| self.explain(root, error, faults)),
             None if found.is_string() && !options.is_empty() => {
-                faults.push(unknown_value(place.to_owned(), &name, found, &options))
+                faults.push(unknown_value(place.to_owned(), &name, found, &options));
             }
             None => {
                 let expected = types.iter().map(|each| a_type(each)).collect::<Vec<_>>().join(" or ");

@@ -60,7 +60,7 @@ impl<'a> Comparison<'a> {
             let message = format!("{word} \"{name}\" is not in fn {}", self.name);
             let known: Vec<&str> = theirs.keys().map(String::as_str).collect();
             let mut mismatch =
-                self.mismatch(FaultKind::ParameterNotInFunction, pointer, &["properties", name], Spot::Key, message);
+                Self::mismatch(FaultKind::ParameterNotInFunction, pointer, &["properties", name], Spot::Key, message);
             mismatch.expected = Some(if known.is_empty() { "no parameters".to_owned() } else { super::fault::one_of(&known) });
             mismatch.nearest = nearest;
             self.found.push(mismatch);
@@ -70,7 +70,7 @@ impl<'a> Comparison<'a> {
                 if !meant.contains(name) {
                     let message = format!("{word} \"{name}\" of fn {} is missing", self.name);
                     let mut missing =
-                        self.mismatch(FaultKind::ParameterNotInConfig, pointer, &["properties", name], Spot::Key, message);
+                        Self::mismatch(FaultKind::ParameterNotInConfig, pointer, &["properties", name], Spot::Key, message);
                     missing.expected =
                         types(self.function, parameter, 0).map(|types| format!("\"{name}\" of type {}", listed(&types)));
                     self.found.push(missing);
@@ -78,13 +78,16 @@ impl<'a> Comparison<'a> {
                 continue;
             };
             if is_required(config, name) != is_required(function, name) {
-                let (theirs, ours) = match is_required(function, name) {
-                    true => ("required", "optional"),
-                    false => ("optional", "required"),
-                };
+                let (theirs, ours) =
+                    if is_required(function, name) { ("required", "optional") } else { ("optional", "required") };
                 let message = format!("{word} \"{name}\" is {theirs} in fn {} and {ours} here", self.name);
-                let mut mismatch =
-                    self.mismatch(FaultKind::ParameterRequired, pointer, &["properties", name, "required"], Spot::Value, message);
+                let mut mismatch = Self::mismatch(
+                    FaultKind::ParameterRequired,
+                    pointer,
+                    &["properties", name, "required"],
+                    Spot::Value,
+                    message,
+                );
                 mismatch.expected = Some(format!("\"required\": {}", theirs == "required"));
                 self.found.push(mismatch);
             }
@@ -101,7 +104,7 @@ impl<'a> Comparison<'a> {
         let given = types(self.config, config, 0);
         if given.as_ref() != Some(&wanted) {
             let message = format!("{what} has another type in fn {}", self.name);
-            let mut mismatch = self.mismatch(FaultKind::ParameterType, pointer, &["type"], Spot::Value, message);
+            let mut mismatch = Self::mismatch(FaultKind::ParameterType, pointer, &["type"], Spot::Value, message);
             mismatch.expected = Some(listed(&wanted));
             mismatch.found = Some(given.map_or_else(|| "any".to_owned(), |given| listed(&given)));
             self.found.push(mismatch);
@@ -111,7 +114,7 @@ impl<'a> Comparison<'a> {
         if let (Some(given), Some(wanted)) = (words(self.config, config), words(self.function, function)) {
             for word in given.iter().filter(|word| !wanted.contains(word)) {
                 let message = format!("{what} allows \"{word}\", which fn {} does not take", self.name);
-                let mut mismatch = self.mismatch(FaultKind::ParameterType, pointer, &["enum"], Spot::Key, message);
+                let mut mismatch = Self::mismatch(FaultKind::ParameterType, pointer, &["enum"], Spot::Key, message);
                 mismatch.nearest = nearest(word, wanted.iter().copied()).map(str::to_owned);
                 mismatch.expected = Some(super::fault::one_of(&wanted));
                 self.found.push(mismatch);
@@ -131,9 +134,11 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    fn mismatch(&self, kind: FaultKind, pointer: &str, rest: &[&str], spot: Spot, message: String) -> Mismatch {
+    fn mismatch(kind: FaultKind, pointer: &str, rest: &[&str], spot: Spot, message: String) -> Mismatch {
         let mut pointer = pointer.to_owned();
-        rest.iter().for_each(|token| push_token(&mut pointer, token));
+        for token in rest {
+            push_token(&mut pointer, token);
+        }
         Mismatch { kind, pointer, spot, message, expected: None, found: None, nearest: None }
     }
 }

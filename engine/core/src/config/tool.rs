@@ -21,7 +21,7 @@ use crate::path::DocumentPath;
 use crate::tool_type::ToolType;
 
 /// How long a call may run when its config does not say.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Keys that stand in place of each other.
 const ALTERNATIVES: [(&str, &str); 2] = [("parameters", "input_schema"), ("returns", "output_schema")];
@@ -219,8 +219,7 @@ impl<'s> Loader<'s> {
                 merged.extend(kept);
                 Value::Object(merged)
             }
-            (Some(_), Some(over)) => over.value.clone(),
-            (None, Some(over)) => over.value.clone(),
+            (_, Some(over)) => over.value.clone(),
             (below, None) => below.map_or_else(|| base.map_or(Value::Null, |base| base.value.clone()), Value::Object),
         };
         match TOOL.read::<ToolForm>(&merged) {

@@ -10,7 +10,7 @@ use crate::support::{NOTE, check, sound};
 fn an_unknown_tool_names_the_nearest() {
     check(
         sound().edited("agents/counter.json", "\"word_count\"", "\"wordcount\", \"root\", \"note\""),
-        r##"
+        r#"
 error B0119: agent "counter" is granted the unknown tool "wordcount"
    ┌─ demo/agents/counter.json:6:13
  6 │   "tools": ["wordcount", "root", "note", "handoff", "ask_master", "note"],
@@ -24,7 +24,7 @@ error B0123: tool "note" is granted twice
  6 │   "tools": ["wordcount", "root", "note", "handoff", "ask_master", "note"],
    │                                                                   ^^^^^^
 3 errors
-"##,
+"#,
     );
 }
 
@@ -32,7 +32,7 @@ error B0123: tool "note" is granted twice
 fn an_unknown_agent_names_the_nearest() {
     check(
         sound().edited("job.json", "\"root\": \"lead\"", "\"root\": \"led\"").edited("agents/lead.json", "route_to_counter", "route_to_couter").with(Role::Tool, "tools/ask_counter.json", r#"{ "tool_id": "ask_counter", "type": "agent_as_tool", "description": "d", "agent": "conter", "input_schema": { "type": "object", "properties": { "documents": { "type": "array" } } } }"#),
-        r##"
+        r#"
 error B0119: agent "lead" is granted the unknown tool "route_to_couter"
    ┌─ demo/agents/lead.json:6:13
  6 │   "tools": ["route_to_couter", "handoff"]
@@ -54,7 +54,7 @@ error B0131: the input "documents" of a tool of type agent_as_tool must be an ar
  1 │ ": { "type": "object", "properties": { "documents": { "type": "array" } } } }
    │                                        ^^^^^^^^^^^
 5 errors
-"##,
+"#,
     );
 }
 
@@ -62,13 +62,13 @@ error B0131: the input "documents" of a tool of type agent_as_tool must be an ar
 fn an_unknown_model_names_the_nearest() {
     check(
         sound().edited("agents/lead.json", "\"model\": \"scripted\"", "\"model\": \"script\""),
-        r##"
+        r#"
 error B0121: agent "lead" uses the model "script", which the job does not name
    ┌─ demo/agents/lead.json:4:12
  4 │   "model": "script",
    │            ^^^^^^^^ did you mean "scripted"?
 1 error
-"##,
+"#,
     );
 }
 
@@ -83,7 +83,7 @@ fn reserved_names_are_refused() {
                 "tools/route_to_counter.json",
                 r#"{ "tool_id": "route_to_counter", "agent": "lead", "type": "handoff" }"#,
             ),
-        r##"
+        r#"
 error B0122: tool "root" cannot be configured: it is the engine's own entry point
    ┌─ demo/tools/root.json:2:14
  2 │   "tool_id": "root",
@@ -101,7 +101,7 @@ error B0120: tool "route_to_nobody" delegates to the unknown agent "nobody"
  1 │ { "tool_id": "route_to_nobody" }
    │              ^^^^^^^^^^^^^^^^^ expected one of "counter", "lead"
 4 errors
-"##,
+"#,
     );
 }
 
@@ -109,13 +109,13 @@ error B0120: tool "route_to_nobody" delegates to the unknown agent "nobody"
 fn ids_that_differ_only_by_dashes_are_refused() {
     check(
         sound().with(Role::Tool, "tools/word-count.json", NOTE.replace("\"note\"", "\"word-count\"")),
-        r##"
+        r#"
 error B0123: tool "word-count" has the id of another, or one that differs only by - and _
    ┌─ demo/tools/word-count.json:2:14
  2 │   "tool_id": "word-count",
    │              ^^^^^^^^^^^^ (the other at tool-configs/word_count.json:2:14)
 1 error
-"##,
+"#,
     );
 }
 
@@ -123,13 +123,13 @@ error B0123: tool "word-count" has the id of another, or one that differs only b
 fn a_file_is_named_after_its_id() {
     check(
         sound().with(Role::Tool, "tools/notes.json", NOTE.replace("\"note\"", "\"memo\"")),
-        r##"
+        r#"
 error B0124: the file is named notes.json, but its id is "memo"
    ┌─ demo/tools/notes.json:2:14
  2 │   "tool_id": "memo",
    │              ^^^^^^ expected "notes", or a file named memo.json
 1 error
-"##,
+"#,
     );
 }
 
@@ -141,7 +141,7 @@ fn types_need_the_inputs_that_they_are_read_for() {
             "\"required\": true",
             "\"required\": false",
         ),
-        r##"
+        r#"
 error B0131: the input "question" of a tool of type ask_master must be required
    ┌─ tool-configs/ask_master.json:5:19
  5 │   "parameters": { "question": { "type": "string", "description": "The question", "required": false } }
@@ -151,7 +151,7 @@ error B0131: a tool of type handoff needs the input "result"
  5 │   "parameters": {
    │   ^^^^^^^^^^^^
 2 errors
-"##,
+"#,
     );
 }
 
@@ -161,13 +161,13 @@ error B0131: a tool of type handoff needs the input "result"
 fn a_template_that_cannot_be_read_is_told_at_its_place() {
     check(
         sound().edited("prompts/lead.md", "{% endfor %}", "\n{% endfr %}"),
-        r##"
+        r"
 error B0125: the template cannot be read: unknown statement endfr
    ┌─ demo/prompts/lead.md:2:4
  2 │ {% endfr %}in {{ job.id }}.
    │    ^^^^^
 1 error
-"##,
+",
     );
 }
 
@@ -179,7 +179,7 @@ fn an_undefined_variable_names_the_nearest() {
             "job.id",
             "\n jobs.id",
         ),
-        r##"
+        r#"
 error B0126: the template uses "agent.name", which is not defined
    ┌─ demo/agents/counter.json:5:32
  5 │   "system_prompt": "You are {{ agent.name }}. The year is {{ inputs.year }}.",
@@ -193,7 +193,7 @@ error B0126: the template uses "jobs.id", which is not defined
  2 │  jobs.id }}.
    │  ^^^^^^^ did you mean "job.id"?
 3 errors
-"##,
+"#,
     );
 }
 
@@ -203,7 +203,7 @@ error B0126: the template uses "jobs.id", which is not defined
 fn missing_files_are_told_together() {
     check(
         sound().without("documents/notes.txt").without("prompts/lead.md").without("demo.script.json"),
-        r##"
+        r#"
 error B0127: the prompt file "prompts/lead.md" is not there
    ┌─ demo/agents/lead.json:5:30
  5 │   "system_prompt": { "file": "prompts/lead.md" },
@@ -217,7 +217,7 @@ error B0127: the script file "demo.script.json" is not there
  10 │   "models": { "scripted": { "provider": "scripted", "script": "demo.script.json" } }
     │                                                               ^^^^^^^^^^^^^^^^^^ expected a file demo/demo.script.json
 3 errors
-"##,
+"#,
     );
 }
 
@@ -225,7 +225,7 @@ error B0127: the script file "demo.script.json" is not there
 fn a_path_that_leaves_the_folder_is_refused() {
     check(
         sound().edited("job.json", "notes.txt", "../notes.txt").edited("agents/lead.json", "prompts/lead.md", "/etc/passwd"),
-        r##"
+        r#"
 error B0130: "/etc/passwd" cannot be a prompt file: it is absolute; paths are relative to the workspace
    ┌─ demo/agents/lead.json:5:30
  5 │   "system_prompt": { "file": "/etc/passwd" },
@@ -235,7 +235,7 @@ error B0130: "../notes.txt" cannot be a document path: a component consists of d
  9 │   "documents": ["../notes.txt"],
    │                 ^^^^^^^^^^^^^^
 2 errors
-"##,
+"#,
     );
 }
 
@@ -243,13 +243,13 @@ error B0130: "../notes.txt" cannot be a document path: a component consists of d
 fn a_script_that_cannot_be_followed_is_told_at_its_place() {
     check(
         sound().with(Role::ModelScript, "demo.script.json", "{\n  \"bad\": 1\n}"),
-        r##"
+        r#"
 error B0128: this script cannot be followed
    ┌─ demo/demo.script.json:2:10
  2 │   "bad": 1
    │          ^
 1 error
-"##,
+"#,
     );
 }
 
@@ -259,12 +259,12 @@ error B0128: this script cannot be followed
 fn a_limit_of_money_without_a_price_is_refused() {
     check(
         sound().edited("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 1.5"),
-        r##"
+        r#"
 error B0129: "cost_usd" cannot be kept: no model of the job has a price
    ┌─ demo/agents/counter.json:7:15
  7 │   "limits": { "cost_usd": 1.5 }
    │               ^^^^^^^^^^ expected "tokens" instead
 1 error
-"##,
+"#,
     );
 }

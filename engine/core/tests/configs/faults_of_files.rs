@@ -8,13 +8,13 @@ use crate::support::{check, sound};
 fn an_unknown_key_names_the_nearest() {
     check(
         sound().edited("agents/lead.json", "\"description\"", "\"descripton\""),
-        r##"
+        r#"
 error B0103: unknown key "descripton"
    ┌─ demo/agents/lead.json:3:3
  3 │   "descripton": "Leads",
    │   ^^^^^^^^^^^^ did you mean "description"?
 1 error
-"##,
+"#,
     );
 }
 
@@ -22,13 +22,13 @@ error B0103: unknown key "descripton"
 fn a_key_that_stands_twice_names_both_places() {
     check(
         sound().edited("agents/counter.json", "\"turns\": 7", "\"turns\": 7, \"turns\": 8"),
-        r##"
+        r#"
 error B0104: key "turns" stands twice
    ┌─ demo/agents/counter.json:7:27
  7 │   "limits": { "turns": 7, "turns": 8 }
    │                           ^^^^^^^ (first at 7:15)
 1 error
-"##,
+"#,
     );
 }
 
@@ -36,13 +36,13 @@ error B0104: key "turns" stands twice
 fn a_wrong_type_names_both_types() {
     check(
         sound().edited("job.json", "\"root\": \"lead\"", "\"root\": 7"),
-        r##"
+        r#"
 error B0105: "root" is of the wrong type
    ┌─ demo/job.json:4:11
  4 │   "root": 7,
    │           ^ expected a string, found an integer
 1 error
-"##,
+"#,
     );
 }
 
@@ -50,13 +50,13 @@ error B0105: "root" is of the wrong type
 fn a_null_is_no_value() {
     check(
         sound().edited("agents/counter.json", "{ \"turns\": 7 }", "null"),
-        r##"
+        r#"
 error B0105: "limits" is of the wrong type
    ┌─ demo/agents/counter.json:7:13
  7 │   "limits": null
    │             ^^^^ expected an object, found null
 1 error
-"##,
+"#,
     );
 }
 
@@ -64,13 +64,13 @@ error B0105: "limits" is of the wrong type
 fn a_value_out_of_range_names_the_bound() {
     check(
         sound().edited("agents/counter.json", "\"turns\": 7", "\"turns\": 0"),
-        r##"
+        r#"
 error B0107: "turns" is out of range
    ┌─ demo/agents/counter.json:7:24
  7 │   "limits": { "turns": 0 }
    │                        ^ expected at least 1, found 0
 1 error
-"##,
+"#,
     );
 }
 
@@ -78,7 +78,7 @@ error B0107: "turns" is out of range
 fn a_number_too_large_for_its_type_is_out_of_range() {
     check(
         sound().edited("agents/counter.json", "\"turns\": 7", "\"depth\": 4294967296, \"tokens\": 18446744073709551616"),
-        r##"
+        r#"
 error B0107: "depth" is out of range
    ┌─ demo/agents/counter.json:7:24
  7 │   "limits": { "depth": 4294967296, "tokens": 18446744073709551616 }
@@ -88,7 +88,7 @@ error B0107: the integer is too large to be kept exactly
  7 │   "limits": { "depth": 4294967296, "tokens": 18446744073709551616 }
    │                                              ^^^^^^^^^^^^^^^^^^^^ expected an integer of 64 bits
 2 errors
-"##,
+"#,
     );
 }
 
@@ -96,13 +96,13 @@ error B0107: the integer is too large to be kept exactly
 fn an_unknown_word_names_the_nearest() {
     check(
         sound().edited("tool-configs/word_count.json", "function_tool", "funtion_tool"),
-        r##"
+        r#"
 error B0108: "type" cannot be "funtion_tool"
    ┌─ tool-configs/word_count.json:3:11
  3 │   "type": "funtion_tool",
    │           ^^^^^^^^^^^^^^ did you mean "function_tool"?
 1 error
-"##,
+"#,
     );
 }
 
@@ -110,13 +110,13 @@ error B0108: "type" cannot be "funtion_tool"
 fn the_engines_own_type_cannot_be_configured() {
     check(
         sound().edited("tool-configs/handoff.json", "\"type\": \"handoff\"", "\"type\": \"root\""),
-        r##"
+        r#"
 error B0108: "type" cannot be "root"
    ┌─ tool-configs/handoff.json:3:11
  3 │   "type": "root",
    │           ^^^^^^ expected one of "function_tool", "non_function_tool", "handoff", "agent_as_tool", "ask_master"
 1 error
-"##,
+"#,
     );
 }
 
@@ -124,13 +124,13 @@ error B0108: "type" cannot be "root"
 fn an_id_of_another_form_is_refused() {
     check(
         sound().edited("agents/lead.json", "\"agent_id\": \"lead\"", "\"agent_id\": \"Lead\""),
-        r##"
+        r#"
 error B0107: "agent_id" has a form that is not allowed
    ┌─ demo/agents/lead.json:2:15
  2 │   "agent_id": "Lead",
    │               ^^^^^^ expected small letters and digits in words joined by _ or -, found "Lead"
 1 error
-"##,
+"#,
     );
 }
 
@@ -138,7 +138,7 @@ error B0107: "agent_id" has a form that is not allowed
 fn keys_that_exclude_each_other_are_told() {
     check(
         sound().edited("tools/note.json", "\"input_schema\"", "\"parameters\": {}, \"effect\": \"pure\", \"input_schema\""),
-        r##"
+        r#"
 error B0109: "effect" means nothing for a tool of type non_function_tool
    ┌─ demo/tools/note.json:5:21
  5 │   "parameters": {}, "effect": "pure", "input_schema": { "type": "object", "properties": { "text": { "type": "string", "p
@@ -148,7 +148,7 @@ error B0109: "parameters" and "input_schema" exclude each other
  5 │   "parameters": {}, "effect": "pure", "input_schema": { "type": "object", "properties": { "text": { "type": "string", "p
    │                                       ^^^^^^^^^^^^^^
 2 errors
-"##,
+"#,
     );
 }
 
@@ -156,13 +156,13 @@ error B0109: "parameters" and "input_schema" exclude each other
 fn a_schema_that_is_none_is_told_at_its_place() {
     check(
         sound().edited("tools/note.json", "\"type\": \"string\"", "\"type\": \"strng\""),
-        r##"
+        r#"
 error B0118: this is not a JSON Schema (2020-12): "strng" is not valid under any of the schemas listed in the 'anyOf' keyword
    ┌─ demo/tools/note.json:5:73
  5 │   "input_schema": { "type": "object", "properties": { "text": { "type": "strng", "pattern": "^[a-z ]+$" } } }
    │                                                                         ^^^^^^^
 1 error
-"##,
+"#,
     );
 }
 
@@ -170,7 +170,7 @@ error B0118: this is not a JSON Schema (2020-12): "strng" is not valid under any
 fn a_parameter_in_the_wrong_form_is_told_at_its_place() {
     check(
         sound().edited("tool-configs/word_count.json", "\"type\": \"integer\"", "\"type\": \"int\", \"items\": 3"),
-        r##"
+        r#"
 error B0108: "type" cannot be "int"
    ┌─ tool-configs/word_count.json:7:24
  7 │     "limit": { "type": "int", "items": 3, "description": "At most", "required": false }
@@ -180,6 +180,6 @@ error B0105: "items" is of the wrong type
  7 │     "limit": { "type": "int", "items": 3, "description": "At most", "required": false }
    │                                        ^ expected an object, found an integer
 2 errors
-"##,
+"#,
     );
 }

@@ -8,13 +8,13 @@ use crate::support::{WORD_COUNT, check, sound};
 fn a_function_tool_that_nothing_runs_is_refused() {
     check(
         sound().functions(&[]),
-        r##"
+        r#"
 error B0110: nothing runs the function tool "word_count": no function of that name is linked
    ┌─ tool-configs/word_count.json:2:14
  2 │   "tool_id": "word_count",
    │              ^^^^^^^^^^^^ expected a #[tool] function or "exec"
 1 error
-"##,
+"#,
     );
 }
 
@@ -22,13 +22,13 @@ error B0110: nothing runs the function tool "word_count": no function of that na
 fn two_executors_are_refused() {
     check(
         sound().edited("tool-configs/word_count.json", "\"effect\": \"pure\"", "\"exec\": { \"command\": [\"wc\"] }"),
-        r##"
+        r#"
 error B0111: tool "word_count" has two executors: "exec" and fn word_count
     ┌─ tool-configs/word_count.json:11:3
  11 │   "exec": { "command": ["wc"] }
     │   ^^^^^^ expected one of them  (tools/src/word_count.rs:4)
 1 error
-"##,
+"#,
     );
 }
 
@@ -36,13 +36,13 @@ error B0111: tool "word_count" has two executors: "exec" and fn word_count
 fn a_type_that_runs_no_code_has_no_executor() {
     check(
         sound().edited("tools/note.json", "\"input_schema\"", "\"exec\": { \"command\": [\"wc\"] }, \"input_schema\""),
-        r##"
+        r#"
 error B0111: a tool of type non_function_tool runs no code, so it has no "exec"
    ┌─ demo/tools/note.json:5:3
  5 │   "exec": { "command": ["wc"] }, "input_schema": { "type": "object", "properties": { "text": { "type": "string", "patter
    │   ^^^^^^
 1 error
-"##,
+"#,
     );
 }
 
@@ -54,13 +54,13 @@ fn a_function_of_a_type_that_runs_no_code_is_refused() {
             ",\n  \"effect\": \"pure\"",
             "",
         ),
-        r##"
+        r#"
 error B0111: tool "word_count" is of type non_function_tool, which runs no code, but fn word_count serves it
    ┌─ tool-configs/word_count.json:3:11
  3 │   "type": "non_function_tool",
    │           ^^^^^^^^^^^^^^^^^^^ expected "function_tool"  (tools/src/word_count.rs:4)
 1 error
-"##,
+"#,
     );
 }
 
@@ -70,12 +70,12 @@ error B0111: tool "word_count" is of type non_function_tool, which runs no code,
 fn a_function_without_a_config_is_refused() {
     check(
         sound().without("tool-configs/word_count.json").edited("agents/counter.json", "\"word_count\", ", ""),
-        r##"
+        r"
 error B0112: fn word_count has no tool config
    ┌─ tools/src/word_count.rs:4
    │ expected a file tool-configs/word_count.json
 1 error
-"##,
+",
     );
 }
 
@@ -83,12 +83,12 @@ error B0112: fn word_count has no tool config
 fn two_functions_of_one_id_are_refused() {
     check(
         sound().functions(&[&WORD_COUNT, &WORD_COUNT]),
-        r##"
+        r"
 error B0113: fn word_count serves tool word_count, which another function serves already
    ┌─ tools/src/word_count.rs:4
    │ (tools/src/word_count.rs:4)
 1 error
-"##,
+",
     );
 }
 
@@ -102,13 +102,13 @@ fn a_renamed_parameter_is_one_fault() {
             "\"text\": \"a b\"",
             "\"txt\": \"a b\"",
         ),
-        r##"
+        r#"
 error B0102: parameter "txt" is not in fn word_count
    ┌─ tool-configs/word_count.json:6:5
  6 │     "txt": { "type": "string", "description": "Input text", "required": true },
    │     ^^^^^ did you mean "text"?  (tools/src/word_count.rs:4)
 1 error
-"##,
+"#,
     );
 }
 
@@ -119,7 +119,7 @@ fn a_parameter_of_another_type_or_requiredness_is_refused() {
             .edited("tool-configs/word_count.json", "\"type\": \"integer\"", "\"type\": \"number\"")
             .edited("tool-configs/word_count.json", "\"required\": false", "\"required\": true")
             .edited("tool-configs/word_count.json", "{ \"text\": \"a b\"", "{ \"limit\": 1, \"text\": \"a b\""),
-        r##"
+        r#"
 error B0115: parameter "limit" has another type in fn word_count
    ┌─ tool-configs/word_count.json:7:24
  7 │     "limit": { "type": "number", "description": "At most", "required": true }
@@ -129,7 +129,7 @@ error B0116: parameter "limit" is optional in fn word_count and required here
  7 │     "limit": { "type": "number", "description": "At most", "required": true }
    │                                                                        ^^^^ expected "required": false  (tools/src/word_count.rs:4)
 2 errors
-"##,
+"#,
     );
 }
 
@@ -141,13 +141,13 @@ fn a_parameter_that_the_config_lacks_is_refused() {
             ",\n    \"limit\": { \"type\": \"integer\", \"description\": \"At most\", \"required\": false }",
             "",
         ),
-        r##"
+        r#"
 error B0114: parameter "limit" of fn word_count is missing
    ┌─ tool-configs/word_count.json:5:3
  5 │   "parameters": {
    │   ^^^^^^^^^^^^ expected "limit" of type integer  (tools/src/word_count.rs:4)
 1 error
-"##,
+"#,
     );
 }
 
@@ -161,7 +161,7 @@ fn an_example_that_breaks_its_schema_is_refused() {
             "{ \"text\": \"a b\" }, \"output\": { \"count\": 2 }",
             "{ \"text\": 7 }, \"output\": { \"count\": \"2\", \"size\": 1 }",
         ),
-        r##"
+        r#"
 error B0117: the example's input breaks the tool's schema: 7 is not of type "string"
     ┌─ tool-configs/word_count.json:10:65
  10 │   "examples": [{ "explanation": "Two words", "input": { "text": 7 }, "output": { "count": "2", "size": 1 } }],
@@ -175,7 +175,7 @@ error B0117: the example's output breaks the tool's schema: "2" is not of type "
  10 │   "examples": [{ "explanation": "Two words", "input": { "text": 7 }, "output": { "count": "2", "size": 1 } }],
     │                                                                                           ^^^
 3 errors
-"##,
+"#,
     );
 }
 
@@ -187,7 +187,7 @@ fn a_default_that_breaks_its_parameter_is_refused() {
             "\"description\": \"At most\"",
             "\"description\": \"At most\", \"default\": \"x\", \"enum\": [1, \"y\"]",
         ),
-        r##"
+        r#"
 error B0117: the default breaks its own parameter: "x" is not of type "integer"
    ┌─ tool-configs/word_count.json:7:72
  7 │     "limit": { "type": "integer", "description": "At most", "default": "x", "enum": [1, "y"], "required": false }
@@ -201,6 +201,6 @@ error B0117: "y" is allowed here, but it is not of type integer
  7 │     "limit": { "type": "integer", "description": "At most", "default": "x", "enum": [1, "y"], "required": false }
    │                                                                                         ^^^
 3 errors
-"##,
+"#,
     );
 }

@@ -135,7 +135,9 @@ fn the_published_schemas_describe_every_key_and_accept_what_the_loader_accepts()
     }
     let schemas: BTreeMap<_, _> = schemas().into_iter().collect();
     let mut found = Vec::new();
-    schemas.iter().for_each(|(name, schema)| undescribed(name, schema, &mut found));
+    for (name, schema) in &schemas {
+        undescribed(name, schema, &mut found);
+    }
     assert_eq!(found, Vec::<String>::new());
     let agent = baton_core::config::Schema::compile(&schemas["agent.schema.json"]).unwrap();
     let lead: Value = serde_json::from_str(LEAD).unwrap();

@@ -97,7 +97,7 @@ pub(crate) const NOTE: &str = r#"{
 
 /// The files of the job; a test replaces, adds and removes.
 pub(crate) struct Files {
-    files: Vec<(Role, String, Vec<u8>)>,
+    texts: Vec<(Role, String, Vec<u8>)>,
     documents: Vec<String>,
     functions: Vec<&'static ToolFunction>,
 }
@@ -116,7 +116,7 @@ pub(crate) fn sound() -> Files {
         (Role::ModelScript, "demo.script.json", "{}"),
     ];
     Files {
-        files: files.map(|(role, path, text)| (role, path.to_owned(), text.as_bytes().to_vec())).to_vec(),
+        texts: files.map(|(role, path, text)| (role, path.to_owned(), text.as_bytes().to_vec())).to_vec(),
         documents: vec!["documents/notes.txt".to_owned()],
         functions: vec![&WORD_COUNT],
     }
@@ -125,14 +125,14 @@ pub(crate) fn sound() -> Files {
 impl Files {
     /// Adds or replaces a file.
     pub(crate) fn with(mut self, role: Role, path: &str, content: impl AsRef<[u8]>) -> Self {
-        self.files.retain(|(_, known, _)| known != path);
-        self.files.push((role, path.to_owned(), content.as_ref().to_vec()));
+        self.texts.retain(|(_, known, _)| known != path);
+        self.texts.push((role, path.to_owned(), content.as_ref().to_vec()));
         self
     }
 
     /// Replaces a piece of a file's text; the piece must be there.
     pub(crate) fn edited(mut self, path: &str, piece: &str, by: &str) -> Self {
-        let file = self.files.iter_mut().find(|(_, known, _)| known == path).expect("the file exists");
+        let file = self.texts.iter_mut().find(|(_, known, _)| known == path).expect("the file exists");
         let text = String::from_utf8(file.2.clone()).expect("the file is text");
         assert!(text.contains(piece), "{path} does not contain {piece}");
         file.2 = text.replacen(piece, by, 1).into_bytes();
@@ -140,7 +140,7 @@ impl Files {
     }
 
     pub(crate) fn without(mut self, path: &str) -> Self {
-        self.files.retain(|(_, known, _)| known != path);
+        self.texts.retain(|(_, known, _)| known != path);
         self.documents.retain(|known| known != path);
         self
     }
@@ -152,7 +152,7 @@ impl Files {
 
     pub(crate) fn sources(&self) -> Sources {
         let mut sources = Sources::new("demo");
-        for (role, path, content) in &self.files {
+        for (role, path, content) in &self.texts {
             sources.add(*role, path.as_str(), content);
         }
         for document in &self.documents {
