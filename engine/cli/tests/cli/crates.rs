@@ -1,19 +1,19 @@
 //! `init --rust`: a crate with tools of its own, outside this workspace.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Folder, Ran};
 
-/// Runs cargo in the crate, with what this workspace has already built.
+/// Where this workspace is built; the crate is built there too, because nearly all of it is there already.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_baton")).ancestors().nth(2).expect("the program lies in target/<profile>").to_owned()
+}
+
+/// Runs cargo in the crate, offline, with what this workspace has already built.
 fn cargo(crate_folder: &Path, arguments: &[&str]) -> Ran {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(env!("CARGO"));
-    command
-        .current_dir(crate_folder)
-        .args(arguments)
-        .env("CARGO_TARGET_DIR", workspace.join("target"))
-        .env("CARGO_NET_OFFLINE", "true");
+    command.current_dir(crate_folder).args(arguments).env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true");
     for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "RUSTFLAGS", "RUSTC_WRAPPER", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
@@ -31,9 +31,13 @@ fn a_crate_of_its_own_gets_a_tool_in_one_command_and_every_mistake_one_message()
 
     let call = ["run", "-q", "--", "tool", "call", "word_count", "--input", r#"{"text":"a b"}"#];
     cargo(&home, &call).exits(0).says("\"words\": 2");
-    cargo(&home, &["run", "-q", "--", "tool", "call", "vowel_count", "--text", "hello"]).exits(0).says("\"count\": 2");
-    cargo(&home, &["run", "-q", "--", "run", "count"]).exits(0).says("There are");
-    cargo(&home, &["run", "-q", "--", "tool", "test", "word_count", "vowel_count"]).exits(0).says("3 examples hold");
+    let program = |arguments: &[&str]| {
+        let mut command = Command::new(target().join("debug/mytools"));
+        Ran::from(command.current_dir(&home).args(arguments).output().unwrap())
+    };
+    program(&["tool", "call", "vowel_count", "--text", "hello"]).exits(0).says("\"count\": 2");
+    program(&["run", "count"]).exits(0).says("There are");
+    program(&["tool", "test", "word_count", "vowel_count"]).exits(0).says("3 examples hold");
 
     let config = "mytools/tool-configs/word_count.json";
     let sound = folder.read(config);
