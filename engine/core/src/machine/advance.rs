@@ -1,5 +1,7 @@
 //! A turn's calls proceed: functions in call order, then what acts last, then the end of the turn (turn rules 2 and 5).
 
+use std::collections::HashMap;
+
 use serde_json::json;
 
 use super::{CallStage, Draft, Task, World, agent, task_limits};
@@ -142,9 +144,9 @@ impl Draft<'_> {
         let task = self.task(id);
         let documents = &self.world.shared().documents;
         let mut conflicts = Vec::new();
-        for (index, write) in writes.iter().enumerate() {
-            let mut earlier = writes[..index].iter().map(|earlier| &earlier.path);
-            let beside = earlier.find(|path| **path != write.path && path.skeleton() == write.path.skeleton());
+        let mut seen = HashMap::with_capacity(writes.len());
+        for write in &writes {
+            let beside = seen.insert(write.path.skeleton(), &write.path).filter(|earlier| **earlier != write.path);
             if let Some(twin) = documents.twin(&write.path).or(beside) {
                 let message = format!("path {} looks like the document {twin}", write.path);
                 return failed(CallError::new(ErrorCode::InvalidInput, message));
