@@ -97,6 +97,9 @@ pub(crate) enum Failure {
     /// The store failed.
     #[error("the store failed: {0}")]
     Store(String),
+    /// Another process has resumed the run, so it goes on there and not here.
+    #[error("another process has taken run {0} over and goes on with it: baton show {0}")]
+    Taken(String),
     /// The engine failed.
     #[error("{0}")]
     Engine(String),
@@ -120,6 +123,7 @@ impl Failure {
             Self::Usage(_) | Self::Faults(_) => Exit::Usage,
             Self::NotFound { .. } => Exit::NotFound,
             Self::Unavailable(_) => Exit::Unavailable,
+            Self::Taken(_) => Exit::Interrupted,
             Self::Refused(_) | Self::File { .. } | Self::Output(_) | Self::Store(_) | Self::Engine(_) => Exit::Failed,
         }
     }

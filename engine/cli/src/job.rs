@@ -9,6 +9,7 @@ use baton_core::function::registered_functions;
 use baton_core::id::ToolId;
 use baton_runtime::folder::{FolderError, read_job};
 use baton_runtime::{InitialDocument, LoadedJob, RunError, RunHandle};
+use baton_store::StoreError;
 
 use crate::commands::run::engine;
 use crate::exit::Failure;
@@ -108,7 +109,24 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),
         RunError::Model { .. } => Failure::Unavailable(error.to_string()),
         RunError::Refused(refusal) => Failure::Refused(refusal.to_string()),
-        RunError::Store(error) => Failure::Store(error.to_string()),
+        RunError::Store(error) => match &*error {
+            StoreError::StaleEpoch { run, .. } => Failure::Taken(run.to_string()),
+            error => Failure::Store(error.to_string()),
+        },
         error => Failure::Engine(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::id::RunId;
+
+    #[test]
+    fn a_run_that_another_process_took_over_has_not_failed() {
+        let stale = StoreError::StaleEpoch { run: RunId::new("a1"), expected: 1, found: 2 };
+        let failure = run_failure(RunError::from(stale));
+        assert_eq!(failure.exit().code(), 130);
+        assert!(failure.to_string().contains("baton show a1"), "{failure}");
     }
 }

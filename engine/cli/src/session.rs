@@ -25,7 +25,7 @@ use crate::timeline::Rows;
 use crate::view::RunView;
 use crate::view::lines::line;
 use crate::view::live::{LiveTree, Prompt};
-use crate::{export, words};
+use crate::{export, job, words};
 
 /// What the keys do while a question is asked.
 const KEYS: &str = "Enter answers · l: answer later · Ctrl-C stops";
@@ -68,6 +68,7 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>
         keys: None,
         stopping: false,
         interrupted: false,
+        unread: false,
         caught_up: false,
     };
     session.proceed(handle.entries()).await?;
@@ -86,7 +87,7 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>
         RunOutcome::Stopped if interrupted => Exit::Interrupted,
         RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,
         RunOutcome::Stopped => Exit::Interrupted,
-        RunOutcome::Failed(error) => return Err(Failure::Store(error.to_string())),
+        RunOutcome::Failed(error) => return Err(job::run_failure(error)),
     };
     Ok(Ended { view, exit })
 }
@@ -121,6 +122,8 @@ struct Session<'a> {
     keys: Option<EventStream>,
     stopping: bool,
     interrupted: bool,
+    /// Whether entries can no longer be printed: nobody reads them, or the disk is full.
+    unread: bool,
     /// Whether the run was found waiting for people who are still being asked; looked at again after the next change.
     caught_up: bool,
 }
@@ -148,7 +151,7 @@ impl Session<'_> {
                     None => return Ok(()),
                     Some(Err(error)) => return Err(Failure::Store(error.to_string())),
                     Some(Ok(entry)) => {
-                        self.take_in(&entry)?;
+                        self.take_in(&entry);
                         dirty = true;
                     }
                 },
@@ -170,13 +173,17 @@ impl Session<'_> {
     }
 
     /// Shows an entry.
-    fn take_in(&mut self, entry: &Recorded) -> Result<(), Failure> {
+    fn take_in(&mut self, entry: &Recorded) {
         self.view.apply(entry);
         self.caught_up = false;
         let row = self.rows.row(entry);
         let is_new = entry.seq > self.told;
-        if self.screen.output == Output::Ndjson && is_new {
-            self.screen.json(&row)?;
+        if self.screen.output == Output::Ndjson && is_new && !self.unread && self.screen.json(&row).is_err() {
+            // The run stops as if interrupted; the report at its end says why it could not be told.
+            self.unread = true;
+            if !self.interrupted {
+                self.interrupt();
+            }
         }
         if self.live.is_none()
             && is_new
@@ -185,7 +192,6 @@ impl Session<'_> {
             self.screen.tell(&line);
         }
         self.choose_question();
-        Ok(())
     }
 
     /// Asks the oldest open question that is not put off, where a person can be asked.

@@ -60,7 +60,7 @@ pub(crate) fn preview(text: &str, width: usize) -> String {
             length += 1;
         }
         // One character more than fits is enough to know that the line is cut.
-        let visible = word.chars().filter(|character| !character.is_control()).take(width + 1);
+        let visible = word.chars().filter(|character| is_shown(*character)).take(width + 1);
         for character in visible {
             line.push(character);
             length += 1;
@@ -75,7 +75,7 @@ pub(crate) fn preview(text: &str, width: usize) -> String {
 /// `text` on one line, without anything that a terminal would obey.
 pub(crate) fn one_line(text: &str) -> String {
     let spaced = text.chars().map(|character| if character.is_whitespace() { ' ' } else { character });
-    spaced.filter(|character| !character.is_control()).collect()
+    spaced.filter(|character| is_shown(*character)).collect()
 }
 
 /// A line that was styled by us, at most `width` visible characters; styles are closed where the line is cut.
@@ -98,9 +98,16 @@ pub(crate) fn preview_styled(line: &str, width: usize) -> String {
     kept
 }
 
-/// `text` as it may be shown on a terminal: lines and tabs stay, other control characters go.
+/// Whether `character` only shows itself: it neither commands the terminal nor turns the direction of writing, which
+/// would show a reader another text than the one that is there.
+fn is_shown(character: char) -> bool {
+    let turns = matches!(character, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    !turns && !character.is_control()
+}
+
+/// `text` as it may be shown on a terminal: lines and tabs stay, what does not only show itself goes.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
+    text.chars().filter(|character| matches!(character, '\n' | '\t') || is_shown(*character)).collect()
 }
 
 /// `text` in lines of at most `width` characters, broken between words where that is possible.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use baton_core::id::{MAX_AGENT_ID_LENGTH, MAX_ID_LENGTH};
+use baton_core::tool_type::ToolType;
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::{Value, json};
 
@@ -58,6 +59,11 @@ fn tool(name: &str, job: Option<&Path>, place: &Place) -> Result<(), Failure> {
     check_id("a tool", name, MAX_ID_LENGTH)?;
     if name.starts_with(baton_core::id::ROUTE_PREFIX) {
         return Err(Failure::Usage(format!("{name:?} cannot be the id of a tool: route_to_ is for delegations")));
+    }
+    let looks_like = |taken: &str| taken.replace('-', "_") == name.replace('-', "_");
+    let built_in = crate::builtin_tool_configs().iter().filter_map(|(file, _)| file.strip_suffix(".json"));
+    if let Some(taken) = built_in.chain([ToolType::Root.as_str()]).find(|taken| looks_like(taken)) {
+        return Err(Failure::Usage(format!("{name:?} cannot be the id of a new tool: {taken} is built in")));
     }
     match (job, tool_crate(place)) {
         (None, Some(home)) => rust_tool(name, &home, place),

@@ -84,6 +84,9 @@ impl Ending {
     pub(crate) fn folder(&self, place: &Place) -> Result<Option<PathBuf>, Failure> {
         let Some(out) = &self.out else { return Ok(None) };
         let folder = place.current.join(out);
+        if folder.exists() && !folder.is_dir() {
+            return Err(Failure::Usage(format!("--out {} is a file; expected a folder", out.display())));
+        }
         std::fs::create_dir_all(&folder).map_err(|error| Failure::File { path: out.display().to_string(), error })?;
         Ok(Some(folder))
     }
@@ -99,11 +102,15 @@ pub(crate) async fn finish(
 ) -> Result<Exit, Failure> {
     let Ended { view, exit } = session::follow(handle, told, store, place).await?;
     let written = match out {
-        Some(out) => export::versions(store, &view.handed_off(), out).await?,
-        None => Vec::new(),
+        Some(out) => export::versions(store, &view.handed_off(), out).await,
+        None => Ok(Vec::new()),
     };
-    report(&view, exit, place, &written)?;
-    Ok(exit)
+    // What the run did stands, whatever became of the files and of whoever reads.
+    match report(&view, exit, place, written.as_deref().unwrap_or_default()) {
+        Err(failure) if failure.is_broken_pipe() => next(&view, exit).iter().for_each(|line| place.screen.tell(line)),
+        reported => reported?,
+    }
+    written.map(|_| exit)
 }
 
 fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Result<(), Failure> {
@@ -168,12 +175,16 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<String> {
 
 /// The request given on the command line.
 fn request(text: String) -> Result<String, Failure> {
-    if text != "-" {
-        return Ok(text);
+    let mut request = text;
+    if request == "-" {
+        request.clear();
+        std::io::stdin().read_to_string(&mut request)?;
+        request.truncate(request.trim_end().len());
     }
-    let mut request = String::new();
-    std::io::stdin().read_to_string(&mut request)?;
-    Ok(request.trim_end().to_owned())
+    if request.trim().is_empty() {
+        return Err(Failure::Usage("the request is empty; leave --request out for the job's own".to_owned()));
+    }
+    Ok(request)
 }
 
 /// A document given on the command line: `FILE`, or `FILE=PATH`.

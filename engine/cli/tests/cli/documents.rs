@@ -70,6 +70,17 @@ fn a_link_in_the_folder_leads_nothing_outside() {
 }
 
 #[test]
+fn a_document_that_cannot_be_written_out_does_not_cost_the_result() {
+    let folder = Folder::new();
+    folder.writing_job();
+    fs::create_dir_all(folder.path().join("result/out/page.md")).unwrap();
+    let ran = folder.baton(&["run", "writing", "--out", "result", "--output", "json"]).exits(1).tells("out/page.md:");
+    assert_eq!(ran.json()["result"], serde_json::json!({"summary": "written"}));
+    folder.write("taken", "a file");
+    folder.baton(&["run", "writing", "--out", "taken"]).exits(2).tells("--out taken is a file; expected a folder");
+}
+
+#[test]
 fn documents_are_exported_by_name_and_version() {
     let folder = written();
     folder.baton(&["doc", "export", "@last", "--out", "all"]).exits(0).says("all/out/page.md").says("all/source.csv");

@@ -139,7 +139,7 @@ fn shells_complete_commands_runs_jobs_and_tools() {
 #[test]
 fn what_a_model_says_cannot_command_the_terminal() {
     let folder = Folder::new();
-    let evil = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m";
+    let evil = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}";
     let script = json!({"lead": {"turns": [
         {"text": evil, "calls": [{"tool": format!("x{evil}"), "input": {"a": evil}}, {"tool": "echo", "input": {"message": evil}}]},
         {"calls": [{"tool": "write_file", "input": {"path": "a.md", "content": format!("# {evil}")}}]},
@@ -163,6 +163,6 @@ fn what_a_model_says_cannot_command_the_terminal() {
         let plain: Vec<&str> =
             said.split("\u{1b}[").map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';')).collect();
         assert!(plain.iter().skip(1).all(|part| part.starts_with('m')), "{arguments:?} lets a sequence through: {said:?}");
-        assert!(!plain.concat().contains(['\u{1b}', '\u{7}', '\u{9b}']), "{arguments:?} lets it through: {said:?}");
+        assert!(!plain.concat().contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']), "{arguments:?} lets it through: {said:?}");
     }
 }

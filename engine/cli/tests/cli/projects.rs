@@ -36,6 +36,16 @@ fn nothing_that_is_there_is_written_over() {
 }
 
 #[test]
+fn a_new_tool_never_takes_the_name_of_a_built_in_one() {
+    let folder = Folder::new();
+    folder.baton(&["new", "job", "first"]).exits(0);
+    for name in ["write_file", "write-file", "json_transform", "handoff", "root"] {
+        folder.baton(&["new", "tool", name, "--job", "first"]).exits(2).tells("is built in");
+    }
+    folder.baton(&["validate", "first"]).exits(0);
+}
+
+#[test]
 fn a_new_job_and_a_new_agent_work_as_they_are() {
     let folder = Folder::new();
     folder.baton(&["new", "job", "hello"]).exits(0).says("hello/job.json").tells("baton run hello");

@@ -194,6 +194,27 @@ fn ctrl_c_stops_the_run_and_says_how_to_go_on() {
 }
 
 #[test]
+fn a_run_whose_reader_goes_away_stops_and_says_how_to_go_on() {
+    let folder = Folder::new();
+    let turn = json!({"calls": [{"tool": "timer", "input": {"seconds": 60}}, {"tool": "echo", "input": {"message": "x"}}]});
+    folder.job("slow", &[("lead", &["echo", "timer"])], json!({"lead": {"turns": [turn]}}), json!({}));
+    let mut command = folder.command(&["run", "slow", "--output", "ndjson"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{stderr}");
+    assert!(stderr.contains(&format!("baton resume {}", folder.last_run())), "{stderr}");
+}
+
+#[test]
+fn an_empty_request_is_no_request() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.baton(&["run", "echoing", "--request", " "]).exits(2).tells("the request is empty");
+    folder.baton_with_input(&["run", "echoing", "--request", "-"], "\n").exits(2).tells("the request is empty");
+}
+
+#[test]
 fn a_run_that_ended_is_only_reported_by_resume() {
     let folder = Folder::new();
     folder.echo_job();
