@@ -33,6 +33,7 @@ mod signature;
 mod source;
 mod template;
 mod tool;
+mod tool_schema;
 
 pub use fault::{Fault, FaultKind, Faults, nearest};
 pub use form::ProjectForm as Project;

@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::dialect::{Others, object_schema, part_schema};
+use super::dialect::{Others, object_schema};
 use super::fault::{Fault, FaultKind};
 use super::form::{ToolForm, ToolTypeForm};
 use super::load::{Loader, Read, Unconfigured, fault_of_function, place, place_of, same_id, stem, twin_key};
 use super::reader::{Spot, Text, pointer};
-use super::shape::{TOOL, show, type_of};
+use super::shape::{TOOL, show};
 use super::source::Role;
-use super::{EffectClass, Example, ExecSpec, Executor, Schema, Tool};
+use super::{EffectClass, ExecSpec, Executor, Schema, Tool};
 use crate::id::{AgentId, ROUTE_PREFIX, ToolId};
 use crate::limits::Limits;
 use crate::model::ToolDefinition;
-use crate::path::DocumentPath;
 use crate::tool_type::ToolType;
 
 /// How long a call may run when its config does not say.
@@ -27,7 +26,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 const ALTERNATIVES: [(&str, &str); 2] = [("parameters", "input_schema"), ("returns", "output_schema")];
 
 /// The texts that say what a tool is: a config, and the job's that refines it.
-struct Origin<'t, 's> {
+pub(super) struct Origin<'t, 's> {
     base: Option<&'t Read<'s>>,
     over: Option<&'t Read<'s>>,
     function: Option<&'static crate::function::ToolFunction>,
@@ -35,7 +34,7 @@ struct Origin<'t, 's> {
 
 impl<'t, 's> Origin<'t, 's> {
     /// The text that holds what is at `pointer`.
-    fn text(&self, pointer: &str) -> &'t Text<'s> {
+    pub(super) fn text(&self, pointer: &str) -> &'t Text<'s> {
         let key = pointer.split('/').nth(1).unwrap_or_default();
         let chosen = match (self.over, self.base) {
             (Some(over), Some(base)) if !key.is_empty() && over.value.get(key).is_none() && base.value.get(key).is_some() => base,
@@ -46,7 +45,7 @@ impl<'t, 's> Origin<'t, 's> {
         &chosen.text
     }
 
-    fn fault(&self, kind: FaultKind, pointer: &str, spot: Spot, message: impl Into<String>) -> Fault {
+    pub(super) fn fault(&self, kind: FaultKind, pointer: &str, spot: Spot, message: impl Into<String>) -> Fault {
         self.text(pointer).fault(kind, pointer, spot, message)
     }
 }
@@ -384,198 +383,6 @@ impl<'s> Loader<'s> {
             (false, None, None) => None,
         }
     }
-
-    fn input_schema(&mut self, form: &ToolForm, origin: &Origin<'_, 's>) -> Option<(Value, Schema)> {
-        match (&form.parameters, &form.input_schema) {
-            (Some(parameters), _) => {
-                let before = self.faults.len();
-                for (name, parameter) in parameters {
-                    let place = pointer(&["parameters", name]);
-                    if !is_name(name) {
-                        let message = format!("parameter {} has a name that is not allowed", show(&json!(name)));
-                        let fault = origin.fault(FaultKind::OutOfRange, &place, Spot::Key, message);
-                        self.faults.push(fault.expected("letters, digits, _ and -, at most 64"));
-                    }
-                    check_part(origin.text("/parameters"), parameter, &place, &mut self.faults);
-                }
-                let schema = object_schema(parameters, Others::Refused);
-                (self.faults.len() == before).then(|| (schema.clone(), Schema::derived(&schema)))
-            }
-            (None, Some(schema)) => {
-                let schema = Value::Object(schema.clone());
-                if schema.get("type").is_none_or(|name| name != "object") {
-                    let message = "the schema of an input must be that of an object";
-                    let fault = origin.fault(FaultKind::BadSchema, "/input_schema/type", Spot::Value, message);
-                    self.faults.push(fault.expected("\"type\": \"object\""));
-                    return None;
-                }
-                let compiled = self.compile(&schema, "/input_schema", origin.text("/input_schema"))?;
-                Some((schema, compiled))
-            }
-            (None, None) => {
-                let message = "key \"parameters\" is missing";
-                let fault = origin.fault(FaultKind::MissingKey, "/parameters", Spot::Key, message);
-                self.faults.push(fault.expected("\"parameters\" or \"input_schema\""));
-                None
-            }
-        }
-    }
-
-    fn output_schema(&mut self, form: &ToolForm, origin: &Origin<'_, 's>) -> Option<(Value, Schema)> {
-        match (&form.returns, &form.output_schema) {
-            (Some(returns), _) => {
-                let before = self.faults.len();
-                for (name, part) in returns {
-                    check_part(origin.text("/returns"), part, &pointer(&["returns", name]), &mut self.faults);
-                }
-                let schema = object_schema(returns, Others::Allowed);
-                (self.faults.len() == before).then(|| (schema.clone(), Schema::derived(&schema)))
-            }
-            (None, Some(schema)) => {
-                let schema = Value::Object(schema.clone());
-                let compiled = self.compile(&schema, "/output_schema", origin.text("/output_schema"))?;
-                Some((schema, compiled))
-            }
-            (None, None) => None,
-        }
-    }
-
-    /// Compiles a schema that a person wrote at `place`.
-    pub(crate) fn compile(&mut self, schema: &Value, place: &str, text: &Text<'s>) -> Option<Schema> {
-        let slips = super::keywords::check(schema);
-        for slip in &slips {
-            let mut fault = text.fault(slip.kind, &format!("{place}{}", slip.pointer), slip.spot, slip.message.as_str());
-            fault.nearest.clone_from(&slip.nearest);
-            self.faults.push(fault);
-        }
-        match Schema::compile(schema) {
-            Ok(compiled) => slips.is_empty().then_some(compiled),
-            Err(message) => {
-                // The message ends with the pointer of the fault, which becomes the fault's place.
-                let (reason, inner) = message.rsplit_once(" (at \"").unwrap_or((&message, ""));
-                let inner = inner.strip_suffix("\")").unwrap_or_default();
-                let message = format!("this is not a JSON Schema (2020-12): {reason}");
-                self.faults.push(text.fault(FaultKind::BadSchema, &format!("{place}{inner}"), Spot::Value, message));
-                None
-            }
-        }
-    }
-
-    /// Tells inputs that calls of the type are read for.
-    fn check_type_inputs(&mut self, tool_type: ToolType, schema: &Value, short: bool, origin: &Origin<'_, 's>) {
-        let needed: &[(&str, Option<&str>, bool)] = match tool_type {
-            ToolType::AgentAsTool => &[("request", Some("string"), true), ("documents", Some("array"), false)],
-            ToolType::AskMaster => &[("question", Some("string"), true)],
-            ToolType::Handoff => &[("result", None, true)],
-            ToolType::FunctionTool | ToolType::NonFunctionTool | ToolType::Root => &[],
-        };
-        let mut wrong = |name: &str, kind: FaultKind, message: String| {
-            let place = if short { pointer(&["parameters", name]) } else { pointer(&["input_schema", "properties", name]) };
-            self.faults.push(origin.fault(kind, &place, Spot::Key, message));
-        };
-        let given = |name: &str| schema.get("properties").and_then(|properties| properties.get(name));
-        for (name, kind, required) in needed {
-            let Some(parameter) = given(name) else {
-                wrong(name, FaultKind::MissingInput, format!("a tool of type {tool_type} needs the input \"{name}\""));
-                continue;
-            };
-            if let Some(kind) = kind
-                && parameter.get("type").is_none_or(|name| name != kind)
-            {
-                wrong(
-                    name,
-                    FaultKind::MissingInput,
-                    format!("the input \"{name}\" of a tool of type {tool_type} must be of type {kind}"),
-                );
-            }
-            let is_required =
-                schema.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|each| each == name));
-            if *required && !is_required {
-                wrong(
-                    name,
-                    FaultKind::MissingInput,
-                    format!("the input \"{name}\" of a tool of type {tool_type} must be required"),
-                );
-            }
-        }
-        if tool_type.behavior().passes_documents
-            && let Some(documents) = given("documents")
-        {
-            let lists_paths = documents["type"] == "array" && documents["items"]["type"] == "string";
-            if !lists_paths {
-                let message = format!("the input \"documents\" of a tool of type {tool_type} must be an array of strings: paths");
-                wrong("documents", FaultKind::MissingInput, message);
-            }
-        }
-    }
-
-    fn check_signature(
-        &mut self,
-        function: &crate::function::ToolFunction,
-        schema: &Value,
-        short: bool,
-        origin: &Origin<'_, 's>,
-    ) {
-        for mismatch in super::signature::compare(schema, &(function.parameters)(), function.name) {
-            let place = match mismatch.pointer.strip_prefix("/properties") {
-                Some(rest) if short => format!("/parameters{rest}"),
-                _ => format!("/input_schema{}", mismatch.pointer),
-            };
-            let mut fault = origin.fault(mismatch.kind, &place, mismatch.spot, mismatch.message).note(place_of(function));
-            fault.expected = mismatch.expected;
-            fault.found = mismatch.found;
-            fault.nearest = mismatch.nearest;
-            self.faults.push(fault);
-        }
-    }
-
-    fn examples(
-        &mut self,
-        form: &ToolForm,
-        input: Option<&Schema>,
-        output: Option<&(Value, Schema)>,
-        origin: &Origin<'_, 's>,
-    ) -> Vec<Example> {
-        // An example shows a part of an output, so nothing is required; but it shows no key that is not declared.
-        let partial = output.filter(|_| form.examples.iter().any(|example| example.output.is_some())).map(|(schema, _)| {
-            let mut schema = schema.clone();
-            if let Some(object) = schema.as_object_mut() {
-                object.remove("required");
-                if form.returns.is_some() {
-                    object.insert("additionalProperties".to_owned(), json!(false));
-                }
-            }
-            Schema::derived(&schema)
-        });
-        let mut examples = Vec::with_capacity(form.examples.len());
-        for (index, example) in form.examples.iter().enumerate() {
-            let place = pointer(&["examples", &index.to_string()]);
-            let mut check = |schema: Option<&Schema>, value: &Value, key: &str| {
-                for wrong in schema.and_then(|schema| schema.check(value).err()).into_iter().flatten() {
-                    let message = format!("the example's {key} breaks the tool's schema: {}", wrong.message);
-                    let place = format!("{place}/{key}{}", wrong.pointer);
-                    self.faults.push(origin.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
-                }
-            };
-            check(input, &example.input, "input");
-            if let Some(output) = &example.output {
-                check(partial.as_ref(), output, "output");
-            }
-            for path in example.documents.keys() {
-                if let Err(error) = DocumentPath::parse(path) {
-                    let place = format!("{place}{}", pointer(&["documents", path]));
-                    self.faults.push(origin.fault(FaultKind::BadPath, &place, Spot::Key, error.to_string()));
-                }
-            }
-            examples.push(Example {
-                explanation: example.explanation.clone(),
-                input: example.input.clone(),
-                output: example.output.clone(),
-                documents: example.documents.clone(),
-            });
-        }
-        examples
-    }
 }
 
 /// The keys of `below`, replaced by those of `over`; a key also replaces the one it stands in place of.
@@ -597,50 +404,4 @@ fn merge(mut below: Map<String, Value>, over: &Value) -> Map<String, Value> {
 pub(crate) fn unkeepable_cost(text: &Text<'_>) -> Fault {
     let message = "\"cost_usd\" cannot be kept: no model of the job has a price";
     text.fault(FaultKind::UnkeepableLimit, "/limits/cost_usd", Spot::Key, message).expected("\"tokens\" instead")
-}
-
-pub(crate) fn is_name(name: &str) -> bool {
-    let mut characters = name.chars();
-    name.len() <= 64
-        && characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-        && characters.all(|each| each.is_ascii_alphanumeric() || each == '_' || each == '-')
-}
-
-/// Tells what of a part's keys does not go with its type, and values that break it.
-pub(crate) fn check_part(text: &Text<'_>, part: &Value, place: &str, faults: &mut Vec<Fault>) {
-    let Some(keys) = part.as_object() else { return };
-    let kind = keys.get("type").and_then(Value::as_str).unwrap_or_default();
-    for (key, fitting) in [
-        ("items", &["array"][..]),
-        ("properties", &["object"]),
-        ("minimum", &["integer", "number"]),
-        ("maximum", &["integer", "number"]),
-    ] {
-        if keys.contains_key(key) && !fitting.contains(&kind) {
-            let message = format!("\"{key}\" does not go with type {kind}");
-            let fault = text.fault(FaultKind::MisplacedKey, &format!("{place}/{key}"), Spot::Key, message);
-            faults.push(fault.expected(format!("type {}", fitting.join(" or "))));
-        }
-    }
-    for (index, value) in keys.get("enum").and_then(Value::as_array).into_iter().flatten().enumerate() {
-        let found = type_of(value);
-        if found != kind && !(kind == "number" && found == "integer") && kind != "any" {
-            let message = format!("{} is allowed here, but it is not of type {kind}", show(value));
-            faults.push(text.fault(FaultKind::BrokenExample, &format!("{place}/enum/{index}"), Spot::Value, message));
-        }
-    }
-    if let Some(default) = keys.get("default") {
-        let schema = Schema::derived(&part_schema(part, Others::Refused));
-        for wrong in schema.check(default).err().into_iter().flatten() {
-            let message = format!("the default breaks its own parameter: {}", wrong.message);
-            let place = format!("{place}/default{}", wrong.pointer);
-            faults.push(text.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
-        }
-    }
-    if let Some(items) = keys.get("items") {
-        check_part(text, items, &format!("{place}/items"), faults);
-    }
-    for (name, property) in keys.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        check_part(text, property, &format!("{place}{}", pointer(&["properties", name])), faults);
-    }
 }
