@@ -177,6 +177,28 @@ async fn an_answer_from_another_engine_reaches_the_owner_or_waits_for_the_next()
 }
 
 #[tokio::test]
+async fn of_answers_given_at_the_same_moment_one_wins_and_the_others_are_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let connect = || -> Arc<dyn Store> { Arc::new(SqliteStore::open(folder.path().join("runs.db")).unwrap()) };
+    let owner = engine(connect(), &asking_model());
+    let others: Vec<_> = (0..8).map(|_| engine(connect(), &asking_model())).collect();
+    let handle = owner.start(asking_job(), StartOptions::default()).await.unwrap();
+    handle.outcome_without_people().await;
+    handle.stop().await;
+    let question = owner.open_questions(handle.id()).await.unwrap()[0].task.clone();
+    let answers = others.iter().map(|other| {
+        let (id, question) = (handle.id().clone(), question.clone());
+        async move { other.answer(&id, question, "ann", Json::from(json!("blue")), Vec::new()).await }
+    });
+    let told = futures_util::future::join_all(answers).await;
+    let (won, lost): (Vec<_>, Vec<_>) = told.into_iter().partition(Result::is_ok);
+    assert_eq!(won.len(), 1, "{lost:?}");
+    for refused in lost {
+        assert!(matches!(refused, Err(RunError::Refused(Refusal::QuestionClosed { .. }))), "{refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn cancelling_reaches_running_calls_and_ends_the_run() {
     let gate = json!({"gate": text("Whom to tell.")});
     let job = TestJob::new("lead", NONE())

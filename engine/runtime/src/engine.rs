@@ -231,22 +231,36 @@ impl Engine {
             handle.ask(command.into(), contents).await?;
             return Ok(Delivery::Done);
         }
-        // Commands that wait already are carried out first, so that of two answers the second is refused here.
-        let mut run = self.state(id).await?;
-        for (_, waiting) in self.0.store.take_commands(id, 0).await? {
-            let earlier = serde_json::from_str::<Command>(waiting.text()).ok();
-            let decided = earlier.and_then(|earlier| run.decide(self.0.clock.now(), earlier.into()).ok());
-            for recorded in decided.into_iter().flat_map(|decision| decision.entries) {
-                run.apply(&recorded);
-            }
-        }
+        let (run, _) = self.state_before(id, u64::MAX).await?;
         run.decide(self.0.clock.now(), command.clone().into())?;
         for (hash, content) in contents {
             self.0.store.put_content(hash, content).await?;
         }
         let text = Json::of(&command).map_err(|error| RunError::Fault { message: error.to_string() })?;
-        self.0.store.put_command(id, text).await?;
-        Ok(Delivery::Queued)
+        let number = self.0.store.put_command(id, text).await?;
+        // Another process may have put one meanwhile: of two answers the first wins, and the second is told so.
+        let (run, waits) = self.state_before(id, number).await?;
+        let refused = run.decide(self.0.clock.now(), command.into()).err().filter(|_| waits);
+        match refused {
+            // One that is gone by now was taken by the run's owner, perhaps with success, and then refuses itself here.
+            Some(refusal) if self.state_before(id, number).await?.1 => Err(refusal.into()),
+            _ => Ok(Delivery::Queued),
+        }
+    }
+
+    /// The state of a run once the commands before `number` in its inbox are carried out, and whether that one waits there.
+    async fn state_before(&self, id: &RunId, number: u64) -> Result<(Run, bool), RunError> {
+        // The inbox is read first: what an owner takes from it meanwhile is in the timeline then.
+        let waiting = self.0.store.take_commands(id, 0).await?;
+        let mut run = self.state(id).await?;
+        for (_, earlier) in waiting.iter().filter(|(earlier, _)| *earlier < number) {
+            let earlier = serde_json::from_str::<Command>(earlier.text()).ok();
+            let decided = earlier.and_then(|earlier| run.decide(self.0.clock.now(), earlier.into()).ok());
+            for recorded in decided.into_iter().flat_map(|decision| decision.entries) {
+                run.apply(&recorded);
+            }
+        }
+        Ok((run, waiting.iter().any(|(waiting, _)| *waiting == number)))
     }
 
     /// Makes the run known to the store.
