@@ -163,7 +163,7 @@ fn visit(root: &Value, here: &Value, path: &mut Vec<String>, found: &mut Vec<Mut
             });
             for (key, value) in object {
                 let changes: [(&'static str, Value); 2] = [("null", Value::Null), ("retype", other_type(value))];
-                let place = [path.as_slice(), &[key.clone()]].concat();
+                let place = [path.as_slice(), std::slice::from_ref(key)].concat();
                 for (kind, replacement) in changes.into_iter().filter(|(_, replacement)| replacement != value) {
                     let text = mutated(&|object| {
                         object.insert(key.clone(), replacement.clone());
@@ -204,7 +204,7 @@ fn visit(root: &Value, here: &Value, path: &mut Vec<String>, found: &mut Vec<Mut
 }
 
 fn pointer(path: &[String]) -> String {
-    path.iter().map(|token| format!("/{}", token.replace('~', "~0").replace('/', "~1"))).collect()
+    path.iter().flat_map(|token| ["/".to_owned(), token.replace('~', "~0").replace('/', "~1")]).collect()
 }
 
 fn other_type(value: &Value) -> Value {
