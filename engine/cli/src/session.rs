@@ -49,12 +49,12 @@ pub(crate) struct Ended {
 ///
 /// What happened up to entry `told` is taken in and not told again.
 pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>, place: &Place) -> Result<Ended, Failure> {
-    let live = place.screen.live.then(LiveTree::new);
-    if live.is_some() {
+    if place.screen.live {
         let kept = place.store_file().map_or_else(|| "memory".to_owned(), |file| place.shown(&file));
         let job = &handle.configs().job.id;
         place.screen.tell(&format!("run {} · job {job} · {}", style::name(handle.id()), style::faint(format!("store {kept}"))));
     }
+    let live = place.screen.live.then(LiveTree::new);
     let mut session = Session {
         handle,
         told,

@@ -89,13 +89,25 @@ pub(crate) fn preview_styled(line: &str, width: usize) -> String {
             kept.extend(characters.by_ref().take_while(|next| *next != 'm').chain(['m']));
             continue;
         }
-        if visible + 1 == width && characters.clone().any(|next| next != '\u{1b}') {
+        if visible + 1 == width && has_visible(characters.clone()) {
             return kept + "…\u{1b}[0m";
         }
         kept.push(character);
         visible += 1;
     }
     kept
+}
+
+/// Whether a styled line has anything to show but styles.
+fn has_visible(mut rest: std::str::Chars<'_>) -> bool {
+    while let Some(character) = rest.next() {
+        if character != '\u{1b}' {
+            return true;
+        }
+        // Up to the end of the style.
+        rest.by_ref().find(|next| *next == 'm');
+    }
+    false
 }
 
 /// Whether `character` only shows itself: it neither commands the terminal nor turns the direction of writing, which
@@ -201,6 +213,7 @@ mod tests {
     #[test]
     fn a_styled_line_is_cut_by_what_is_seen_and_its_style_closed() {
         assert_eq!(preview_styled("\u{1b}[1mab\u{1b}[0mcd", 4), "\u{1b}[1mab\u{1b}[0mcd");
+        assert_eq!(preview_styled("\u{1b}[1mabcd\u{1b}[0m", 4), "\u{1b}[1mabcd\u{1b}[0m");
         assert_eq!(preview_styled("\u{1b}[1mabcd\u{1b}[0m", 3), "\u{1b}[1mab…\u{1b}[0m");
         assert_eq!(one_line("a\n\u{1b}[2Jb\u{9b}c"), "a [2Jbc");
     }

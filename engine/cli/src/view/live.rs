@@ -1,7 +1,8 @@
 //! The live tree: drawn on stderr in place, at most ten times a second, and cleared away when the run is over.
 //!
 //! Lines are redrawn where they stand; there is no second screen, so what was said before stays readable. Over-long
-//! lines are cut by the terminal itself (wrapping is off while we draw), so a wide character never breaks the layout.
+//! lines are cut; what wide characters add is cut by the terminal itself (wrapping is off while we draw), so that they
+//! never break the layout.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use baton_core::time::Timestamp;
 use crossterm::{cursor, queue, terminal};
 
 use super::RunView;
+use crate::words;
 
 /// The shortest time between two drawings.
 const FRAME: Duration = Duration::from_millis(100);
@@ -51,7 +53,7 @@ impl LiveTree {
 
     /// Draws the tree and, below it, what is being asked.
     pub(crate) fn draw(&mut self, view: &RunView, now: Timestamp, prompt: Option<&Prompt>) {
-        let (width, height) = terminal::size().unwrap_or((100, 40));
+        let (width, height) = size();
         let below = prompt.map_or(0, |prompt| prompt.lines.len() + 2 + usize::from(prompt.fault.is_some()));
         let rows = usize::from(height).saturating_sub(below + 2).max(3);
         let mut lines = view.tree(now, usize::from(width), rows);
@@ -69,8 +71,10 @@ impl LiveTree {
         let mut frame: Vec<u8> = Vec::new();
         let _memory = queue!(frame, terminal::BeginSynchronizedUpdate);
         self.rewind(&mut frame);
+        let (width, _) = size();
         for line in lines {
-            frame.extend_from_slice(line.as_bytes());
+            // The terminal does not wrap, and would show the end of a longer line in its last column.
+            frame.extend_from_slice(words::preview_styled(line, usize::from(width)).as_bytes());
             frame.extend_from_slice(b"\r\n");
         }
         match typed {
@@ -124,6 +128,11 @@ impl Drop for LiveTree {
         let _memory = queue!(frame, cursor::Show, terminal::EnableLineWrap);
         write_all(&frame);
     }
+}
+
+/// Columns and rows of the terminal.
+fn size() -> (u16, u16) {
+    terminal::size().unwrap_or((100, 40))
 }
 
 /// Writes a frame at once. Colours are kept or dropped as for everything else; movements pass where colours are dropped.
