@@ -347,8 +347,9 @@ fn document_written<W: World>(world: &mut W, version: &DocumentVersion) {
         let task = known(world, id);
         task.known.insert_mut(version.path.clone(), version.version);
         let reference = version.reference();
-        let place = task.written.iter().position(|written: &DocumentRef| written.path == version.path);
-        match place {
+        let place = || task.written.iter().position(|written: &DocumentRef| written.path == version.path);
+        // A first version is of a document that nobody wrote before.
+        match (version.version > 1).then(place).flatten() {
             Some(index) => {
                 task.written.set_mut(index, reference);
             }
