@@ -15,6 +15,9 @@ use serde_json::Value;
 /// The file that makes a folder a job.
 const JOB_FILE: &str = "job.json";
 
+/// The most bytes of a document that is read from disk.
+pub const MAX_DOCUMENT_BYTES: u64 = 512 << 20;
+
 /// The most files of a folder that messages propose from.
 const MAX_NEARBY: usize = 1_000;
 
@@ -111,6 +114,21 @@ pub fn read_job(path: &Path, builtin: &[(&str, &str)]) -> Result<(Sources, JobFo
     Ok((sources.in_order(), folder))
 }
 
+/// Reads the file of a document. At most [`MAX_DOCUMENT_BYTES`], because a file may be huge, and a device endless.
+pub fn read_document(file: &Path) -> io::Result<Vec<u8>> {
+    let opened = File::open(file)?;
+    let mut content = Vec::new();
+    let known = opened.metadata()?.len();
+    if known <= MAX_DOCUMENT_BYTES {
+        opened.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut content)?;
+    }
+    if known.max(content.len() as u64) > MAX_DOCUMENT_BYTES {
+        let message = format!("it is larger than {} MiB, the most that a document may be", MAX_DOCUMENT_BYTES >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(content)
+}
+
 impl JobFolder {
     /// The folder's absolute path.
     pub fn path(&self) -> &Path {
@@ -122,7 +140,7 @@ impl JobFolder {
         let absolute = self.path.join(path);
         let missing = || FolderError::Disk { path: absolute.clone(), error: io::Error::from(io::ErrorKind::NotFound) };
         let found = self.find(DocumentPath::parse(path)?.as_str())?.ok_or_else(missing)?;
-        fs::read(&found).map_err(|error| FolderError::Disk { path: found, error })
+        read_document(&found).map_err(|error| FolderError::Disk { path: found, error })
     }
 
     /// The file at `path`, or nothing if there is none.
@@ -309,5 +327,16 @@ mod tests {
             std::os::unix::fs::symlink(target, &path).unwrap();
             assert!(matches!(read_job(folder.path(), &[]), Err(FolderError::Link { .. })), "{link}");
         }
+    }
+
+    #[test]
+    fn a_document_that_is_too_large_is_refused_before_it_is_read() {
+        let folder = job_folder();
+        let huge = File::create(folder.path().join("documents/a.csv")).unwrap();
+        huge.set_len(MAX_DOCUMENT_BYTES + 1).unwrap();
+        let (_, files) = read_job(folder.path(), &[]).unwrap();
+        let refused = files.read("documents/a.csv").unwrap_err().to_string();
+        assert!(refused.contains("a.csv cannot be read: it is larger than 512 MiB"), "{refused}");
+        assert_eq!(files.read("documents/deep/b.csv").unwrap(), b"2");
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_core::path::DocumentPath;
+use baton_runtime::folder::read_document;
 use baton_runtime::{Engine, InitialDocument, InputValue, RunHandle, StartOptions};
 use baton_store::Store;
 use clap::{Args, ValueHint};
@@ -198,6 +199,6 @@ pub(crate) fn document(place: &Place, text: &str) -> Result<InitialDocument, Fai
         }
     };
     let path = DocumentPath::parse(&path).map_err(|error| Failure::Usage(error.to_string()))?;
-    let content = std::fs::read(&file).map_err(|error| Failure::file(&file, error))?;
+    let content = read_document(&file).map_err(|error| Failure::file(&file, error))?;
     Ok(InitialDocument::new(path, content))
 }
