@@ -142,10 +142,6 @@ impl Session<'_> {
                 () = at(frame), if frame.is_some() => {
                     self.draw();
                     dirty = false;
-                    // Somebody may answer in another terminal.
-                    if self.asked.is_some() {
-                        self.handle.look_into_inbox();
-                    }
                 }
                 entry = entries.next() => match entry {
                     None => return Ok(()),

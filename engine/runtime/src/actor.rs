@@ -174,7 +174,6 @@ impl Actor {
                     }
                     incoming.push(Incoming { event, contents, reply });
                 }
-                Message::LookIntoInbox => self.commands.waiting = true,
                 Message::Stop => self.work.stopping = true,
             }
         }

@@ -55,8 +55,6 @@ pub(crate) enum Message {
         /// Where to tell whether it was accepted, once that is durable.
         reply: Option<Reply>,
     },
-    /// Another process may have put a command into the inbox.
-    LookIntoInbox,
     /// Take no further step.
     Stop,
 }
@@ -210,14 +208,6 @@ impl RunHandle {
     /// Ends `task` and all below it; returns when that is durable. The root's end ends the run.
     pub async fn cancel(&self, task: TaskId, reason: &str, by: &str) -> Result<(), RunError> {
         self.ask(Event::CancelRequested { task, reason: reason.to_owned(), by: by.to_owned() }, Vec::new()).await
-    }
-
-    /// Looks for commands that another process put into the run's inbox, which nothing announces in this one.
-    ///
-    /// For whoever knows that one may have come: a terminal that shows an open question.
-    pub fn look_into_inbox(&self) {
-        // A run that is over has no inbox.
-        let _already_over = self.mailbox.send(Message::LookIntoInbox);
     }
 
     /// Takes no further step and returns once the run has stopped; it can be resumed.
