@@ -4,6 +4,12 @@ use baton_core::config::Schema;
 use baton_core::json::Json;
 use serde_json::{Value, json};
 
+use crate::words;
+
+/// The most choices that a message lists, and the most of each that is shown: they are an agent's words.
+pub(crate) const CHOICES_SHOWN: usize = 24;
+const LABEL_WIDTH: usize = 120;
+
 /// One of the answers that a question offers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Choice {
@@ -16,7 +22,8 @@ pub(crate) struct Choice {
 /// The answers that `schema` offers; none when it leaves the answer free.
 pub(crate) fn choices(schema: &Json) -> Vec<Choice> {
     let schema = schema.value();
-    let label = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let readable = |label: &str| words::preview(label, LABEL_WIDTH);
+    let label = |value: &Value| value.as_str().map_or_else(|| readable(&value.to_string()), readable);
     if let Some(values) = schema["enum"].as_array() {
         return values.iter().map(|value| Choice { label: label(value), value: value.clone() }).collect();
     }
@@ -32,7 +39,7 @@ pub(crate) fn choices(schema: &Json) -> Vec<Choice> {
         .flatten()
         .filter_map(|option| {
             let value = option.get("const")?;
-            let title = option.get("title").and_then(Value::as_str).map(str::to_owned);
+            let title = option.get("title").and_then(Value::as_str).map(readable);
             Some(Choice { label: title.unwrap_or_else(|| label(value)), value: value.clone() })
         })
         .collect()
@@ -42,14 +49,17 @@ pub(crate) fn choices(schema: &Json) -> Vec<Choice> {
 pub(crate) fn example(schema: Option<&Json>) -> String {
     let offered = schema.map(choices).unwrap_or_default();
     match offered.first() {
-        Some(choice)
-            if choice.label.contains(|character: char| character.is_whitespace() || "'\"$&|;<>()*".contains(character)) =>
-        {
-            format!("{:?}", choice.label)
-        }
+        // A label that a shell could read otherwise is an agent's text, so its number stands for it.
+        Some(choice) if !is_plain_word(&choice.label) => "1".to_owned(),
         Some(choice) => choice.label.clone(),
         None => "\"…\"".to_owned(),
     }
+}
+
+/// Whether every shell takes `text` for one word that means itself.
+fn is_plain_word(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_alphanumeric())
+        && text.chars().all(|character| character.is_alphanumeric() || "._-".contains(character))
 }
 
 /// Reads `typed` as an answer to a question with `schema`: a choice's number or label, text, or JSON.
@@ -74,8 +84,9 @@ pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
         Some(Err(reason)) if offered.is_empty() => Err(reason),
         None if offered.is_empty() => Err(reason),
         Some(Err(_)) | None => {
-            let labels: Vec<&str> = offered.iter().map(|choice| choice.label.as_str()).collect();
-            Err(format!("{typed:?} is none of {}", labels.join(", ")))
+            let labels: Vec<&str> = offered.iter().take(CHOICES_SHOWN).map(|choice| choice.label.as_str()).collect();
+            let more = if offered.len() > labels.len() { ", …" } else { "" };
+            Err(format!("{:?} is none of {}{more}", words::preview(typed, LABEL_WIDTH), labels.join(", ")))
         }
     }
 }
@@ -112,6 +123,20 @@ mod tests {
         assert_eq!(read_answer(&schema, " Units "), Ok(json!("units")));
         assert_eq!(read_answer(&schema, "profit"), Err("\"profit\" is none of revenue, units".to_owned()));
         assert!(read_answer(&schema, "3").is_err());
+    }
+
+    #[test]
+    fn no_label_commands_a_terminal_or_a_shell() {
+        let labelled = |label: &str| schema(json!({"enum": [label, "no"]}));
+        assert_eq!(choices(&labelled("\u{1b}[2Jy\u{202e}es\n"))[0].label, "[2Jyes");
+        for label in ["$(reboot)", "`reboot`", "a b", "-f", "!!", "~", "a\\", ""] {
+            assert_eq!(example(Some(&labelled(label))), "1", "{label}");
+            assert_eq!(read_answer(&labelled(label), "1"), Ok(json!(label)));
+        }
+        assert_eq!(example(Some(&labelled("Q3-2024"))), "Q3-2024");
+        let many: Vec<String> = (0..2_000).map(|number| format!("choice {number} {}", "x".repeat(1_000))).collect();
+        assert!(read_answer(&schema(json!({"enum": many})), "none").unwrap_err().len() < 8_000);
+        assert_eq!(read_answer(&schema(json!({"enum": many})), &many[1_999]), Ok(json!(many[1_999])));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::tree::approx;
 use super::{Question, RunView};
-use crate::question::choices;
+use crate::question::{CHOICES_SHOWN, choices};
 use crate::screen::style;
 use crate::words;
 
@@ -107,9 +107,12 @@ impl RunView {
         }
         let choices = choices(&row.created.answer_schema);
         if !choices.is_empty() {
-            let numbered: Vec<String> =
-                choices.iter().enumerate().map(|(index, choice)| format!("[{}] {}", index + 1, choice.label)).collect();
-            lines.push(format!("  {}", numbered.join("   ")));
+            let shown = choices.iter().take(CHOICES_SHOWN).enumerate();
+            let mut numbered: Vec<String> = shown.map(|(index, choice)| format!("[{}] {}", index + 1, choice.label)).collect();
+            if choices.len() > CHOICES_SHOWN {
+                numbered.push(format!("… {} more", choices.len() - CHOICES_SHOWN));
+            }
+            lines.extend(words::wrap(&numbered.join("   "), width.saturating_sub(4)).iter().map(|line| format!("  {line}")));
         }
         lines
     }
