@@ -132,7 +132,8 @@ impl Failure {
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Faults(report) => report.clone(),
-            other => format!("{} {other}", crate::screen::style::bad("error:")),
+            // It may quote what an agent, a file or the command line said.
+            other => format!("{} {}", crate::screen::style::bad("error:"), crate::words::printable(&other.to_string())),
         }
     }
 
@@ -162,6 +163,12 @@ mod tests {
         let failure = Failure::not_found("tool", "wirte_file", known);
         assert_eq!(failure.to_string(), "there is no tool wirte_file; did you mean write_file?");
         assert_eq!(failure.exit().code(), 6);
+    }
+
+    #[test]
+    fn an_error_that_quotes_a_hostile_text_commands_no_terminal() {
+        let told = Failure::Usage("\u{1b}[2Jno\u{9b}31m \u{202e}job\nat all".to_owned()).told();
+        assert!(told.ends_with(" [2Jno31m job\nat all"), "{told:?}");
     }
 
     #[test]

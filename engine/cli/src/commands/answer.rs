@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
 use crate::view::{Question, RunView};
-use crate::{job, question, session};
+use crate::{job, question, session, words};
 
 /// What `answer` takes.
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         .map_err(job::run_failure)?;
     let run = found.id();
     if place.screen.is_text() {
-        place.screen.text(&format!("Q{} answered: {}", question.number, answer_text(&answer)))?;
+        place.screen.text(&format!("Q{} answered: {}", question.number, words::printable(&answer_text(&answer))))?;
         let open = view.questions_for_person().count() - 1;
         if open > 0 {
             place.screen.tell(&format!("{open} more to answer   → baton show {run}"));
