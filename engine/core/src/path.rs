@@ -77,7 +77,7 @@ impl DocumentPath {
                 return refuse("a component is the name of a device on some systems");
             }
             if mixes_scripts(component) {
-                return refuse("a component mixes Latin letters with look-alikes of another script");
+                return refuse("a word of it mixes Latin letters with look-alikes of another script");
             }
         }
         if normal.split('/').any(|component| component.len() > MAX_COMPONENT_BYTES) {
@@ -115,10 +115,11 @@ fn holds_percent_encoding(text: &str) -> bool {
     text.as_bytes().windows(3).any(|window| window[0] == b'%' && window[1].is_ascii_hexdigit() && window[2].is_ascii_hexdigit())
 }
 
-/// Whether `component` has Latin letters beside Cyrillic or Greek ones, whose shapes coincide.
+/// Whether a word of `component` has Latin letters beside Cyrillic or Greek ones, whose shapes coincide.
 fn mixes_scripts(component: &str) -> bool {
-    let latin = component.chars().any(|character| character.is_ascii_alphabetic());
-    latin && component.chars().any(|character| matches!(character, '\u{0370}'..='\u{03FF}' | '\u{0400}'..='\u{052F}'))
+    let look_alike = |character| matches!(character, '\u{0370}'..='\u{03FF}' | '\u{0400}'..='\u{052F}');
+    let mut words = component.split(|character: char| !character.is_alphabetic());
+    words.any(|word| word.contains(look_alike) && word.contains(|character: char| character.is_ascii_alphabetic()))
 }
 
 impl fmt::Display for DocumentPath {
