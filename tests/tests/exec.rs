@@ -158,6 +158,18 @@ print(json.dumps({'output': {'names': names, 'bytes': len(rows)}, 'documents': [
 }
 
 #[tokio::test]
+async fn documents_alone_are_written_where_the_tool_may_write_and_are_its_output_elsewhere() {
+    let answer = r#"{"documents": [{"path": "a.md", "content": "A"}]}"#;
+    for writes in [true, false] {
+        let script = Script::shell(&format!("echo '{answer}'")).config(json!({"writes": writes}));
+        let finished = script.call(json!({})).await;
+        let expected = if writes { json!({}) } else { serde_json::from_str(answer).unwrap() };
+        assert_eq!(call_output(&finished.entries, "0/1.1"), expected);
+        assert_eq!(finished.run.documents().len(), usize::from(writes));
+    }
+}
+
+#[tokio::test]
 async fn a_program_of_the_job_folder_is_found_there() {
     let mut script = Script::shell("#!/bin/sh\necho '{\"here\": true}'\n");
     std::fs::set_permissions(script.path().join("tool.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

@@ -122,8 +122,31 @@ impl Document {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Documents {
     by_path: RedBlackTreeMapSync<DocumentPath, Arc<Document>>,
-    /// Paths by what they look like, so that two spellings never become two documents.
-    by_skeleton: RedBlackTreeMapSync<String, DocumentPath>,
+    names: Names,
+}
+
+/// Paths by what they look like, so that two spellings never become two documents and no document is also a folder.
+/// Cloning is a constant-time snapshot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Names(RedBlackTreeMapSync<String, DocumentPath>);
+
+impl Names {
+    /// Another path that `path` could be taken for (case, compatibility forms), or that one of the two would be a folder of.
+    pub fn twin(&self, path: &DocumentPath) -> Option<&DocumentPath> {
+        let skeleton = path.skeleton();
+        if let Some(existing) = self.0.get(&skeleton) {
+            return Some(existing).filter(|existing| *existing != path);
+        }
+        let above = skeleton.match_indices('/').find_map(|(end, _)| self.0.get(&skeleton[..end]));
+        let folder = format!("{skeleton}/");
+        let mut from_folder = self.0.range(folder.clone()..);
+        above.or_else(|| from_folder.next().filter(|(name, _)| name.starts_with(&folder)).map(|(_, existing)| existing))
+    }
+
+    /// Adds `path`.
+    pub fn insert(&mut self, path: &DocumentPath) {
+        self.0.insert_mut(path.skeleton(), path.clone());
+    }
 }
 
 impl Documents {
@@ -157,9 +180,14 @@ impl Documents {
         self.by_path.is_empty()
     }
 
-    /// Another document whose path looks like `path` (case, compatibility forms), if there is one.
+    /// Another document that `path` could be taken for; see [`Names::twin`].
     pub fn twin(&self, path: &DocumentPath) -> Option<&DocumentPath> {
-        self.by_skeleton.get(&path.skeleton()).filter(|existing| *existing != path)
+        self.names.twin(path)
+    }
+
+    /// The paths, to see whether several new ones go together.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Adds a version; used by `apply` alone, and by contexts for tests.
@@ -168,7 +196,28 @@ impl Documents {
         let mut document =
             self.by_path.get(&path).map_or_else(|| Document { versions: Vec::new() }, |known| Document::clone(known));
         document.versions.push(Arc::new(version));
-        self.by_skeleton.insert_mut(path.skeleton(), path.clone());
+        self.names.insert(&path);
         self.by_path.insert_mut(path, Arc::new(document));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_neither_written_in_two_ways_nor_both_document_and_folder() {
+        let path = |text: &str| DocumentPath::parse(text).unwrap();
+        let mut names = Names::default();
+        for taken in ["Report.md", "charts/q3.png", "a"] {
+            names.insert(&path(taken));
+        }
+        for (new, twin) in [("report.md", "Report.md"), ("charts", "charts/q3.png"), ("a/b/c", "a"), ("CHARTS", "charts/q3.png")]
+        {
+            assert_eq!(names.twin(&path(new)), Some(&path(twin)), "{new}");
+        }
+        for free in ["Report.md", "charts/q4.png", "ab", "chart", "a.b"] {
+            assert_eq!(names.twin(&path(free)), None, "{free}");
+        }
     }
 }

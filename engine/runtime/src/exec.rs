@@ -2,8 +2,8 @@
 //!
 //! The command is started by its arguments alone, in a fresh folder that holds the documents the input names, with
 //! nothing in its environment but `PATH`, `LANG`, `BATON_CALL_ID` and what the config names. It reads the call's input
-//! on stdin and writes one JSON value to stdout. An object with the key `output` is an envelope ([`Envelope`]); any
-//! other value *is* the output.
+//! on stdin and writes one JSON value to stdout. An object with the key `output` is an envelope ([`Envelope`]), and so is
+//! one with the key `documents` where the tool may write them; any other value *is* the output.
 //!
 //! The command leads a process group of its own, and the whole group is killed when the command ends, takes too long or
 //! is cancelled. A descendant that leaves the group (`setsid`) escapes: this is no sandbox.
@@ -36,7 +36,8 @@ const PIPE_GRACE: Duration = Duration::from_secs(1);
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Envelope {
-    /// The output.
+    /// The output; an empty object when the command has nothing but documents to say.
+    #[serde(default = "nothing_but_documents")]
     output: Json,
     /// Documents to write; refused unless the tool's config says `"writes": true`.
     #[serde(default)]
@@ -44,6 +45,10 @@ struct Envelope {
     /// What shall happen once the turn's last result is in.
     #[serde(default)]
     after_execution: Option<AfterExecution>,
+}
+
+fn nothing_but_documents() -> Json {
+    Json::from(json!({}))
 }
 
 /// A document that a command writes. Exactly one of the two contents is given.
@@ -270,7 +275,9 @@ fn accept(context: &ToolContext, text: &str) -> Result<Json, ToolError> {
         ToolError::new(format!("the command's answer cannot be read: {error}")).with_detail(json!({ "stdout": preview }))
     };
     let whole = Json::parse(text).map_err(not_json)?;
-    if whole.value().get("output").is_none() {
+    let value = whole.value();
+    let is_envelope = value.get("output").is_some() || (context.may_write() && value.get("documents").is_some());
+    if !is_envelope {
         return Ok(whole);
     }
     let envelope: Envelope = serde_json::from_str(text).map_err(not_json)?;

@@ -266,6 +266,11 @@ impl ToolContext {
         String::from_utf8(content.to_vec()).map_err(|_| ToolError::new(format!("document {path} is not text in UTF-8")))
     }
 
+    /// Whether the tool's config says `"writes": true`.
+    pub fn may_write(&self) -> bool {
+        self.may_write
+    }
+
     /// Collects a write; it becomes a version when the call succeeds. A second write to one path replaces the first.
     ///
     /// Refused unless the tool's config says `"writes": true`, and for a path that another document's path looks like.
@@ -274,7 +279,10 @@ impl ToolContext {
             return Err(ToolError::new("this tool may not write documents: its config lacks \"writes\": true"));
         }
         if let Some(twin) = self.documents.twin(&write.path) {
-            return Err(ToolError::new(format!("path {} looks like the existing document {twin}; use that one", write.path)));
+            return Err(ToolError::new(format!(
+                "path {} could be taken for the existing document {twin}, or lies in it",
+                write.path
+            )));
         }
         let mut effects = self.lock();
         effects.writes.retain(|earlier| earlier.path != write.path);

@@ -1,7 +1,5 @@
 //! A turn's calls proceed: functions in call order, then what acts last, then the end of the turn (turn rules 2 and 5).
 
-use std::collections::HashMap;
-
 use serde_json::json;
 
 use super::{CallStage, Draft, Task, World, agent, task_limits};
@@ -144,13 +142,13 @@ impl Draft<'_> {
         let task = self.task(id);
         let documents = &self.world.shared().documents;
         let mut conflicts = Vec::new();
-        let mut seen = HashMap::with_capacity(writes.len());
+        let mut names = documents.names().clone();
         for write in &writes {
-            let beside = seen.insert(write.path.skeleton(), &write.path).filter(|earlier| **earlier != write.path);
-            if let Some(twin) = documents.twin(&write.path).or(beside) {
-                let message = format!("path {} looks like the document {twin}", write.path);
+            if let Some(twin) = names.twin(&write.path) {
+                let message = format!("path {} could be taken for the document {twin}, or lies in it", write.path);
                 return failed(CallError::new(ErrorCode::InvalidInput, message));
             }
+            names.insert(&write.path);
             let (base, head) = (task.known.get(&write.path).copied(), documents.head(&write.path));
             if let Some(current) = head.filter(|_| base != head) {
                 conflicts.push(Conflict { path: write.path.clone(), base, current });
