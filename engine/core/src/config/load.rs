@@ -125,13 +125,15 @@ impl<'s> Loader<'s> {
         Some(Read { text, value })
     }
 
-    /// Reads `value` as a form; its faults are kept.
+    /// Reads `value` as a form; its faults are kept. A form that a slip of the pen spoils is read without the slip, so that
+    /// what is wrong elsewhere in the file is told in the same go.
     pub(crate) fn form<T: DeserializeOwned + Validate>(&mut self, shape: &Shape, text: &Text<'s>, value: &Value) -> Option<T> {
         match shape.read(value) {
             Ok(form) => Some(form),
             Err(faults) => {
+                let repaired = shape::repaired(value, &faults);
                 self.faults.extend(faults.into_iter().map(|fault| place(text, fault)));
-                None
+                repaired.and_then(|value| shape.read(&value).ok())
             }
         }
     }

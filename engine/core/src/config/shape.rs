@@ -37,6 +37,30 @@ pub(crate) static AGENT: LazyLock<Shape> = LazyLock::new(Shape::of::<AgentForm>)
 pub(crate) static JOB: LazyLock<Shape> = LazyLock::new(Shape::of::<JobForm>);
 pub(crate) static PROJECT: LazyLock<Shape> = LazyLock::new(Shape::of::<ProjectForm>);
 
+/// The value without its faults, where they are such that the rest can still be judged: unknown keys take the name they
+/// nearly have or go, and broken limits go. `None` if anything else is wrong, since what depends on it would be told again.
+pub(crate) fn repaired(value: &Value, faults: &[ShapeFault]) -> Option<Value> {
+    let mut repaired = value.clone();
+    for fault in faults {
+        let (above, token) = fault.pointer.rsplit_once('/')?;
+        let key = token.replace("~1", "/").replace("~0", "~");
+        let object = repaired.pointer_mut(above)?.as_object_mut()?;
+        match fault.kind {
+            FaultKind::UnknownKey => {
+                let value = object.shift_remove(&key)?;
+                if let Some(meant) = fault.nearest.as_ref().filter(|meant| !object.contains_key(meant.as_str())) {
+                    object.insert(meant.clone(), value);
+                }
+            }
+            _ if above == "/limits" => {
+                object.shift_remove(&key)?;
+            }
+            _ => return None,
+        }
+    }
+    Some(repaired)
+}
+
 /// The published JSON Schemas of the files that the loader reads, by file name.
 pub fn schemas() -> Vec<(&'static str, Value)> {
     [

@@ -29,6 +29,18 @@ error B0123: tool "note" is granted twice
 }
 
 #[test]
+fn a_slip_of_the_pen_hides_nothing_else_that_is_wrong_in_the_file() {
+    let faulty = sound()
+        .edited("agents/counter.json", "\"word_count\"", "\"wordcount\"")
+        .edited("agents/counter.json", "\"description\"", "\"descripton\"")
+        .edited("agents/counter.json", "{", "{ \"limits\": {\"turns\": \"9\"},");
+    let shown = faulty.faults();
+    for fault in ["unknown tool \"wordcount\"", "unknown key \"descripton\"", "\"turns\" is of the wrong type", "3 errors"] {
+        assert!(shown.contains(fault), "{fault} is missing:\n{shown}");
+    }
+}
+
+#[test]
 fn an_unknown_agent_names_the_nearest() {
     check(
         sound().edited("job.json", "\"root\": \"lead\"", "\"root\": \"led\"").edited("agents/lead.json", "route_to_counter", "route_to_couter").with(Role::Tool, "tools/ask_counter.json", r#"{ "tool_id": "ask_counter", "type": "agent_as_tool", "description": "d", "agent": "conter", "input_schema": { "type": "object", "properties": { "documents": { "type": "array" } } } }"#),
