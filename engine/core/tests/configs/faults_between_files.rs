@@ -33,7 +33,7 @@ fn a_slip_of_the_pen_hides_nothing_else_that_is_wrong_in_the_file() {
     let faulty = sound()
         .edited("agents/counter.json", "\"word_count\"", "\"wordcount\"")
         .edited("agents/counter.json", "\"description\"", "\"descripton\"")
-        .edited("agents/counter.json", "{", "{ \"limits\": {\"turns\": \"9\"},");
+        .edited("agents/counter.json", "\"turns\": 7", "\"turns\": \"7\"");
     let shown = faulty.faults();
     for fault in ["unknown tool \"wordcount\"", "unknown key \"descripton\"", "\"turns\" is of the wrong type", "3 errors"] {
         assert!(shown.contains(fault), "{fault} is missing:\n{shown}");
