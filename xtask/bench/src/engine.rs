@@ -1,0 +1,208 @@
+//! The benchmark jobs on Baton, through its public API as a program embeds it.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use baton_core::call::ModelCall;
+use baton_core::json::Json;
+use baton_core::model::{ModelRequest, ModelTurn};
+use baton_core::render::Part;
+use baton_models::FunctionModel;
+use baton_runtime::{Engine, LoadedJob, RunHandle, RunOutcome, StartOptions};
+use baton_store::{MemoryStore, SqliteStore, Store};
+use baton_tools as _;
+use futures_util::TryStreamExt;
+use serde_json::{Value, json};
+
+use crate::measurement::{Mark, Measurement, Stopwatch, cpu_seconds, peak_rss_mb, rss_bytes, tenths};
+use crate::tools::FIRST_CALL;
+use crate::{Kept, Workload, job};
+
+/// Where a measurement keeps its runs; the folder goes with it.
+struct Place {
+    store: Arc<dyn Store>,
+    sqlite: Option<Arc<SqliteStore>>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Place {
+    fn new(kept: Kept) -> anyhow::Result<Self> {
+        match kept {
+            Kept::Memory => Ok(Self { store: Arc::new(MemoryStore::new()), sqlite: None, _folder: None }),
+            Kept::Sqlite => {
+                let folder = tempfile::tempdir()?;
+                let sqlite = Arc::new(SqliteStore::open(folder.path().join("bench.db"))?);
+                Ok(Self { store: Arc::clone(&sqlite) as Arc<dyn Store>, sqlite: Some(sqlite), _folder: Some(folder) })
+            }
+            Kept::Log => bail!("a log is a store of the floor"),
+        }
+    }
+}
+
+/// Measures `workload` on the engine.
+pub(crate) fn measure(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut measurement = runtime.block_on(async {
+        match workload {
+            Workload::Q3 | Workload::Wide | Workload::Deep | Workload::Long => throughput(workload, n, conc, kept).await,
+            Workload::Startup => startup(n, kept).await,
+            Workload::Blocked => blocked(n, kept).await,
+            Workload::Resume => resume(n).await,
+        }
+    })?;
+    measurement.name("subject", "engine");
+    measurement.name("workload", format!("{workload:?}").to_lowercase());
+    measurement.name("store", format!("{kept:?}").to_lowercase());
+    measurement.set("n", n as f64);
+    measurement.set("conc", conc as f64);
+    measurement.set("peak_rss_mb", peak_rss_mb());
+    Ok(measurement)
+}
+
+fn engine(place: &Place, model: impl Fn(&ModelRequest) -> ModelTurn + Send + Sync + 'static) -> anyhow::Result<Engine> {
+    let model = Arc::new(FunctionModel::new(move |request| Ok(model(request))));
+    Ok(Engine::builder().store(Arc::clone(&place.store)).model("m", model).build()?)
+}
+
+async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {
+    let (jobs, calls) = match workload {
+        Workload::Q3 => (n, 8),
+        Workload::Wide => (1, 7 * n),
+        Workload::Deep => (1, 2 * n + 1),
+        _ => (1, n),
+    };
+    let place = Place::new(kept)?;
+    let marks = Arc::new(Mutex::new(Vec::new()));
+    let taken = Arc::clone(&marks);
+    let answers = Answers::new(workload, n);
+    let engine = engine(&place, move |request| {
+        if workload == Workload::Long {
+            let turn = request.turn as usize;
+            if turn == 1 || turn == n / 10 || turn == n - n / 10 || turn == n {
+                taken.lock().expect("nobody panics here").push(Mark::now());
+            }
+        }
+        answers.turn(request)
+    })?;
+    let job = job::load(workload, n)?;
+    let watch = Stopwatch::start();
+    futures_util::stream::iter((0..jobs).map(Ok::<_, anyhow::Error>))
+        .try_for_each_concurrent(conc, |_| finish(&engine, job.clone()))
+        .await?;
+    let mut measurement = watch.stop(jobs * calls, jobs);
+    if let Some(sqlite) = &place.sqlite {
+        let stats = sqlite.stats();
+        measurement.set("commits", stats.commits as f64);
+    }
+    tenths(&mut measurement, &marks.lock().expect("nobody panics here"), n / 10);
+    Ok(measurement)
+}
+
+async fn finish(engine: &Engine, job: LoadedJob) -> anyhow::Result<()> {
+    let handle = engine.start(job, StartOptions::default()).await?;
+    completed(&handle).await
+}
+
+async fn completed(handle: &RunHandle) -> anyhow::Result<()> {
+    match handle.outcome().await {
+        RunOutcome::Ended { end, result, .. } => {
+            ensure!(end.status.as_str() == "success", "the run ended {}: {:?}", end.status.as_str(), result);
+            Ok(())
+        }
+        RunOutcome::Failed(error) => Err(error).context("the run failed"),
+        _ => bail!("the run stopped"),
+    }
+}
+
+/// What the model of a benchmark says: it looks at the agent, the turn and the task's request, never at the history.
+struct Answers {
+    workload: Workload,
+    n: usize,
+    report: String,
+}
+
+impl Answers {
+    fn new(workload: Workload, n: usize) -> Self {
+        Self { workload, n, report: job::report() }
+    }
+
+    fn turn(&self, request: &ModelRequest) -> ModelTurn {
+        match (self.workload, request.agent.as_str(), request.turn) {
+            (Workload::Q3, "root", 1) => call("route_to_analyst", json!({"request": "Analyze Q3 sales", "documents": ["sales_raw.csv"]})),
+            (_, "analyst", 1) => call("stop_and_think", json!({"thoughts": "I should aggregate by region first.".repeat(4)})),
+            (_, "analyst", 2) => self.write("analysis.md", "text/markdown"),
+            (_, "analyst", 3) => {
+                call("route_to_visualizer", json!({"request": "Create charts", "documents": ["sales_raw.csv", "analysis.md"]}))
+            }
+            (_, "analyst", _) => handoff("analysis complete", &["analysis.md", "charts.png"]),
+            (_, "visualizer", 1) => call("load_to_context", json!({"path": "sales_raw.csv"})),
+            (_, "visualizer", 2) => self.write("charts.png", "image/png"),
+            (_, "visualizer", _) => handoff("charts created", &["charts.png"]),
+            (Workload::Wide, "root", 1) => delegations("route_to_worker", self.n),
+            (_, "worker", turn @ 1..=4) => call("calc", json!({"a": turn, "b": number(request)})),
+            (_, "worker", 5) => self.write(&format!("doc_{}.md", number(request)), "text/markdown"),
+            (_, "worker", _) => handoff("ok", &[&format!("doc_{}.md", number(request))]),
+            (_, "level", 1) => match level(request).unwrap_or(self.n) {
+                0 => self.write("leaf.md", "text/markdown"),
+                level => call("route_to_level", json!({"request": format!("level={}", level - 1), "documents": []})),
+            },
+            (_, "level", _) if level(request).is_some() => handoff("up", &["leaf.md"]),
+            (Workload::Long, _, turn) if turn as usize <= self.n => call("calc", json!({"a": turn, "b": 1})),
+            _ => ModelTurn::text("done"),
+        }
+    }
+
+    fn write(&self, path: &str, mime_type: &str) -> ModelTurn {
+        call("write_file", json!({"path": path, "content": self.report, "mime_type": mime_type}))
+    }
+}
+
+fn call(tool: &str, input: Value) -> ModelTurn {
+    ModelTurn::calls(vec![ModelCall::new(tool, input)])
+}
+
+fn handoff(summary: &str, documents: &[&str]) -> ModelTurn {
+    call("handoff", json!({"result": {"summary": summary}, "documents": documents}))
+}
+
+fn delegations(tool: &str, count: usize) -> ModelTurn {
+    ModelTurn::calls((0..count).map(|item| ModelCall::new(tool, json!({"request": format!("item={item}"), "documents": []}))).collect())
+}
+
+/// The number in the task's request, `item=7`.
+fn number(request: &ModelRequest) -> usize {
+    let first = request.messages.first().and_then(|message| message.parts.first());
+    let Some(Part::Request(text)) = first else { return 0 };
+    text.split_once('=').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
+/// The level in the task's request; `None` at the root.
+fn level(request: &ModelRequest) -> Option<usize> {
+    let Some(Part::Request(text)) = request.messages.first().and_then(|message| message.parts.first()) else { return None };
+    text.strip_prefix("level=").and_then(|level| level.parse().ok())
+}
+
+async fn startup(n: usize, kept: Kept) -> anyhow::Result<Measurement> {
+    let place = Place::new(kept)?;
+    let engine = engine(&place, |request| match request.turn {
+        1 => call("tool_000", json!({"path": "a.md", "count": 1})),
+        _ => ModelTurn::text("done"),
+    })?;
+    let watch = Stopwatch::start();
+    finish(&engine, job::load(Workload::Startup, n)?).await?;
+    let mut measurement = watch.stop(1, 1);
+    let (cpu, at) = *FIRST_CALL.get().context("no tool was called")?;
+    measurement.set("cpu_s", cpu);
+    let began: Option<f64> = std::env::var("BENCH_T0").ok().and_then(|text| text.parse().ok());
+    measurement.set("startup_ms", began.map_or(f64::NAN, |began| (at - began) * 1e3));
+    Ok(measurement)
+}
+
+async fn blocked(n: usize, kept: Kept) -> anyhow::Result<Measurement> {
+    bail!("{n} {kept:?} {:?} {}", Duration::ZERO, Instant::now().elapsed().as_secs_f64() + cpu_seconds() + rss_bytes() + Json::null().text().len() as f64)
+}
+
+async fn resume(n: usize) -> anyhow::Result<Measurement> {
+    bail!("{n}")
+}

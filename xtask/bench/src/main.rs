@@ -1,0 +1,87 @@
+//! One measurement of one benchmark job, in a process of its own: `cargo xtask bench` starts it many times.
+
+mod engine;
+mod floor;
+mod job;
+mod measurement;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+/// Measures one benchmark job and prints `RESULT {json}`.
+#[derive(Parser)]
+#[command(name = "baton-bench")]
+struct Arguments {
+    /// Who runs the job.
+    subject: Subject,
+    /// The job.
+    workload: Workload,
+    /// How large it is: runs, children, levels, turns, tools, tasks or entries.
+    #[arg(long, default_value_t = 1)]
+    n: usize,
+    /// How many runs proceed at the same time.
+    #[arg(long, default_value_t = 1)]
+    conc: usize,
+    /// Where it is kept.
+    #[arg(long, default_value = "memory")]
+    store: Kept,
+}
+
+/// Who runs a job.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Subject {
+    /// Baton.
+    Engine,
+    /// The same job, written by hand without an engine.
+    Floor,
+}
+
+/// The benchmark jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// N runs of the sales job: three agents, eight calls.
+    Q3,
+    /// One run whose root has n children.
+    Wide,
+    /// One run of n nested delegations.
+    Deep,
+    /// One agent with n turns.
+    Long,
+    /// From the start of the process to its first tool call, with n tools.
+    Startup,
+    /// N tasks blocked on questions to a person.
+    Blocked,
+    /// A stored run of n entries, continued.
+    Resume,
+}
+
+/// Where a job is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kept {
+    /// Nowhere: it ends with the process.
+    Memory,
+    /// For the engine its `SQLite` store; for the floor one `SQLite` commit per entry.
+    Sqlite,
+    /// For the floor only: a log, one `fdatasync` per group of entries.
+    Log,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let measured = match arguments.subject {
+        Subject::Engine => engine::measure(arguments.workload, arguments.n, arguments.conc, arguments.store),
+        Subject::Floor => floor::measure(arguments.workload, arguments.n, arguments.conc, arguments.store),
+    };
+    match measured {
+        Ok(measurement) => {
+            println!("RESULT {}", measurement.json());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The tool functions of the benchmark jobs.
+
+use std::sync::OnceLock;
+
+use baton_core::function::{BoxFuture, ToolContext, ToolError, ToolFunction};
+use baton_core::json::Json;
+use baton_macros::tool;
+use serde_json::{Value, json};
+
+use crate::measurement::{cpu_seconds};
+
+/// Processor time and moment of the first call of any tool: where `startup` ends.
+pub(crate) static FIRST_CALL: OnceLock<(f64, f64)> = OnceLock::new();
+
+/// Bytes of `calc`'s result beside the sum.
+const NOTE_BYTES: usize = 170;
+
+/// Adds two numbers, with a note that makes the result about 200 bytes long.
+#[tool]
+#[expect(clippy::unused_async, clippy::unnecessary_wraps, reason = "a tool that is awaited in place, and returns a result")]
+async fn calc(a: u64, b: u64) -> Result<Value, ToolError> {
+    first_call();
+    Ok(json!({"sum": a + b, "note": "x".repeat(NOTE_BYTES)}))
+}
+
+fn first_call() {
+    FIRST_CALL.get_or_init(|| (cpu_seconds(), unix_seconds()));
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_seconds() -> f64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(f64::NAN, |since| since.as_secs_f64())
+}
+
+/// Registers one tool per combination of digits: `tool_000` to `tool_999`.
+macro_rules! register {
+    ($($hundreds:literal)*) => { $(register!(@tens $hundreds; 0 1 2 3 4 5 6 7 8 9);)* };
+    (@tens $hundreds:literal; $($tens:literal)*) => { $(register!(@ones $hundreds $tens; 0 1 2 3 4 5 6 7 8 9);)* };
+    (@ones $hundreds:literal $tens:literal; $($ones:literal)*) => { $(
+        inventory::submit! {
+            ToolFunction {
+                id: concat!("tool_", $hundreds, $tens, $ones),
+                name: concat!("tool_", $hundreds, $tens, $ones),
+                file: file!(),
+                line: line!(),
+                parameters: numbered_parameters,
+                blocking: false,
+                invoke: numbered,
+            }
+        }
+    )* };
+}
+
+register!(0 1 2 3 4 5 6 7 8 9);
+
+fn numbered_parameters() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "count": {"type": "integer", "format": "int64"},
+            "exact": {"type": ["boolean", "null"]},
+            "names": {"type": ["array", "null"], "items": {"type": "string"}},
+        },
+        "required": ["path", "count"],
+    })
+}
+
+fn numbered<'a>(_context: &'a ToolContext, _input: &'a Json) -> BoxFuture<'a, Result<Json, ToolError>> {
+    first_call();
+    Box::pin(std::future::ready(Ok(Json::from(&json!({"path": "a.md", "found": 1})))))
+}
