@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
+use crate::measurement::{Measurement, peak_rss_mb};
+
 /// Measures one benchmark job and prints `RESULT {json}`.
 #[derive(Parser)]
 #[command(name = "baton-bench")]
@@ -30,7 +32,7 @@ struct Arguments {
 }
 
 /// Who runs a job.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Subject {
     /// Baton.
     Engine,
@@ -57,6 +59,18 @@ enum Workload {
     Resume,
 }
 
+/// Tool calls of one run of `workload`; 0 where they are not what is measured.
+fn calls(workload: Workload, n: usize) -> usize {
+    match workload {
+        Workload::Q3 => 8,
+        Workload::Wide => 7 * n,
+        Workload::Deep => 2 * n + 1,
+        Workload::Long => n,
+        Workload::Startup => 1,
+        Workload::Blocked | Workload::Resume => 0,
+    }
+}
+
 /// Where a job is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kept {
@@ -69,12 +83,7 @@ enum Kept {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let measured = match arguments.subject {
-        Subject::Engine => engine::measure(arguments.workload, arguments.n, arguments.conc, arguments.store),
-        Subject::Floor => floor::measure(arguments.workload, arguments.n, arguments.conc, arguments.store),
-    };
-    match measured {
+    match measure(&Arguments::parse()) {
         Ok(measurement) => {
             println!("RESULT {}", measurement.json());
             ExitCode::SUCCESS
@@ -84,4 +93,19 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn measure(arguments: &Arguments) -> anyhow::Result<Measurement> {
+    let Arguments { subject, workload, n, conc, store } = *arguments;
+    let mut measurement = match subject {
+        Subject::Engine => engine::measure(workload, n, conc, store),
+        Subject::Floor => floor::measure(workload, n, conc, store),
+    }?;
+    measurement.name("subject", format!("{subject:?}").to_lowercase());
+    measurement.name("workload", format!("{workload:?}").to_lowercase());
+    measurement.name("store", format!("{store:?}").to_lowercase());
+    measurement.set("n", n as f64);
+    measurement.set("conc", conc as f64);
+    measurement.set("peak_rss_mb", peak_rss_mb());
+    Ok(measurement)
 }

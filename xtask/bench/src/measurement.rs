@@ -78,6 +78,13 @@ impl Measurement {
         self.0.insert(name.to_owned(), Value::String(value.into()));
     }
 
+    /// Adds what was measured at the first call of a tool: processor time, and since when the process was asked for.
+    pub(crate) fn startup(&mut self, (cpu_s, at): (f64, f64)) {
+        self.set("cpu_s", cpu_s);
+        let began: Option<f64> = std::env::var("BENCH_T0").ok().and_then(|text| text.parse().ok());
+        self.set("startup_ms", began.map_or(f64::NAN, |began| (at - began) * 1e3));
+    }
+
     pub(crate) fn json(&self) -> Value {
         Value::Object(self.0.clone())
     }
@@ -96,7 +103,13 @@ impl Mark {
     }
 }
 
-/// Adds what each turn cost in the first and in the last tenth of a run; `marks` are taken at 0, 10, 90 and 100 %.
+/// Whether a mark is taken at this turn of `n`: at 0, 10, 90 and 100 %.
+pub(crate) fn takes_mark(turn: usize, n: usize) -> bool {
+    let tenth = n / 10;
+    tenth > 0 && (turn == 1 || turn == 1 + tenth || turn == n + 1 - tenth || turn == n + 1)
+}
+
+/// Adds what each turn cost in the first and in the last tenth of a run; `marks` were taken as [`takes_mark`] says.
 pub(crate) fn tenths(measurement: &mut Measurement, marks: &[Mark], turns_in_a_tenth: usize) {
     let [zero, ten, ninety, all] = marks else { return };
     let each = turns_in_a_tenth as f64;

@@ -7,13 +7,13 @@ use baton_core::json::Json;
 use baton_macros::tool;
 use serde_json::{Value, json};
 
-use crate::measurement::{cpu_seconds};
+use crate::measurement::cpu_seconds;
 
 /// Processor time and moment of the first call of any tool: where `startup` ends.
 pub(crate) static FIRST_CALL: OnceLock<(f64, f64)> = OnceLock::new();
 
 /// Bytes of `calc`'s result beside the sum.
-const NOTE_BYTES: usize = 170;
+pub(crate) const NOTE_BYTES: usize = 170;
 
 /// Adds two numbers, with a note that makes the result about 200 bytes long.
 #[tool]
@@ -23,7 +23,8 @@ async fn calc(a: u64, b: u64) -> Result<Value, ToolError> {
     Ok(json!({"sum": a + b, "note": "x".repeat(NOTE_BYTES)}))
 }
 
-fn first_call() {
+/// Notes the first call of any tool.
+pub(crate) fn first_call() {
     FIRST_CALL.get_or_init(|| (cpu_seconds(), unix_seconds()));
 }
 

@@ -15,9 +15,9 @@ use baton_tools as _;
 use futures_util::TryStreamExt;
 use serde_json::{Value, json};
 
-use crate::measurement::{Mark, Measurement, Stopwatch, cpu_seconds, peak_rss_mb, rss_bytes, tenths};
+use crate::measurement::{Mark, Measurement, Stopwatch, cpu_seconds, rss_bytes, takes_mark, tenths};
 use crate::tools::FIRST_CALL;
-use crate::{Kept, Workload, job};
+use crate::{Kept, Workload, calls, job};
 
 /// Where a measurement keeps its runs; the folder goes with it.
 struct Place {
@@ -43,21 +43,14 @@ impl Place {
 /// Measures `workload` on the engine.
 pub(crate) fn measure(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let mut measurement = runtime.block_on(async {
+    runtime.block_on(async {
         match workload {
             Workload::Q3 | Workload::Wide | Workload::Deep | Workload::Long => throughput(workload, n, conc, kept).await,
             Workload::Startup => startup(n, kept).await,
             Workload::Blocked => blocked(n, kept).await,
             Workload::Resume => resume(n).await,
         }
-    })?;
-    measurement.name("subject", "engine");
-    measurement.name("workload", format!("{workload:?}").to_lowercase());
-    measurement.name("store", format!("{kept:?}").to_lowercase());
-    measurement.set("n", n as f64);
-    measurement.set("conc", conc as f64);
-    measurement.set("peak_rss_mb", peak_rss_mb());
-    Ok(measurement)
+    })
 }
 
 fn engine(place: &Place, model: impl Fn(&ModelRequest) -> ModelTurn + Send + Sync + 'static) -> anyhow::Result<Engine> {
@@ -66,22 +59,14 @@ fn engine(place: &Place, model: impl Fn(&ModelRequest) -> ModelTurn + Send + Syn
 }
 
 async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {
-    let (jobs, calls) = match workload {
-        Workload::Q3 => (n, 8),
-        Workload::Wide => (1, 7 * n),
-        Workload::Deep => (1, 2 * n + 1),
-        _ => (1, n),
-    };
+    let jobs = if workload == Workload::Q3 { n } else { 1 };
     let place = Place::new(kept)?;
     let marks = Arc::new(Mutex::new(Vec::new()));
     let taken = Arc::clone(&marks);
     let answers = Answers::new(workload, n);
     let engine = engine(&place, move |request| {
-        if workload == Workload::Long {
-            let turn = request.turn as usize;
-            if turn == 1 || turn == n / 10 || turn == n - n / 10 || turn == n {
-                taken.lock().expect("nobody panics here").push(Mark::now());
-            }
+        if workload == Workload::Long && takes_mark(request.turn as usize, n) {
+            taken.lock().expect("nobody panics here").push(Mark::now());
         }
         answers.turn(request)
     })?;
@@ -90,7 +75,7 @@ async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> an
     futures_util::stream::iter((0..jobs).map(Ok::<_, anyhow::Error>))
         .try_for_each_concurrent(conc, |_| finish(&engine, job.clone()))
         .await?;
-    let mut measurement = watch.stop(jobs * calls, jobs);
+    let mut measurement = watch.stop(jobs * calls(workload, n), jobs);
     if let Some(sqlite) = &place.sqlite {
         let stats = sqlite.stats();
         measurement.set("commits", stats.commits as f64);
@@ -129,7 +114,9 @@ impl Answers {
 
     fn turn(&self, request: &ModelRequest) -> ModelTurn {
         match (self.workload, request.agent.as_str(), request.turn) {
-            (Workload::Q3, "root", 1) => call("route_to_analyst", json!({"request": "Analyze Q3 sales", "documents": ["sales_raw.csv"]})),
+            (Workload::Q3, "root", 1) => {
+                call("route_to_analyst", json!({"request": "Analyze Q3 sales", "documents": ["sales_raw.csv"]}))
+            }
             (_, "analyst", 1) => call("stop_and_think", json!({"thoughts": "I should aggregate by region first.".repeat(4)})),
             (_, "analyst", 2) => self.write("analysis.md", "text/markdown"),
             (_, "analyst", 3) => {
@@ -167,7 +154,9 @@ fn handoff(summary: &str, documents: &[&str]) -> ModelTurn {
 }
 
 fn delegations(tool: &str, count: usize) -> ModelTurn {
-    ModelTurn::calls((0..count).map(|item| ModelCall::new(tool, json!({"request": format!("item={item}"), "documents": []}))).collect())
+    ModelTurn::calls(
+        (0..count).map(|item| ModelCall::new(tool, json!({"request": format!("item={item}"), "documents": []}))).collect(),
+    )
 }
 
 /// The number in the task's request, `item=7`.
@@ -192,15 +181,16 @@ async fn startup(n: usize, kept: Kept) -> anyhow::Result<Measurement> {
     let watch = Stopwatch::start();
     finish(&engine, job::load(Workload::Startup, n)?).await?;
     let mut measurement = watch.stop(1, 1);
-    let (cpu, at) = *FIRST_CALL.get().context("no tool was called")?;
-    measurement.set("cpu_s", cpu);
-    let began: Option<f64> = std::env::var("BENCH_T0").ok().and_then(|text| text.parse().ok());
-    measurement.set("startup_ms", began.map_or(f64::NAN, |began| (at - began) * 1e3));
+    measurement.startup(*FIRST_CALL.get().context("no tool was called")?);
     Ok(measurement)
 }
 
 async fn blocked(n: usize, kept: Kept) -> anyhow::Result<Measurement> {
-    bail!("{n} {kept:?} {:?} {}", Duration::ZERO, Instant::now().elapsed().as_secs_f64() + cpu_seconds() + rss_bytes() + Json::null().text().len() as f64)
+    bail!(
+        "{n} {kept:?} {:?} {}",
+        Duration::ZERO,
+        Instant::now().elapsed().as_secs_f64() + cpu_seconds() + rss_bytes() + Json::null().text().len() as f64
+    )
 }
 
 async fn resume(n: usize) -> anyhow::Result<Measurement> {
