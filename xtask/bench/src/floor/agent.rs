@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Context;
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::disk::Disk;
@@ -26,6 +27,26 @@ pub(super) struct Job {
 struct Document {
     content: Arc<str>,
     _listed: Value,
+}
+
+/// One turn of a model; one without calls ends its task.
+#[derive(Default, Serialize, Deserialize)]
+struct Turn {
+    calls: Vec<Call>,
+    handoff: Value,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Call {
+    tool: String,
+    input: Value,
+}
+
+/// What a conversation consists of.
+enum Message {
+    User { _text: String },
+    Assistant { _calls: Vec<Call> },
+    Tool { _result: String },
 }
 
 /// What a job shares is held for a moment, and nobody panics meanwhile.
@@ -63,7 +84,7 @@ impl Job {
         let summary = content.get(..size.min(80)).unwrap_or(content);
         let listed = json!({
             "path": path, "mime_type": mime_type, "size_bytes": size, "token_count": size / 4, "version": 1,
-            "created_by": "task", "created_at": unix_seconds(), "auto_summary": summary, "tags": [],
+            "created_by": "task", "created_at": unix_seconds(), "summary": summary, "tags": [],
         });
         hold(&self.documents).insert(path.to_owned(), Document { content: content.into(), _listed: listed });
         json!({"path": path, "size_bytes": size, "version": 1})
@@ -92,13 +113,15 @@ impl Job {
     }
 
     /// What the model of `agent` answers, as text. `number` is the one in its request.
-    fn answer(&self, agent: &str, turn: usize, number: usize) -> String {
-        let call = |tool: &str, input: Value| json!({"calls": [{"tool": tool, "input": input}]});
+    fn answer(&self, agent: &str, turn: usize, number: usize) -> serde_json::Result<String> {
+        let call = |tool: &str, input| Turn { calls: vec![Call { tool: tool.to_owned(), input }], handoff: Value::Null };
         let write = |path: &str, mime_type: &str| {
             call("write_file", json!({"path": path, "content": job::report(), "mime_type": mime_type}))
         };
-        let handoff =
-            |summary: &str, documents: &[&str]| json!({"handoff": {"result": {"summary": summary}, "documents": documents}});
+        let handoff = |summary: &str, documents: &[&str]| Turn {
+            calls: Vec::new(),
+            handoff: json!({"result": {"summary": summary}, "documents": documents}),
+        };
         let document = || format!("doc_{number}.md");
         let answer = match (self.workload, agent, turn) {
             (Workload::Q3, "root", 1) => {
@@ -114,9 +137,9 @@ impl Job {
             (_, "visualizer", 2) => write("charts.png", "image/png"),
             (_, "visualizer", _) => handoff("charts created", &["charts.png"]),
             (Workload::Wide, "root", 1) => {
-                let delegation =
-                    |item| json!({"tool": "route_to_worker", "input": {"request": format!("item={item}"), "documents": []}});
-                json!({"calls": (0..self.n).map(delegation).collect::<Vec<_>>()})
+                let input = |item| json!({"request": format!("item={item}"), "documents": []});
+                let delegation = |item| Call { tool: "route_to_worker".to_owned(), input: input(item) };
+                Turn { calls: (0..self.n).map(delegation).collect(), handoff: Value::Null }
             }
             (_, "worker", 1..=4) => call("calc", json!({"a": turn, "b": number})),
             (_, "worker", 5) => write(&document(), "text/markdown"),
@@ -126,9 +149,9 @@ impl Job {
             (_, "level", _) if number < self.n => handoff("up", &["leaf.md"]),
             (Workload::Long, _, turn) if turn <= self.n => call("calc", json!({"a": turn, "b": 1})),
             (Workload::Startup, _, 1) => call("calc", json!({"a": 1, "b": 1})),
-            _ => json!({"text": "done"}),
+            _ => Turn::default(),
         };
-        answer.to_string()
+        serde_json::to_string(&answer)
     }
 }
 
@@ -136,7 +159,7 @@ impl Job {
 pub(super) fn work(job: Arc<Job>, agent: String, request: String) -> BoxFuture<'static, anyhow::Result<Value>> {
     Box::pin(async move {
         let number = number(&request).unwrap_or(job.n);
-        let mut conversation = vec![json!({"role": "user", "content": request})];
+        let mut conversation = vec![Message::User { _text: request }];
         let mut turn = 0;
         loop {
             turn += 1;
@@ -145,18 +168,20 @@ pub(super) fn work(job: Arc<Job>, agent: String, request: String) -> BoxFuture<'
             if job.workload == Workload::Long && takes_mark(turn, job.n) {
                 hold(&job.marks).push(Mark::now());
             }
-            let mut answer: Value = serde_json::from_str(&job.answer(&agent, turn, number))?;
-            let Value::Array(calls) = answer["calls"].take() else { return Ok(answer["handoff"].take()) };
-            conversation.push(Value::Array(calls.clone()));
-            for result in results(&job, calls).await? {
-                conversation.push(json!({"role": "tool", "content": result}));
+            let answer: Turn = serde_json::from_str(&job.answer(&agent, turn, number)?)?;
+            if answer.calls.is_empty() {
+                return Ok(answer.handoff);
+            }
+            conversation.push(Message::Assistant { _calls: answer.calls.clone() });
+            for result in results(&job, answer.calls).await? {
+                conversation.push(Message::Tool { _result: result });
             }
         }
     })
 }
 
 /// What the calls of one turn return, in their order; several proceed at the same time.
-async fn results(job: &Arc<Job>, mut calls: Vec<Value>) -> anyhow::Result<Vec<String>> {
+async fn results(job: &Arc<Job>, mut calls: Vec<Call>) -> anyhow::Result<Vec<String>> {
     if calls.len() == 1 {
         return Ok(vec![call(Arc::clone(job), calls.remove(0)).await?]);
     }
@@ -169,8 +194,8 @@ async fn results(job: &Arc<Job>, mut calls: Vec<Value>) -> anyhow::Result<Vec<St
 }
 
 /// One call: its entry and what the model is told.
-async fn call(job: Arc<Job>, call: Value) -> anyhow::Result<String> {
-    let (tool, input) = (text(&call, "tool")?, &call["input"]);
+async fn call(job: Arc<Job>, call: Call) -> anyhow::Result<String> {
+    let (tool, input) = (call.tool.as_str(), &call.input);
     if let Some(agent) = tool.strip_prefix("route_to_") {
         job.record("agent_as_tool", tool, input, json!("delegated")).await?;
         let request = job.with_documents(text(input, "request")?.to_owned(), &input["documents"]);
