@@ -6,11 +6,13 @@ mod job;
 mod measurement;
 mod tools;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use clap::{Parser, ValueEnum};
 
-use crate::measurement::{Measurement, peak_rss_mb};
+use crate::measurement::Measurement;
 
 /// Measures one benchmark job and prints `RESULT {json}`.
 #[derive(Parser)]
@@ -29,6 +31,9 @@ struct Arguments {
     /// Where it is kept.
     #[arg(long, default_value = "memory")]
     store: Kept,
+    /// Measures nothing, but makes the store that `resume` opens.
+    #[arg(long, hide = true)]
+    make: Option<PathBuf>,
 }
 
 /// Who runs a job.
@@ -83,11 +88,13 @@ enum Kept {
 }
 
 fn main() -> ExitCode {
-    match measure(&Arguments::parse()) {
-        Ok(measurement) => {
-            println!("RESULT {}", measurement.json());
-            ExitCode::SUCCESS
-        }
+    let arguments = Arguments::parse();
+    let done = match &arguments.make {
+        Some(path) => engine::make(arguments.n, path),
+        None => measure(&arguments).map(|measurement| println!("RESULT {}", measurement.json())),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -96,7 +103,8 @@ fn main() -> ExitCode {
 }
 
 fn measure(arguments: &Arguments) -> anyhow::Result<Measurement> {
-    let Arguments { subject, workload, n, conc, store } = *arguments;
+    let Arguments { subject, workload, n, conc, store, .. } = *arguments;
+    ensure!(n > 0 && conc > 0, "a measurement needs at least one of everything");
     let mut measurement = match subject {
         Subject::Engine => engine::measure(workload, n, conc, store),
         Subject::Floor => floor::measure(workload, n, conc, store),
@@ -106,6 +114,5 @@ fn measure(arguments: &Arguments) -> anyhow::Result<Measurement> {
     measurement.name("store", format!("{store:?}").to_lowercase());
     measurement.set("n", n as f64);
     measurement.set("conc", conc as f64);
-    measurement.set("peak_rss_mb", peak_rss_mb());
     Ok(measurement)
 }

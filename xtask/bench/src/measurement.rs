@@ -12,7 +12,7 @@ pub(crate) fn cpu_seconds() -> f64 {
 }
 
 /// The largest resident memory so far, in MB (2^20 bytes).
-pub(crate) fn peak_rss_mb() -> f64 {
+fn peak_rss_mb() -> f64 {
     status_kb("VmHWM:") / 1024.0
 }
 
@@ -59,6 +59,7 @@ impl Stopwatch {
         measurement.set("tools_cpu_s", tools as f64 / cpu_s);
         measurement.set("jobs_s", jobs as f64 / secs);
         measurement.set("bytes_written", (written_bytes() - self.written) as f64);
+        measurement.set("peak_rss_mb", peak_rss_mb());
         measurement
     }
 }
@@ -90,16 +91,17 @@ impl Measurement {
     }
 }
 
-/// A point within a run: how much processor time was used and how much was written until then.
+/// A point within a run: how much processor time was used and how much was written until then, and how much memory is resident.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mark {
     cpu: f64,
     written: u64,
+    rss: f64,
 }
 
 impl Mark {
     pub(crate) fn now() -> Self {
-        Self { cpu: cpu_seconds(), written: written_bytes() }
+        Self { cpu: cpu_seconds(), written: written_bytes(), rss: rss_bytes() }
     }
 }
 
@@ -117,4 +119,5 @@ pub(crate) fn tenths(measurement: &mut Measurement, marks: &[Mark], turns_in_a_t
     measurement.set("last_tenth_us", (all.cpu - ninety.cpu) / each * 1e6);
     measurement.set("first_tenth_bytes", (ten.written - zero.written) as f64 / each);
     measurement.set("last_tenth_bytes", (all.written - ninety.written) as f64 / each);
+    measurement.set("rss_per_turn_bytes", (ninety.rss - ten.rss) / (8.0 * each));
 }

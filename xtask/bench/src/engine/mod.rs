@@ -1,44 +1,30 @@
 //! The benchmark jobs on Baton, through its public API as a program embeds it.
 
+mod blocked;
+mod place;
+mod resume;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use baton_core::call::ModelCall;
-use baton_core::json::Json;
+use baton_core::entry::Entry;
+use baton_core::id::RunId;
 use baton_core::model::{ModelRequest, ModelTurn};
 use baton_core::render::Part;
 use baton_models::FunctionModel;
 use baton_runtime::{Engine, LoadedJob, RunHandle, RunOutcome, StartOptions};
-use baton_store::{MemoryStore, SqliteStore, Store};
+use baton_store::Store;
 use baton_tools as _;
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
-use crate::measurement::{Mark, Measurement, Stopwatch, cpu_seconds, rss_bytes, takes_mark, tenths};
+use self::place::{Place, Watched};
+use crate::measurement::{Mark, Measurement, Stopwatch, takes_mark, tenths};
 use crate::tools::FIRST_CALL;
 use crate::{Kept, Workload, calls, job};
-
-/// Where a measurement keeps its runs; the folder goes with it.
-struct Place {
-    store: Arc<dyn Store>,
-    sqlite: Option<Arc<SqliteStore>>,
-    _folder: Option<tempfile::TempDir>,
-}
-
-impl Place {
-    fn new(kept: Kept) -> anyhow::Result<Self> {
-        match kept {
-            Kept::Memory => Ok(Self { store: Arc::new(MemoryStore::new()), sqlite: None, _folder: None }),
-            Kept::Sqlite => {
-                let folder = tempfile::tempdir()?;
-                let sqlite = Arc::new(SqliteStore::open(folder.path().join("bench.db"))?);
-                Ok(Self { store: Arc::clone(&sqlite) as Arc<dyn Store>, sqlite: Some(sqlite), _folder: Some(folder) })
-            }
-            Kept::Log => bail!("a log is a store of the floor"),
-        }
-    }
-}
 
 /// Measures `workload` on the engine.
 pub(crate) fn measure(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {
@@ -47,8 +33,11 @@ pub(crate) fn measure(workload: Workload, n: usize, conc: usize, kept: Kept) -> 
         match workload {
             Workload::Q3 | Workload::Wide | Workload::Deep | Workload::Long => throughput(workload, n, conc, kept).await,
             Workload::Startup => startup(n, kept).await,
-            Workload::Blocked => blocked(n, kept).await,
-            Workload::Resume => resume(n).await,
+            Workload::Blocked => blocked::measure(n, kept).await,
+            Workload::Resume => {
+                ensure!(kept == Kept::Sqlite, "only a store on disk has runs to resume");
+                resume::measure(n).await
+            }
         }
     })
 }
@@ -58,13 +47,23 @@ fn engine(place: &Place, model: impl Fn(&ModelRequest) -> ModelTurn + Send + Syn
     Ok(Engine::builder().store(Arc::clone(&place.store)).model("m", model).build()?)
 }
 
+/// Makes the store that `resume` opens; see [`resume::make`].
+pub(crate) fn make(n: usize, path: &Path) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(resume::make(n, path))
+}
+
 async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {
     let jobs = if workload == Workload::Q3 { n } else { 1 };
-    let place = Place::new(kept)?;
-    let marks = Arc::new(Mutex::new(Vec::new()));
-    let taken = Arc::clone(&marks);
+    let mut place = Place::new(kept)?;
+    let watched = (workload == Workload::Q3 && kept == Kept::Sqlite).then(|| Watched::new(Arc::clone(&place.store)));
+    if let Some(watched) = &watched {
+        place.store = Arc::clone(watched) as Arc<dyn Store>;
+    }
+    let (marks, turns) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
+    let (taken, taken_turns) = (Arc::clone(&marks), Arc::clone(&turns));
     let answers = Answers::new(workload, n);
     let engine = engine(&place, move |request| {
+        taken_turns.fetch_add(1, Ordering::Relaxed);
         if workload == Workload::Long && takes_mark(request.turn as usize, n) {
             taken.lock().expect("nobody panics here").push(Mark::now());
         }
@@ -72,21 +71,44 @@ async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> an
     })?;
     let job = job::load(workload, n)?;
     let watch = Stopwatch::start();
-    futures_util::stream::iter((0..jobs).map(Ok::<_, anyhow::Error>))
-        .try_for_each_concurrent(conc, |_| finish(&engine, job.clone()))
+    let last = futures_util::stream::iter(0..jobs)
+        .map(|_| finish(&engine, job.clone()))
+        .buffer_unordered(conc)
+        .try_fold(None, async |_, run| Ok(Some(run)))
         .await?;
     let mut measurement = watch.stop(jobs * calls(workload, n), jobs);
     if let Some(sqlite) = &place.sqlite {
-        let stats = sqlite.stats();
-        measurement.set("commits", stats.commits as f64);
+        let commits = sqlite.stats().commits as f64;
+        measurement.set("commits", commits);
+        measurement.set("commits_per_turn", commits / turns.load(Ordering::Relaxed) as f64);
+    }
+    if let Some(watched) = &watched {
+        measurement.set("max_commit_gap_ms", watched.longest_gap().as_secs_f64() * 1e3);
     }
     tenths(&mut measurement, &marks.lock().expect("nobody panics here"), n / 10);
+    if let Some(run) = last {
+        let finished = finished_calls(&place, &run).await?;
+        ensure!(finished == calls(workload, n), "{finished} calls instead of {}", calls(workload, n));
+    }
     Ok(measurement)
 }
 
-async fn finish(engine: &Engine, job: LoadedJob) -> anyhow::Result<()> {
+/// How many calls of `run` have a result.
+async fn finished_calls(place: &Place, run: &RunId) -> anyhow::Result<usize> {
+    let (mut finished, mut after) = (0, 0);
+    loop {
+        let page = place.store.entries(run, after, 1_000).await?;
+        let Some(last) = page.last() else { return Ok(finished) };
+        after = last.seq;
+        finished += page.iter().filter(|recorded| matches!(recorded.entry, Entry::CallFinished(_))).count();
+    }
+}
+
+/// One run, from its start to its end.
+async fn finish(engine: &Engine, job: LoadedJob) -> anyhow::Result<RunId> {
     let handle = engine.start(job, StartOptions::default()).await?;
-    completed(&handle).await
+    completed(&handle).await?;
+    Ok(handle.id().clone())
 }
 
 async fn completed(handle: &RunHandle) -> anyhow::Result<()> {
@@ -183,16 +205,4 @@ async fn startup(n: usize, kept: Kept) -> anyhow::Result<Measurement> {
     let mut measurement = watch.stop(1, 1);
     measurement.startup(*FIRST_CALL.get().context("no tool was called")?);
     Ok(measurement)
-}
-
-async fn blocked(n: usize, kept: Kept) -> anyhow::Result<Measurement> {
-    bail!(
-        "{n} {kept:?} {:?} {}",
-        Duration::ZERO,
-        Instant::now().elapsed().as_secs_f64() + cpu_seconds() + rss_bytes() + Json::null().text().len() as f64
-    )
-}
-
-async fn resume(n: usize) -> anyhow::Result<Measurement> {
-    bail!("{n}")
 }

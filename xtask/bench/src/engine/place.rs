@@ -1,0 +1,137 @@
+//! Where the engine keeps a measurement's runs, and what can be seen of it from outside.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use async_trait::async_trait;
+use baton_core::entry::Recorded;
+use baton_core::function::Content;
+use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_core::json::Json;
+use baton_store::{Batch, LoggedCall, MemoryStore, NewRun, RunRecord, SqliteStore, Store, StoreError};
+use tokio::sync::watch;
+
+use crate::Kept;
+
+/// A store; the folder goes with it.
+pub(super) struct Place {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) sqlite: Option<Arc<SqliteStore>>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Place {
+    /// A new store.
+    pub(super) fn new(kept: Kept) -> anyhow::Result<Self> {
+        match kept {
+            Kept::Memory => Ok(Self { store: Arc::new(MemoryStore::new()), sqlite: None, _folder: None }),
+            Kept::Sqlite => {
+                let folder = tempfile::tempdir()?;
+                let place = Self::at(&folder.path().join("bench.db"))?;
+                Ok(Self { _folder: Some(folder), ..place })
+            }
+            Kept::Log => bail!("a log is a store of the floor"),
+        }
+    }
+
+    /// The store in the file at `path`, which stays.
+    pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
+        let sqlite = Arc::new(SqliteStore::open(path)?);
+        Ok(Self { store: Arc::clone(&sqlite) as Arc<dyn Store>, sqlite: Some(sqlite), _folder: None })
+    }
+}
+
+/// A store that hands everything on to another and notes what becomes of it.
+pub(super) struct Watched {
+    store: Arc<dyn Store>,
+    entries: AtomicU64,
+    appends: Mutex<Appends>,
+}
+
+#[derive(Default)]
+struct Appends {
+    last: Option<Instant>,
+    longest_gap: Duration,
+}
+
+impl Watched {
+    pub(super) fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { store, entries: AtomicU64::new(0), appends: Mutex::default() })
+    }
+
+    /// How many entries were appended.
+    pub(super) fn entries_appended(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// The longest time between two successive appends of any runs, from the moment one was durable to the next.
+    pub(super) fn longest_gap(&self) -> Duration {
+        self.appends.lock().expect("nobody panics here").longest_gap
+    }
+}
+
+#[async_trait]
+impl Store for Watched {
+    async fn append(&self, batch: Batch) -> Result<(), StoreError> {
+        let entries = batch.entries.len() as u64;
+        self.store.append(batch).await?;
+        self.entries.fetch_add(entries, Ordering::Relaxed);
+        let mut appends = self.appends.lock().expect("nobody panics here");
+        let now = Instant::now();
+        let gap = appends.last.map_or(Duration::ZERO, |last| now - last);
+        appends.longest_gap = appends.longest_gap.max(gap);
+        appends.last = Some(now);
+        Ok(())
+    }
+
+    async fn create(&self, run: NewRun) -> Result<(), StoreError> {
+        self.store.create(run).await
+    }
+
+    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
+        self.store.take_over(run, owner).await
+    }
+
+    async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
+        self.store.entries(run, after, limit).await
+    }
+
+    async fn task_entries(&self, run: &RunId, task: &TaskId, through: u64) -> Result<Vec<Arc<Recorded>>, StoreError> {
+        self.store.task_entries(run, task, through).await
+    }
+
+    async fn content(&self, hash: ContentHash) -> Result<Option<Content>, StoreError> {
+        self.store.content(hash).await
+    }
+
+    async fn put_content(&self, hash: ContentHash, content: Content) -> Result<(), StoreError> {
+        self.store.put_content(hash, content).await
+    }
+
+    async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
+        self.store.recall(agent, tool, limit).await
+    }
+
+    async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
+        self.store.runs().await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        self.store.run(run).await
+    }
+
+    async fn put_command(&self, run: &RunId, command: Json) -> Result<u64, StoreError> {
+        self.store.put_command(run, command).await
+    }
+
+    async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
+        self.store.take_commands(run, after).await
+    }
+
+    fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {
+        self.store.subscribe(run)
+    }
+}
