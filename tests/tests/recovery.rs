@@ -268,7 +268,7 @@ async fn whoever_lost_the_run_can_commit_nothing_more() {
 #[tokio::test]
 async fn a_run_that_waits_for_a_person_still_waits_for_the_same_thing_after_a_restart() {
     let job = TestJob::new("solo", json!({})).agent("solo", &["ask_master", "handoff"]).load();
-    let sources = Arc::clone(&job.sources);
+    let sources = job.sources().clone();
     let answers = model(|_, turn, _| match turn {
         1 => calls(&[("ask_master", json!({"question": "Shall I?"}))]),
         _ => handoff("done", &[]),

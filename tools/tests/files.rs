@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use support::{call, output};
 
 fn written(context: &ToolContext) -> Vec<PendingWrite> {
-    context.take_effects().writes
+    context.take_effects().writes.into_iter().map(|(write, _)| write).collect()
 }
 
 #[test]

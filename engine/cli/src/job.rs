@@ -46,7 +46,8 @@ pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
         Err(faults) => return Ok(Checked::Faulty(faults)),
     };
     let configs = Arc::clone(&loaded.configs);
-    let mut job = LoadedJob { folder: Some(files.path().to_owned()), ..loaded };
+    let mut job = loaded;
+    job.folder = Some(files.path().to_owned());
     for document in &configs.job.documents {
         let content = files.read(&document.file).map_err(folder_failure)?;
         job = job.with_document(InitialDocument::of(document, content.into()));

@@ -52,7 +52,7 @@ pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<Load
     let (mut folder, mut documents) = (None, Vec::new());
     if let Some(name) = name {
         let original = job::load(place, name)?;
-        for source in original.sources.files() {
+        for source in original.sources().files() {
             match source.role {
                 Role::Job => config = serde_json::from_str(&source.text).unwrap_or(config),
                 role => sources.add(role, source.path.clone(), &source.text),

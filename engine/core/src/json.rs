@@ -1,7 +1,7 @@
 //! A JSON payload kept as its text: inputs, outputs and answers are copied and stored far more often than read.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,7 +16,8 @@ pub struct Json(Arc<RawValue>);
 impl Json {
     /// The payload `null`.
     pub fn null() -> Self {
-        Self(RawValue::NULL.to_owned().into())
+        static NULL: LazyLock<Json> = LazyLock::new(|| Json(RawValue::NULL.to_owned().into()));
+        NULL.clone()
     }
 
     /// Keeps `text` if it is one JSON value.

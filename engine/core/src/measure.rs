@@ -129,7 +129,7 @@ fn text_summary(mime_type: &str, text: &str) -> String {
         let heading = text.lines().take(50).find_map(|line| line.trim_start().strip_prefix('#'));
         match heading.map(|heading| heading.trim_start_matches('#').trim()).filter(|heading| !heading.is_empty()) {
             Some(heading) => heading.to_owned(),
-            None => lines.by_ref().take(5).collect::<Vec<_>>().join(" "),
+            None => lines.by_ref().take(5).flat_map(|line| line.split_inclusive(' ').chain([" "])).take(SUMMARY_CHARACTERS).collect(),
         }
     })
 }
@@ -182,12 +182,22 @@ fn plural(count: u64) -> &'static str {
 
 /// `text` on one line, without control characters, at most [`SUMMARY_CHARACTERS`] long.
 fn shortened(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut visible = line.chars().filter(|character| !character.is_control());
-    let mut short: String = visible.by_ref().take(SUMMARY_CHARACTERS).collect();
-    if visible.next().is_some() {
-        short.pop();
-        short.push('…');
+    let visible = |word: &'_ str| word.chars().filter(|character| !character.is_control()).collect::<String>();
+    let mut short = String::new();
+    let mut length = 0;
+    // Word by word, so that a long text costs no more than a short one.
+    for word in text.split_whitespace().map(visible) {
+        if !short.is_empty() {
+            short.push(' ');
+            length += 1;
+        }
+        let left = SUMMARY_CHARACTERS - length.min(SUMMARY_CHARACTERS);
+        short.extend(word.chars().take(left + 1));
+        length += word.chars().count();
+        if length > SUMMARY_CHARACTERS {
+            let kept: String = short.chars().take(SUMMARY_CHARACTERS - 1).collect();
+            return kept + "…";
+        }
     }
     short
 }

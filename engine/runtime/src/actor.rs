@@ -5,15 +5,16 @@
 //! askers told, and the effects performed. A failed commit ends the actor at once: it performs nothing more, and what it
 //! had in memory is lost with it, so the store alone says what happened.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use baton_core::Run;
 use baton_core::call::{CallError, CallResult, ErrorCode};
-use baton_core::config::EffectClass;
+use baton_core::config::{EffectClass, Executor};
 use baton_core::entry::{Entry, Recorded};
 use baton_core::event::{Effect, Event, Refusal};
 use baton_core::function::{Caller, Content};
@@ -25,6 +26,7 @@ use baton_core::tool_type::Logs;
 use baton_models::ModelError;
 use baton_store::{Batch, LoggedCall, RunSummaryUpdate, StoreError};
 use futures_util::FutureExt;
+use rustc_hash::FxHashMap;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -60,6 +62,8 @@ pub(crate) struct Actor {
     pub(crate) commands: Commands,
     pub(crate) transcripts: Transcripts,
     pub(crate) work: Work,
+    /// The number of the last entry that is durable, for calls that were begun before their batch was.
+    pub(crate) durable: watch::Sender<u64>,
     /// The moment of the last batch: entries never step back in time.
     pub(crate) last: Timestamp,
 }
@@ -77,11 +81,13 @@ pub(crate) struct Commands {
 #[derive(Default)]
 pub(crate) struct Work {
     /// Cancelled when what runs for a task shall stop.
-    tokens: HashMap<TaskId, CancellationToken>,
+    tokens: FxHashMap<TaskId, CancellationToken>,
     /// Model requests and calls in progress.
     running: TaskTracker,
+    /// What came of those that were done at once, in order.
+    arrived: VecDeque<Message>,
     /// Running calls that must not be repeated, and their tasks: stopping the run waits for them.
-    unrepeatable: HashMap<CallId, TaskId>,
+    unrepeatable: FxHashMap<CallId, TaskId>,
     /// Whether no further step shall be taken.
     stopping: bool,
     /// The status that lists of runs show.
@@ -109,6 +115,16 @@ struct Incoming {
     event: Event,
     contents: Vec<(ContentHash, Content)>,
     reply: Option<Reply>,
+}
+
+impl Incoming {
+    /// What came of a model request or a call.
+    fn from_work(message: Message) -> Option<Self> {
+        match message {
+            Message::Event { event, contents, reply } => Some(Self { event, contents, reply }),
+            Message::Stop => None,
+        }
+    }
 }
 
 /// What one beat decided.
@@ -158,12 +174,27 @@ impl Actor {
 
     /// Waits until something happened, then takes all of it.
     async fn gather(&mut self) -> Result<(Vec<Incoming>, Vec<u64>), StoreError> {
-        let mut messages = Vec::new();
         let wake = self.run.next_wake().filter(|wake| self.work.woken_for != Some(*wake));
-        tokio::select! {
-            _ = self.mailbox.recv_many(&mut messages, MESSAGES_PER_COMMIT) => {}
-            Ok(()) = self.commands.rings.changed() => self.commands.waiting = true,
-            () = sleep_until(&*self.shared.clock, wake) => {}
+        let at_once = self.work.arrived.len().min(MESSAGES_PER_COMMIT);
+        let mut messages: Vec<Message> = self.work.arrived.drain(..at_once).collect();
+        if messages.is_empty() {
+            tokio::select! {
+                _ = self.mailbox.recv_many(&mut messages, MESSAGES_PER_COMMIT) => {}
+                Ok(()) = self.commands.rings.changed() => self.commands.waiting = true,
+                () = sleep_until(&*self.shared.clock, wake) => {}
+            }
+        } else {
+            // A run whose work is always done at once must still let others have their turn.
+            tokio::task::coop::consume_budget().await;
+            while messages.len() < MESSAGES_PER_COMMIT
+                && let Ok(message) = self.mailbox.try_recv()
+            {
+                messages.push(message);
+            }
+            if self.commands.rings.has_changed().unwrap_or(false) {
+                self.commands.rings.mark_unchanged();
+                self.commands.waiting = true;
+            }
         }
         let mut incoming = Vec::with_capacity(messages.len());
         for message in messages {
@@ -205,18 +236,36 @@ impl Actor {
     // ---- Second beat.
 
     /// Lets the core decide each event and applies what it decided.
+    ///
+    /// Calls that have no effect outside the run begin at once, and what they return is decided in the same beat: a
+    /// turn of them costs one commit. If that commit fails, nothing of them remains.
     fn decide(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Step {
         self.last = self.shared.clock.now().max(self.last);
         let mut step = Step { consumed, ..Step::default() };
-        for Incoming { event, contents, reply } in incoming {
+        let mut incoming = VecDeque::from(incoming);
+        while let Some(Incoming { event, contents, reply }) = incoming.pop_front() {
+            let mut early = Vec::new();
             let decided = self.run.decide(self.last, event).map(|decision| {
                 for recorded in decision.entries {
                     self.run.apply(&recorded);
                     step.entries.push(Arc::new(recorded));
                 }
-                step.effects.extend(decision.effects);
+                self.shared.contents.remember(&contents);
                 step.contents.extend(contents);
+                for effect in decision.effects {
+                    match effect {
+                        Effect::Execute { task, agent, call, tool, input }
+                            if self.may_begin_early(&tool) && step.entries.len() < MESSAGES_PER_COMMIT =>
+                        {
+                            let done = self.execute(task, agent, call, &tool, input);
+                            // Decided next, so that calls do not wait for the places of those that are done.
+                            early.extend(done.and_then(Incoming::from_work));
+                        }
+                        effect => step.effects.push(effect),
+                    }
+                }
             });
+            early.into_iter().rev().for_each(|done| incoming.push_front(done));
             match reply {
                 Some(reply) => step.replies.push((reply, decided)),
                 None => {
@@ -229,18 +278,29 @@ impl Actor {
         step
     }
 
+    /// Whether a call of `tool` may begin before its entries are durable: it runs in this process and has no effect but
+    /// its result.
+    fn may_begin_early(&self, tool: &ToolId) -> bool {
+        !self.work.stopping
+            && self.run.configs().tools.get(tool).is_some_and(|tool| {
+                tool.effect == EffectClass::Pure && matches!(tool.executor, Some(Executor::Function(_)))
+            })
+    }
+
     // ---- Third beat.
 
     /// Makes a step durable, then lets it be seen and performs its effects.
     async fn commit(&mut self, step: Step) -> Result<(), StoreError> {
         let Step { entries, effects, mut contents, replies, consumed } = step;
         if let Some(first) = entries.first() {
-            let named: HashSet<ContentHash> = entries.iter().filter_map(|recorded| named_content(&recorded.entry)).collect();
-            contents.retain(|(hash, _)| named.contains(hash));
+            if !contents.is_empty() {
+                let named: HashSet<ContentHash> = entries.iter().filter_map(|recorded| named_content(&recorded.entry)).collect();
+                contents.retain(|(hash, _)| named.contains(hash));
+            }
             let mut batch = Batch::new(self.id.clone(), self.epoch, first.seq - 1);
             batch.logged = self.logged(&entries);
             batch.entries.clone_from(&entries);
-            batch.contents.clone_from(&contents);
+            batch.contents = contents;
             batch.summary = self.summary();
             batch.consumed = consumed;
             self.shared.store.append(batch).await?;
@@ -249,11 +309,15 @@ impl Actor {
             batch.consumed = consumed;
             self.shared.store.append(batch).await?;
         }
-        self.shared.contents.remember(&contents);
+        if self.durable.receiver_count() > 0 {
+            self.durable.send_replace(self.run.last_seq());
+        }
         self.transcripts.absorb(&entries, &self.run);
-        for recorded in &entries {
-            // Nobody needs to listen.
-            let _unheard = self.live.send(Arc::clone(recorded));
+        if self.live.receiver_count() > 0 {
+            for recorded in &entries {
+                // Whoever listened may have gone.
+                let _unheard = self.live.send(Arc::clone(recorded));
+            }
         }
         for (reply, decided) in replies {
             // Whoever asked may have gone.
@@ -333,7 +397,10 @@ impl Actor {
             Effect::Prompt { .. } if self.work.stopping => {}
             Effect::Execute { tool, .. } if self.work.stopping && self.is_repeatable(&tool) => {}
             Effect::Prompt { task, turn } => self.prompt(task, turn).await?,
-            Effect::Execute { task, agent, call, tool, input } => self.execute(task, agent, call, &tool, input),
+            Effect::Execute { task, agent, call, tool, input } => {
+                let done = self.execute(task, agent, call, &tool, input);
+                self.work.arrived.extend(done);
+            }
             Effect::Stop { task } => self.stop(&task),
             // A question's entry tells whoever watches, and its answer comes by the mailbox or the inbox. That the run
             // has ended, its state says.
@@ -346,8 +413,8 @@ impl Actor {
     async fn prompt(&mut self, task: TaskId, turn: u32) -> Result<(), StoreError> {
         let request = self.transcripts.request(&self.run, &task).await?;
         let model = self.models.get(&request.model).cloned();
-        let (shared, sender, stopped) = (Arc::clone(&self.shared), self.sender.clone(), self.token(&task));
-        self.work.running.spawn(async move {
+        let (shared, stopped) = (Arc::clone(&self.shared), self.token(&task));
+        let done = self.begin(async move {
             let answered = async {
                 let Some(model) = model else {
                     return Err(ModelError::Unavailable { reason: format!("there is no model {}", request.model) });
@@ -359,7 +426,7 @@ impl Actor {
             };
             let answered = tokio::select! {
                 biased;
-                () = stopped.cancelled() => return,
+                () = stopped.cancelled() => return None,
                 answered = answered => answered,
             };
             let event = match answered {
@@ -375,14 +442,33 @@ impl Actor {
                 },
                 Err(error) => Event::ModelFailed { task, turn, error: CallError::new(ErrorCode::ModelFailed, error.to_string()) },
             };
-            // The run may be over.
-            let _over = sender.send(Message::Event { event, contents: Vec::new(), reply: None });
+            Some(Message::Event { event, contents: Vec::new(), reply: None })
         });
+        self.work.arrived.extend(done);
         Ok(())
     }
 
-    /// Runs the tool's executor.
-    fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId, input: Json) {
+    /// Begins `work`. What is done at once is returned and costs no task of its own; the rest comes by the mailbox.
+    fn begin(&self, work: impl Future<Output = Option<Message>> + Send + 'static) -> Option<Message> {
+        let mut work = Box::pin(work);
+        // Nobody is woken by this first look: work that is not done yet is looked at again by a task of its own.
+        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(message) => message,
+            Poll::Pending => {
+                let sender = self.sender.clone();
+                self.work.running.spawn(async move {
+                    if let Some(message) = work.await {
+                        // The run may be over.
+                        let _over = sender.send(message);
+                    }
+                });
+                None
+            }
+        }
+    }
+
+    /// Runs the tool's executor; what returns at once is returned.
+    fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId, input: Json) -> Option<Message> {
         if !self.is_repeatable(tool) {
             self.work.unrepeatable.insert(call.clone(), task.clone());
         }
@@ -399,15 +485,13 @@ impl Actor {
             folder: self.folder.clone(),
             stopped,
             progress: self.progress.clone(),
+            durable: self.durable.subscribe(),
         };
-        let (shared, sender) = (Arc::clone(&self.shared), self.sender.clone());
-        self.work.running.spawn(async move {
-            if let Some((outcome, contents)) = execution.run(shared).await {
-                // The run may be over.
-                let event = Event::CallReturned { call, outcome };
-                let _over = sender.send(Message::Event { event, contents, reply: None });
-            }
-        });
+        let shared = Arc::clone(&self.shared);
+        self.begin(async move {
+            let (outcome, contents) = execution.run(shared).await?;
+            Some(Message::Event { event: Event::CallReturned { call, outcome }, contents, reply: None })
+        })
     }
 
     /// Whether a crash in the middle of a call of `tool` is healed by another call.
@@ -424,7 +508,10 @@ impl Actor {
     }
 
     fn token(&mut self, task: &TaskId) -> CancellationToken {
-        self.work.tokens.entry(task.clone()).or_default().child_token()
+        match self.work.tokens.get(task) {
+            Some(token) => token.clone(),
+            None => self.work.tokens.entry(task.clone()).or_default().clone(),
+        }
     }
 
     // ---- What the handle sees.

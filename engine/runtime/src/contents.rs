@@ -28,17 +28,25 @@ impl Contents {
         Self { store, cache: Mutex::new(cache) }
     }
 
-    /// Remembers contents that were just committed.
+    /// Remembers contents that were just measured.
     pub(crate) fn remember(&self, contents: &[(ContentHash, Content)]) {
+        if contents.is_empty() {
+            return;
+        }
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         for (hash, content) in contents {
             cache.insert(*hash, Arc::clone(content));
         }
     }
 
+    /// The content under `hash`, if it is in memory.
+    pub(crate) fn cached(&self, hash: ContentHash) -> Option<Content> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).by_hash.get(&hash).cloned()
+    }
+
     /// The content stored under `hash`, if there is one.
     pub(crate) async fn find(&self, hash: ContentHash) -> Result<Option<Content>, StoreError> {
-        let cached = self.cache.lock().unwrap_or_else(PoisonError::into_inner).by_hash.get(&hash).cloned();
+        let cached = self.cached(hash);
         if cached.is_some() {
             return Ok(cached);
         }

@@ -29,9 +29,9 @@ use crate::transcripts::{Prompts, Transcripts};
 /// How many entries are read from the store at once.
 const PAGE: usize = 4_096;
 /// How many entries a live reader may be behind before it reads the store.
-const LIVE_ENTRIES: usize = 1_024;
+const LIVE_ENTRIES: usize = 128;
 /// How many progress messages a reader may be behind before it misses some.
-const LIVE_PROGRESS: usize = 256;
+const LIVE_PROGRESS: usize = 32;
 /// Characters of a run's id: 50 random bits, so that a billion runs of one store rarely share one.
 const RUN_ID_CHARACTERS: usize = 10;
 /// How often a new id is made up when the one before is taken.
@@ -91,9 +91,7 @@ impl Engine {
         let inputs = if inputs.is_empty() { Json::null() } else { Json::of(&inputs).unwrap_or_default() };
         let prompts = Prompts::render(&configs, &inputs).map_err(|error| template(&error))?;
         let models = self.0.models(&configs, options.model.as_deref())?;
-        let sources = Json::of(&*job.sources).map_err(|error| RunError::Fault { message: error.to_string() })?;
-        let sources: Content = sources.text().as_bytes().into();
-        let pinned = ContentHash::of(&sources);
+        let (pinned, sources) = job.pinned;
         let (documents, mut contents) = measured(&merged(job.documents, options.documents));
         contents.push((pinned, sources));
 
@@ -319,6 +317,7 @@ impl Shared {
         let (live, _) = broadcast::channel(LIVE_ENTRIES);
         let (progress, _) = broadcast::channel(LIVE_PROGRESS);
         let (standing, stands) = watch::channel(Standing::Working);
+        let durable = watch::Sender::new(run.last_seq());
         let handle = RunHandle {
             id: id.clone(),
             configs: Arc::clone(run.configs()),
@@ -345,6 +344,7 @@ impl Shared {
             progress,
             standing,
             work: Work::default(),
+            durable,
             last,
         };
         tokio::spawn(actor.run().instrument(span));
@@ -415,8 +415,8 @@ impl Shared {
 fn merged(own: Vec<InitialDocument>, extra: Vec<InitialDocument>) -> Vec<InitialDocument> {
     let mut documents = own;
     for document in extra {
-        match documents.iter_mut().find(|own| own.path == document.path) {
-            Some(own) => own.content = document.content,
+        match documents.iter_mut().find(|own| own.path() == document.path()) {
+            Some(own) => own.replace_content(document),
             None => documents.push(document),
         }
     }

@@ -13,13 +13,12 @@ use baton_core::function::{Caller, CollectedEffects, Content, ToolContext, ToolE
 use baton_core::id::ContentHash;
 use baton_core::json::Json;
 use futures_util::FutureExt;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Shared;
 use crate::handle::Progress;
 use crate::host::Host;
-use baton_core::measure::measure;
 
 /// One call to be run, with all it may see.
 pub(crate) struct Execution {
@@ -35,6 +34,8 @@ pub(crate) struct Execution {
     /// Cancelled when the call shall stop; then nobody wants its result.
     pub(crate) stopped: CancellationToken,
     pub(crate) progress: broadcast::Sender<Progress>,
+    /// The last entry that is durable.
+    pub(crate) durable: watch::Receiver<u64>,
 }
 
 /// What a call brought back, with the contents of its writes.
@@ -69,6 +70,7 @@ impl Execution {
             shared: Arc::clone(&shared),
             caller: self.caller.clone(),
             seq: self.seq,
+            durable: self.durable,
             over,
             progress: self.progress.clone(),
             secrets,
@@ -95,7 +97,7 @@ impl Execution {
             None => return failed(ErrorCode::ToolFailed, "the tool has nothing that runs it"),
         };
         match ended {
-            Ok(Ended::Returned(Ok(output))) => accepted(output, &context.take_effects()),
+            Ok(Ended::Returned(Ok(output))) => accepted(output, context.take_effects()),
             Ok(Ended::Returned(Err(error))) => refused(error),
             Ok(Ended::Panicked(message)) => failed(ErrorCode::Panicked, &format!("the tool's code panicked: {message}")),
             Err(_) => {
@@ -127,21 +129,15 @@ async fn on_own_thread(
     }
 }
 
-/// A success, with its writes measured.
-fn accepted(output: Json, effects: &CollectedEffects) -> Returned {
+/// A success, with its writes.
+fn accepted(output: Json, effects: CollectedEffects) -> Returned {
     let mut outcome = Outcome::success(output);
     let mut contents = Vec::with_capacity(effects.writes.len());
-    for write in &effects.writes {
-        let facts = measure(&write.path, &write.content, write.mime_type.as_deref());
-        contents.push((facts.hash, Arc::clone(&write.content)));
-        outcome.writes.push(Write {
-            path: write.path.clone(),
-            content: facts,
-            description: write.description.clone(),
-            tags: write.tags.clone(),
-        });
+    for (write, facts) in effects.writes {
+        contents.push((facts.hash, write.content));
+        outcome.writes.push(Write { path: write.path, content: facts, description: write.description, tags: write.tags });
     }
-    outcome.loads.clone_from(&effects.loads);
+    outcome.loads = effects.loads;
     outcome.after = effects.after;
     (outcome, contents)
 }

@@ -19,7 +19,6 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::error::RunError;
 use crate::job::InitialDocument;
-use baton_core::measure::measure;
 
 /// How many entries are read from the store at once.
 const PAGE: usize = 512;
@@ -272,16 +271,7 @@ impl RunHandle {
 
 /// The writes of `documents` with their contents.
 pub(crate) fn measured(documents: &[InitialDocument]) -> (Vec<Write>, Vec<(ContentHash, Content)>) {
-    documents
-        .iter()
-        .map(|document| {
-            let content = measure(&document.path, &document.content, None);
-            let stored = (content.hash, Arc::clone(&document.content));
-            let description = Some(document.description.clone()).filter(|text| !text.is_empty());
-            let tags = Some(document.tags.clone()).filter(|tags| !tags.is_empty());
-            (Write { path: document.path.clone(), content, description, tags }, stored)
-        })
-        .unzip()
+    documents.iter().map(InitialDocument::write).unzip()
 }
 
 /// Reads a run's entries: pages from the store while behind, live ones after.

@@ -8,7 +8,7 @@ use baton_core::function::{BoxFuture, Caller, Content, RecallScope, RecalledCall
 use baton_core::id::{ContentHash, ToolId};
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Shared;
@@ -23,6 +23,8 @@ pub(crate) struct Host {
     pub(crate) caller: Caller,
     /// The last entry that the call may see.
     pub(crate) seq: u64,
+    /// The last entry that is durable: a call may begin before those that it may see are.
+    pub(crate) durable: watch::Receiver<u64>,
     /// Cancelled when the call is stopped or its time is up.
     pub(crate) over: CancellationToken,
     pub(crate) progress: broadcast::Sender<Progress>,
@@ -32,7 +34,13 @@ pub(crate) struct Host {
 
 impl ToolHost for Host {
     fn content(&self, hash: ContentHash) -> BoxFuture<'_, Result<Content, ToolError>> {
-        Box::pin(self.shared.contents.for_tool(hash))
+        Box::pin(async move {
+            if let Some(content) = self.shared.contents.cached(hash) {
+                return Ok(content);
+            }
+            self.entries_are_stored().await;
+            self.shared.contents.for_tool(hash).await
+        })
     }
 
     fn now(&self) -> Timestamp {
@@ -69,6 +77,7 @@ impl ToolHost for Host {
     fn recall(&self, tool: &str, scope: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>> {
         let tool = ToolId::new(tool);
         Box::pin(async move {
+            self.entries_are_stored().await;
             let recalled = match scope {
                 RecallScope::Agent => self.shared.store.recall(&self.caller.agent, &tool, RECALLED_CALLS).await.map(|calls| {
                     calls
@@ -100,6 +109,13 @@ impl ToolHost for Host {
 }
 
 impl Host {
+    /// Waits until all that the call may see is in the store.
+    async fn entries_are_stored(&self) {
+        // Without its actor the run is over, and nobody wants the result.
+        let mut durable = self.durable.clone();
+        let _over = durable.wait_for(|durable| *durable >= self.seq).await;
+    }
+
     /// The accepted calls of `tool` among the entries of the calling task.
     fn calls_among(&self, entries: &[Arc<Recorded>], tool: &ToolId) -> Vec<RecalledCall> {
         let mut answered: &[baton_core::call::ModelCall] = &[];

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_core::config::{Configs, Faults, Job, JobDocument, JobInput, Sources, Unconfigured, load};
+use baton_core::document::{ContentFacts, Write};
 use baton_core::function::{Content, ToolFunction};
-use baton_core::id::RunId;
+use baton_core::id::{ContentHash, RunId};
+use baton_core::measure::measure;
 use baton_core::path::DocumentPath;
 use baton_models::check_script;
 use serde_json::Value;
@@ -19,21 +21,21 @@ use crate::folder::{FolderError, read_job};
 pub struct LoadedJob {
     /// The checked configs.
     pub configs: Arc<Configs>,
-    /// The texts they were read from: what a run is pinned to.
-    pub sources: Arc<Sources>,
+    sources: Arc<Sources>,
+    /// The texts as JSON: what a run is pinned to, stored under its hash.
+    pub(crate) pinned: (ContentHash, Content),
     /// The folder they were read from; `None` for a job that a program made.
     pub folder: Option<PathBuf>,
     /// The contents of the job's documents.
     pub documents: Vec<InitialDocument>,
 }
 
-/// A document that a run begins with.
+/// A document that a run begins with, measured once however many runs it begins.
 #[derive(Clone, Debug)]
 pub struct InitialDocument {
-    /// Where it stands in the workspace.
-    pub path: DocumentPath,
-    /// What it holds.
-    pub content: Content,
+    path: DocumentPath,
+    content: Content,
+    facts: ContentFacts,
     /// What it is for.
     pub description: String,
     /// Words to find it by.
@@ -43,12 +45,36 @@ pub struct InitialDocument {
 impl InitialDocument {
     /// A document of a person: path and content, nothing else.
     pub fn new(path: DocumentPath, content: impl Into<Content>) -> Self {
-        Self { path, content: content.into(), description: String::new(), tags: Vec::new() }
+        let content = content.into();
+        let facts = measure(&path, &content, None);
+        Self { path, content, facts, description: String::new(), tags: Vec::new() }
     }
 
     /// The document that the job's config describes.
     pub fn of(document: &JobDocument, content: Content) -> Self {
-        Self { path: document.path.clone(), content, description: document.description.clone(), tags: document.tags.clone() }
+        Self {
+            description: document.description.clone(),
+            tags: document.tags.clone(),
+            ..Self::new(document.path.clone(), content)
+        }
+    }
+
+    /// Where it stands in the workspace.
+    pub fn path(&self) -> &DocumentPath {
+        &self.path
+    }
+
+    /// Takes the content of `other`.
+    pub(crate) fn replace_content(&mut self, other: Self) {
+        (self.content, self.facts) = (other.content, other.facts);
+    }
+
+    /// The first version, and its content.
+    pub(crate) fn write(&self) -> (Write, (ContentHash, Content)) {
+        let description = Some(self.description.clone()).filter(|text| !text.is_empty());
+        let tags = Some(self.tags.clone()).filter(|tags| !tags.is_empty());
+        let stored = (self.facts.hash, Arc::clone(&self.content));
+        (Write { path: self.path.clone(), content: self.facts.clone(), description, tags }, stored)
     }
 }
 
@@ -57,7 +83,9 @@ impl LoadedJob {
     /// must have its config.
     pub fn from_sources(sources: Sources, functions: &[&'static ToolFunction]) -> Result<Self, Faults> {
         let configs = Arc::new(load_configs(&sources, functions, Unconfigured::Refused)?);
-        Ok(Self { configs, sources: Arc::new(sources), folder: None, documents: Vec::new() })
+        let pinned: Content = serde_json::to_vec(&sources).expect("texts always serialise").into();
+        let pinned = (ContentHash::of(&pinned), pinned);
+        Ok(Self { configs, sources: Arc::new(sources), pinned, folder: None, documents: Vec::new() })
     }
 
     /// The job in the folder at `path`, documents included. `builtin` are the tool configs that come with the program:
@@ -70,6 +98,11 @@ impl LoadedJob {
             job = job.with_document(InitialDocument::of(document, folder.read(&document.file)?.into()));
         }
         Ok(job)
+    }
+
+    /// The texts that the configs were read from.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     /// The same job with a document more.

@@ -3,7 +3,7 @@
 //! A conversation only grows, so keeping it makes a turn cost what is new. Dropping it loses nothing: a task that waits
 //! for a long time is rebuilt when its turn comes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_core::Run;
@@ -15,6 +15,7 @@ use baton_core::json::Json;
 use baton_core::model::ModelRequest;
 use baton_core::render::{Transcript, TranscriptStart};
 use baton_store::{Store, StoreError};
+use rustc_hash::FxHashMap;
 
 /// The system prompts of a run's agents, rendered once.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +52,7 @@ pub(crate) struct Transcripts {
     store: Arc<dyn Store>,
     run: RunId,
     prompts: Prompts,
-    kept: HashMap<TaskId, Kept>,
+    kept: FxHashMap<TaskId, Kept>,
     /// The sum of all weights.
     bytes: usize,
     bound: usize,
@@ -68,7 +69,7 @@ struct Kept {
 
 impl Transcripts {
     pub(crate) fn new(store: Arc<dyn Store>, run: RunId, prompts: Prompts, bound: usize) -> Self {
-        Self { store, run, prompts, kept: HashMap::new(), bytes: 0, bound, uses: 0 }
+        Self { store, run, prompts, kept: FxHashMap::default(), bytes: 0, bound, uses: 0 }
     }
 
     /// Grows the kept conversations by entries that were just committed; `run` is the state after them.

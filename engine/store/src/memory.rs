@@ -8,6 +8,7 @@ use baton_core::entry::Recorded;
 use baton_core::function::Content;
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
+use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
@@ -37,7 +38,7 @@ struct StoredRun {
     /// Entry `seq` is at index `seq - 1`.
     entries: Vec<Arc<Recorded>>,
     /// The sequence numbers of each task's entries.
-    by_task: HashMap<TaskId, Vec<u64>>,
+    by_task: FxHashMap<TaskId, Vec<u64>>,
     commands: BTreeMap<u64, Json>,
 }
 
@@ -80,7 +81,7 @@ impl Store for MemoryStore {
             owner: None,
         };
         state.created.push(run.id.clone());
-        let stored = StoredRun { record, entries: Vec::new(), by_task: HashMap::new(), commands: BTreeMap::new() };
+        let stored = StoredRun { record, entries: Vec::new(), by_task: FxHashMap::default(), commands: BTreeMap::new() };
         state.runs.insert(run.id, stored);
         Ok(())
     }

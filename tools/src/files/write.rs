@@ -1,9 +1,10 @@
 //! `write_file`: the whole content of a document.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use baton_core::function::{PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
-use baton_core::measure::measure;
 use baton_macros::tool;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,7 +43,8 @@ struct Written {
 
 /// Creates the document at `path`, or adds a version to it.
 #[tool]
-fn write_file(
+#[expect(clippy::unused_async, reason = "it is short, so it is awaited in place rather than on a thread of its own")]
+async fn write_file(
     context: &ToolContext,
     path: String,
     content: String,
@@ -56,21 +58,20 @@ fn write_file(
         Encoding::Utf8 => content.into_bytes(),
         Encoding::Base64 => decode(&content)?,
     };
-    let facts = measure(&path, &content, mime_type.as_deref());
-    let written = Written {
+    let mut write = PendingWrite::new(path.clone(), content);
+    write.mime_type = mime_type;
+    write.description = why_created.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    write.tags = tags.map(tidy).transpose()?;
+    let content = Arc::clone(&write.content);
+    let facts = context.write(write)?;
+    Ok(Written {
         path: path.to_string(),
         size_bytes: facts.size_bytes,
         token_count: facts.token_count,
         blocks_count: blocks::count(&content, &facts.mime_type),
         mime_type: facts.mime_type,
         summary: facts.summary,
-    };
-    let mut write = PendingWrite::new(path, content);
-    write.mime_type = mime_type;
-    write.description = why_created.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
-    write.tags = tags.map(tidy).transpose()?;
-    context.write(write)?;
-    Ok(written)
+    })
 }
 
 fn decode(content: &str) -> Result<Vec<u8>, ToolError> {

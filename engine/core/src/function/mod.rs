@@ -18,9 +18,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::call::AfterExecution;
-use crate::document::{DocumentRef, DocumentVersion, Documents};
+use crate::document::{ContentFacts, DocumentRef, DocumentVersion, Documents};
 use crate::id::{AgentId, CallId, ContentHash, RunId, TaskId};
 use crate::json::Json;
+use crate::measure::measure;
 use crate::path::DocumentPath;
 use crate::time::Timestamp;
 
@@ -178,8 +179,8 @@ pub struct ToolContext {
 /// What a function did through its context, taken by the shell when it returns.
 #[derive(Debug, Default)]
 pub struct CollectedEffects {
-    /// Its writes, in order; at most one per path.
-    pub writes: Vec<PendingWrite>,
+    /// Its writes with their facts, in order; at most one per path.
+    pub writes: Vec<(PendingWrite, ContentFacts)>,
     /// The documents it asked to inject into the calling task.
     pub loads: Vec<DocumentRef>,
     /// What it asked to happen after the result.
@@ -253,7 +254,7 @@ impl ToolContext {
     /// The bytes of the document at `path`: the function's own write if it made one, else the newest version.
     pub async fn read(&self, path: &str) -> Result<Content, ToolError> {
         let parsed = parse_path(path)?;
-        if let Some(write) = self.lock().writes.iter().find(|write| write.path == parsed) {
+        if let Some((write, _)) = self.lock().writes.iter().find(|(write, _)| write.path == parsed) {
             return Ok(Arc::clone(&write.content));
         }
         let hash = self.document(path)?.content.hash;
@@ -271,10 +272,11 @@ impl ToolContext {
         self.may_write
     }
 
-    /// Collects a write; it becomes a version when the call succeeds. A second write to one path replaces the first.
+    /// Collects a write and measures it; it becomes a version when the call succeeds. A second write to one path replaces
+    /// the first.
     ///
     /// Refused unless the tool's config says `"writes": true`, and for a path that another document's path looks like.
-    pub fn write(&self, write: PendingWrite) -> Result<(), ToolError> {
+    pub fn write(&self, write: PendingWrite) -> Result<ContentFacts, ToolError> {
         if !self.may_write {
             return Err(ToolError::new("this tool may not write documents: its config lacks \"writes\": true"));
         }
@@ -284,10 +286,11 @@ impl ToolContext {
                 write.path
             )));
         }
+        let facts = measure(&write.path, &write.content, write.mime_type.as_deref());
         let mut effects = self.lock();
-        effects.writes.retain(|earlier| earlier.path != write.path);
-        effects.writes.push(write);
-        Ok(())
+        effects.writes.retain(|(earlier, _)| earlier.path != write.path);
+        effects.writes.push((write, facts.clone()));
+        Ok(facts)
     }
 
     /// Asks that the newest version of `path` be injected into the calling task with the result.

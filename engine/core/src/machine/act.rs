@@ -177,7 +177,7 @@ impl Draft<'_> {
     }
 
     /// The limits of `id`, for files that need no more of them.
-    pub(super) fn limits(&self, id: &TaskId) -> crate::limits::Limits {
+    pub(super) fn limits(&self, id: &TaskId) -> std::borrow::Cow<'_, crate::limits::Limits> {
         task_limits(self.world.configs(), self.task(id))
     }
 }

@@ -226,13 +226,8 @@ impl Draft<'_> {
 
 /// How often in a row this call has now given this result for this input.
 fn repeat(task: &Task, asked: &crate::call::ModelCall, result: &CallResult) -> u32 {
-    let input = ContentHash::of(asked.input.text().as_bytes());
     match &task.streak {
-        Some(streak)
-            if streak.tool == asked.tool && streak.input == input && streak.result == super::apply::result_hash(result) =>
-        {
-            streak.count + 1
-        }
+        Some(streak) if streak.is_of(&asked.tool, &asked.input) && streak.is_same(result) => streak.count + 1,
         _ => 1,
     }
 }

@@ -8,14 +8,14 @@ use rpds::{RedBlackTreeMapSync, VectorSync};
 use super::task::{Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
 use super::world::World;
 use super::{agent, answer, task_limits};
-use crate::call::{AfterExecution, CallResult};
+use crate::call::AfterExecution;
 use crate::document::{DocumentRef, DocumentVersion};
 use crate::entry::{
     BudgetSettled, CallFinished, CallRefused, CallStarted, Control, ControlAction, Entry, FinalState, Holder, ModelAnswered,
     ModelRequested, Notice, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunStarted, Said, SubtreeClosed, TaskCreated,
     TaskKind,
 };
-use crate::id::{CallId, ContentHash, TaskId, ToolId};
+use crate::id::{CallId, TaskId, ToolId};
 use crate::render;
 use crate::time::Timestamp;
 
@@ -60,6 +60,7 @@ fn run_started<W: World>(world: &mut W, at: Timestamp, entry: &RunStarted) {
 
 fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
     let mut task = Task {
+        place: None,
         id: entry.task.clone(),
         kind: entry.kind,
         holder: entry.holder.clone(),
@@ -294,8 +295,8 @@ fn call_finished<W: World>(world: &mut W, at: Timestamp, entry: &CallFinished) {
     if entry.repeat > 0 {
         task.streak = Some(Streak {
             tool: entry.tool.clone(),
-            input: ContentHash::of(call.asked.input.text().as_bytes()),
-            result: result_hash(result),
+            input: call.asked.input.clone(),
+            result: result.clone(),
             count: entry.repeat,
         });
     }
@@ -318,16 +319,6 @@ fn call_finished<W: World>(world: &mut W, at: Timestamp, entry: &CallFinished) {
         world.shared_mut().running_functions -= 1;
     }
     after_result(world, at, &entry.task);
-}
-
-/// The hash that tells whether a result is the same as another.
-pub(super) fn result_hash(result: &CallResult) -> ContentHash {
-    let error = result.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
-    let versions: Vec<String> = result.documents.iter().map(ToString::to_string).collect();
-    ContentHash::of(result.output.text().as_bytes())
-        .extended(result.status.as_str().as_bytes())
-        .extended(error.as_bytes())
-        .extended(versions.join("\n").as_bytes())
 }
 
 /// Where a task stands once a call of its turn got a result.
@@ -488,6 +479,7 @@ fn enter<W: World>(world: &mut W, at: Timestamp, id: &TaskId, state: TaskState) 
         }
         _ => {}
     }
+    let place = task.place;
     let shared = world.shared_mut();
     match (active(was), active(state)) {
         (false, true) => {
@@ -505,33 +497,30 @@ fn enter<W: World>(world: &mut W, at: Timestamp, id: &TaskId, state: TaskState) 
         _ => {}
     }
     if was == TaskState::Ready && state != TaskState::Ready {
-        if let Some(place) = shared.places.get(id).copied() {
+        if let Some(place) = place {
             shared.ready.remove_mut(&place);
-            shared.places.remove_mut(id);
+            known(world, id).place = None;
         }
     } else if was != TaskState::Ready && state == TaskState::Ready {
         // No entry makes two tasks ready, so its number is a place of its own, and the queue is first come, first served.
         let place = shared.seq;
         shared.ready.insert_mut(place, id.clone());
-        shared.places.insert_mut(id.clone(), place);
+        known(world, id).place = Some(place);
     }
 }
 
 fn queue_for_calls<W: World>(world: &mut W, id: &TaskId, place: u64) {
-    let shared = world.shared_mut();
-    shared.waiting_for_calls.insert_mut(place, id.clone());
-    shared.places.insert_mut(id.clone(), place);
+    world.shared_mut().waiting_for_calls.insert_mut(place, id.clone());
+    known(world, id).place = Some(place);
 }
 
 fn leave_call_queue<W: World>(world: &mut W, id: &TaskId) {
-    let shared = world.shared_mut();
-    if shared.waiting_for_calls.is_empty() {
+    if world.shared().waiting_for_calls.is_empty() {
         return;
     }
-    if let Some(place) = shared.places.get(id).copied()
-        && shared.waiting_for_calls.get(&place) == Some(id)
-    {
-        shared.waiting_for_calls.remove_mut(&place);
-        shared.places.remove_mut(id);
+    let Some(place) = world.task(id).and_then(|task| task.place) else { return };
+    if world.shared().waiting_for_calls.get(&place) == Some(id) {
+        world.shared_mut().waiting_for_calls.remove_mut(&place);
+        known(world, id).place = None;
     }
 }

@@ -9,7 +9,7 @@ use crate::call::{CallError, ErrorCode, ModelCall};
 use crate::config::{Schema, Tool};
 use crate::document::DocumentRef;
 use crate::entry::{Master, TaskKind};
-use crate::id::{ContentHash, TaskId};
+use crate::id::TaskId;
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::path::DocumentPath;
@@ -90,9 +90,7 @@ impl Draft<'_> {
     /// The same tool with the same input gave the same result too often in a row.
     fn check_repeats(&self, task: &Task, asked: &ModelCall) -> Result<(), CallError> {
         let Some(allowed) = task_limits(&self.configs(), task).repeats else { return Ok(()) };
-        let repeated = task.streak.as_ref().filter(|streak| {
-            streak.count >= allowed && streak.tool == asked.tool && streak.input == ContentHash::of(asked.input.text().as_bytes())
-        });
+        let repeated = task.streak.as_ref().filter(|streak| streak.count >= allowed && streak.is_of(&asked.tool, &asked.input));
         match repeated {
             None => Ok(()),
             Some(streak) => {

@@ -2,11 +2,10 @@
 //!
 //! petgraph's indices never leave this file.
 
-use std::collections::HashMap;
-
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
-use petgraph::visit::{Dfs, Walker};
+use petgraph::visit::{Dfs, NodeFiltered, Walker};
+use rustc_hash::FxHashMap;
 
 use super::task::Task;
 use crate::id::TaskId;
@@ -15,7 +14,7 @@ use crate::id::TaskId;
 #[derive(Clone, Debug, Default)]
 pub struct TaskGraph {
     graph: DiGraph<Box<Task>, ()>,
-    index: HashMap<TaskId, NodeIndex>,
+    index: FxHashMap<TaskId, NodeIndex>,
 }
 
 impl TaskGraph {
@@ -78,6 +77,14 @@ impl TaskGraph {
     pub fn descendants(&self, id: &TaskId) -> Vec<&Task> {
         let Some(start) = self.index.get(id) else { return Vec::new() };
         Dfs::new(&self.graph, *start).iter(&self.graph).skip(1).map(|index| self.graph[index].as_ref()).collect()
+    }
+
+    /// The tasks below `id` for which `is_live` holds, without it, callers before callees. Nothing below an ended task is
+    /// live, so what ended is not walked through again.
+    pub(super) fn live_descendants(&self, id: &TaskId, is_live: impl Fn(&Task) -> bool) -> Vec<&Task> {
+        let Some(start) = self.index.get(id) else { return Vec::new() };
+        let live = NodeFiltered::from_fn(&self.graph, |index| index == *start || is_live(&self.graph[index]));
+        Dfs::new(&live, *start).iter(&live).skip(1).map(|index| self.graph[index].as_ref()).collect()
     }
 
     /// Whether following "waits for" from any task ever comes back to it. Callees are always new tasks, so it cannot;

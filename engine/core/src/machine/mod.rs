@@ -18,6 +18,7 @@ mod outside;
 mod task;
 mod world;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use graph::TaskGraph;
@@ -132,7 +133,7 @@ impl Run {
     }
 
     /// The limits that hold for `task`: those of the tool that created it, then those of its agent.
-    pub fn limits(&self, task: &Task) -> Limits {
+    pub fn limits(&self, task: &Task) -> Cow<'_, Limits> {
         task_limits(&self.configs, task)
     }
 }
@@ -179,12 +180,12 @@ pub(crate) fn agent<'a>(configs: &'a Configs, id: &AgentId) -> &'a Arc<Agent> {
 }
 
 /// The limits that hold for `task`.
-pub(crate) fn task_limits(configs: &Configs, task: &Task) -> Limits {
+pub(crate) fn task_limits<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limits> {
     let own = task.tool.as_ref().and_then(|tool| configs.tools.get(tool)).map(|tool| &tool.limits);
     match (task.agent(), own) {
-        (Some(id), Some(tool)) if *tool != Limits::default() => tool.or(&agent(configs, id).limits),
-        (Some(id), _) => agent(configs, id).limits.clone(),
-        (None, _) => Limits::default(),
+        (Some(id), Some(tool)) if *tool != Limits::default() => Cow::Owned(tool.or(&agent(configs, id).limits)),
+        (Some(id), _) => Cow::Borrowed(&agent(configs, id).limits),
+        (None, _) => Cow::Owned(Limits::default()),
     }
 }
 

@@ -8,7 +8,7 @@ use rpds::{RedBlackTreeMapSync, VectorSync};
 use crate::call::{AfterExecution, CallResult, CallStatus, ModelCall};
 use crate::document::DocumentRef;
 use crate::entry::{FinalState, Holder, Master, Otherwise, QuestionEnd, ReminderReason, Said, TaskKind};
-use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
+use crate::id::{AgentId, CallId, TaskId, ToolId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::Usage;
@@ -35,6 +35,8 @@ pub struct Task {
     pub depth: u32,
     /// Where it stands.
     pub state: TaskState,
+    /// Its place in the queue it waits in, if it waits in one: that of ready tasks or that of waiting calls.
+    pub place: Option<u64>,
     /// The turn in progress: a request, or calls that lack results.
     pub open: Option<OpenTurn>,
     /// Turns asked for so far.
@@ -222,17 +224,34 @@ pub struct Finish {
     pub result: Option<Arc<CallResult>>,
 }
 
-/// The same tool, input and result, in a row.
+/// The same tool, input and result, in a row. Kept as they are rather than as hashes: comparing them is cheaper than
+/// hashing every result, and the payloads are shared with the conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Streak {
     /// The tool.
     pub tool: String,
-    /// The hash of the input.
-    pub input: ContentHash,
-    /// The hash of the result.
-    pub result: ContentHash,
+    /// Its input.
+    pub input: Json,
+    /// Its result.
+    pub result: CallResult,
     /// How often.
     pub count: u32,
+}
+
+impl Streak {
+    /// Whether a call of `tool` with `input` continues it.
+    pub fn is_of(&self, tool: &str, input: &Json) -> bool {
+        self.tool == tool && self.input == *input
+    }
+
+    /// Whether `result` is the same again; what an error says in detail does not count.
+    pub fn is_same(&self, result: &CallResult) -> bool {
+        let messages = [&self.result, result].map(|result| result.error.as_ref().map(|error| error.message.as_str()));
+        self.result.status == result.status
+            && self.result.output == result.output
+            && self.result.documents == result.documents
+            && messages[0] == messages[1]
+    }
 }
 
 /// Tokens used and reserved by a task and all below it.

@@ -4,10 +4,10 @@
 //! its caller) without changing the state. So `apply` is written once, against [`World`], and runs on the [`Run`] when
 //! entries are durable and on a [`LookAhead`] while they are decided. A look ahead copies only the tasks it touches.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync, VectorSync};
+use rustc_hash::FxHashMap;
 
 use super::graph::TaskGraph;
 use super::task::Task;
@@ -55,8 +55,6 @@ pub struct Shared {
     pub ready: RedBlackTreeMapSync<u64, TaskId>,
     /// Tasks with function calls that have not begun, by when the turn was answered.
     pub waiting_for_calls: RedBlackTreeMapSync<u64, TaskId>,
-    /// The places of tasks in the two queues above.
-    pub places: RedBlackTreeMapSync<TaskId, u64>,
     /// When tasks time out.
     pub deadlines: RedBlackTreeSetSync<(Timestamp, TaskId)>,
     /// The questions, in the order of their numbers.
@@ -88,25 +86,23 @@ pub(super) struct LookAhead<'run> {
     configs: &'run Arc<Configs>,
     graph: &'run TaskGraph,
     shared: Shared,
-    touched: HashMap<TaskId, Task>,
-    created: HashMap<TaskId, TaskId>,
+    touched: FxHashMap<TaskId, Task>,
+    created: FxHashMap<TaskId, TaskId>,
 }
 
 impl<'run> LookAhead<'run> {
     /// A look ahead from the real state.
     pub(super) fn new(configs: &'run Arc<Configs>, graph: &'run TaskGraph, shared: &Shared) -> Self {
-        Self { configs, graph, shared: shared.clone(), touched: HashMap::new(), created: HashMap::new() }
+        Self { configs, graph, shared: shared.clone(), touched: FxHashMap::default(), created: FxHashMap::default() }
     }
 
     /// The unfinished tasks below `id`, callers before callees.
     pub(super) fn live_descendants(&self, id: &TaskId) -> Vec<TaskId> {
         let mut live: Vec<TaskId> = self
             .graph
-            .descendants(id)
+            .live_descendants(id, |task| self.task(&task.id).is_some_and(Task::is_live))
             .into_iter()
-            .map(|task| &task.id)
-            .filter(|below| self.task(below).is_some_and(Task::is_live))
-            .cloned()
+            .map(|task| task.id.clone())
             .collect();
         // Tasks that this very decision created are few; a chain of them ends at a task of the graph or at `id`.
         for created in self.created.keys() {

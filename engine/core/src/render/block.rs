@@ -4,14 +4,17 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Message, Part};
-use crate::call::CallResult;
-use crate::document::DocumentVersion;
-use crate::entry::{Notice, ReminderReason};
+use crate::call::CallError;
+use crate::document::{DocumentRef, DocumentVersion};
+use crate::entry::{Notice, ReminderReason, Said};
 use crate::function::Content;
-use crate::id::ContentHash;
+use crate::id::{AgentId, ContentHash};
+use crate::json::Json;
+use crate::path::DocumentPath;
 
 /// The contents that `message` names: whoever sends it must resolve these.
 pub fn contents_of(message: &Message) -> Vec<ContentHash> {
@@ -41,7 +44,7 @@ pub fn message_blocks(message: &Message, content: &dyn Fn(ContentHash) -> Option
         .parts
         .iter()
         .map(|part| {
-            let mut block = plain_part(part);
+            let mut block = serde_json::to_value(Block::of(part)).expect("a part always serialises");
             match part {
                 Part::Document(version) => block["source"] = source(version, content(version.content.hash)),
                 Part::Conflict { base, current } => {
@@ -56,89 +59,131 @@ pub fn message_blocks(message: &Message, content: &dyn Fn(ContentHash) -> Option
     json!({"role": message.role, "content": blocks})
 }
 
-/// A part without the bytes of documents, which stand there by hash.
-pub(super) fn plain_part(part: &Part) -> Value {
-    match part {
-        Part::Request(text) | Part::Text(text) => json!({"type": "text", "text": text}),
-        Part::Question { asker, question, answer_schema } => {
-            let mut block = json!({
-                "type": "question",
-                "asker": asker,
-                "text": question,
-                "instruction": "You are asked this as the master of the agent named in asker. Your next text, or a handoff, is the answer.",
-            });
-            if !answer_schema.is_null() {
-                block["answer_schema"] = answer_schema.value();
-            }
-            block
-        }
-        Part::Call { provider_id, tool, input, call: _ } => {
-            json!({"type": "tool_call", "id": provider_id, "tool": tool, "input": input.value()})
-        }
-        Part::Result { provider_id, tool, result, repeat, said, call: _ } => {
-            let mut block = result_block(tool, result.as_ref(), *repeat);
-            block["id"] = json!(provider_id);
-            if !said.is_empty() {
-                block["answered_in_your_name"] = json!(said);
-            }
-            block
-        }
-        Part::Document(version) => {
-            let mut block = record(version);
-            block["type"] = json!(if is_image(version) { "image" } else { "document" });
-            block["hash"] = json!(version.content.hash);
-            block
-        }
-        Part::Pointer(version) => {
-            let mut block = record(version);
-            block["type"] = json!("document_pointer");
-            block["note"] = json!("too long to be shown here; load it if you need more than this summary");
-            block
-        }
-        Part::Conflict { base, current } => json!({
-            "type": "conflict",
-            "path": current.path,
-            "base_version": base.as_ref().map(|base| base.version),
-            "current_version": current.version,
-            "current_hash": current.content.hash,
-        }),
-        Part::Notice(notice) => json!({"type": "notice", "text": notice_text(notice)}),
-    }
-}
-
-fn result_block(tool: &str, result: Option<&CallResult>, repeat: u32) -> Value {
-    let Some(result) = result else {
-        return json!({"type": "tool_result", "tool": tool, "status": "waiting"});
-    };
-    let mut block = json!({"type": "tool_result", "tool": tool, "status": result.status});
-    if !result.output.is_null() {
-        block["output"] = result.output.value();
-    }
-    if let Some(error) = &result.error {
-        block["error"] = error.to_value();
-    }
-    if repeat >= 2 {
-        block["hint"] =
-            json!(format!("the same result for the same input, {repeat} times in a row: doing it again will not help"));
-    }
-    block
+/// A part as a JSON block, without the bytes of documents, which stand there by hash. Borrowed, so that hashing a
+/// message or sending it copies nothing first.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Question {
+        asker: &'a AgentId,
+        text: &'a str,
+        instruction: &'static str,
+        #[serde(skip_serializing_if = "Json::is_null")]
+        answer_schema: &'a Json,
+    },
+    ToolCall {
+        id: &'a Option<String>,
+        tool: &'a str,
+        input: &'a Json,
+    },
+    ToolResult {
+        tool: &'a str,
+        status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<&'a Json>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
+        id: &'a Option<String>,
+        #[serde(skip_serializing_if = "<[Said]>::is_empty")]
+        answered_in_your_name: &'a [Said],
+    },
+    Document(Record<'a>),
+    Image(Record<'a>),
+    DocumentPointer(Record<'a>),
+    Conflict {
+        path: &'a DocumentPath,
+        base_version: Option<u32>,
+        current_version: u32,
+        current_hash: &'a ContentHash,
+    },
+    Notice {
+        text: String,
+    },
 }
 
 /// A document's record, as a model sees it.
-fn record(version: &DocumentVersion) -> Value {
-    let mut block = json!({
-        "title": format!("{}@v{}", version.path, version.version),
-        "path": version.path,
-        "version": version.version,
-        "media_type": version.content.mime_type,
-        "size_bytes": version.content.size_bytes,
-    });
-    for (key, text) in [("summary", &version.content.summary), ("description", &version.description)] {
-        if !text.is_empty() {
-            block[key] = json!(text);
+#[derive(Serialize)]
+struct Record<'a> {
+    title: DocumentRef,
+    path: &'a DocumentPath,
+    version: u32,
+    media_type: &'a str,
+    size_bytes: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    summary: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<&'a ContentHash>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
+}
+
+impl<'a> Block<'a> {
+    fn of(part: &'a Part) -> Self {
+        match part {
+            Part::Request(text) | Part::Text(text) => Self::Text { text },
+            Part::Question { asker, question, answer_schema } => Self::Question {
+                asker,
+                text: question,
+                instruction: "You are asked this as the master of the agent named in asker. Your next text, or a handoff, is the answer.",
+                answer_schema,
+            },
+            Part::Call { provider_id, tool, input, call: _ } => Self::ToolCall { id: provider_id, tool, input },
+            Part::Result { provider_id, tool, result, repeat, said, call: _ } => Self::ToolResult {
+                tool,
+                status: result.as_ref().map_or("waiting", |result| result.status.as_str()),
+                output: result.as_ref().map(|result| &result.output).filter(|output| !output.is_null()),
+                error: result.as_ref().and_then(|result| result.error.as_ref()).map(CallError::to_value),
+                hint: (*repeat >= 2).then(|| {
+                    format!("the same result for the same input, {repeat} times in a row: doing it again will not help")
+                }),
+                id: provider_id,
+                answered_in_your_name: said,
+            },
+            Part::Document(version) if is_image(version) => Self::Image(Record::of(version, true)),
+            Part::Document(version) => Self::Document(Record::of(version, true)),
+            Part::Pointer(version) => Self::DocumentPointer(Record::of(version, false)),
+            Part::Conflict { base, current } => Self::Conflict {
+                path: &current.path,
+                base_version: base.as_ref().map(|base| base.version),
+                current_version: current.version,
+                current_hash: &current.content.hash,
+            },
+            Part::Notice(notice) => Self::Notice { text: notice_text(notice) },
         }
     }
-    block
+}
+
+impl<'a> Record<'a> {
+    fn of(version: &'a DocumentVersion, whole: bool) -> Self {
+        Self {
+            title: version.reference(),
+            path: &version.path,
+            version: version.version,
+            media_type: &version.content.mime_type,
+            size_bytes: version.content.size_bytes,
+            summary: &version.content.summary,
+            description: &version.description,
+            hash: whole.then_some(&version.content.hash),
+            note: (!whole).then_some("too long to be shown here; load it if you need more than this summary"),
+        }
+    }
+}
+
+/// Writes `message` as it is hashed. Call ids are left out, since they hold the task's path and no provider sees them;
+/// so are a document's author and time, which no model sees either.
+pub(super) fn write_hashed_form(message: &Message, into: &mut Vec<u8>) {
+    let write = |result: Result<(), serde_json::Error>| result.expect("a message always serialises");
+    write(serde_json::to_writer(&mut *into, &message.role));
+    for part in &message.parts {
+        write(serde_json::to_writer(&mut *into, &Block::of(part)));
+    }
 }
 
 fn is_image(version: &DocumentVersion) -> bool {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::block::write_hashed_form;
 use super::weight::injection;
 use super::{Message, Part, Role};
 use crate::call::{CallResult, CallStatus};
@@ -53,6 +54,8 @@ pub struct Transcript {
     turn: u32,
     model: String,
     last_turn: Option<LimitKind>,
+    /// The hash of all that a provider sees beside the messages; made anew when it changes.
+    frame: Option<ContentHash>,
 }
 
 /// A call whose result is not rendered yet.
@@ -82,6 +85,7 @@ impl Transcript {
             turn: 0,
             model: String::new(),
             last_turn: None,
+            frame: None,
         };
         if let Some(master) = master {
             transcript.messages.clone_from(&master.messages);
@@ -140,7 +144,7 @@ impl Transcript {
             messages: Arc::clone(&self.messages),
             tools: Arc::clone(tools),
             settings: self.agent.settings.clone(),
-            hash: self.request_hash(tools),
+            hash: self.hash.extended(self.frame.unwrap_or_else(|| self.frame_hash()).as_bytes()),
         }
     }
 
@@ -167,17 +171,10 @@ impl Transcript {
         }
     }
 
-    /// The hash of all that a provider sees: the conversation, then prompt, tools, model and settings.
-    fn request_hash(&self, tools: &[Arc<ToolDefinition>]) -> ContentHash {
-        let mut hash = self.hash.extended(self.system.as_bytes()).extended(self.model.as_bytes());
-        hash = hash.extended(self.agent.settings.text().as_bytes());
-        for tool in tools {
-            hash = hash
-                .extended(tool.id.as_str().as_bytes())
-                .extended(tool.description.as_bytes())
-                .extended(tool.input_schema.text().as_bytes());
-        }
-        hash
+    /// The hash of all that a provider sees beside the conversation: prompt, model, settings and tools.
+    fn frame_hash(&self) -> ContentHash {
+        let frame = (&self.system, &self.model, &self.agent.settings, self.tools());
+        ContentHash::of(&serde_json::to_vec(&frame).expect("prompts and tool definitions always serialise"))
     }
 
     fn requested(&mut self, entry: &ModelRequested) {
@@ -190,11 +187,15 @@ impl Transcript {
             self.say(Role::User, vec![Part::Notice(notice.clone())]);
         }
         self.turn = entry.turn;
-        self.model.clone_from(&entry.model);
-        self.last_turn = match entry.notice {
+        let last_turn = match entry.notice {
             Some(Notice::LastTurn { limit }) => Some(limit),
             _ => None,
         };
+        if self.frame.is_none() || self.model != entry.model || self.last_turn != last_turn {
+            self.model.clone_from(&entry.model);
+            self.last_turn = last_turn;
+            self.frame = Some(self.frame_hash());
+        }
     }
 
     fn answered(&mut self, entry: &ModelAnswered) {
@@ -267,7 +268,9 @@ impl Transcript {
 
     fn say(&mut self, role: Role, parts: Vec<Part>) {
         let message = Message { role, parts };
-        self.hash = self.hash.extended(&hashed_form(&message));
+        let mut hashed = Vec::with_capacity(512);
+        write_hashed_form(&message, &mut hashed);
+        self.hash = self.hash.extended(&hashed);
         self.weight += size_of::<Message>() + message_weight(&message);
         Arc::make_mut(&mut self.messages).push(Arc::new(message));
     }
@@ -284,13 +287,6 @@ impl PendingCall {
             said,
         }
     }
-}
-
-/// A message as it is hashed. Call ids are left out, since they hold the task's path and no provider sees them; so are
-/// a document's author and time, which no model sees either.
-fn hashed_form(message: &Message) -> Vec<u8> {
-    let parts: Vec<serde_json::Value> = message.parts.iter().map(super::block::plain_part).collect();
-    serde_json::to_vec(&(message.role, parts)).expect("a message always serialises")
 }
 
 fn document_parts<'a>(

@@ -56,8 +56,9 @@ impl Line<'_> {
 
     /// `---`, `***` and the like.
     fn is_rule(&self) -> bool {
-        let marks: String = self.content().unwrap_or_default().split_whitespace().collect();
-        marks.len() >= 3 && ['-', '*', '_'].iter().any(|mark| marks.chars().all(|character| character == *mark))
+        let content = self.content().unwrap_or_default();
+        let Some(mark) = content.trim_start().chars().next().filter(|first| matches!(first, '-' | '*' | '_')) else { return false };
+        content.chars().all(|character| character == mark || character.is_whitespace()) && content.matches(mark).count() >= 3
     }
 
     /// The level of a heading whose text stands in the lines above this line.
