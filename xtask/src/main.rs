@@ -1,6 +1,7 @@
 //! The project's chores, started with `cargo xtask`. Each has a file here, and leaves the working tree as it found it
 //! unless writing is what it is for.
 
+mod bench;
 mod check;
 mod gen_docs;
 mod project;
@@ -27,6 +28,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Measures the benchmark jobs, the engine beside a hand-written floor, and compares with the targets in BENCHMARKS.md.
+    Bench(bench::Options),
     /// Checks form, lints, generated files, and licences and advisories if cargo-deny is there.
     Check,
 }
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Chore::GenDocs { check: false } => gen_docs::write(),
         Chore::GenDocs { check: true } => gen_docs::check(),
         Chore::Test { arguments } => return test::run(&arguments),
+        Chore::Bench(options) => bench::run(&options),
         Chore::Check => check::run(),
     };
     match done {
