@@ -1,5 +1,6 @@
 //! Paths of documents: relative, normalised, and refused if they could mean two documents or leave the workspace.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,7 +33,9 @@ impl DocumentPath {
     /// Reads `text` as a path. A leading `./` is dropped; nothing else is repaired.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let refuse = |reason| Err(PathError { path: text.chars().take(80).collect(), reason });
-        let normal: String = text.strip_prefix("./").unwrap_or(text).nfc().collect();
+        let text = text.strip_prefix("./").unwrap_or(text);
+        // ASCII is its own normal form in every form.
+        let normal: Cow<'_, str> = if text.is_ascii() { text.into() } else { text.nfc().collect() };
         if normal.is_empty() {
             return refuse("it is empty");
         }
@@ -54,7 +57,7 @@ impl DocumentPath {
         if holds_percent_encoding(&normal) {
             return refuse("it holds a percent-encoded character");
         }
-        let compatible: String = normal.nfkc().collect();
+        let compatible: Cow<'_, str> = if text.is_ascii() { text.into() } else { normal.nfkc().collect() };
         if compatible.matches('/').count() != normal.matches('/').count() || normal.contains(['\u{2215}', '\u{2044}', '\u{29F8}'])
         {
             return refuse("it holds a character that looks like a slash");
@@ -83,7 +86,7 @@ impl DocumentPath {
         if normal.split('/').any(|component| component.len() > MAX_COMPONENT_BYTES) {
             return refuse("a component is longer than 255 bytes");
         }
-        Ok(Self(normal.into()))
+        Ok(Self(normal.as_ref().into()))
     }
 
     /// The path as text.
@@ -93,7 +96,7 @@ impl DocumentPath {
 
     /// What the path looks like: two paths with one skeleton would be one file on some systems.
     pub fn skeleton(&self) -> String {
-        self.0.nfkc().flat_map(char::to_lowercase).collect()
+        if self.0.is_ascii() { self.0.to_ascii_lowercase() } else { self.0.nfkc().flat_map(char::to_lowercase).collect() }
     }
 
     /// The part after the last dot of the last component, in lower case; empty without one.

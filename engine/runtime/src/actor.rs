@@ -16,7 +16,7 @@ use baton_core::Run;
 use baton_core::call::{CallError, CallResult, ErrorCode};
 use baton_core::config::{EffectClass, Executor};
 use baton_core::entry::{Entry, Recorded};
-use baton_core::event::{Effect, Event, Refusal};
+use baton_core::event::{Decision, Effect, Event, Refusal};
 use baton_core::function::{Caller, Content};
 use baton_core::id::{AgentId, CallId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
@@ -42,6 +42,9 @@ use crate::transcripts::Transcripts;
 /// The most messages that become one commit, so that a flood cannot starve the store of its turn.
 const MESSAGES_PER_COMMIT: usize = 1_024;
 
+/// What lists of runs show of a run that proceeds.
+pub(crate) const STATUS_RUNNING: &str = "running";
+
 /// How long the end of a run waits for calls that hold up their threads.
 const END_GRACE: Duration = Duration::from_secs(2);
 
@@ -66,6 +69,8 @@ pub(crate) struct Actor {
     pub(crate) durable: watch::Sender<u64>,
     /// The moment of the last batch: entries never step back in time.
     pub(crate) last: Timestamp,
+    /// The step that began the run, durable already.
+    pub(crate) begun: Option<Step>,
 }
 
 /// The run's inbox in the store.
@@ -97,6 +102,11 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    /// Nothing yet, for a run that lists show as `status`.
+    pub(crate) fn of_run(status: &'static str) -> Self {
+        Self { status, ..Self::default() }
+    }
+
     /// Stops everything and waits until it is gone: a program may exit as soon as it hears that a run is over, and no
     /// command may survive it.
     async fn end(&mut self) {
@@ -129,12 +139,20 @@ impl Incoming {
 
 /// What one beat decided.
 #[derive(Default)]
-struct Step {
-    entries: Vec<Arc<Recorded>>,
-    effects: Vec<Effect>,
+pub(crate) struct Step {
+    pub(crate) entries: Vec<Arc<Recorded>>,
+    pub(crate) effects: Vec<Effect>,
     contents: Vec<(ContentHash, Content)>,
     replies: Vec<(Reply, Result<(), Refusal>)>,
     consumed: Vec<u64>,
+}
+
+impl Step {
+    /// What `decision` adds to `run`, applied to it.
+    pub(crate) fn of(decision: Decision, run: &mut Run) -> Self {
+        let entries = decision.entries.into_iter().inspect(|recorded| run.apply(recorded)).map(Arc::new).collect();
+        Self { entries, effects: decision.effects, ..Self::default() }
+    }
 }
 
 impl Actor {
@@ -154,6 +172,9 @@ impl Actor {
     }
 
     async fn proceed(&mut self) -> Result<RunOutcome, StoreError> {
+        if let Some(begun) = self.begun.take() {
+            self.publish(begun).await?;
+        }
         loop {
             let (incoming, consumed) = self.gather().await?;
             let step = self.decide(incoming, consumed);
@@ -291,15 +312,17 @@ impl Actor {
 
     /// Makes a step durable, then lets it be seen and performs its effects.
     async fn commit(&mut self, step: Step) -> Result<(), StoreError> {
-        let Step { entries, effects, mut contents, replies, consumed } = step;
+        let mut step = step;
+        let (mut contents, consumed) = (std::mem::take(&mut step.contents), std::mem::take(&mut step.consumed));
+        let entries = &step.entries;
         if let Some(first) = entries.first() {
             if !contents.is_empty() {
                 let named: HashSet<ContentHash> = entries.iter().filter_map(|recorded| named_content(&recorded.entry)).collect();
                 contents.retain(|(hash, _)| named.contains(hash));
             }
             let mut batch = Batch::new(self.id.clone(), self.epoch, first.seq - 1);
-            batch.logged = self.logged(&entries);
-            batch.entries.clone_from(&entries);
+            batch.logged = self.logged(entries);
+            batch.entries.clone_from(entries);
             batch.contents = contents;
             batch.summary = self.summary();
             batch.consumed = consumed;
@@ -309,6 +332,12 @@ impl Actor {
             batch.consumed = consumed;
             self.shared.store.append(batch).await?;
         }
+        self.publish(step).await
+    }
+
+    /// Lets a durable step be seen and performs its effects.
+    async fn publish(&mut self, step: Step) -> Result<(), StoreError> {
+        let Step { entries, effects, replies, .. } = step;
         if self.durable.receiver_count() > 0 {
             self.durable.send_replace(self.run.last_seq());
         }
@@ -371,7 +400,7 @@ impl Actor {
         let status = match self.run.ended() {
             Some(end) => end.state.as_str(),
             None if self.run.waits_only_for_people() => "waiting",
-            None => "running",
+            None => STATUS_RUNNING,
         };
         (status != self.work.status).then(|| {
             self.work.status = status;

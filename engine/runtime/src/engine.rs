@@ -13,11 +13,11 @@ use baton_core::id::{ContentHash, RunId, TaskId};
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
 use baton_models::{Model, ScriptFault, ScriptedModel};
-use baton_store::{NewRun, Store, StoreError};
+use baton_store::{Batch, NewRun, RunSummaryUpdate, Store, StoreError};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tracing::Instrument as _;
 
-use crate::actor::{Actor, Commands, Work, root_result};
+use crate::actor::{Actor, Commands, STATUS_RUNNING, Step, Work, root_result};
 use crate::clock::Clock;
 use crate::command::Command;
 use crate::contents::Contents;
@@ -108,16 +108,42 @@ impl Engine {
             engine: env!("CARGO_PKG_VERSION").to_owned(),
             forked_from: None,
         };
-        let root = configs.job.root.clone();
-        let started = |run: RunStarted| Event::Started { run, root: root.clone(), documents: documents.clone() };
-        Run::new(Arc::clone(&configs)).decide(self.0.clock.now(), started(run.clone()))?;
+        let (now, wanted) = (self.0.clock.now(), options.run);
+        for attempt in 1.. {
+            let id = wanted.clone().unwrap_or_else(random_run_id);
+            let started = RunStarted { run: id.clone(), ..run.clone() };
+            let event = Event::Started { run: started, root: configs.job.root.clone(), documents: documents.clone() };
+            let mut run = Run::new(Arc::clone(&configs));
+            let decision = run.decide(now, event)?;
+            let begun = Step::of(decision, &mut run);
+            match self.store_first(&id, &configs, &begun, &contents, now).await {
+                Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}
+                Err(error) => return Err(error.into()),
+                Ok(()) => {
+                    let parts = Parts { run, id, epoch: 1, models, prompts, folder, last: now, begun: Some(begun) };
+                    return Ok(self.0.spawn(parts));
+                }
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
 
-        let id = self.create(&configs, options.run).await?;
-        let epoch = self.0.store.take_over(&id, &self.0.owner).await?;
-        let run = RunStarted { run: id.clone(), ..run };
-        let parts = Parts { run: Run::new(configs), id, epoch, models, prompts, folder, last: Timestamp::default() };
-        let handle = self.0.spawn(parts);
-        begin(handle, started(run), contents).await
+    /// Makes a run known to the store with its first step.
+    async fn store_first(
+        &self,
+        id: &RunId,
+        configs: &Configs,
+        begun: &Step,
+        contents: &[(ContentHash, Content)],
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut first = Batch::new(id.clone(), 1, 0);
+        first.entries.clone_from(&begun.entries);
+        first.contents = contents.to_vec();
+        first.summary = Some(RunSummaryUpdate { status: STATUS_RUNNING.to_owned(), at });
+        self.0.store.begin(NewRun { id: id.clone(), job: configs.job.id.clone(), at }, &self.0.owner, first).await?;
+        self.0.contents.remember(contents);
+        Ok(())
     }
 
     /// Goes on with a run that stopped, by the configs it is pinned to; returns when the take-over is durable.
@@ -150,7 +176,7 @@ impl Engine {
             return Ok(self.0.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }));
         }
         let folder = started.folder.map(PathBuf::from);
-        let handle = self.0.spawn(Parts { run, id: id.clone(), epoch, models, prompts, folder, last });
+        let handle = self.0.spawn(Parts { run, id: id.clone(), epoch, models, prompts, folder, last, begun: None });
         begin(handle, Event::TakenOver { by: self.0.owner.clone() }, Vec::new()).await
     }
 
@@ -260,26 +286,6 @@ impl Engine {
         }
         Ok((run, waiting.iter().any(|(waiting, _)| *waiting == number)))
     }
-
-    /// Makes the run known to the store.
-    async fn create(&self, configs: &Configs, wanted: Option<RunId>) -> Result<RunId, RunError> {
-        let new = |id: RunId| NewRun { id, job: configs.job.id.clone(), at: self.0.clock.now() };
-        if let Some(id) = wanted {
-            self.0.store.create(new(id.clone())).await?;
-            return Ok(id);
-        }
-        for _ in 1..RUN_ID_ATTEMPTS {
-            let id = random_run_id();
-            match self.0.store.create(new(id.clone())).await {
-                Ok(()) => return Ok(id),
-                Err(StoreError::RunExists(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let id = random_run_id();
-        self.0.store.create(new(id.clone())).await?;
-        Ok(id)
-    }
 }
 
 /// Hands an actor its first event; if the actor dies of it, tells why.
@@ -303,6 +309,7 @@ struct Parts {
     prompts: Prompts,
     folder: Option<PathBuf>,
     last: Timestamp,
+    begun: Option<Step>,
 }
 
 fn template(error: &TemplateError) -> RunError {
@@ -312,7 +319,7 @@ fn template(error: &TemplateError) -> RunError {
 impl Shared {
     /// Spawns the actor of a run. Its first event comes with the handle.
     fn spawn(self: &Arc<Self>, parts: Parts) -> RunHandle {
-        let Parts { run, id, epoch, models, prompts, folder, last } = parts;
+        let Parts { run, id, epoch, models, prompts, folder, last, begun } = parts;
         let (sender, mailbox) = mpsc::unbounded_channel();
         let (live, _) = broadcast::channel(LIVE_ENTRIES);
         let (progress, _) = broadcast::channel(LIVE_PROGRESS);
@@ -343,9 +350,10 @@ impl Shared {
             live,
             progress,
             standing,
-            work: Work::default(),
+            work: Work::of_run(if begun.is_some() { STATUS_RUNNING } else { "" }),
             durable,
             last,
+            begun,
         };
         tokio::spawn(actor.run().instrument(span));
         handle

@@ -35,6 +35,13 @@ pub trait Store: Send + Sync + 'static {
     /// Fails with [`StoreError::RunExists`] if the id is taken.
     async fn create(&self, run: NewRun) -> Result<(), StoreError>;
 
+    /// Makes a run known, owned by `owner` at epoch 1, with its first batch: all in one write, so that no crash leaves a
+    /// run without entries.
+    ///
+    /// Fails with [`StoreError::RunExists`] if the id is taken, and like [`Store::append`] if `first` is not a batch of
+    /// epoch 1 after entry 0.
+    async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError>;
+
     /// Makes `owner` the owner of `run` and returns its epoch, one higher than any before. Every batch of an older
     /// epoch is refused from here on.
     ///

@@ -61,13 +61,9 @@ impl State {
     fn run_mut(&mut self, run: &RunId) -> Result<&mut StoredRun, StoreError> {
         self.runs.get_mut(run).ok_or_else(|| StoreError::UnknownRun(run.clone()))
     }
-}
 
-#[async_trait]
-impl Store for MemoryStore {
-    async fn create(&self, run: NewRun) -> Result<(), StoreError> {
-        let mut state = self.lock();
-        if state.runs.contains_key(&run.id) {
+    fn create(&mut self, run: NewRun) -> Result<(), StoreError> {
+        if self.runs.contains_key(&run.id) {
             return Err(StoreError::RunExists(run.id));
         }
         let record = RunRecord {
@@ -80,23 +76,14 @@ impl Store for MemoryStore {
             epoch: 0,
             owner: None,
         };
-        state.created.push(run.id.clone());
+        self.created.push(run.id.clone());
         let stored = StoredRun { record, entries: Vec::new(), by_task: FxHashMap::default(), commands: BTreeMap::new() };
-        state.runs.insert(run.id, stored);
+        self.runs.insert(run.id, stored);
         Ok(())
     }
 
-    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
-        let mut state = self.lock();
-        let record = &mut state.run_mut(run)?.record;
-        record.epoch += 1;
-        record.owner = Some(owner.to_owned());
-        Ok(record.epoch)
-    }
-
-    async fn append(&self, batch: Batch) -> Result<(), StoreError> {
-        let mut state = self.lock();
-        let run = state.run_mut(&batch.run)?;
+    fn append(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let run = self.run_mut(&batch.run)?;
         batch.check(run.record.epoch, run.record.last_seq)?;
         // Every check is above this line, every change below it: a refused batch changes nothing.
         run.record.last_seq = batch.last_seq();
@@ -121,13 +108,41 @@ impl Store for MemoryStore {
         }
         for (hash, content) in batch.contents {
             debug_assert_eq!(hash, ContentHash::of(&content), "a content of a batch stands under a hash that is not its own");
-            state.contents.entry(hash).or_insert(content);
+            self.contents.entry(hash).or_insert(content);
         }
         for call in batch.logged {
-            let by_tool = state.logged.entry(call.agent.clone()).or_default();
+            let by_tool = self.logged.entry(call.agent.clone()).or_default();
             by_tool.entry(call.tool.clone()).or_default().push((batch.run.clone(), call));
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn create(&self, run: NewRun) -> Result<(), StoreError> {
+        self.lock().create(run)
+    }
+
+    async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        first.check(1, 0)?;
+        state.create(run)?;
+        let record = &mut state.run_mut(&first.run)?.record;
+        (record.epoch, record.owner) = (1, Some(owner.to_owned()));
+        state.append(first)
+    }
+
+    async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
+        let mut state = self.lock();
+        let record = &mut state.run_mut(run)?.record;
+        record.epoch += 1;
+        record.owner = Some(owner.to_owned());
+        Ok(record.epoch)
+    }
+
+    async fn append(&self, batch: Batch) -> Result<(), StoreError> {
+        self.lock().append(batch)
     }
 
     async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {

@@ -34,10 +34,28 @@ impl FailingStore {
     }
 }
 
+impl FailingStore {
+    /// Lets `commit` take place, or not, or take place and look as if it had not.
+    async fn commit(&self, commit: impl Future<Output = Result<(), StoreError>>) -> Result<(), StoreError> {
+        let left = self.left.fetch_sub(1, Ordering::SeqCst);
+        if left > 0 {
+            return commit.await;
+        }
+        if left == 0 && self.failing == Failing::After {
+            commit.await?;
+        }
+        Err(StoreError::Closed)
+    }
+}
+
 #[async_trait]
 impl Store for FailingStore {
     async fn create(&self, run: NewRun) -> Result<(), StoreError> {
         self.inner.create(run).await
+    }
+
+    async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
+        self.commit(self.inner.begin(run, owner, first)).await
     }
 
     async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
@@ -45,14 +63,7 @@ impl Store for FailingStore {
     }
 
     async fn append(&self, batch: Batch) -> Result<(), StoreError> {
-        let left = self.left.fetch_sub(1, Ordering::SeqCst);
-        if left > 0 {
-            return self.inner.append(batch).await;
-        }
-        if left == 0 && self.failing == Failing::After {
-            self.inner.append(batch).await?;
-        }
-        Err(StoreError::Closed)
+        self.commit(self.inner.append(batch)).await
     }
 
     async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {

@@ -102,6 +102,11 @@ pub(crate) fn check(text: &str, scope: &Scope) -> Vec<TemplateFault> {
         .collect()
 }
 
+/// Whether a template is its own rendering. A newline at its end is for minijinja to judge.
+fn is_plain(text: &str) -> bool {
+    !text.contains('{') && !text.ends_with('\n')
+}
+
 fn render(what: String, text: &str, variables: &Value) -> Result<String, TemplateError> {
     ENVIRONMENT.render_str(text, minijinja::value::Serde(variables)).map_err(|error| {
         let detail = error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
@@ -113,6 +118,9 @@ fn render(what: String, text: &str, variables: &Value) -> Result<String, Templat
 impl Configs {
     /// Renders the system prompt of `agent`. The same inputs give the same bytes.
     pub fn render_prompt(&self, agent: &Agent, inputs: &BTreeMap<String, Value>) -> Result<String, TemplateError> {
+        if is_plain(&agent.system_prompt) {
+            return Ok(agent.system_prompt.clone());
+        }
         let tools: Vec<Value> =
             agent.tools.values().map(|tool| json!({"id": tool.id.as_str(), "description": tool.description})).collect();
         let variables = json!({
@@ -127,6 +135,9 @@ impl Configs {
 
     /// Renders the job's request.
     pub fn render_request(&self, inputs: &BTreeMap<String, Value>) -> Result<String, TemplateError> {
+        if is_plain(&self.job.request) {
+            return Ok(self.job.request.clone());
+        }
         let variables = json!({"job": self.job_variables(), "inputs": inputs, "agents": self.agent_variables()});
         render(format!("request of job {}", self.job.id), &self.job.request, &variables)
     }

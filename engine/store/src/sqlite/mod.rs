@@ -81,10 +81,23 @@ impl SqliteStore {
     }
 }
 
+/// Refuses a batch with a content that fits into no row.
+fn check_sizes(batch: &Batch) -> Result<(), StoreError> {
+    match batch.contents.iter().find(|(_, content)| content.len() > MAX_CONTENT_BYTES) {
+        Some((_, content)) => Err(StoreError::TooLarge { size: content.len(), limit: MAX_CONTENT_BYTES }),
+        None => Ok(()),
+    }
+}
+
 #[async_trait]
 impl Store for SqliteStore {
     async fn create(&self, run: NewRun) -> Result<(), StoreError> {
         self.writer.write(Write::Create(run)).await.map(drop)
+    }
+
+    async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
+        check_sizes(&first)?;
+        self.writer.write(Write::begin(run, owner, first)).await.map(drop)
     }
 
     async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
@@ -92,9 +105,7 @@ impl Store for SqliteStore {
     }
 
     async fn append(&self, batch: Batch) -> Result<(), StoreError> {
-        if let Some((_, content)) = batch.contents.iter().find(|(_, content)| content.len() > MAX_CONTENT_BYTES) {
-            return Err(StoreError::TooLarge { size: content.len(), limit: MAX_CONTENT_BYTES });
-        }
+        check_sizes(&batch)?;
         self.writer.write(Write::append(batch)).await.map(drop)
     }
 

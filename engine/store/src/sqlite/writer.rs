@@ -30,6 +30,8 @@ const MAX_GROUP_BYTES: usize = 32 << 20;
 pub(super) enum Write {
     /// See [`crate::Store::create`].
     Create(NewRun),
+    /// See [`crate::Store::begin`].
+    Begin { run: NewRun, owner: String, batch: Batch, bodies: Vec<String> },
     /// See [`crate::Store::take_over`]; answers the epoch.
     TakeOver { run: RunId, owner: String },
     /// See [`crate::Store::append`].
@@ -43,16 +45,21 @@ pub(super) enum Write {
 impl Write {
     /// A batch with its entries made into JSON, here rather than on the one thread that writes.
     pub(super) fn append(batch: Batch) -> Self {
-        let body = |entry| serde_json::to_string(entry).expect("an entry has only string keys and always serialises");
-        let bodies = batch.entries.iter().map(|entry| body(&entry.entry)).collect();
+        let bodies = bodies(&batch);
         Self::Append { batch, bodies }
+    }
+
+    /// A new run with its first batch.
+    pub(super) fn begin(run: NewRun, owner: &str, batch: Batch) -> Self {
+        let bodies = bodies(&batch);
+        Self::Begin { run, owner: owner.to_owned(), batch, bodies }
     }
 
     /// About how many bytes this writes.
     fn size(&self) -> usize {
         match self {
             Self::Create(_) | Self::TakeOver { .. } => 0,
-            Self::Append { batch, bodies } => {
+            Self::Append { batch, bodies } | Self::Begin { batch, bodies, .. } => {
                 bodies.iter().map(String::len).sum::<usize>()
                     + batch.contents.iter().map(|(_, content)| content.len()).sum::<usize>()
                     + batch.logged.iter().map(|call| call.input.text().len()).sum::<usize>()
@@ -61,6 +68,12 @@ impl Write {
             Self::PutCommand { command, .. } => command.text().len(),
         }
     }
+}
+
+/// The entries of `batch` as JSON.
+fn bodies(batch: &Batch) -> Vec<String> {
+    let body = |entry| serde_json::to_string(entry).expect("an entry has only string keys and always serialises");
+    batch.entries.iter().map(|entry| body(&entry.entry)).collect()
 }
 
 /// What a write is answered with: the number it makes known, if any.
@@ -217,6 +230,7 @@ fn collect(first: Request, requests: &Receiver<Request>) -> Vec<Request> {
 fn perform(transaction: &Transaction<'_>, write: &Write) -> rusqlite::Result<Answer> {
     match write {
         Write::Create(run) => create(transaction, run),
+        Write::Begin { run, owner, batch, bodies } => begin(transaction, run, owner, batch, bodies),
         Write::TakeOver { run, owner } => take_over(transaction, run, owner),
         Write::Append { batch, bodies } => append(transaction, batch, bodies),
         Write::PutContent { hash, content } => put_content(transaction, *hash, content).map(|()| Ok(0)),
@@ -231,6 +245,26 @@ fn create(transaction: &Transaction<'_>, run: &NewRun) -> rusqlite::Result<Answe
         )?
         .execute(params![run.id.as_str(), run.job.as_str(), STATUS_CREATED, run.at.as_micros()])?;
     Ok(if written == 1 { Ok(0) } else { Err(StoreError::RunExists(run.id.clone())) })
+}
+
+fn begin(
+    transaction: &Transaction<'_>,
+    run: &NewRun,
+    owner: &str,
+    batch: &Batch,
+    bodies: &[String],
+) -> rusqlite::Result<Answer> {
+    // What the batch could be refused for comes first: a refusal has written nothing.
+    if let Err(refused) = batch.check(1, 0) {
+        return Ok(Err(refused));
+    }
+    if let Err(refused) = create(transaction, run)? {
+        return Ok(Err(refused));
+    }
+    if let Err(refused) = take_over(transaction, &run.id, owner)? {
+        return Ok(Err(refused));
+    }
+    append(transaction, batch, bodies)
 }
 
 fn take_over(transaction: &Transaction<'_>, run: &RunId, owner: &str) -> rusqlite::Result<Answer> {

@@ -19,8 +19,8 @@ fn drawn(input: &Value) -> Vec<u8> {
     let output = draw(&context, input).unwrap_or_else(|error| panic!("{input}: {error}"));
     let writes = context.take_effects().writes;
     assert_eq!(writes.len(), 1);
-    assert_eq!(writes[0].content.len(), usize::try_from(output["size_bytes"].as_u64().unwrap()).unwrap());
-    writes[0].content.to_vec()
+    assert_eq!(writes[0].0.content.len(), usize::try_from(output["size_bytes"].as_u64().unwrap()).unwrap());
+    writes[0].0.content.to_vec()
 }
 
 fn scene(kind: ChartKind, rows: &Value, y: &[&str], series: Option<&str>, size: (u32, u32)) -> Scene {

@@ -71,24 +71,36 @@ impl Watched {
     pub(super) fn longest_gap(&self) -> Duration {
         self.appends.lock().expect("nobody panics here").longest_gap
     }
-}
 
-#[async_trait]
-impl Store for Watched {
-    async fn append(&self, batch: Batch) -> Result<(), StoreError> {
-        let entries = batch.entries.len() as u64;
-        self.store.append(batch).await?;
-        self.entries.fetch_add(entries, Ordering::Relaxed);
+    /// Entries have become durable.
+    fn note(&self, entries: usize) {
+        self.entries.fetch_add(entries as u64, Ordering::Relaxed);
         let mut appends = self.appends.lock().expect("nobody panics here");
         let now = Instant::now();
         let gap = appends.last.map_or(Duration::ZERO, |last| now - last);
         appends.longest_gap = appends.longest_gap.max(gap);
         appends.last = Some(now);
+    }
+}
+
+#[async_trait]
+impl Store for Watched {
+    async fn append(&self, batch: Batch) -> Result<(), StoreError> {
+        let entries = batch.entries.len();
+        self.store.append(batch).await?;
+        self.note(entries);
         Ok(())
     }
 
     async fn create(&self, run: NewRun) -> Result<(), StoreError> {
         self.store.create(run).await
+    }
+
+    async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
+        let entries = first.entries.len();
+        self.store.begin(run, owner, first).await?;
+        self.note(entries);
+        Ok(())
     }
 
     async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
