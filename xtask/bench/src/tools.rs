@@ -17,7 +17,7 @@ pub(crate) const NOTE_BYTES: usize = 170;
 
 /// Adds two numbers, with a note that makes the result about 200 bytes long.
 #[tool]
-#[expect(clippy::unused_async, clippy::unnecessary_wraps, reason = "a tool that is awaited in place, and returns a result")]
+#[expect(clippy::unused_async, reason = "a tool that is awaited in place")]
 async fn calc(a: u64, b: u64) -> Result<Value, ToolError> {
     first_call();
     Ok(json!({"sum": a + b, "note": "x".repeat(NOTE_BYTES)}))
