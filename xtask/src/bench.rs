@@ -134,24 +134,14 @@ fn subjects(case: &Case, targets: &[Target], beside: bool) -> Vec<Subject> {
 
 /// Takes one measurement and prints its line.
 fn measure(case: &Case, subject: Subject, beside: Option<&Path>) -> anyhow::Result<Map<String, Value>> {
-    let (n, conc) = (case.n.to_string(), case.conc.to_string());
-    let size = ["--n", &n, "--conc", &conc];
-    let mut command = match (subject, beside) {
-        (Subject::Beside(floor), Some(program)) => {
-            let mut command = Command::new(program);
-            command.arg(&case.workload).args(size).args(["--variant", floor.variant()]);
-            command
-        }
-        _ => {
-            let (who, store) = match subject {
-                Subject::Floor(floor) => ("floor", floor.store()),
-                _ => ("engine", case.store.as_str()),
-            };
-            let mut command = Command::new(program()?);
-            command.args([who, &case.workload]).args(size).args(["--store", store]);
-            command
-        }
+    let own = program()?;
+    let (program, who, kept) = match (subject, beside) {
+        (Subject::Beside(floor), Some(program)) => (program, None, ["--variant", floor.variant()]),
+        (Subject::Floor(floor), _) => (own.as_path(), Some("floor"), ["--store", floor.store()]),
+        _ => (own.as_path(), Some("engine"), ["--store", &case.store]),
     };
+    let mut command = Command::new(program);
+    command.args(who).arg(&case.workload).args(["--n", &case.n.to_string(), "--conc", &case.conc.to_string()]).args(kept);
     let now = SystemTime::UNIX_EPOCH.elapsed().context("the clock is before 1970")?.as_secs_f64();
     command.env("BENCH_T0", now.to_string()).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().context("it cannot be started")?;

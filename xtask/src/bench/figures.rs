@@ -64,6 +64,7 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these numbers are exact")]
 mod tests {
     use serde_json::json;
 
