@@ -69,9 +69,10 @@ impl Stopwatch {
 pub(crate) struct Measurement(Map<String, Value>);
 
 impl Measurement {
-    /// Adds a figure.
+    /// Adds a figure; `null` if it is none.
     pub(crate) fn set(&mut self, name: &str, value: f64) {
-        self.0.insert(name.to_owned(), json!(value));
+        let whole = value.fract() == 0.0 && value.abs() < 1e15;
+        self.0.insert(name.to_owned(), if whole { json!(value as i64) } else { json!(value) });
     }
 
     /// Adds a word.

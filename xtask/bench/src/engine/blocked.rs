@@ -40,10 +40,11 @@ pub(super) async fn measure(n: usize, kept: Kept) -> anyhow::Result<Measurement>
 
     let (watch, empty) = (Stopwatch::start(), rss_bytes());
     let handle = engine.start(job, StartOptions::default()).await?;
-    let RunOutcome::WaitingForPerson { questions } = handle.outcome_without_people().await else { bail!("nobody waits") };
-    ensure!(questions.len() == n, "{} questions are open instead of {n}", questions.len());
+    ensure!(matches!(handle.outcome_without_people().await, RunOutcome::WaitingForPerson), "nobody waits");
     let mut measurement = watch.stop(0, 1);
     measurement.set("rss_per_task_bytes", (rss_bytes() - empty) / n as f64);
+    let questions = handle.open_questions().await;
+    ensure!(questions.len() == n, "{} questions are open instead of {n}", questions.len());
 
     let idle = cpu_seconds();
     tokio::time::sleep(Duration::from_secs(1)).await;
