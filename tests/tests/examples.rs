@@ -51,8 +51,8 @@ fn engine(store: Arc<dyn Store>) -> Engine {
 async fn outcome(handle: &RunHandle) -> RunOutcome {
     loop {
         match handle.outcome_without_people().await {
-            RunOutcome::WaitingForPerson { questions } => {
-                let question = &questions[0];
+            RunOutcome::WaitingForPerson => {
+                let question = &handle.open_questions().await[0];
                 let choice = question.answer_schema.value()["enum"][0].clone();
                 let answer = if choice.is_null() { Value::from("yes") } else { choice };
                 match handle.answer(question.task.clone(), "the test", Json::from(answer), Vec::new()).await {

@@ -83,7 +83,7 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>
     }
     let exit = match outcome {
         RunOutcome::Ended { end, .. } => Exit::of_run(&end),
-        RunOutcome::WaitingForPerson { .. } => Exit::Waiting,
+        RunOutcome::WaitingForPerson => Exit::Waiting,
         RunOutcome::Stopped if interrupted => Exit::Interrupted,
         RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,
         RunOutcome::Stopped => Exit::Interrupted,
@@ -157,9 +157,10 @@ impl Session<'_> {
                 }
                 outcome = self.handle.outcome_without_people(), if !self.stopping && !self.caught_up => {
                     self.caught_up = true;
-                    if let RunOutcome::WaitingForPerson { questions } = outcome {
-                        let nobody = !self.screen.interactive || questions.iter().all(|question| self.later.contains(&question.task));
-                        if nobody {
+                    if let RunOutcome::WaitingForPerson = outcome {
+                        // Asked of the run: the view may have entries yet to take in.
+                        let open = self.handle.open_questions().await;
+                        if !self.screen.interactive || open.iter().all(|question| self.later.contains(&question.task)) {
                             self.stop();
                         }
                     }

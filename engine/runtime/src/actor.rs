@@ -5,6 +5,7 @@
 //! askers told, and the effects performed. A failed commit ends the actor at once: it performs nothing more, and what it
 //! had in memory is lost with it, so the store alone says what happened.
 
+use std::collections::hash_map::Entry::Occupied;
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -85,8 +86,8 @@ pub(crate) struct Commands {
 /// What runs for the run at the moment.
 #[derive(Default)]
 pub(crate) struct Work {
-    /// Cancelled when what runs for a task shall stop.
-    tokens: FxHashMap<TaskId, CancellationToken>,
+    /// The tasks that something runs for.
+    tasks: FxHashMap<TaskId, Running>,
     /// Model requests and calls in progress.
     running: TaskTracker,
     /// What came of those that were done at once, in order.
@@ -101,17 +102,41 @@ pub(crate) struct Work {
     woken_for: Option<Timestamp>,
 }
 
+/// What runs for a task.
+#[derive(Default)]
+struct Running {
+    /// Cancelled when it shall stop.
+    token: CancellationToken,
+    /// How many model requests and calls it is.
+    count: u32,
+}
+
 impl Work {
     /// Nothing yet, for a run that lists show as `status`.
     pub(crate) fn of_run(status: &'static str) -> Self {
         Self { status, ..Self::default() }
     }
 
+    /// `event` came of work that was not done at once.
+    fn note_done(&mut self, event: &Event) {
+        let task = match event {
+            Event::ModelAnswered { task, .. } | Event::ModelFailed { task, .. } => task.clone(),
+            Event::CallReturned { call, .. } => call.task(),
+            _ => return,
+        };
+        if let Occupied(mut running) = self.tasks.entry(task) {
+            running.get_mut().count -= 1;
+            if running.get().count == 0 {
+                running.remove();
+            }
+        }
+    }
+
     /// Stops everything and waits until it is gone: a program may exit as soon as it hears that a run is over, and no
     /// command may survive it.
     async fn end(&mut self) {
-        for token in self.tokens.values() {
-            token.cancel();
+        for running in self.tasks.values() {
+            running.token.cancel();
         }
         self.running.close();
         if tokio::time::timeout(END_GRACE, self.running.wait()).await.is_err() {
@@ -132,7 +157,7 @@ impl Incoming {
     fn from_work(message: Message) -> Option<Self> {
         match message {
             Message::Event { event, contents, reply } => Some(Self { event, contents, reply }),
-            Message::Stop => None,
+            Message::Questions(_) | Message::Stop => None,
         }
     }
 }
@@ -198,6 +223,7 @@ impl Actor {
         let wake = self.run.next_wake().filter(|wake| self.work.woken_for != Some(*wake));
         let at_once = self.work.arrived.len().min(MESSAGES_PER_COMMIT);
         let mut messages: Vec<Message> = self.work.arrived.drain(..at_once).collect();
+        let done_at_once = messages.len();
         if messages.is_empty() {
             tokio::select! {
                 _ = self.mailbox.recv_many(&mut messages, MESSAGES_PER_COMMIT) => {}
@@ -218,13 +244,20 @@ impl Actor {
             }
         }
         let mut incoming = Vec::with_capacity(messages.len());
-        for message in messages {
+        for (position, message) in messages.into_iter().enumerate() {
             match message {
                 Message::Event { event, contents, reply } => {
+                    if position >= done_at_once {
+                        self.work.note_done(&event);
+                    }
                     if let Event::CallReturned { call, .. } = &event {
                         self.work.unrepeatable.remove(call);
                     }
                     incoming.push(Incoming { event, contents, reply });
+                }
+                Message::Questions(reply) => {
+                    // Whoever asked may have gone.
+                    let _gone = reply.send(OpenQuestion::all(&self.run));
                 }
                 Message::Stop => self.work.stopping = true,
             }
@@ -442,8 +475,8 @@ impl Actor {
     async fn prompt(&mut self, task: TaskId, turn: u32) -> Result<(), StoreError> {
         let request = self.transcripts.request(&self.run, &task).await?;
         let model = self.models.get(&request.model).cloned();
-        let (shared, stopped) = (Arc::clone(&self.shared), self.token(&task));
-        let done = self.begin(async move {
+        let (shared, stopped, of) = (Arc::clone(&self.shared), self.token(&task), task.clone());
+        let done = self.begin(&of, stopped.clone(), async move {
             let answered = async {
                 let Some(model) = model else {
                     return Err(ModelError::Unavailable { reason: format!("there is no model {}", request.model) });
@@ -478,13 +511,19 @@ impl Actor {
     }
 
     /// Begins `work`. What is done at once is returned and costs no task of its own; the rest comes by the mailbox.
-    fn begin(&self, work: impl Future<Output = Option<Message>> + Send + 'static) -> Option<Message> {
+    fn begin(
+        &mut self,
+        task: &TaskId,
+        token: CancellationToken,
+        work: impl Future<Output = Option<Message>> + Send + 'static,
+    ) -> Option<Message> {
         let mut work = Box::pin(work);
         // Nobody is woken by this first look: work that is not done yet is looked at again by a task of its own.
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(message) => message,
             Poll::Pending => {
                 let sender = self.sender.clone();
+                self.work.tasks.entry(task.clone()).or_insert(Running { token, count: 0 }).count += 1;
                 self.work.running.spawn(async move {
                     if let Some(message) = work.await {
                         // The run may be over.
@@ -504,7 +543,7 @@ impl Actor {
         let Some(tool) = self.run.configs().tools.get(tool).cloned() else {
             panic!("the machine began a call of {tool}, which no config describes");
         };
-        let stopped = self.token(&task);
+        let (stopped, of) = (self.token(&task), task.clone());
         let execution = Execution {
             caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
             tool,
@@ -512,12 +551,12 @@ impl Actor {
             documents: self.run.documents().clone(),
             seq: self.run.last_seq(),
             folder: self.folder.clone(),
-            stopped,
+            stopped: stopped.clone(),
             progress: self.progress.clone(),
             durable: self.durable.subscribe(),
         };
         let shared = Arc::clone(&self.shared);
-        self.begin(async move {
+        self.begin(&of, stopped, async move {
             let (outcome, contents) = execution.run(shared).await?;
             Some(Message::Event { event: Event::CallReturned { call, outcome }, contents, reply: None })
         })
@@ -530,17 +569,14 @@ impl Actor {
 
     /// Stops what runs for a task.
     fn stop(&mut self, task: &TaskId) {
-        if let Some(token) = self.work.tokens.remove(task) {
-            token.cancel();
+        if let Some(running) = self.work.tasks.remove(task) {
+            running.token.cancel();
         }
         self.work.unrepeatable.retain(|_, calling| calling != task);
     }
 
-    fn token(&mut self, task: &TaskId) -> CancellationToken {
-        match self.work.tokens.get(task) {
-            Some(token) => token.clone(),
-            None => self.work.tokens.entry(task.clone()).or_default().clone(),
-        }
+    fn token(&self, task: &TaskId) -> CancellationToken {
+        self.work.tasks.get(task).map(|running| running.token.clone()).unwrap_or_default()
     }
 
     // ---- What the handle sees.
@@ -551,24 +587,21 @@ impl Actor {
             // People take their time: until one answers, the run holds nothing but its records.
             self.transcripts.clear();
         }
-        self.standing.send_if_modified(|standing| {
-            let questions = waits.then(|| OpenQuestion::all(&self.run));
-            let unchanged = match (&*standing, &questions) {
-                (Standing::WaitingForPeople(told), Some(now)) => told == now,
-                (Standing::Working, None) => true,
-                _ => false,
-            };
-            if !unchanged {
-                *standing = questions.map_or(Standing::Working, Standing::WaitingForPeople);
+        self.standing.send_if_modified(|standing| match standing {
+            Standing::WaitingForPeople(since) if waits && *since == self.run.last_seq() => false,
+            Standing::Working if !waits => false,
+            standing => {
+                *standing = if waits { Standing::WaitingForPeople(self.run.last_seq()) } else { Standing::Working };
+                true
             }
-            !unchanged
         });
     }
 
-    /// The outcome of the ended run, with the root's result.
-    async fn ended(&self, end: baton_core::entry::RunEnded) -> Result<RunOutcome, StoreError> {
+    /// The outcome of the ended run, with the root's result and the whole state, which nobody here needs any more.
+    async fn ended(&mut self, end: baton_core::entry::RunEnded) -> Result<RunOutcome, StoreError> {
         let result = root_result(&self.shared, &self.id, self.run.last_seq()).await?;
-        Ok(RunOutcome::Ended { end, result, run: Arc::new(self.run.clone()) })
+        let nothing = Run::new(Arc::clone(self.run.configs()));
+        Ok(RunOutcome::Ended { end, result, run: Arc::new(std::mem::replace(&mut self.run, nothing)) })
     }
 }
 

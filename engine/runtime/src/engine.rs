@@ -223,7 +223,7 @@ impl Engine {
     }
 
     /// The questions of a run that wait for a person.
-    pub async fn open_questions(&self, id: &RunId) -> Result<Arc<[OpenQuestion]>, RunError> {
+    pub async fn open_questions(&self, id: &RunId) -> Result<Vec<OpenQuestion>, RunError> {
         Ok(OpenQuestion::all(&self.state(id).await?))
     }
 

@@ -54,6 +54,8 @@ pub(crate) enum Message {
         /// Where to tell whether it was accepted, once that is durable.
         reply: Option<Reply>,
     },
+    /// Tell the questions that wait for a person.
+    Questions(oneshot::Sender<Vec<OpenQuestion>>),
     /// Take no further step.
     Stop,
 }
@@ -63,8 +65,8 @@ pub(crate) enum Message {
 pub(crate) enum Standing {
     /// Something can proceed.
     Working,
-    /// Nothing can until a person answers.
-    WaitingForPeople(Arc<[OpenQuestion]>),
+    /// Nothing can until a person answers. The number is that of the last entry: a new wait is another one.
+    WaitingForPeople(u64),
     /// The actor is done.
     Over(RunOutcome),
 }
@@ -81,11 +83,9 @@ pub enum RunOutcome {
         /// The whole final state: tasks, documents, usage.
         run: Arc<Run>,
     },
-    /// Nothing can proceed until a person answers one of these, and the caller asked not to wait for that.
-    WaitingForPerson {
-        /// The questions, in the order of their numbers.
-        questions: Arc<[OpenQuestion]>,
-    },
+    /// Nothing can proceed until a person answers one of [`RunHandle::open_questions`], and the caller asked not to wait
+    /// for that.
+    WaitingForPerson,
     /// It was stopped and can be resumed.
     Stopped,
     /// The store or the engine failed; what was committed before can be resumed.
@@ -115,7 +115,7 @@ pub struct OpenQuestion {
 
 impl OpenQuestion {
     /// The questions of `run` that wait for a person.
-    pub fn all(run: &Run) -> Arc<[Self]> {
+    pub fn all(run: &Run) -> Vec<Self> {
         run.open_questions()
             .filter_map(|task| {
                 let question = task.question.as_ref()?;
@@ -231,12 +231,17 @@ impl RunHandle {
         self.wait(true).await
     }
 
-    /// The questions that everything waits for, when everything does.
-    pub fn waiting_for_people(&self) -> Option<Arc<[OpenQuestion]>> {
-        match &*self.standing.borrow() {
-            Standing::WaitingForPeople(questions) => Some(Arc::clone(questions)),
-            Standing::Working | Standing::Over(_) => None,
-        }
+    /// Whether nothing can proceed until a person answers.
+    pub fn waits_for_people(&self) -> bool {
+        matches!(&*self.standing.borrow(), Standing::WaitingForPeople(_))
+    }
+
+    /// The questions that wait for a person, in the order of their numbers; none once the run is over.
+    pub async fn open_questions(&self) -> Vec<OpenQuestion> {
+        let (reply, told) = oneshot::channel();
+        // Without its actor the run asks nobody any more.
+        let _over = self.mailbox.send(Message::Questions(reply));
+        told.await.unwrap_or_default()
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -256,9 +261,7 @@ impl RunHandle {
         loop {
             match &*standing.borrow_and_update() {
                 Standing::Over(outcome) => return outcome.clone(),
-                Standing::WaitingForPeople(questions) if only_while_it_can_proceed => {
-                    return RunOutcome::WaitingForPerson { questions: Arc::clone(questions) };
-                }
+                Standing::WaitingForPeople(_) if only_while_it_can_proceed => return RunOutcome::WaitingForPerson,
                 Standing::WaitingForPeople(_) | Standing::Working => {}
             }
             if standing.changed().await.is_err() {

@@ -170,7 +170,7 @@ pub(crate) async fn finish(engine: &Engine, handle: &RunHandle) -> Finished {
 pub(crate) fn name_of(outcome: &RunOutcome) -> String {
     match outcome {
         RunOutcome::Ended { end, .. } => format!("ended {}", end.status.as_str()),
-        RunOutcome::WaitingForPerson { questions } => format!("waiting for {} answers", questions.len()),
+        RunOutcome::WaitingForPerson => "waiting for answers".to_owned(),
         RunOutcome::Stopped => "stopped".to_owned(),
         RunOutcome::Failed(error) => format!("failed: {error}"),
     }

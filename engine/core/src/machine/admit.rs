@@ -110,7 +110,7 @@ impl Draft<'_> {
         let mut next = Some(id.clone());
         while let Some(holder) = next {
             let task = self.task(&holder);
-            if let Some(budget) = task.budget {
+            if let Some(budget) = task.budget.as_deref().copied() {
                 let kind = if holder == *id { LimitKind::Tokens } else { LimitKind::TokensAbove };
                 reached = check(budget, self.limits(&holder).tokens, kind).or(reached);
             }

@@ -149,7 +149,7 @@ impl Draft<'_> {
                 return failed(CallError::new(ErrorCode::InvalidInput, message));
             }
             names.insert(&write.path);
-            let (base, head) = (task.known.get(&write.path).copied(), documents.head(&write.path));
+            let (base, head) = (task.known(&write.path), documents.head(&write.path));
             if let Some(current) = head.filter(|_| base != head) {
                 conflicts.push(Conflict { path: write.path.clone(), base, current });
             }

@@ -77,8 +77,7 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
         fault: None,
         last_turn: None,
         streak: None,
-        known: RedBlackTreeMapSync::new_sync(),
-        written: VectorSync::new_sync(),
+        documents: None,
         context_tokens: 0,
         usage: crate::model::Usage::default(),
         reserved_tokens: 0,
@@ -92,7 +91,7 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
         steering: Vec::new(),
     };
     for document in &entry.documents {
-        task.known.insert_mut(document.path.clone(), document.version);
+        task.learn(document.path.clone(), document.version);
     }
     let configs = Arc::clone(world.configs());
     let limits = task_limits(&configs, &task);
@@ -102,7 +101,7 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
     };
     task.context_tokens = base + render::created_tokens(entry, &world.shared().documents, limits.inject_tokens);
     if limits.tokens.is_some() {
-        task.budget = Some(Budget::default());
+        task.budget = Some(Box::default());
         world.shared_mut().tokens_limited = true;
     }
     let runs_model = task.agent().is_some();
@@ -116,6 +115,8 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
     shared.live_tasks += 1;
     if runs_model {
         shared.live_agent_tasks += 1;
+    } else {
+        shared.open_questions += 1;
     }
     if let Some(deadline) = entry.deadline {
         shared.deadlines.insert_mut((deadline, entry.task.clone()));
@@ -132,7 +133,7 @@ fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequeste
     task.turns = entry.turn;
     task.interrupted = false;
     task.context_tokens = entry.input_tokens;
-    task.open = Some(OpenTurn {
+    task.open = Some(Box::new(OpenTurn {
         turn: entry.turn,
         requested: true,
         text: Arc::default(),
@@ -142,7 +143,7 @@ fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequeste
         running_functions: 0,
         writer_runs: false,
         awaited: 0,
-    });
+    }));
     match &entry.notice {
         Some(Notice::LastTurn { limit }) => task.last_turn = Some(*limit),
         Some(Notice::Steer { .. }) => {
@@ -287,18 +288,18 @@ fn call_finished<W: World>(world: &mut W, at: Timestamp, entry: &CallFinished) {
     let budget = task_limits(&configs, task).inject_tokens;
     task.context_tokens += render::result_tokens(entry, &documents, budget);
     for document in &result.documents {
-        task.known.insert_mut(document.path.clone(), document.version);
+        task.learn(document.path.clone(), document.version);
     }
     for conflict in &entry.conflicts {
-        task.known.insert_mut(conflict.path.clone(), conflict.current);
+        task.learn(conflict.path.clone(), conflict.current);
     }
     if entry.repeat > 0 {
-        task.streak = Some(Streak {
+        task.streak = Some(Arc::new(Streak {
             tool: entry.tool.clone(),
             input: call.asked.input.clone(),
             result: result.clone(),
             count: entry.repeat,
-        });
+        }));
     }
     task.said.retain(|(waiting, _)| *waiting != entry.call);
     let open = task.open.as_mut().expect("the call was in it");
@@ -336,15 +337,16 @@ fn document_written<W: World>(world: &mut W, version: &DocumentVersion) {
     world.shared_mut().documents.insert(version.clone());
     if let Some(id) = &version.task {
         let task = known(world, id);
-        task.known.insert_mut(version.path.clone(), version.version);
+        task.learn(version.path.clone(), version.version);
+        let written = &mut Arc::make_mut(task.documents.get_or_insert_default()).written;
         let reference = version.reference();
-        let place = || task.written.iter().position(|written: &DocumentRef| written.path == version.path);
+        let place = |written: &VectorSync<DocumentRef>| written.iter().position(|written| written.path == version.path);
         // A first version is of a document that nobody wrote before.
-        match (version.version > 1).then(place).flatten() {
+        match (version.version > 1).then(|| place(written)).flatten() {
             Some(index) => {
-                task.written.set_mut(index, reference);
+                written.set_mut(index, reference);
             }
-            None => task.written.push_back_mut(reference),
+            None => written.push_back_mut(reference),
         }
     }
 }
@@ -444,13 +446,17 @@ fn end<W: World>(world: &mut W, at: Timestamp, id: &TaskId, state: FinalState) {
     // What only a living task needs goes, so that a run with many finished tasks stays small.
     task.open = None;
     task.streak = None;
-    task.known = RedBlackTreeMapSync::new_sync();
+    if let Some(documents) = &mut task.documents {
+        Arc::make_mut(documents).known = RedBlackTreeMapSync::new_sync();
+    }
     task.said = Vec::new();
     let deadline = task.deadline;
-    let runs_model = task.holder != Holder::Person && task.escalated.is_none();
+    let (by_person, escalated) = (task.holder == Holder::Person, task.escalated.is_some());
     let shared = world.shared_mut();
     shared.live_tasks -= 1;
-    if runs_model {
+    if by_person {
+        shared.open_questions -= 1;
+    } else if !escalated {
         shared.live_agent_tasks -= 1;
     }
     if let Some(deadline) = deadline {

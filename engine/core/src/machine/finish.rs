@@ -39,7 +39,7 @@ impl Draft<'_> {
 
     /// Ends `id` with what it has: a limit was reached.
     pub(super) fn end_partial(&mut self, id: &TaskId, limit: LimitKind, output: Json) {
-        let documents = self.task(id).written.iter().cloned().collect();
+        let documents = self.task(id).written().cloned().collect();
         self.end_partial_with(id, limit, output, documents);
     }
 

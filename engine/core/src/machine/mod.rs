@@ -129,7 +129,7 @@ impl Run {
 
     /// Whether nothing in the run can proceed until a person answers.
     pub fn waits_only_for_people(&self) -> bool {
-        self.shared.ended.is_none() && self.shared.active_tasks == 0 && self.open_questions().next().is_some()
+        self.shared.ended.is_none() && self.shared.active_tasks == 0 && self.shared.open_questions > 0
     }
 
     /// The limits that hold for `task`: those of the tool that created it, then those of its agent.

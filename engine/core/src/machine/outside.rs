@@ -150,7 +150,7 @@ impl Draft<'_> {
         let Some(question) = question else {
             let error = CallError::new(ErrorCode::TimedOut, format!("the deadline of task {id} has passed"));
             let result = CallResult {
-                documents: self.task(id).written.iter().cloned().collect(),
+                documents: self.task(id).written().cloned().collect(),
                 ..CallResult::error(CallStatus::Timeout, error)
             };
             self.end_task(id, FinalState::TimedOut, result, Some(LimitKind::Deadline));

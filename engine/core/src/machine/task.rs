@@ -38,7 +38,7 @@ pub struct Task {
     /// Its place in the queue it waits in, if it waits in one: that of ready tasks or that of waiting calls.
     pub place: Option<u64>,
     /// The turn in progress: a request, or calls that lack results.
-    pub open: Option<OpenTurn>,
+    pub open: Option<Box<OpenTurn>>,
     /// Turns asked for so far.
     pub turns: u32,
     /// Whether the newest of them was settled without an answer, by a crash, and must be asked for again.
@@ -52,11 +52,9 @@ pub struct Task {
     /// The limit that makes the turn in progress the last one.
     pub last_turn: Option<LimitKind>,
     /// The last call's tool, input and result, and how often in a row they came.
-    pub streak: Option<Streak>,
-    /// The versions of documents that the task knows: the bases of its writes.
-    pub known: RedBlackTreeMapSync<DocumentPath, u32>,
-    /// The documents it wrote, newest versions, in the order of their first write.
-    pub written: VectorSync<DocumentRef>,
+    pub streak: Option<Arc<Streak>>,
+    /// The documents that the task has to do with; `None` for none.
+    pub documents: Option<Arc<TaskDocuments>>,
     /// Tokens of its next request (≈), without what the turn in progress adds.
     pub context_tokens: u64,
     /// What its own requests used.
@@ -64,7 +62,7 @@ pub struct Task {
     /// Tokens reserved for its open request.
     pub reserved_tokens: u64,
     /// What it and all below it used and reserved; kept only where a token limit needs it.
-    pub budget: Option<Budget>,
+    pub budget: Option<Box<Budget>>,
     /// Time spent ready or running, up to [`Task::working_since`].
     pub worked: Duration,
     /// Since when it is ready or running.
@@ -107,10 +105,34 @@ impl Task {
         })
     }
 
+    /// The version of `path` that it knows: the base of a write.
+    pub fn known(&self, path: &DocumentPath) -> Option<u32> {
+        self.documents.as_ref()?.known.get(path).copied()
+    }
+
+    /// The documents it wrote, newest versions, in the order of their first write.
+    pub fn written(&self) -> impl Iterator<Item = &DocumentRef> {
+        self.documents.iter().flat_map(|documents| documents.written.iter())
+    }
+
+    /// From here on it knows this version of `path`.
+    pub(super) fn learn(&mut self, path: DocumentPath, version: u32) {
+        Arc::make_mut(self.documents.get_or_insert_default()).known.insert_mut(path, version);
+    }
+
     /// Time spent ready or running until `now`.
     pub fn worked_until(&self, now: Timestamp) -> Duration {
         self.worked + self.working_since.map_or(Duration::ZERO, |since| now.since(since))
     }
+}
+
+/// The documents that a task has to do with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskDocuments {
+    /// The versions that it knows: the bases of its writes.
+    pub known: RedBlackTreeMapSync<DocumentPath, u32>,
+    /// What it wrote, newest versions, in the order of their first write.
+    pub written: VectorSync<DocumentRef>,
 }
 
 /// Where a task stands. There is no other way to stop than [`TaskState::Ended`].

@@ -39,6 +39,8 @@ pub struct Shared {
     pub live_agent_tasks: u32,
     /// Tasks that have not ended.
     pub live_tasks: u32,
+    /// Tasks that have not ended and that a person holds: questions that wait for an answer.
+    pub open_questions: u32,
     /// Tasks that are ready or running.
     pub active_tasks: u32,
     /// Time in which some task was active, up to [`Shared::active_since`].
