@@ -367,7 +367,7 @@ async fn a_script_that_parts_ways_with_the_run_fails_the_whole_run() {
     let handle = engine.start(job, StartOptions::default()).await.unwrap();
     let RunOutcome::Ended { end, result, .. } = handle.outcome().await else { panic!("the run did not end") };
     assert_eq!(end.state, FinalState::Failed);
-    assert!(result.error.unwrap().message.contains("agent worker in task 0/1.1, turn 1"));
+    assert!(result.error.as_ref().unwrap().message.contains("agent worker in task 0/1.1, turn 1"));
 }
 
 #[tokio::test]

@@ -28,11 +28,11 @@ const CALLER: &str = "scratch-caller";
 /// What came of a call.
 pub(crate) struct Called {
     /// Its one result.
-    pub(crate) result: CallResult,
+    pub(crate) result: Arc<CallResult>,
     /// How long it took.
     pub(crate) duration: Duration,
     /// What it wrote.
-    pub(crate) written: Vec<DocumentVersion>,
+    pub(crate) written: Vec<Arc<DocumentVersion>>,
     store: Arc<dyn Store>,
 }
 
@@ -40,7 +40,7 @@ impl Called {
     /// Writes what the call wrote into `folder`.
     pub(crate) async fn export(&self, folder: &Path) -> Result<(), Failure> {
         std::fs::create_dir_all(folder).map_err(|error| Failure::File { path: folder.display().to_string(), error })?;
-        let written: Vec<&DocumentVersion> = self.written.iter().collect();
+        let written: Vec<&DocumentVersion> = self.written.iter().map(Arc::as_ref).collect();
         export::versions(&self.store, &written, folder).await.map(drop)
     }
 }
@@ -110,7 +110,7 @@ pub(crate) async fn call(job: LoadedJob, tool: &str, input: &Value, documents: V
     let written = entries
         .iter()
         .filter_map(|recorded| match &recorded.entry {
-            Entry::DocumentWritten(version) if version.call.as_ref() == Some(&id) => Some(version.clone()),
+            Entry::DocumentWritten(version) if version.call.as_ref() == Some(&id) => Some(Arc::clone(version)),
             _ => None,
         })
         .collect();
@@ -118,16 +118,16 @@ pub(crate) async fn call(job: LoadedJob, tool: &str, input: &Value, documents: V
 }
 
 /// The one result of `call`, and how long it took.
-fn result_of(entries: &[Arc<Recorded>], call: &CallId) -> Option<(CallResult, Duration)> {
+fn result_of(entries: &[Arc<Recorded>], call: &CallId) -> Option<(Arc<CallResult>, Duration)> {
     let mut began = None;
     for recorded in entries {
         match &recorded.entry {
             Entry::CallStarted(started) if started.call == *call => began = Some(recorded.at),
             Entry::CallFinished(finished) if finished.call == *call => {
-                return Some((finished.result.clone(), recorded.at.since(began.unwrap_or(recorded.at))));
+                return Some((Arc::clone(&finished.result), recorded.at.since(began.unwrap_or(recorded.at))));
             }
             Entry::CallRefused(refused) if refused.call == *call => {
-                return Some((CallResult::error(CallStatus::Failed, refused.error.clone()), Duration::ZERO));
+                return Some((Arc::new(CallResult::error(CallStatus::Failed, refused.error.clone())), Duration::ZERO));
             }
             _ => {}
         }

@@ -191,11 +191,12 @@ impl Documents {
     }
 
     /// Adds a version; used by `apply` alone, and by contexts for tests.
-    pub fn insert(&mut self, version: DocumentVersion) {
+    pub fn insert(&mut self, version: impl Into<Arc<DocumentVersion>>) {
+        let version = version.into();
         let path = version.path.clone();
         let mut document =
             self.by_path.get(&path).map_or_else(|| Document { versions: Vec::new() }, |known| Document::clone(known));
-        document.versions.push(Arc::new(version));
+        document.versions.push(version);
         self.names.insert(&path);
         self.by_path.insert_mut(path, Arc::new(document));
     }

@@ -100,25 +100,18 @@ impl Inner {
     }
 
     fn calls(&self) -> Json {
-        let mut inputs: HashMap<&CallId, Json> = HashMap::new();
-        let mut calls = Vec::new();
-        for part in self.parts() {
-            match part {
-                Part::Call { call, input, .. } => {
-                    inputs.insert(call, input.value());
-                }
-                Part::Result { call, tool, result: Some(result), .. } => calls.push(json!({
-                    "tool": tool,
-                    "name": self.name(call),
-                    "input": inputs.remove(call).unwrap_or_default(),
-                    "status": result.status.as_str(),
-                    "output": result.output.value(),
-                    "error": result.error.as_ref().map(baton_core::call::CallError::to_value),
-                })),
-                _ => {}
-            }
-        }
-        Json::Array(calls)
+        let calls = self.parts().filter_map(|part| match part {
+            Part::Result { call, asked, result: Some(result), .. } => Some(json!({
+                "tool": asked.tool,
+                "name": self.name(call),
+                "input": asked.input.value(),
+                "status": result.status.as_str(),
+                "output": result.output.value(),
+                "error": result.error.as_ref().map(baton_core::call::CallError::to_value),
+            })),
+            _ => None,
+        });
+        Json::Array(calls.collect())
     }
 
     fn documents(&self) -> Json {
@@ -142,8 +135,10 @@ impl Inner {
     /// The newest result of the tool or the named call `wanted`.
     fn newest(&self, wanted: &str) -> Option<&CallResult> {
         self.parts().rev().find_map(|part| match part {
-            Part::Result { call, tool, result: Some(result), .. } if tool == wanted || self.name(call) == Some(wanted) => {
-                Some(result)
+            Part::Result { call, asked, result: Some(result), .. }
+                if asked.tool == wanted || self.name(call) == Some(wanted) =>
+            {
+                Some(&**result)
             }
             _ => None,
         })

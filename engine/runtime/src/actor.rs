@@ -606,10 +606,10 @@ impl Actor {
 }
 
 /// The result of the root task of an ended run.
-pub(crate) async fn root_result(shared: &Shared, run: &RunId, through: u64) -> Result<CallResult, StoreError> {
+pub(crate) async fn root_result(shared: &Shared, run: &RunId, through: u64) -> Result<Arc<CallResult>, StoreError> {
     let entries = shared.store.task_entries(run, &TaskId::root(), through).await?;
     let ended = entries.iter().rev().find_map(|recorded| match &recorded.entry {
-        Entry::TaskEnded(entry) => Some(entry.result.clone()),
+        Entry::TaskEnded(entry) => Some(Arc::clone(&entry.result)),
         _ => None,
     });
     ended.ok_or_else(|| StoreError::Corrupt { what: format!("run {run} has ended, its root task has not") })

@@ -197,7 +197,7 @@ impl Engine {
     pub async fn started(&self, id: &RunId) -> Result<RunStarted, RunError> {
         let first = self.0.store.entries(id, 0, 1).await?;
         match first.first().map(|recorded| &recorded.entry) {
-            Some(Entry::RunStarted(started)) => Ok(started.clone()),
+            Some(Entry::RunStarted(started)) => Ok((**started).clone()),
             _ => Err(RunError::NeverStarted(id.clone())),
         }
     }

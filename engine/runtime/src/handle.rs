@@ -79,7 +79,7 @@ pub enum RunOutcome {
         /// Its last entry.
         end: RunEnded,
         /// The result of the root task.
-        result: CallResult,
+        result: Arc<CallResult>,
         /// The whole final state: tasks, documents, usage.
         run: Arc<Run>,
     },

@@ -118,12 +118,12 @@ impl Host {
 
     /// The accepted calls of `tool` among the entries of the calling task.
     fn calls_among(&self, entries: &[Arc<Recorded>], tool: &ToolId) -> Vec<RecalledCall> {
-        let mut answered: &[baton_core::call::ModelCall] = &[];
+        let mut answered: &[Arc<baton_core::call::ModelCall>] = &[];
         let mut recalled = Vec::new();
         for recorded in entries {
             match &recorded.entry {
                 Entry::ModelAnswered(entry) => answered = &entry.calls,
-                Entry::CallFinished(entry) if entry.tool == tool.as_str() => {
+                Entry::CallFinished(entry) if entry.tool == *tool => {
                     let position = entry.call.position().map_or(0, |(_, position)| position as usize);
                     let input = answered.get(position.wrapping_sub(1)).map_or_else(Json::null, |call| call.input.clone());
                     recalled.push(RecalledCall {

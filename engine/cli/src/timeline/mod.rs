@@ -6,6 +6,7 @@
 mod sentence;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use baton_core::call::{CallResult, ModelCall};
 use baton_core::entry::{ControlAction, Entry, QuestionEnd, Recorded};
@@ -47,7 +48,7 @@ pub(crate) struct Row {
 /// Turns entries into rows; fed in order, because inputs and names come from earlier entries.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    inputs: HashMap<CallId, ModelCall>,
+    inputs: HashMap<CallId, Arc<ModelCall>>,
     holders: HashMap<TaskId, String>,
 }
 
@@ -91,18 +92,18 @@ impl Rows {
             }
             Entry::ModelAnswered(answered) => {
                 for (position, call) in (1..).zip(&answered.calls) {
-                    self.inputs.insert(answered.task.call(answered.turn, position), call.clone());
+                    self.inputs.insert(answered.task.call(answered.turn, position), Arc::clone(call));
                 }
                 let calls: Vec<&str> = answered.calls.iter().map(|call| call.tool.as_str()).collect();
                 row.result = json!({"turn": answered.turn, "text": answered.text, "calls": calls, "finish": answered.finish});
             }
             Entry::CallRefused(refused) => {
-                self.call(row, &refused.call, &refused.tool, refused.tool_type);
+                self.call(row, &refused.call, refused.tool.as_str(), refused.tool_type);
                 self.inputs.remove(&refused.call);
                 row.result = json!({"status": "failed", "error": refused.error.to_value()});
             }
             Entry::CallStarted(started) => {
-                self.call(row, &started.call, &started.tool, Some(started.tool_type));
+                self.call(row, &started.call, started.tool.as_str(), Some(started.tool_type));
                 let target = started.target.as_ref().map(ToString::to_string).unwrap_or_default();
                 let verb = if started.tool_type == ToolType::AskMaster { "asked" } else { "delegated to" };
                 row.result = match started.tool_type.behavior().then {
@@ -111,7 +112,7 @@ impl Rows {
                 };
             }
             Entry::CallFinished(finished) => {
-                self.call(row, &finished.call, &finished.tool, Some(finished.tool_type));
+                self.call(row, &finished.call, finished.tool.as_str(), Some(finished.tool_type));
                 self.inputs.remove(&finished.call);
                 let target = self.holders.get(&finished.call.created_task()).map(String::as_str).unwrap_or_default();
                 let arrow = match (finished.tool_type.behavior().then, finished.tool_type) {

@@ -29,7 +29,7 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
             format!(
                 "{} {} refused: {}",
                 who(&refused.task),
-                words::preview(&refused.tool, PREVIEW),
+                words::preview(refused.tool.as_str(), PREVIEW),
                 words::preview(&refused.error.message, PREVIEW)
             )
         }

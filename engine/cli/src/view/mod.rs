@@ -10,6 +10,7 @@ pub(crate) mod summary;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use baton_core::call::{CallResult, CallStatus};
 use baton_core::document::{DocumentRef, DocumentVersion, Documents};
@@ -74,7 +75,7 @@ pub(crate) struct TaskRow {
     /// Tokens used by this task alone.
     pub(crate) usage: Usage,
     /// Its result.
-    pub(crate) result: Option<CallResult>,
+    pub(crate) result: Option<Arc<CallResult>>,
     /// Documents it wrote, in order.
     pub(crate) wrote: Vec<DocumentRef>,
 }
@@ -138,7 +139,7 @@ impl RunView {
         match &recorded.entry {
             Entry::RunStarted(started) => {
                 self.began = recorded.at;
-                self.started = Some(started.clone());
+                self.started = Some((**started).clone());
             }
             Entry::TaskCreated(created) => self.create(created, recorded.at),
             Entry::ModelRequested(requested) => self.row(&requested.task, |row| {
@@ -162,8 +163,8 @@ impl RunView {
             Entry::CallStarted(started) => {
                 let waits = started.tool_type.behavior().blocks_caller;
                 self.row(&started.task, |row| {
-                    row.open_calls.insert(started.call.clone(), started.tool.clone());
-                    row.step.clone_from(&started.tool);
+                    row.open_calls.insert(started.call.clone(), started.tool.to_string());
+                    row.step = started.tool.to_string();
                     if waits {
                         row.awaited.insert(started.call.clone());
                     }
@@ -171,7 +172,7 @@ impl RunView {
                 self.settle(&started.task);
             }
             Entry::CallFinished(finished) => {
-                let step = step_of(&finished.tool, &finished.result);
+                let step = step_of(finished.tool.as_str(), &finished.result);
                 self.row(&finished.task, |row| {
                     row.open_calls.remove(&finished.call);
                     row.awaited.remove(&finished.call);
@@ -211,7 +212,7 @@ impl RunView {
                     self.row(task, |row| row.step.clone_from(&closed.reason));
                 }
             }
-            Entry::TaskEnded(ended) => self.end(&ended.task, ended.state, Some(ended.result.clone()), recorded.at),
+            Entry::TaskEnded(ended) => self.end(&ended.task, ended.state, Some(Arc::clone(&ended.result)), recorded.at),
             Entry::RunEnded(ended) => self.ended = Some(ended.clone()),
         }
     }
@@ -245,7 +246,7 @@ impl RunView {
         }
     }
 
-    fn end(&mut self, task: &TaskId, state: FinalState, result: Option<CallResult>, at: Timestamp) {
+    fn end(&mut self, task: &TaskId, state: FinalState, result: Option<Arc<CallResult>>, at: Timestamp) {
         self.row(task, |row| {
             row.state = TaskState::Final(state);
             row.ended.get_or_insert(at);

@@ -1,11 +1,13 @@
 //! Entries of calls: refused, started, finished.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Holder;
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus};
 use crate::document::DocumentRef;
-use crate::id::{AgentId, CallId, TaskId};
+use crate::id::{AgentId, CallId, TaskId, ToolId};
 use crate::json::Json;
 use crate::path::DocumentPath;
 use crate::tool_type::ToolType;
@@ -18,7 +20,7 @@ pub struct CallRefused {
     /// The call.
     pub call: CallId,
     /// The name the model used.
-    pub tool: String,
+    pub tool: ToolId,
     /// The tool's type, when there is such a tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_type: Option<ToolType>,
@@ -34,7 +36,7 @@ pub struct CallStarted {
     /// The call.
     pub call: CallId,
     /// The tool.
-    pub tool: String,
+    pub tool: ToolId,
     /// Its type.
     pub tool_type: ToolType,
     /// The documents attached, pinned.
@@ -53,11 +55,11 @@ pub struct CallFinished {
     /// The call.
     pub call: CallId,
     /// The tool.
-    pub tool: String,
+    pub tool: ToolId,
     /// Its type.
     pub tool_type: ToolType,
-    /// The result.
-    pub result: CallResult,
+    /// The result, shared with the conversation.
+    pub result: Arc<CallResult>,
     /// What the result asks to happen once the turn is complete.
     pub after: AfterExecution,
     /// How often in a row this tool gave this result for this input, this time included; 0 where it is not counted.

@@ -11,6 +11,8 @@ mod run;
 mod task;
 mod turn;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 pub use call::{CallFinished, CallRefused, CallStarted, Conflict, Output, Said};
@@ -34,14 +36,14 @@ pub struct Recorded {
     pub entry: Entry,
 }
 
-/// One fact of a run.
+/// One fact of a run. The large ones are boxed, so that the many small ones take little room.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
     /// The run exists.
-    RunStarted(RunStarted),
+    RunStarted(Box<RunStarted>),
     /// A task exists; it is the root, a delegation or a question.
-    TaskCreated(TaskCreated),
+    TaskCreated(Box<TaskCreated>),
     /// A model is about to be asked; the worst case of the request is reserved.
     ModelRequested(ModelRequested),
     /// The model answered.
@@ -53,9 +55,9 @@ pub enum Entry {
     /// A call has its one result.
     CallFinished(CallFinished),
     /// A document has a new version.
-    DocumentWritten(DocumentVersion),
+    DocumentWritten(Arc<DocumentVersion>),
     /// A question waits for its answer.
-    QuestionOpened(QuestionOpened),
+    QuestionOpened(Box<QuestionOpened>),
     /// A question was answered, expired or was withdrawn.
     QuestionClosed(QuestionClosed),
     /// A result was sent to the user instead of the agent.

@@ -1,5 +1,7 @@
 //! Entries of tasks: how they begin and how they end.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::call::CallResult;
@@ -130,7 +132,7 @@ pub struct TaskEnded {
     /// How.
     pub state: FinalState,
     /// Its result; the caller's call gets the same.
-    pub result: CallResult,
+    pub result: Arc<CallResult>,
     /// The limit that ended it, when one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitKind>,

@@ -1,5 +1,7 @@
 //! Entries of turns: what a model is asked, what it answers, what that cost.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::call::ModelCall;
@@ -79,7 +81,7 @@ pub struct ModelAnswered {
     pub text: String,
     /// What it asked for; the call at index `i` has the id `<task>/<turn>.<i + 1>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<ModelCall>,
+    pub calls: Vec<Arc<ModelCall>>,
     /// Why it stopped.
     pub finish: FinishReason,
     /// The hash of the request it answered, so that replay can prove byte-identical requests.

@@ -111,13 +111,13 @@ impl Draft<'_> {
         self.push(Entry::CallStarted(CallStarted {
             task: id.clone(),
             call,
-            tool: tool.id.to_string(),
+            tool: tool.id.clone(),
             tool_type: tool.tool_type,
             documents: created.documents.clone(),
             target: Some(created.holder.clone()),
         }));
         let question = created.clone();
-        self.push(Entry::TaskCreated(created));
+        self.push(Entry::TaskCreated(Box::new(created)));
         if tool.agent.is_none() {
             self.open_question(&question, id, otherwise(input));
         }
@@ -161,7 +161,7 @@ impl Draft<'_> {
     /// Numbers a question and, if a person holds it, asks for the answer.
     pub(super) fn open_question(&mut self, created: &TaskCreated, asker: &TaskId, otherwise: Otherwise) {
         let number = u32::try_from(self.world.shared().questions.len() + 1).unwrap_or(u32::MAX);
-        self.push(Entry::QuestionOpened(QuestionOpened {
+        self.push(Entry::QuestionOpened(Box::new(QuestionOpened {
             task: created.task.clone(),
             number,
             asker: asker.clone(),
@@ -170,7 +170,7 @@ impl Draft<'_> {
             documents: created.documents.clone(),
             answer_schema: created.answer_schema.clone(),
             otherwise,
-        }));
+        })));
         if created.holder == Holder::Person {
             self.decision.effects.push(Effect::AskPerson { question: created.task.clone() });
         }

@@ -62,7 +62,7 @@ impl Draft<'_> {
             self.push(Entry::CallStarted(CallStarted {
                 task: id.clone(),
                 call: call.clone(),
-                tool: asked.tool.clone(),
+                tool: tool.id.clone(),
                 tool_type: tool.tool_type,
                 documents: Vec::new(),
                 target: None,
@@ -183,9 +183,9 @@ impl Draft<'_> {
         };
         let handed_off = finishes().find(|(call, _)| call.tool_type.is_some_and(|kind| kind.behavior().then == Then::Stop));
         if let Some((_, finish)) = handed_off {
-            let result = finish.result.as_deref().cloned().expect("a handoff's result is kept");
+            let result = finish.result.clone().expect("a handoff's result is kept");
             match task.last_turn {
-                Some(limit) => self.end_partial_with(id, limit, result.output, result.documents),
+                Some(limit) => self.end_partial_with(id, limit, result.output.clone(), result.documents.clone()),
                 None => self.end_task(id, FinalState::Completed, result, None),
             }
             return;

@@ -1,5 +1,7 @@
 //! A model answered: what its turn means (turn rules 1, 2 and 6).
 
+use std::sync::Arc;
+
 use super::{Draft, Task, TaskState, World, agent};
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{Configs, OnText, Schema};
@@ -7,7 +9,7 @@ use crate::entry::{
     BudgetSettled, CallFinished, CallRefused, Control, ControlAction, Entry, FinalState, ModelAnswered, Output, ReminderReason,
     TaskKind,
 };
-use crate::id::{ContentHash, TaskId};
+use crate::id::{ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::model::{FinishReason, ModelTurn, Usage};
 
@@ -80,7 +82,7 @@ impl Draft<'_> {
             task: id.clone(),
             turn,
             text,
-            calls,
+            calls: calls.into_iter().map(Arc::new).collect(),
             finish,
             request,
             reasoning: Json::null(),
@@ -180,7 +182,7 @@ impl Draft<'_> {
     pub(super) fn refuse(&mut self, id: &TaskId, index: usize, error: CallError) {
         let open = self.task(id).open.as_ref().expect("a call is refused in an open turn");
         let call = &open.calls[index];
-        let (tool, tool_type) = (call.asked.tool.clone(), call.tool_type);
+        let (tool, tool_type) = (ToolId::new(call.asked.tool.as_str()), call.tool_type);
         let call = open.call_id(id, index);
         self.push(Entry::CallRefused(CallRefused { task: id.clone(), call, tool, tool_type, error }));
     }
@@ -190,14 +192,14 @@ impl Draft<'_> {
         &mut self,
         id: &TaskId,
         index: usize,
-        result: CallResult,
+        result: impl Into<Arc<CallResult>>,
         envelope: Option<AfterExecution>,
         conflicts: Vec<crate::entry::Conflict>,
     ) {
-        let configs = self.configs();
+        let (configs, result) = (self.configs(), result.into());
         let task = self.task(id);
         let open = task.open.as_ref().expect("a call finishes in an open turn");
-        let asked = std::sync::Arc::clone(&open.calls[index].asked);
+        let asked = Arc::clone(&open.calls[index].asked);
         let call = open.call_id(id, index);
         let tool = &configs.tools[asked.tool.as_str()];
         let after = envelope.or(asked.after_execution).unwrap_or_else(|| tool.after_by_default());
@@ -211,7 +213,7 @@ impl Draft<'_> {
             output: result.output.clone(),
         });
         let entry =
-            CallFinished { task: id.clone(), call, tool: asked.tool.clone(), tool_type, result, after, repeat, said, conflicts };
+            CallFinished { task: id.clone(), call, tool: tool.id.clone(), tool_type, result, after, repeat, said, conflicts };
         self.push(Entry::CallFinished(entry));
         if let Some(output) = output {
             self.push(Entry::Output(output));
@@ -227,7 +229,7 @@ impl Draft<'_> {
 /// How often in a row this call has now given this result for this input.
 fn repeat(task: &Task, asked: &crate::call::ModelCall, result: &CallResult) -> u32 {
     match &task.streak {
-        Some(streak) if streak.is_of(&asked.tool, &asked.input) && streak.is_same(result) => streak.count + 1,
+        Some(streak) if streak.is_of(asked) && streak.is_same(result) => streak.count + 1,
         _ => 1,
     }
 }

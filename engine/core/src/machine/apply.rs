@@ -213,7 +213,7 @@ fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered)
             open.waiting_functions += 1;
         }
         open.unfinished += 1;
-        open.calls.push_back_mut(OpenCall { asked: Arc::new(asked.clone()), tool_type, stage: CallStage::Waiting });
+        open.calls.push_back_mut(OpenCall { asked: Arc::clone(asked), tool_type, stage: CallStage::Waiting });
     }
     if entry.calls.is_empty() {
         task.open = None;
@@ -280,7 +280,7 @@ fn call_finished<W: World>(world: &mut W, at: Timestamp, entry: &CallFinished) {
     let asked = open.and_then(|open| open.index_of(&entry.call).map(|index| &open.calls[index].asked));
     let to_user = asked.is_some_and(|asked| answer::returns_to_user(asked, entry.tool_type));
     let keep = to_user || after == AfterExecution::Terminate;
-    let finish = Finish { status: result.status, after, to_user, result: keep.then(|| Arc::new(result.clone())) };
+    let finish = Finish { status: result.status, after, to_user, result: keep.then(|| Arc::clone(result)) };
     let (call, before) = restage(world, &entry.task, &entry.call, CallStage::Finished(finish));
     let configs = Arc::clone(world.configs());
     let documents = world.shared().documents.clone();
@@ -295,9 +295,8 @@ fn call_finished<W: World>(world: &mut W, at: Timestamp, entry: &CallFinished) {
     }
     if entry.repeat > 0 {
         task.streak = Some(Arc::new(Streak {
-            tool: entry.tool.clone(),
-            input: call.asked.input.clone(),
-            result: result.clone(),
+            asked: Arc::clone(&call.asked),
+            result: Arc::clone(result),
             count: entry.repeat,
         }));
     }
@@ -333,8 +332,8 @@ fn after_result<W: World>(world: &mut W, at: Timestamp, id: &TaskId) {
     }
 }
 
-fn document_written<W: World>(world: &mut W, version: &DocumentVersion) {
-    world.shared_mut().documents.insert(version.clone());
+fn document_written<W: World>(world: &mut W, version: &Arc<DocumentVersion>) {
+    world.shared_mut().documents.insert(Arc::clone(version));
     if let Some(id) = &version.task {
         let task = known(world, id);
         task.learn(version.path.clone(), version.version);

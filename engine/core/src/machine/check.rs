@@ -90,7 +90,7 @@ impl Draft<'_> {
     /// The same tool with the same input gave the same result too often in a row.
     fn check_repeats(&self, task: &Task, asked: &ModelCall) -> Result<(), CallError> {
         let Some(allowed) = task_limits(&self.configs(), task).repeats else { return Ok(()) };
-        let repeated = task.streak.as_ref().filter(|streak| streak.count >= allowed && streak.is_of(&asked.tool, &asked.input));
+        let repeated = task.streak.as_ref().filter(|streak| streak.count >= allowed && streak.is_of(asked));
         match repeated {
             None => Ok(()),
             Some(streak) => {

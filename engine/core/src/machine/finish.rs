@@ -1,5 +1,7 @@
 //! A task ends: its subtree is closed and its caller gets exactly one result, in the same commit.
 
+use std::sync::Arc;
+
 use super::{CallStage, Draft, World};
 use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::document::{DocumentRef, DocumentVersion, Write};
@@ -12,7 +14,14 @@ use crate::model::Usage;
 
 impl Draft<'_> {
     /// Ends `id`. Whatever is below it is closed first; then its caller's call, and so perhaps its caller's turn, ends.
-    pub(super) fn end_task(&mut self, id: &TaskId, state: FinalState, result: CallResult, limit: Option<LimitKind>) {
+    pub(super) fn end_task(
+        &mut self,
+        id: &TaskId,
+        state: FinalState,
+        result: impl Into<Arc<CallResult>>,
+        limit: Option<LimitKind>,
+    ) {
+        let result = result.into();
         let reason = match &result.error {
             Some(error) => error.message.clone(),
             None => format!("task {id} ended"),
@@ -21,7 +30,7 @@ impl Draft<'_> {
         self.stop(id);
         self.close_calls(id, &reason);
         self.close_question(id, &result);
-        self.push(Entry::TaskEnded(TaskEnded { task: id.clone(), state, result: result.clone(), limit }));
+        self.push(Entry::TaskEnded(TaskEnded { task: id.clone(), state, result: Arc::clone(&result), limit }));
         let Some(caller) = self.world.caller(id) else {
             self.push(Entry::RunEnded(RunEnded { state, status: result.status, limit }));
             self.decision.effects.push(Effect::EndRun);
@@ -128,7 +137,7 @@ impl Draft<'_> {
 
     /// Makes a new version of a document. The caller has compared its base with the current version.
     pub(super) fn write_document(&mut self, write: Write, by: Option<(&TaskId, &CallId)>) -> DocumentRef {
-        let current = self.world.shared().documents.get(&write.path).map(|document| std::sync::Arc::clone(document.current()));
+        let current = self.world.shared().documents.get(&write.path).map(|document| Arc::clone(document.current()));
         let base = current.as_ref().map(|current| current.version);
         let version = DocumentVersion {
             path: write.path,
@@ -145,7 +154,7 @@ impl Draft<'_> {
             at: self.at,
         };
         let reference = version.reference();
-        self.push(Entry::DocumentWritten(version));
+        self.push(Entry::DocumentWritten(Arc::new(version)));
         reference
     }
 }

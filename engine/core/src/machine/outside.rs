@@ -22,14 +22,14 @@ impl Draft<'_> {
         let configs = self.configs();
         let limits = &agent(&configs, root).limits;
         let request = started.request.clone();
-        self.push(Entry::RunStarted(started));
+        self.push(Entry::RunStarted(Box::new(started)));
         let mut attached = Vec::new();
         for write in documents {
             self.check_new_document(&write)?;
             attached.push(self.write_document(write, None));
         }
         let seconds = [limits.deadline_seconds, configs.job.limits.deadline_seconds].into_iter().flatten().min();
-        self.push(Entry::TaskCreated(TaskCreated {
+        self.push(Entry::TaskCreated(Box::new(TaskCreated {
             task: TaskId::root(),
             kind: TaskKind::Root,
             holder: Holder::Agent(root.clone()),
@@ -42,7 +42,7 @@ impl Draft<'_> {
             depth: 0,
             answer_schema: Json::null(),
             deadline: seconds.map(|seconds| self.at.plus(Duration::from_secs(seconds))),
-        }));
+        })));
         Ok(())
     }
 
@@ -203,7 +203,7 @@ impl Draft<'_> {
             answer_schema: question.answer_schema.clone(),
             deadline: None,
         };
-        self.push(Entry::TaskCreated(created.clone()));
+        self.push(Entry::TaskCreated(Box::new(created.clone())));
         self.open_question(&created, &question.asker, Otherwise::Fail);
     }
 

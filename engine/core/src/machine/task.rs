@@ -250,20 +250,18 @@ pub struct Finish {
 /// hashing every result, and the payloads are shared with the conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Streak {
-    /// The tool.
-    pub tool: String,
-    /// Its input.
-    pub input: Json,
+    /// The last of the calls.
+    pub asked: Arc<ModelCall>,
     /// Its result.
-    pub result: CallResult,
+    pub result: Arc<CallResult>,
     /// How often.
     pub count: u32,
 }
 
 impl Streak {
-    /// Whether a call of `tool` with `input` continues it.
-    pub fn is_of(&self, tool: &str, input: &Json) -> bool {
-        self.tool == tool && self.input == *input
+    /// Whether the call `asked` may continue it.
+    pub fn is_of(&self, asked: &ModelCall) -> bool {
+        self.asked.tool == asked.tool && self.asked.input == asked.input
     }
 
     /// Whether `result` is the same again; what an error says in detail does not count.

@@ -134,16 +134,18 @@ impl<'a> Block<'a> {
                 instruction: "You are asked this as the master of the agent named in asker. Your next text, or a handoff, is the answer.",
                 answer_schema,
             },
-            Part::Call { provider_id, tool, input, call: _ } => Self::ToolCall { id: provider_id, tool, input },
-            Part::Result { provider_id, tool, result, repeat, said, call: _ } => Self::ToolResult {
-                tool,
+            Part::Call { asked, call: _ } => {
+                Self::ToolCall { id: &asked.provider_id, tool: &asked.tool, input: &asked.input }
+            }
+            Part::Result { asked, result, repeat, said, call: _ } => Self::ToolResult {
+                tool: &asked.tool,
                 status: result.as_ref().map_or("waiting", |result| result.status.as_str()),
                 output: result.as_ref().map(|result| &result.output).filter(|output| !output.is_null()),
                 error: result.as_ref().and_then(|result| result.error.as_ref()).map(CallError::to_value),
                 hint: (*repeat >= 2).then(|| {
                     format!("the same result for the same input, {repeat} times in a row: doing it again will not help")
                 }),
-                id: provider_id,
+                id: &asked.provider_id,
                 answered_in_your_name: said,
             },
             Part::Document(version) if is_image(version) => Self::Image(Record::of(version, true)),

@@ -13,7 +13,7 @@ pub use block::{contents_of, message_blocks};
 pub use transcript::{Transcript, TranscriptStart};
 pub(crate) use weight::{answered_tokens, created_tokens, error_tokens, prompt_tokens, result_tokens};
 
-use crate::call::CallResult;
+use crate::call::{CallResult, ModelCall};
 use crate::document::DocumentVersion;
 use crate::entry::{Notice, Said};
 use crate::id::{AgentId, CallId};
@@ -63,25 +63,17 @@ pub enum Part {
     Call {
         /// Its id.
         call: CallId,
-        /// The id that the provider gave it.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        provider_id: Option<String>,
-        /// The tool.
-        tool: String,
-        /// The input.
-        input: Json,
+        /// As the model asked for it.
+        asked: Arc<ModelCall>,
     },
     /// The result of a call.
     Result {
         /// The call.
         call: CallId,
-        /// The id that the provider gave it.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        provider_id: Option<String>,
-        /// The tool.
-        tool: String,
+        /// As the model asked for it.
+        asked: Arc<ModelCall>,
         /// The result; `None` while the call still waits, which only a question sees.
-        result: Option<CallResult>,
+        result: Option<Arc<CallResult>>,
         /// How often in a row the same came out; from 2 on the agent gets a hint.
         repeat: u32,
         /// What was said in the agent's name meanwhile.

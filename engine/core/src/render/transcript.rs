@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::block::write_hashed_form;
 use super::weight::injection;
 use super::{Message, Part, Role};
-use crate::call::{CallResult, CallStatus};
+use crate::call::{CallResult, CallStatus, ModelCall};
 use crate::config::Agent;
 use crate::document::{DocumentRef, Documents};
 use crate::entry::{CallFinished, CallRefused, Entry, ModelAnswered, ModelRequested, Notice, Recorded, TaskCreated, TaskKind};
@@ -62,8 +62,7 @@ pub struct Transcript {
 #[derive(Clone, Debug)]
 struct PendingCall {
     call: CallId,
-    provider_id: Option<String>,
-    tool: String,
+    asked: Arc<ModelCall>,
     result: Option<Part>,
     documents: Vec<Part>,
 }
@@ -206,19 +205,8 @@ impl Transcript {
         self.pending.clear();
         for (index, asked) in entry.calls.iter().enumerate() {
             let call = self.task.call(entry.turn, u32::try_from(index + 1).unwrap_or(u32::MAX));
-            parts.push(Part::Call {
-                call: call.clone(),
-                provider_id: asked.provider_id.clone(),
-                tool: asked.tool.clone(),
-                input: asked.input.clone(),
-            });
-            self.pending.push(PendingCall {
-                call,
-                provider_id: asked.provider_id.clone(),
-                tool: asked.tool.clone(),
-                result: None,
-                documents: Vec::new(),
-            });
+            parts.push(Part::Call { call: call.clone(), asked: Arc::clone(asked) });
+            self.pending.push(PendingCall { call, asked: Arc::clone(asked), result: None, documents: Vec::new() });
         }
         if !parts.is_empty() {
             self.say(Role::Assistant, parts);
@@ -226,7 +214,7 @@ impl Transcript {
     }
 
     fn refused(&mut self, entry: &CallRefused) {
-        let result = CallResult::error(CallStatus::Failed, entry.error.clone());
+        let result = Arc::new(CallResult::error(CallStatus::Failed, entry.error.clone()));
         self.settle(&entry.call, |pending| {
             pending.result = Some(pending.part(Some(result), 0, Vec::new()));
         });
@@ -241,7 +229,7 @@ impl Transcript {
             Some(Part::Conflict { base: conflict.base.and_then(version), current: version(conflict.current)? })
         }));
         self.settle(&entry.call, |pending| {
-            pending.result = Some(pending.part(Some(entry.result.clone()), entry.repeat, entry.said.clone()));
+            pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), entry.repeat, entry.said.clone()));
             pending.documents = parts;
         });
     }
@@ -277,15 +265,8 @@ impl Transcript {
 }
 
 impl PendingCall {
-    fn part(&self, result: Option<CallResult>, repeat: u32, said: Vec<crate::entry::Said>) -> Part {
-        Part::Result {
-            call: self.call.clone(),
-            provider_id: self.provider_id.clone(),
-            tool: self.tool.clone(),
-            result,
-            repeat,
-            said,
-        }
+    fn part(&self, result: Option<Arc<CallResult>>, repeat: u32, said: Vec<crate::entry::Said>) -> Part {
+        Part::Result { call: self.call.clone(), asked: Arc::clone(&self.asked), result, repeat, said }
     }
 }
 
@@ -306,7 +287,7 @@ fn message_weight(message: &Message) -> usize {
         .map(|part| match part {
             Part::Request(text) | Part::Text(text) => text.len(),
             Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
-            Part::Call { tool, input, .. } => tool.len() + text(input),
+            Part::Call { asked, .. } => asked.tool.len() + text(&asked.input),
             Part::Result { result, said, .. } => {
                 result.as_ref().map_or(0, |result| text(&result.output))
                     + said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()

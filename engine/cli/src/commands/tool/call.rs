@@ -1,6 +1,8 @@
 //! `tool call`: one call of one tool, made by a run that exists for it alone, so that checks, time limits and writes are
 //! those of any other run.
 
+use std::sync::Arc;
+
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -192,7 +194,7 @@ fn accept_input(input: &Value, place: &Place) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn report(result: &CallResult, duration: Duration, written: &[DocumentVersion], place: &Place) -> Result<Exit, Failure> {
+fn report(result: &CallResult, duration: Duration, written: &[Arc<DocumentVersion>], place: &Place) -> Result<Exit, Failure> {
     let exit = if result.status == CallStatus::Success { Exit::Done } else { Exit::Failed };
     if !place.screen.is_text() {
         let documents: Vec<Value> = written

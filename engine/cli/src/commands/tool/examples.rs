@@ -88,7 +88,7 @@ async fn run_command(
     }
     let called = scratch::call(job, tool.id.as_str(), &example.input, documents).await?;
     if called.result.status != CallStatus::Success {
-        let message = called.result.error.map_or_else(String::new, |error| error.message);
+        let message = called.result.error.as_ref().map_or_else(String::new, |error| error.message.clone());
         return Ok(Some(format!("{}: {message}", called.result.status.as_str())));
     }
     let found =
