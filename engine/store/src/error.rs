@@ -55,13 +55,23 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The store was written by a newer program.
-    #[error("the store {} has format {found}, this program knows formats up to {known}: use a newer baton", path.display())]
+    #[error("the store {} has format {found}, this program knows format {known}: use a newer baton", path.display())]
     NewerFormat {
         /// The store's file.
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// The newest format that this program knows.
+        /// The format that this program knows.
+        known: u32,
+    },
+    /// The store was written by an older program, before the format was settled.
+    #[error("the store {} has format {found}, this program knows format {known}: use the baton that wrote it", path.display())]
+    OlderFormat {
+        /// The store's file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The format that this program knows.
         known: u32,
     },
     /// The file is something else.

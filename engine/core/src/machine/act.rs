@@ -81,7 +81,7 @@ impl Draft<'_> {
         let documents = self.pin(input)?;
         let configs = self.configs();
         let task = self.task(id);
-        let call = task.open.as_ref().expect("the turn is open").call_id(id, index);
+        let call = task.open.as_ref().expect("the turn is open").calls[index].id.clone();
         let created = match &tool.agent {
             Some(agent) => {
                 let callee = super::agent(&configs, agent);

@@ -57,7 +57,7 @@ impl Draft<'_> {
             if tool.writes && open.running_functions > 0 {
                 return;
             }
-            let call = open.call_id(id, index);
+            let call = open.calls[index].id.clone();
             let agent = task.agent().expect("only agents make calls").clone();
             self.push(Entry::CallStarted(CallStarted {
                 task: id.clone(),

@@ -183,7 +183,7 @@ impl Draft<'_> {
         let open = self.task(id).open.as_ref().expect("a call is refused in an open turn");
         let call = &open.calls[index];
         let (tool, tool_type) = (ToolId::new(call.asked.tool.as_str()), call.tool_type);
-        let call = open.call_id(id, index);
+        let call = open.calls[index].id.clone();
         self.push(Entry::CallRefused(CallRefused { task: id.clone(), call, tool, tool_type, error }));
     }
 
@@ -200,7 +200,7 @@ impl Draft<'_> {
         let task = self.task(id);
         let open = task.open.as_ref().expect("a call finishes in an open turn");
         let asked = Arc::clone(&open.calls[index].asked);
-        let call = open.call_id(id, index);
+        let call = open.calls[index].id.clone();
         let tool = &configs.tools[asked.tool.as_str()];
         let after = envelope.or(asked.after_execution).unwrap_or_else(|| tool.after_by_default());
         let repeat = repeat(task, &asked, &result);

@@ -207,13 +207,18 @@ fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered)
     let open = task.open.as_mut().expect("an answer belongs to a request");
     open.requested = false;
     open.text = entry.text.as_str().into();
-    for asked in &entry.calls {
+    for (position, asked) in (1..).zip(&entry.calls) {
         let tool_type = tools.and_then(|tools| tools.get(asked.tool.as_str())).map(|tool| tool.tool_type);
         if tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code) {
             open.waiting_functions += 1;
         }
         open.unfinished += 1;
-        open.calls.push_back_mut(OpenCall { asked: Arc::clone(asked), tool_type, stage: CallStage::Waiting });
+        open.calls.push_back_mut(OpenCall {
+            id: entry.task.call(entry.turn, position),
+            asked: Arc::clone(asked),
+            tool_type,
+            stage: CallStage::Waiting,
+        });
     }
     if entry.calls.is_empty() {
         task.open = None;

@@ -252,7 +252,7 @@ impl Draft<'_> {
                 self.decision.effects.push(Effect::Execute {
                     task: id.clone(),
                     agent,
-                    call: open.call_id(id, index),
+                    call: open.calls[index].id.clone(),
                     tool: tool.id.clone(),
                     input: call.asked.input.clone(),
                 });

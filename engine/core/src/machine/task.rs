@@ -96,12 +96,8 @@ impl Task {
     /// The calls that the task waits for while it is blocked.
     pub fn awaited(&self) -> impl Iterator<Item = CallId> + '_ {
         let open = self.open.iter();
-        open.flat_map(move |turn| {
-            turn.calls
-                .iter()
-                .enumerate()
-                .filter(|(_, call)| call.is_awaited())
-                .map(move |(index, _)| turn.call_id(&self.id, index))
+        open.flat_map(|turn| {
+            turn.calls.iter().filter(|call| call.is_awaited()).map(|call| call.id.clone())
         })
     }
 
@@ -184,11 +180,6 @@ pub struct OpenTurn {
 }
 
 impl OpenTurn {
-    /// The id of the call at `index`.
-    pub fn call_id(&self, task: &TaskId, index: usize) -> CallId {
-        task.call(self.turn, u32::try_from(index + 1).unwrap_or(u32::MAX))
-    }
-
     /// The index of `call`, if it is one of this turn.
     pub fn index_of(&self, call: &CallId) -> Option<usize> {
         let (turn, position) = call.position()?;
@@ -200,6 +191,8 @@ impl OpenTurn {
 /// A call of a turn in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenCall {
+    /// Its id.
+    pub id: CallId,
     /// As the model asked for it.
     pub asked: Arc<ModelCall>,
     /// The tool's type; `None` if the agent has no such tool.

@@ -1,14 +1,15 @@
 //! The store on disk: one SQLite file, written by one thread and read by a few connections.
 //!
 //! [`writer`] owns the only connection that writes and puts whatever waits into one transaction, so throughput grows with
-//! load. [`reader`] owns the connections that read. [`schema`] owns the file's format. SQL stands in these files and
-//! nowhere else. [`bell`] tells other processes of new commands.
+//! load. [`reader`] owns the connections that read. [`schema`] owns the file's format, [`rows`] that of
+//! the entries in it. SQL stands in these files and nowhere else. [`bell`] tells other processes of new commands.
 //!
 //! Several processes may open one file. Each has a writer thread, and SQLite lets one of them write at a time; what
 //! keeps two of them from one run is the run's epoch, *not* a lock on the file.
 
 mod bell;
 mod reader;
+mod rows;
 mod schema;
 mod writer;
 
@@ -56,8 +57,8 @@ pub struct SqliteStats {
 impl SqliteStore {
     /// Opens the store at `path`; makes it, and the folders above it, if there is none.
     ///
-    /// Fails with [`StoreError::NewerFormat`] if a newer program wrote it, and with [`StoreError::NotAStore`] if the
-    /// file is something else. An older format is brought up to [`FORMAT_VERSION`].
+    /// Fails with [`StoreError::NewerFormat`] or [`StoreError::OlderFormat`] if another program wrote it, and with
+    /// [`StoreError::NotAStore`] if the file is something else.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -180,14 +181,4 @@ fn named(path: &Path, error: rusqlite::Error) -> StoreError {
 /// A number as SQLite keeps it: sequence numbers never come near the sign bit, bounds like `u64::MAX` may.
 fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// What guards an entry's row: the first eight bytes of a hash over its place and its text. A row that was changed or moved
-/// does not fit any more.
-fn checksum(run: &RunId, seq: u64, at: i64, body: &str) -> i64 {
-    let place = format!("{run}\n{seq}\n{at}\n");
-    let hash = ContentHash::of(place.as_bytes()).extended(body.as_bytes());
-    let mut first = [0; 8];
-    first.copy_from_slice(&hash.as_bytes()[..8]);
-    i64::from_le_bytes(first)
 }

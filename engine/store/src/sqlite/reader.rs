@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::entry::{Entry, Recorded};
+use baton_core::entry::Recorded;
 use baton_core::function::Content;
 use baton_core::id::{AgentId, CallId, ContentHash, JobId, RunId, TaskId, ToolId};
 use baton_core::json::Json;
@@ -14,7 +14,8 @@ use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use tokio::sync::Semaphore;
 
-use super::{checksum, named, schema, to_sql};
+use super::rows::{self, StoredRow, WHOLE_RUN};
+use super::{named, schema, to_sql};
 use crate::{LoggedCall, RunRecord, StoreError};
 
 /// How many queries may run at the same time; more of them wait.
@@ -78,31 +79,51 @@ fn find(file: &Transaction<'_>, run: &RunId) -> Result<(i64, u64), StoreError> {
         .ok_or_else(|| StoreError::UnknownRun(run.clone()))
 }
 
+/// The rows filed under a key of a run, from the one that ends after an entry, in order.
+const ROWS: &str = "SELECT first, last, entries, checksum FROM places CROSS JOIN batches USING (batch)
+     WHERE places.run = ?1 AND places.task = ?2 AND places.last > ?3 ORDER BY places.last";
+
+/// Gives the rows filed under `key` that end after entry `after` to `with`, in order, until it has enough.
+fn each_row(
+    file: &Transaction<'_>,
+    number: i64,
+    key: i64,
+    after: u64,
+    mut with: impl FnMut(StoredRow<'_>) -> Result<bool, StoreError>,
+) -> Result<(), StoreError> {
+    let mut statement = file.prepare_cached(ROWS)?;
+    let mut rows = statement.query(params![number, key, to_sql(after)])?;
+    while let Some(row) = rows.next()? {
+        let text = row.get_ref(2)?.as_str().map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
+        let row =
+            StoredRow { first: row.get::<_, i64>(0)? as u64, last: row.get::<_, i64>(1)? as u64, text, checksum: row.get(3)? };
+        if !with(row)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// See [`crate::Store::entries`].
 pub(super) fn entries(file: &Transaction<'_>, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
     let (number, last_seq) = find(file, run)?;
-    let expected = last_seq.saturating_sub(after).min(limit as u64) as usize;
-    let mut statement =
-        file.prepare_cached("SELECT seq, at, body, checksum FROM entries WHERE run = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3")?;
-    let mut rows = statement.query(params![number, to_sql(after), to_sql(expected as u64)])?;
-    let mut found = Vec::with_capacity(expected);
-    while let Some(row) = rows.next()? {
-        let entry = entry(run, row)?;
-        let missing = after + found.len() as u64 + 1;
-        if entry.seq != missing {
-            return Err(StoreError::Corrupt { what: format!("run {run} lacks entry {missing}") });
+    let through = last_seq.min(after.saturating_add(limit as u64));
+    if through <= after {
+        return Ok(Vec::new());
+    }
+    let lacks = |seq| StoreError::Corrupt { what: format!("run {run} lacks entry {seq}") };
+    let mut found = Vec::with_capacity((through - after) as usize);
+    let mut last = after;
+    each_row(file, number, WHOLE_RUN, after, |row| {
+        if row.first > last + 1 {
+            return Err(lacks(last + 1));
         }
-        found.push(Arc::new(entry));
-    }
-    if found.len() < expected {
-        return Err(StoreError::Corrupt { what: format!("run {run} lacks entry {}", after + found.len() as u64 + 1) });
-    }
-    Ok(found)
+        row.read(run, last + 1..=through, &mut found)?;
+        last = row.last;
+        Ok(last < through)
+    })?;
+    if last < through { Err(lacks(last + 1)) } else { Ok(found) }
 }
-
-/// Names its index: the planner would rather walk every entry of the run.
-const TASK_ENTRIES: &str = "SELECT seq, at, body, checksum FROM entries INDEXED BY entries_by_task
-     WHERE run = ?1 AND task = ?2 AND seq <= ?3 ORDER BY seq";
 
 /// See [`crate::Store::task_entries`].
 pub(super) fn task_entries(
@@ -112,29 +133,17 @@ pub(super) fn task_entries(
     through: u64,
 ) -> Result<Vec<Arc<Recorded>>, StoreError> {
     let (number, _) = find(file, run)?;
-    let mut statement = file.prepare_cached(TASK_ENTRIES)?;
-    let mut rows = statement.query(params![number, task.as_str(), to_sql(through)])?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let entry = entry(run, row)?;
-        if entry.entry.task() != Some(task) {
-            return Err(StoreError::Corrupt { what: format!("entry {} of run {run} is filed under task {task}", entry.seq) });
+    each_row(file, number, rows::task_key(task), 0, |row| {
+        if row.first > through {
+            return Ok(false);
         }
-        found.push(Arc::new(entry));
-    }
+        let before = found.len();
+        row.read(run, row.first..=through, &mut found)?;
+        found.extract_if(before.., |recorded| recorded.entry.task() != Some(task)).for_each(drop);
+        Ok(row.last < through)
+    })?;
     Ok(found)
-}
-
-/// Reads `seq, at, body, checksum` and checks them.
-fn entry(run: &RunId, row: &Row<'_>) -> Result<Recorded, StoreError> {
-    let (seq, at, sum): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(3)?);
-    let damaged = |why: &dyn std::fmt::Display| StoreError::Corrupt { what: format!("entry {seq} of run {run}: {why}") };
-    let body = row.get_ref(2)?.as_str().map_err(|error| damaged(&error))?;
-    if checksum(run, seq as u64, at, body) != sum {
-        return Err(damaged(&"it does not fit its checksum"));
-    }
-    let entry: Entry = serde_json::from_str(body).map_err(|error| damaged(&error))?;
-    Ok(Recorded { seq: seq as u64, at: Timestamp::from_micros(at), entry })
 }
 
 /// See [`crate::Store::content`].
@@ -236,9 +245,15 @@ mod tests {
     fn a_task_s_entries_are_found_by_their_index() {
         let folder = tempfile::TempDir::new().expect("a temporary folder");
         let connection = schema::open_for_writing(&folder.path().join("store.db")).expect("a new store");
-        let plan: String = connection
-            .query_row(&format!("EXPLAIN QUERY PLAN {TASK_ENTRIES}"), params![1, "0", 9], |row| row.get("detail"))
-            .expect("a plan");
-        assert_eq!(plan, "SEARCH entries USING INDEX entries_by_task (run=? AND task=? AND seq<?)");
+        let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {ROWS}")).expect("a plan");
+        let steps = plan.query_map(params![1, 2, 3], |row| row.get("detail")).expect("its steps");
+        let steps: Vec<String> = steps.collect::<Result<_, _>>().expect("texts");
+        assert_eq!(
+            steps,
+            [
+                "SEARCH places USING PRIMARY KEY (run=? AND task=? AND last>?)",
+                "SEARCH batches USING INTEGER PRIMARY KEY (rowid=?)"
+            ]
+        );
     }
 }

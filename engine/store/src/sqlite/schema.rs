@@ -1,9 +1,9 @@
-//! The file's format: its tables, its version, and how an older one is brought up to date.
+//! The file's format: its tables and its version.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::named;
 use crate::StoreError;
@@ -14,13 +14,13 @@ const APPLICATION_ID: i32 = 0x4261_746e;
 /// How long a connection waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The newest format that this program reads and writes (`PRAGMA user_version`).
-pub const FORMAT_VERSION: u32 = MIGRATIONS.len() as u32;
+/// The format that this program reads and writes (`PRAGMA user_version`); an empty file has format 0.
+pub const FORMAT_VERSION: u32 = 2;
 
-/// What brings a file from each format to the next; an empty file has format 0. A released one never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("schema_1.sql")];
+/// The tables of [`FORMAT_VERSION`].
+const TABLES: &str = include_str!("schema.sql");
 
-/// The connection that writes: makes the file if there is none, and brings its format up to date.
+/// The connection that writes: makes the file if there is none.
 pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     let named = |error| named(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -33,7 +33,7 @@ pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "foreign_keys", true).map_err(named)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(named)?;
     connection.set_prepared_statement_cache_capacity(32);
-    migrate(path, &mut connection)?;
+    lay_out(path, &mut connection)?;
     Ok(connection)
 }
 
@@ -50,7 +50,7 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
     open().map_err(|error| named(path, error))
 }
 
-/// The file's format; refuses a newer one and what is no store. An empty file has format 0.
+/// The file's format, if it is this program's or the file is empty; refuses all others, and what is no store.
 fn check_format(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
     // One statement, so that another process cannot make the file ours between two of the questions.
     let question = "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
@@ -60,30 +60,27 @@ fn check_format(path: &Path, connection: &Connection) -> Result<u32, StoreError>
         (APPLICATION_ID, found, _) if found > FORMAT_VERSION => {
             Err(StoreError::NewerFormat { path: path.to_owned(), found, known: FORMAT_VERSION })
         }
-        (APPLICATION_ID, found, _) => Ok(found),
+        (APPLICATION_ID, FORMAT_VERSION, _) => Ok(FORMAT_VERSION),
+        (APPLICATION_ID, found, _) => Err(StoreError::OlderFormat { path: path.to_owned(), found, known: FORMAT_VERSION }),
         (0, 0, true) => Ok(0),
         _ => Err(StoreError::NotAStore { path: path.to_owned() }),
     }
 }
 
-/// Brings the file up to [`FORMAT_VERSION`], in one transaction; of two processes that open a new file, one does it.
-fn migrate(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
+/// Makes the tables in an empty file, in one transaction; of two processes that open a new file, one does it.
+fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     if check_format(path, connection)? == FORMAT_VERSION {
         return Ok(());
     }
     let named = |error| named(path, error);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(named)?;
-    let found = check_format(path, &transaction)?;
-    apply(&transaction, found).map_err(named)?;
-    transaction.commit().map_err(named)
-}
-
-fn apply(transaction: &Transaction<'_>, found: u32) -> rusqlite::Result<()> {
-    for migration in &MIGRATIONS[found as usize..] {
-        transaction.execute_batch(migration)?;
+    if check_format(path, &transaction)? == FORMAT_VERSION {
+        return Ok(());
     }
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", FORMAT_VERSION)
+    transaction.execute_batch(TABLES).map_err(named)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(named)?;
+    transaction.pragma_update(None, "user_version", FORMAT_VERSION).map_err(named)?;
+    transaction.commit().map_err(named)
 }
 
 /// Turns the write-ahead log on; the file remembers it.

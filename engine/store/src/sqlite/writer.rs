@@ -13,10 +13,12 @@ use std::thread::JoinHandle;
 use baton_core::function::Content;
 use baton_core::id::{ContentHash, RunId};
 use baton_core::json::Json;
+use baton_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use tokio::sync::oneshot;
 
-use super::{SqliteStats, checksum, named, to_sql};
+use super::rows::{self, EntryRow};
+use super::{SqliteStats, named, to_sql};
 use crate::{Batch, NewRun, STATUS_CREATED, StoreError};
 
 /// The most writes in one transaction.
@@ -31,11 +33,11 @@ pub(super) enum Write {
     /// See [`crate::Store::create`].
     Create(NewRun),
     /// See [`crate::Store::begin`].
-    Begin { run: NewRun, owner: String, batch: Batch, bodies: Vec<String> },
+    Begin { run: NewRun, owner: String, batch: Batch, rows: Vec<EntryRow> },
     /// See [`crate::Store::take_over`]; answers the epoch.
     TakeOver { run: RunId, owner: String },
     /// See [`crate::Store::append`].
-    Append { batch: Batch, bodies: Vec<String> },
+    Append { batch: Batch, rows: Vec<EntryRow> },
     /// See [`crate::Store::put_content`]; the hash was checked.
     PutContent { hash: ContentHash, content: Content },
     /// See [`crate::Store::put_command`]; answers its number.
@@ -43,24 +45,24 @@ pub(super) enum Write {
 }
 
 impl Write {
-    /// A batch with its entries made into JSON, here rather than on the one thread that writes.
+    /// A batch with its entries made into rows, here rather than on the one thread that writes.
     pub(super) fn append(batch: Batch) -> Self {
-        let bodies = bodies(&batch);
-        Self::Append { batch, bodies }
+        let rows = rows::of_batch(&batch);
+        Self::Append { batch, rows }
     }
 
     /// A new run with its first batch.
     pub(super) fn begin(run: NewRun, owner: &str, batch: Batch) -> Self {
-        let bodies = bodies(&batch);
-        Self::Begin { run, owner: owner.to_owned(), batch, bodies }
+        let rows = rows::of_batch(&batch);
+        Self::Begin { run, owner: owner.to_owned(), batch, rows }
     }
 
     /// About how many bytes this writes.
     fn size(&self) -> usize {
         match self {
             Self::Create(_) | Self::TakeOver { .. } => 0,
-            Self::Append { batch, bodies } | Self::Begin { batch, bodies, .. } => {
-                bodies.iter().map(String::len).sum::<usize>()
+            Self::Append { batch, rows } | Self::Begin { batch, rows, .. } => {
+                rows.iter().map(|row| row.text.len()).sum::<usize>()
                     + batch.contents.iter().map(|(_, content)| content.len()).sum::<usize>()
                     + batch.logged.iter().map(|call| call.input.text().len()).sum::<usize>()
             }
@@ -68,12 +70,6 @@ impl Write {
             Self::PutCommand { command, .. } => command.text().len(),
         }
     }
-}
-
-/// The entries of `batch` as JSON.
-fn bodies(batch: &Batch) -> Vec<String> {
-    let body = |entry| serde_json::to_string(entry).expect("an entry has only string keys and always serialises");
-    batch.entries.iter().map(|entry| body(&entry.entry)).collect()
 }
 
 /// What a write is answered with: the number it makes known, if any.
@@ -230,9 +226,9 @@ fn collect(first: Request, requests: &Receiver<Request>) -> Vec<Request> {
 fn perform(transaction: &Transaction<'_>, write: &Write) -> rusqlite::Result<Answer> {
     match write {
         Write::Create(run) => create(transaction, run),
-        Write::Begin { run, owner, batch, bodies } => begin(transaction, run, owner, batch, bodies),
+        Write::Begin { run, owner, batch, rows } => begin(transaction, run, owner, batch, rows),
         Write::TakeOver { run, owner } => take_over(transaction, run, owner),
-        Write::Append { batch, bodies } => append(transaction, batch, bodies),
+        Write::Append { batch, rows } => append(transaction, batch, rows),
         Write::PutContent { hash, content } => put_content(transaction, *hash, content).map(|()| Ok(0)),
         Write::PutCommand { run, command } => put_command(transaction, run, command),
     }
@@ -247,24 +243,32 @@ fn create(transaction: &Transaction<'_>, run: &NewRun) -> rusqlite::Result<Answe
     Ok(if written == 1 { Ok(0) } else { Err(StoreError::RunExists(run.id.clone())) })
 }
 
-fn begin(
-    transaction: &Transaction<'_>,
-    run: &NewRun,
-    owner: &str,
-    batch: &Batch,
-    bodies: &[String],
-) -> rusqlite::Result<Answer> {
+fn begin(transaction: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows: &[EntryRow]) -> rusqlite::Result<Answer> {
     // What the batch could be refused for comes first: a refusal has written nothing.
     if let Err(refused) = batch.check(1, 0) {
         return Ok(Err(refused));
     }
-    if let Err(refused) = create(transaction, run)? {
-        return Ok(Err(refused));
+    let (status, updated) = shown(batch);
+    let created = run.at.as_micros();
+    let written = transaction
+        .prepare_cached(
+            "INSERT INTO runs (id, job, status, created, updated, last_seq, epoch, owner) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7)
+             ON CONFLICT (id) DO NOTHING",
+        )?
+        .execute(params![
+            run.id.as_str(),
+            run.job.as_str(),
+            status.unwrap_or(STATUS_CREATED),
+            created,
+            updated.unwrap_or(created),
+            to_sql(batch.last_seq()),
+            owner
+        ])?;
+    if written == 0 {
+        return Ok(Err(StoreError::RunExists(run.id.clone())));
     }
-    if let Err(refused) = take_over(transaction, &run.id, owner)? {
-        return Ok(Err(refused));
-    }
-    append(transaction, batch, bodies)
+    put_parts(transaction, transaction.last_insert_rowid(), batch, rows)?;
+    Ok(Ok(0))
 }
 
 fn take_over(transaction: &Transaction<'_>, run: &RunId, owner: &str) -> rusqlite::Result<Answer> {
@@ -275,28 +279,68 @@ fn take_over(transaction: &Transaction<'_>, run: &RunId, owner: &str) -> rusqlit
     Ok(epoch.map(|epoch| epoch as u64).ok_or_else(|| StoreError::UnknownRun(run.clone())))
 }
 
-fn append(transaction: &Transaction<'_>, batch: &Batch, bodies: &[String]) -> rusqlite::Result<Answer> {
-    let known = transaction
-        .prepare_cached("SELECT run, epoch, last_seq FROM runs WHERE id = ?1")?
-        .query_row([batch.run.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .optional()?;
-    let Some((run, epoch, last_seq)): Option<(i64, i64, i64)> = known else {
-        return Ok(Err(StoreError::UnknownRun(batch.run.clone())));
-    };
-    if let Err(refused) = batch.check(epoch as u64, last_seq as u64) {
-        return Ok(Err(refused));
+fn append(transaction: &Transaction<'_>, batch: &Batch, rows: &[EntryRow]) -> rusqlite::Result<Answer> {
+    // Only the last of these checks is the file's: a refused batch changes nothing.
+    if !batch.may_be_written() {
+        return refusal(transaction, batch).map(Err);
     }
-    // Every check is above this line, every change below it: a refused batch changes nothing.
+    let (status, updated) = shown(batch);
+    let run = transaction
+        .prepare_cached(
+            "UPDATE runs SET last_seq = ?4, status = coalesce(?5, status), updated = coalesce(?6, updated)
+             WHERE id = ?1 AND epoch = ?2 AND last_seq = ?3 RETURNING run",
+        )?
+        .query_row(
+            params![
+                batch.run.as_str(),
+                to_sql(batch.epoch),
+                to_sql(batch.expected_seq),
+                to_sql(batch.last_seq()),
+                status,
+                updated
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    match run {
+        Some(run) => put_parts(transaction, run, batch, rows).map(Ok),
+        None => refusal(transaction, batch).map(Err),
+    }
+}
+
+/// Why `batch` does not follow what its run holds.
+fn refusal(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<StoreError> {
+    let known: Option<(i64, i64)> = transaction
+        .prepare_cached("SELECT epoch, last_seq FROM runs WHERE id = ?1")?
+        .query_row([batch.run.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(match known.map(|(epoch, last_seq)| batch.check(epoch as u64, last_seq as u64)) {
+        None => StoreError::UnknownRun(batch.run.clone()),
+        Some(Err(refused)) => refused,
+        Some(Ok(())) => unreachable!("a batch that passes every check was written"),
+    })
+}
+
+/// What lists of runs show after `batch`: the status and the moment, where it changes them.
+fn shown(batch: &Batch) -> (Option<&str>, Option<i64>) {
+    let summary = batch.summary.as_ref();
+    let at = summary.map(|summary| summary.at).or_else(|| batch.entries.last().map(|entry| entry.at));
+    (summary.map(|summary| summary.status.as_str()), at.map(Timestamp::as_micros))
+}
+
+/// Writes what a batch adds to its run beside the run's own row.
+fn put_parts(transaction: &Transaction<'_>, run: i64, batch: &Batch, rows: &[EntryRow]) -> rusqlite::Result<u64> {
     for (hash, content) in &batch.contents {
         debug_assert_eq!(*hash, ContentHash::of(content), "a content of a batch stands under a hash that is not its own");
         put_content(transaction, *hash, content)?;
     }
-    let mut insert =
-        transaction.prepare_cached("INSERT INTO entries (run, seq, at, task, body, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
-    for (entry, body) in batch.entries.iter().zip(bodies) {
-        let at = entry.at.as_micros();
-        let task = entry.entry.task().map(baton_core::id::TaskId::as_str);
-        insert.execute(params![run, to_sql(entry.seq), at, task, body, checksum(&batch.run, entry.seq, at, body)])?;
+    let mut insert = transaction.prepare_cached("INSERT INTO batches (run, first, checksum, entries) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut file = transaction.prepare_cached("INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, ?4)")?;
+    for row in rows {
+        let number = insert.insert(params![run, to_sql(row.first), row.checksum, row.text])?;
+        for key in &row.keys {
+            file.execute([run, *key, to_sql(row.last), number])?;
+        }
     }
     for call in &batch.logged {
         transaction
@@ -316,14 +360,7 @@ fn append(transaction: &Transaction<'_>, batch: &Batch, bodies: &[String]) -> ru
             .prepare_cached("DELETE FROM commands WHERE command = ?1 AND run = ?2")?
             .execute(params![to_sql(*number), run])?;
     }
-    let status = batch.summary.as_ref().map(|summary| summary.status.as_str());
-    let updated = batch.summary.as_ref().map(|summary| summary.at).or_else(|| batch.entries.last().map(|entry| entry.at));
-    transaction
-        .prepare_cached(
-            "UPDATE runs SET last_seq = ?2, status = coalesce(?3, status), updated = coalesce(?4, updated) WHERE run = ?1",
-        )?
-        .execute(params![run, to_sql(batch.last_seq()), status, updated.map(baton_core::time::Timestamp::as_micros)])?;
-    Ok(Ok(0))
+    Ok(0)
 }
 
 fn put_content(transaction: &Transaction<'_>, hash: ContentHash, content: &Content) -> rusqlite::Result<()> {

@@ -1,4 +1,4 @@
--- Format 1. Moments are microseconds since 1970; texts of entries, commands and inputs are JSON.
+-- Moments are microseconds since 1970; texts of entries, commands and inputs are JSON.
 
 CREATE TABLE runs (
     run      INTEGER PRIMARY KEY,
@@ -12,17 +12,23 @@ CREATE TABLE runs (
     owner    TEXT
 ) STRICT;
 
-CREATE TABLE entries (
-    run      INTEGER NOT NULL REFERENCES runs (run),
-    seq      INTEGER NOT NULL,
-    at       INTEGER NOT NULL,
-    task     TEXT,
-    body     TEXT    NOT NULL,
+-- Entries, in the order they were committed: `entries` is `[[moment, entry], ...]`, numbered from `first`.
+CREATE TABLE batches (
+    batch    INTEGER PRIMARY KEY,
+    run      INTEGER NOT NULL,
+    first    INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
-    PRIMARY KEY (run, seq)
-) STRICT, WITHOUT ROWID;
+    entries  TEXT    NOT NULL
+) STRICT;
 
-CREATE INDEX entries_by_task ON entries (run, task, seq) WHERE task IS NOT NULL;
+-- Where a run's batches are, each by its last entry: all of them under task 0, and those of one task under that task's key.
+CREATE TABLE places (
+    run   INTEGER NOT NULL,
+    task  INTEGER NOT NULL,
+    last  INTEGER NOT NULL,
+    batch INTEGER NOT NULL,
+    PRIMARY KEY (run, task, last)
+) STRICT, WITHOUT ROWID;
 
 -- Contents by their BLAKE3 hash, each stored once whatever names it. Has row ids: a tree keyed by the hash would keep large
 -- contents in its inner pages.

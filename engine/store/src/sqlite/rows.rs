@@ -1,0 +1,152 @@
+//! A batch's entries as rows of the file, and back.
+//!
+//! A row holds neighbouring entries as one JSON text, `[[moment, entry], …]`, under one checksum: a batch is one row unless it
+//! is large. A row per entry would cost a tree insertion, an index insertion and a hash each, and a commit would touch a page
+//! per run instead of filling pages that all runs share.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use baton_core::entry::{Entry, Recorded};
+use baton_core::id::{ContentHash, RunId, TaskId};
+use baton_core::time::Timestamp;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, SeqAccess, Visitor};
+
+use crate::{Batch, StoreError};
+
+/// A row that holds this many bytes takes no further entry: whoever wants one entry reads its whole row.
+const ROW_BYTES: usize = 32 << 10;
+
+/// The key under which all rows of a run are filed, beside those of its tasks.
+pub(super) const WHOLE_RUN: i64 = 0;
+
+/// Neighbouring entries of one run, ready to be written.
+#[derive(Debug)]
+pub(super) struct EntryRow {
+    /// The sequence number of its first entry.
+    pub(super) first: u64,
+    /// That of its last one.
+    pub(super) last: u64,
+    /// What it is filed under: the run and the tasks of its entries, each once.
+    pub(super) keys: Vec<i64>,
+    /// The entries.
+    pub(super) text: String,
+    /// See [`checksum`].
+    pub(super) checksum: i64,
+}
+
+/// The entries of `batch` as rows, in order.
+pub(super) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
+    let mut rows = Vec::new();
+    let mut rest = batch.entries.iter().peekable();
+    while let Some(first) = rest.peek().map(|first| first.seq) {
+        let (mut last, mut keys, mut text) = (first, vec![WHOLE_RUN], vec![b'[']);
+        let mut task = None;
+        while text.len() < ROW_BYTES
+            && let Some(recorded) = rest.next()
+        {
+            text.extend_from_slice(if recorded.seq == first { b"[" } else { b",[" });
+            serde_json::to_writer(&mut text, &recorded.at.as_micros()).expect("a number serialises");
+            text.push(b',');
+            serde_json::to_writer(&mut text, &recorded.entry).expect("an entry has only string keys and always serialises");
+            text.push(b']');
+            last = recorded.seq;
+            if recorded.entry.task() != task {
+                task = recorded.entry.task();
+                keys.extend(task.map(task_key).filter(|key| !keys.contains(key)));
+            }
+        }
+        text.push(b']');
+        let text = String::from_utf8(text).expect("JSON is UTF-8");
+        let checksum = checksum(&batch.run, first, &text);
+        rows.push(EntryRow { first, last, keys, text, checksum });
+    }
+    rows
+}
+
+/// What the rows with entries of `task` are filed under. Two tasks may share a key: whoever reads looks at the entries too.
+pub(super) fn task_key(task: &TaskId) -> i64 {
+    first_eight(ContentHash::of(task.as_str().as_bytes()))
+}
+
+/// What guards a row: part of a hash over its place and its text. One that was changed or moved does not fit any more.
+fn checksum(run: &RunId, first: u64, text: &str) -> i64 {
+    let place = format!("{run}\n{first}\n");
+    first_eight(ContentHash::of(place.as_bytes()).extended(text.as_bytes()))
+}
+
+fn first_eight(hash: ContentHash) -> i64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&hash.as_bytes()[..8]);
+    i64::from_le_bytes(first)
+}
+
+/// A row as it stands in the file.
+pub(super) struct StoredRow<'a> {
+    pub(super) first: u64,
+    /// The last sequence number, as it is filed.
+    pub(super) last: u64,
+    pub(super) text: &'a str,
+    pub(super) checksum: i64,
+}
+
+impl StoredRow<'_> {
+    /// Checks the row and adds those of its entries that are `wanted` to `found`.
+    pub(super) fn read(
+        &self,
+        run: &RunId,
+        wanted: RangeInclusive<u64>,
+        found: &mut Vec<Arc<Recorded>>,
+    ) -> Result<(), StoreError> {
+        let Self { first, last, text, .. } = self;
+        let damaged = |why: &dyn std::fmt::Display| {
+            let place = if first == last { format!("entry {first}") } else { format!("entries {first} to {last}") };
+            StoreError::Corrupt { what: format!("{place} of run {run}: {why}") }
+        };
+        if checksum(run, *first, text) != self.checksum {
+            return Err(damaged(&"what is stored does not fit its checksum"));
+        }
+        let mut json = serde_json::Deserializer::from_str(text);
+        let end = Entries { seq: *first, wanted, found }.deserialize(&mut json).map_err(|error| damaged(&error))?;
+        if end == last + 1 { Ok(()) } else { Err(damaged(&format!("what is stored ends before entry {end}"))) }
+    }
+}
+
+/// Reads the text of a row; answers the sequence number after its last entry.
+struct Entries<'a> {
+    seq: u64,
+    wanted: RangeInclusive<u64>,
+    found: &'a mut Vec<Arc<Recorded>>,
+}
+
+impl<'de> DeserializeSeed<'de> for Entries<'_> {
+    type Value = u64;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entries<'_> {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list of moments and entries")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<u64, A::Error> {
+        let Self { mut seq, wanted, found } = self;
+        loop {
+            let more = if wanted.contains(&seq) {
+                let next: Option<(i64, Entry)> = list.next_element()?;
+                next.map(|(at, entry)| found.push(Arc::new(Recorded { seq, at: Timestamp::from_micros(at), entry })))
+            } else {
+                list.next_element::<IgnoredAny>()?.map(drop)
+            };
+            if more.is_none() {
+                return Ok(seq);
+            }
+            seq += 1;
+        }
+    }
+}
