@@ -56,8 +56,10 @@ pub(crate) struct Transcripts {
     /// The sum of all weights.
     bytes: usize,
     bound: usize,
-    /// Counts uses; the conversation used longest ago is dropped first.
+    /// Counts uses.
     uses: u64,
+    /// The kept conversations by their last use: the one used longest ago is dropped first.
+    by_use: BTreeMap<u64, TaskId>,
 }
 
 /// A conversation in memory.
@@ -69,7 +71,7 @@ struct Kept {
 
 impl Transcripts {
     pub(crate) fn new(store: Arc<dyn Store>, run: RunId, prompts: Prompts, bound: usize) -> Self {
-        Self { store, run, prompts, kept: FxHashMap::default(), bytes: 0, bound, uses: 0 }
+        Self { store, run, prompts, kept: FxHashMap::default(), bytes: 0, bound, uses: 0, by_use: BTreeMap::new() }
     }
 
     /// Grows the kept conversations by entries that were just committed; `run` is the state after them.
@@ -104,6 +106,8 @@ impl Transcripts {
         self.uses += 1;
         let uses = self.uses;
         let kept = self.kept.get_mut(task).expect("it was there or has just been rebuilt");
+        let id = self.by_use.remove(&kept.used).unwrap_or_else(|| task.clone());
+        self.by_use.insert(uses, id);
         kept.used = uses;
         let request = kept.transcript.request();
         self.drop_excess();
@@ -150,7 +154,8 @@ impl Transcripts {
 
     /// Drops every conversation.
     pub(crate) fn clear(&mut self) {
-        self.kept.clear();
+        self.kept = FxHashMap::default();
+        self.by_use.clear();
         self.bytes = 0;
     }
 
@@ -158,19 +163,21 @@ impl Transcripts {
         self.uses += 1;
         let weight = transcript.weight();
         self.bytes += weight;
+        self.by_use.insert(self.uses, task.clone());
         self.kept.insert(task, Kept { transcript, weight, used: self.uses });
     }
 
     fn drop_task(&mut self, task: &TaskId) {
         if let Some(kept) = self.kept.remove(task) {
             self.bytes -= kept.weight;
+            self.by_use.remove(&kept.used);
         }
     }
 
     /// Drops what was used longest ago until the rest is within the bound; the newest one stays.
     fn drop_excess(&mut self) {
         while self.bytes > self.bound && self.kept.len() > 1 {
-            let Some(oldest) = self.kept.iter().min_by_key(|(_, kept)| kept.used).map(|(task, _)| task.clone()) else { return };
+            let Some((_, oldest)) = self.by_use.pop_first() else { return };
             self.drop_task(&oldest);
         }
     }
