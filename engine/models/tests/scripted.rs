@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_core::call::{CallError, CallResult, CallStatus, ErrorCode};
+use baton_core::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall};
 use baton_core::document::{ContentFacts, DocumentVersion};
 use baton_core::id::{ContentHash, TaskId};
 use baton_core::json::Json;
@@ -36,17 +36,12 @@ impl Conversation {
     /// Lets the task's next turn make `calls` with these results.
     fn turn(mut self, calls: &[(&str, Value, CallResult)]) -> Self {
         let id = |position: usize| self.task.call(self.turn, position as u32 + 1);
-        let made = calls.iter().enumerate().map(|(position, (tool, input, _))| Part::Call {
+        let asked: Vec<_> = calls.iter().map(|(tool, input, _)| Arc::new(ModelCall::new(*tool, input))).collect();
+        let made = asked.iter().enumerate().map(|(position, asked)| Part::Call { call: id(position), asked: Arc::clone(asked) });
+        let results = calls.iter().zip(&asked).enumerate().map(|(position, ((_, _, result), asked))| Part::Result {
             call: id(position),
-            provider_id: None,
-            tool: (*tool).to_owned(),
-            input: Json::from(input),
-        });
-        let results = calls.iter().enumerate().map(|(position, (tool, _, result))| Part::Result {
-            call: id(position),
-            provider_id: None,
-            tool: (*tool).to_owned(),
-            result: Some(result.clone()),
+            asked: Arc::clone(asked),
+            result: Some(Arc::new(result.clone())),
             repeat: 1,
             said: Vec::new(),
         });

@@ -39,7 +39,7 @@ fn code(sim: &Sim, call: &str) -> Option<ErrorCode> {
 /// The versions that were written, in order.
 fn written(sim: &Sim) -> Vec<&DocumentVersion> {
     let versions = sim.timeline.iter().filter_map(|recorded| match &recorded.entry {
-        Entry::DocumentWritten(version) => Some(version),
+        Entry::DocumentWritten(version) => Some(&**version),
         _ => None,
     });
     versions.collect()

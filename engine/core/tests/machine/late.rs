@@ -148,7 +148,7 @@ fn after_the_end_everything_is_refused_and_nothing_is_written() {
     let mut sim = Sim::new(&two_agents()).agent("root", [turn([handoff("done")])]).start();
     let entries = sim.timeline.len();
     let run = match &sim.timeline[0].entry {
-        Entry::RunStarted(run) => RunStarted { request: "again".to_owned(), ..run.clone() },
+        Entry::RunStarted(run) => RunStarted { request: "again".to_owned(), ..(**run).clone() },
         other => panic!("a run begins with its start, not {other:?}"),
     };
     let events = [
@@ -182,7 +182,7 @@ fn before_the_start_everything_is_refused_and_it_starts_only_once() {
     }
     let mut sim = sim.start();
     let Entry::RunStarted(run) = sim.timeline[0].entry.clone() else { panic!("a run begins with its start") };
-    let again = sim.event(Event::Started { run, root: "root".into(), documents: Vec::new() });
+    let again = sim.event(Event::Started { run: *run, root: "root".into(), documents: Vec::new() });
     assert_eq!(again, Err(Refusal::Start { started: true }));
     sim.release("work");
     sim.assert_over();

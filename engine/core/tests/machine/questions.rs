@@ -1,6 +1,6 @@
 //! Questions: who answers, in whose name, when, and what the others learn of it (DESIGN §8, I22, T-X4).
 
-use baton_core::call::{CallStatus, ErrorCode};
+use baton_core::call::{CallResult, CallStatus, ErrorCode};
 use baton_core::entry::{Entry, FinalState, Holder, Master, TaskCreated, TaskKind};
 use baton_core::event::{Event, Refusal};
 use baton_core::id::{CallId, TaskId};
@@ -23,14 +23,14 @@ fn created(sim: &Sim, task: &str) -> TaskCreated {
     sim.ledger.tasks[&TaskId::from(task)].created.clone()
 }
 
-fn result_of(sim: &Sim, call: &str) -> baton_core::call::CallResult {
+fn result_of(sim: &Sim, call: &str) -> CallResult {
     let results = sim.timeline.iter().filter_map(|recorded| match &recorded.entry {
-        Entry::CallFinished(finished) if finished.call.as_str() == call => Some(finished.result.clone()),
+        Entry::CallFinished(finished) if finished.call.as_str() == call => Some(&finished.result),
         _ => None,
     });
     let results: Vec<_> = results.collect();
     assert_eq!(results.len(), 1, "{call} has exactly one result");
-    results[0].clone()
+    CallResult::clone(results[0])
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! It knows nothing of the machine's state. Names such as I4 are those of RELIABILITY.md, B1.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use baton_core::call::{CallResult, CallStatus};
 use baton_core::document::{DocumentRef, DocumentVersion};
@@ -30,7 +31,7 @@ pub(crate) struct Ledger {
 pub(crate) struct TaskBook {
     pub(crate) created: TaskCreated,
     pub(crate) ended: Option<FinalState>,
-    pub(crate) result: Option<CallResult>,
+    pub(crate) result: Option<Arc<CallResult>>,
     /// The open model request and what is reserved for it.
     pub(crate) request: Option<(u32, u64)>,
     pub(crate) turns: u32,
@@ -162,7 +163,7 @@ impl Ledger {
                 }
                 let call = self.open_call(&started.call, &started.task);
                 assert!(call.started.is_none(), "{} started twice", started.call);
-                assert_eq!(call.tool, started.tool, "{} started as another tool", started.call);
+                assert_eq!(started.tool, *call.tool, "{} started as another tool", started.call);
                 call.started = Some((*seq, started.tool_type));
             }
             Entry::CallFinished(finished) => {
@@ -309,7 +310,7 @@ impl Ledger {
         assert!(live.is_empty(), "I11: {} ends while {live:?} live below it", ended.task);
         let task = self.live(&ended.task, "a second end");
         task.ended = Some(ended.state);
-        task.result = Some(ended.result.clone());
+        task.result = Some(Arc::clone(&ended.result));
         let open = std::mem::take(&mut task.open);
         for call in open {
             let call = self.calls.get_mut(&call).expect("open calls are known");

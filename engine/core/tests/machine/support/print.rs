@@ -36,17 +36,7 @@ fn depth(task: &TaskId) -> usize {
 /// One entry; `None` for what only the accounts need.
 pub(crate) fn line(entry: &Entry) -> Option<String> {
     Some(match entry {
-        Entry::RunStarted(RunStarted {
-            run: _run,
-            job: _job,
-            configs: _configs,
-            folder: _folder,
-            request,
-            inputs: _inputs,
-            model: _model,
-            engine: _engine,
-            forked_from: _forked_from,
-        }) => format!("run started: {request}"),
+        Entry::RunStarted(started) => run_started(started),
         Entry::TaskCreated(created) => task_created(created),
         Entry::ModelRequested(ModelRequested {
             task,
@@ -57,7 +47,7 @@ pub(crate) fn line(entry: &Entry) -> Option<String> {
             notice,
         }) => format!("{task} turn {turn} asked{}", notice.as_ref().map(notice_text).unwrap_or_default()),
         Entry::ModelAnswered(ModelAnswered { task, turn, text, calls, finish, request: _request, reasoning: _reasoning }) => {
-            let calls: Vec<String> = calls.iter().map(model_call).collect();
+            let calls: Vec<String> = calls.iter().map(|call| model_call(call)).collect();
             let mut line = format!("{task} turn {turn}:");
             if !text.is_empty() {
                 let _ = write!(line, " {text:?}");
@@ -105,23 +95,7 @@ pub(crate) fn line(entry: &Entry) -> Option<String> {
             line
         }
         Entry::DocumentWritten(version) => document_written(version),
-        Entry::QuestionOpened(QuestionOpened {
-            task: _task,
-            number,
-            asker,
-            holder,
-            question: _question,
-            documents: _documents,
-            answer_schema: _answer_schema,
-            otherwise,
-        }) => {
-            let otherwise = match otherwise {
-                Otherwise::Default(answer) => format!("default {}", answer.text()),
-                Otherwise::Escalate => "escalate".to_owned(),
-                Otherwise::Fail => "fail".to_owned(),
-            };
-            format!("Q{number} opened: {asker} asks {holder}, otherwise {otherwise}")
-        }
+        Entry::QuestionOpened(opened) => question_opened(opened),
         Entry::QuestionClosed(QuestionClosed { task: _task, number, how }) => format!("Q{number} closed: {}", question_end(how)),
         Entry::Output(Output { task: _task, call, status, output }) => {
             format!("{call} to the user: {} {}", status.as_str(), output.text())
@@ -147,6 +121,40 @@ pub(crate) fn line(entry: &Entry) -> Option<String> {
             format!("run {} ({}){}", state.as_str(), status.as_str(), limit_text(*limit))
         }
     })
+}
+
+fn run_started(started: &RunStarted) -> String {
+    let RunStarted {
+        run: _run,
+        job: _job,
+        configs: _configs,
+        folder: _folder,
+        request,
+        inputs: _inputs,
+        model: _model,
+        engine: _engine,
+        forked_from: _forked_from,
+    } = started;
+    format!("run started: {request}")
+}
+
+fn question_opened(opened: &QuestionOpened) -> String {
+    let QuestionOpened {
+        task: _task,
+        number,
+        asker,
+        holder,
+        question: _question,
+        documents: _documents,
+        answer_schema: _answer_schema,
+        otherwise,
+    } = opened;
+    let otherwise = match otherwise {
+        Otherwise::Default(answer) => format!("default {}", answer.text()),
+        Otherwise::Escalate => "escalate".to_owned(),
+        Otherwise::Fail => "fail".to_owned(),
+    };
+    format!("Q{number} opened: {asker} asks {holder}, otherwise {otherwise}")
 }
 
 fn task_created(created: &TaskCreated) -> String {
