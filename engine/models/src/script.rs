@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::call::AfterExecution;
+use baton_core::config::Schema;
+use baton_core::config::form::NAME_PATTERN;
 use baton_core::model::FinishReason;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -86,7 +88,7 @@ pub struct CallScript {
     pub tool: String,
     /// A name under which later templates find the output: `results.<name>`.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", regex(pattern = r"^[a-z][a-z0-9_]*$"))]
+    #[schemars(with = "String", regex(pattern = NAME_PATTERN))]
     pub name: Option<String>,
     /// The input; every string in it is a template.
     #[serde(default)]
@@ -139,11 +141,13 @@ impl ScriptFile {
     /// Reads `text`, whose faults of structure are all reported at once.
     pub(crate) fn read(text: &str) -> Result<Self, Vec<ScriptFault>> {
         let value: Value = serde_json::from_str(text).map_err(|error| vec![ScriptFault::new("", error.to_string())])?;
-        let validator = jsonschema::options().build(&schema()).expect("the schema of scripts compiles");
-        let mut faults: Vec<_> = validator.iter_errors(&value).flat_map(|error| faults(&error)).collect();
-        if faults.is_empty() {
+        let schema = schema();
+        if Schema::compile(&schema).expect("the schema of scripts compiles").check(&value).is_ok() {
             return serde_json::from_value(value).map_err(|error| vec![ScriptFault::new("", error.to_string())]);
         }
+        // Only a script with faults needs a validator that tells unknown keys one by one.
+        let validator = jsonschema::options().build(&schema).expect("the schema of scripts compiles");
+        let mut faults: Vec<_> = validator.iter_errors(&value).flat_map(|error| faults(&error)).collect();
         faults.sort();
         Err(faults)
     }

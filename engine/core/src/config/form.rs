@@ -17,6 +17,22 @@ use crate::limits::Limits;
 /// What names of environment variables match.
 pub(crate) const ENV_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]{0,127}$";
 
+/// What names that templates use match.
+pub const NAME_PATTERN: &str = "^[a-z][a-z0-9_]*$";
+
+/// Whether `name` matches [`NAME_PATTERN`].
+pub(crate) fn is_template_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|each| each.is_ascii_lowercase() || each.is_ascii_digit() || each == b'_')
+}
+
+/// Whether `name` matches [`ENV_PATTERN`].
+pub(crate) fn is_environment_name(name: &str) -> bool {
+    name.len() <= 128
+        && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|each| each.is_ascii_alphanumeric() || each == b'_')
+}
+
 /// A tool config: what agents are told about a tool, what its calls take and give, and what runs it.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]

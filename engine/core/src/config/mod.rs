@@ -26,6 +26,7 @@ pub mod form;
 mod job;
 mod keywords;
 mod load;
+mod plain;
 mod reader;
 mod schema;
 mod shape;

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::plain::Plain;
 use crate::json::Json;
 
 /// The most bytes a compiled pattern may take.
@@ -17,8 +18,10 @@ const MAX_FAULTS: usize = 20;
 #[derive(Debug)]
 pub struct Schema {
     json: Json,
-    /// Filled at once for what a person wrote, at the first check for what the engine derived.
-    validator: OnceLock<Result<jsonschema::Validator, String>>,
+    /// The schema, if it says nothing out of the ordinary; then most values need no validator.
+    plain: Option<Plain>,
+    /// Filled at once for a schema that is not plain, else when a value is not accepted.
+    validator: OnceLock<Result<Box<jsonschema::Validator>, String>>,
 }
 
 impl Schema {
@@ -32,13 +35,24 @@ impl Schema {
         if let Some(pointer) = endless_reference(schema) {
             return Err(format!("the reference leads back to itself (at {pointer:?})"));
         }
-        let validator = build(schema)?;
-        Ok(Self { json: Json::from(schema), validator: OnceLock::from(Ok(validator)) })
+        let compiled = Self::derived(schema);
+        if compiled.plain.is_none() {
+            compiled.validator.get_or_init(|| build(schema)).as_ref().map_err(String::clone)?;
+        }
+        Ok(compiled)
     }
 
-    /// Keeps a schema that the engine derived from checked parts; it is compiled when first used.
+    /// Keeps a schema that the engine derived from checked parts.
     pub(crate) fn derived(schema: &Value) -> Self {
-        Self { json: Json::from(schema), validator: OnceLock::new() }
+        Self { json: Json::from(schema), plain: Plain::of(schema), validator: OnceLock::new() }
+    }
+
+    /// Checks `value` against a schema that the engine derived and does not keep.
+    pub(crate) fn judge(schema: &Value, value: &Value) -> Vec<SchemaFault> {
+        if Plain::of(schema).is_some_and(|plain| plain.accepts(value)) {
+            return Vec::new();
+        }
+        Self::derived(schema).check(value).err().unwrap_or_default()
     }
 
     /// The schema as JSON.
@@ -48,6 +62,9 @@ impl Schema {
 
     /// Checks `value`; each fault says where and what was expected.
     pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>> {
+        if self.plain.as_ref().is_some_and(|plain| plain.accepts(value)) {
+            return Ok(());
+        }
         let validator = match self.validator.get_or_init(|| build(&self.json.value())) {
             Ok(validator) => validator,
             Err(message) => return Err(vec![SchemaFault { pointer: String::new(), message: message.clone() }]),
@@ -72,10 +89,10 @@ pub struct SchemaFault {
     pub message: String,
 }
 
-fn build(schema: &Value) -> Result<jsonschema::Validator, String> {
+fn build(schema: &Value) -> Result<Box<jsonschema::Validator>, String> {
     let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
     let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).with_pattern_options(patterns).offline();
-    options.build(schema).map_err(|error| format!("{error} (at {:?})", error.instance_path().to_string()))
+    options.build(schema).map(Box::new).map_err(|error| format!("{error} (at {:?})", error.instance_path().to_string()))
 }
 
 /// The pointer of a reference that leaves the schema or is resolved while it runs.

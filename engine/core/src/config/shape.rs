@@ -1,7 +1,7 @@
 //! Checks one file against its form and tells every fault in it, by the form's own JSON Schema.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Wrong;
@@ -12,6 +12,7 @@ use validator::{Validate, ValidationErrors, ValidationErrorsKind};
 
 use super::fault::{FaultKind, nearest, one_of};
 use super::form::{AgentForm, JobForm, ProjectForm, ToolForm};
+use super::plain::Plain;
 use super::reader::{MAX_FAULTS_PER_FILE, Spot, pointer, push_token};
 
 /// A fault of one file, not yet placed in its text.
@@ -26,10 +27,12 @@ pub(crate) struct ShapeFault {
     pub(crate) nearest: Option<String>,
 }
 
-/// A form with its published schema, compiled.
+/// A form with its published schema.
 pub(crate) struct Shape {
-    pub(crate) schema: Value,
-    validator: jsonschema::Validator,
+    schema: Value,
+    plain: Option<Plain>,
+    /// Built when a file is not accepted as it stands: the validator finds every fault.
+    validator: OnceLock<jsonschema::Validator>,
 }
 
 pub(crate) static TOOL: LazyLock<Shape> = LazyLock::new(Shape::of::<ToolForm>);
@@ -118,21 +121,26 @@ impl Transform for WithoutNull {
 impl Shape {
     fn of<T: JsonSchema>() -> Self {
         let schema = schema_of::<T>();
-        let patterns = jsonschema::PatternOptions::regex();
-        let validator = jsonschema::options()
-            .with_draft(jsonschema::Draft::Draft202012)
-            .with_pattern_options(patterns)
-            .offline()
-            .build(&schema)
-            .expect("the schema of a form is valid");
-        Self { schema, validator }
+        Self { plain: Plain::of(&schema), schema, validator: OnceLock::new() }
+    }
+
+    fn validator(&self) -> &jsonschema::Validator {
+        self.validator.get_or_init(|| {
+            jsonschema::options()
+                .with_draft(jsonschema::Draft::Draft202012)
+                .with_pattern_options(jsonschema::PatternOptions::regex())
+                .offline()
+                .build(&self.schema)
+                .expect("the schema of a form is valid")
+        })
     }
 
     /// Reads `value` as the form `T`, or tells every fault.
     pub(crate) fn read<T: DeserializeOwned + Validate>(&self, value: &Value) -> Result<T, Vec<ShapeFault>> {
-        if !self.validator.is_valid(value) {
+        let is_accepted = self.plain.as_ref().is_some_and(|plain| plain.accepts(value));
+        if !is_accepted && !self.validator().is_valid(value) {
             let mut faults = Vec::new();
-            for error in self.validator.iter_errors(value) {
+            for error in self.validator().iter_errors(value) {
                 self.explain(value, &error, &mut faults);
                 if faults.len() > MAX_FAULTS_PER_FILE {
                     break;
@@ -141,7 +149,8 @@ impl Shape {
             return Err(without_echoes(faults));
         }
         // What the schema cannot say: numbers too large for their type, and what `validator` knows besides.
-        let form: T = serde_path_to_error::deserialize(value).map_err(|error| {
+        let read = T::deserialize(value).or_else(|_| serde_path_to_error::deserialize(value));
+        let form = read.map_err(|error| {
             let place = path_to_pointer(error.path());
             vec![fault(FaultKind::OutOfRange, place, Spot::Value, error.inner().to_string())]
         })?;

@@ -1,6 +1,7 @@
 //! Compares what a config says about a tool's input with what its function takes.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
@@ -71,8 +72,7 @@ impl<'a> Comparison<'a> {
                     let message = format!("{word} \"{name}\" of fn {} is missing", self.name);
                     let mut missing =
                         Self::mismatch(FaultKind::ParameterNotInConfig, pointer, &["properties", name], Spot::Key, message);
-                    missing.expected =
-                        types(self.function, parameter, 0).map(|types| format!("\"{name}\" of type {}", listed(&types)));
+                    missing.expected = types(self.function, parameter, 0).map(|types| format!("\"{name}\" of type {types}"));
                     self.found.push(missing);
                 }
                 continue;
@@ -102,16 +102,18 @@ impl<'a> Comparison<'a> {
     fn values(&mut self, config: &'a Value, function: &'a Value, pointer: &mut String, what: &str, depth: usize) {
         let Some(wanted) = types(self.function, function, 0) else { return };
         let given = types(self.config, config, 0);
-        if given.as_ref() != Some(&wanted) {
+        if given != Some(wanted) {
             let message = format!("{what} has another type in fn {}", self.name);
             let mut mismatch = Self::mismatch(FaultKind::ParameterType, pointer, &["type"], Spot::Value, message);
-            mismatch.expected = Some(listed(&wanted));
-            mismatch.found = Some(given.map_or_else(|| "any".to_owned(), |given| listed(&given)));
+            mismatch.expected = Some(wanted.to_string());
+            mismatch.found = Some(given.map_or_else(|| "any".to_owned(), |given| given.to_string()));
             self.found.push(mismatch);
             return;
         }
         let (config, function) = (resolve(self.config, config, 0), resolve(self.function, function, 0));
-        if let (Some(given), Some(wanted)) = (words(self.config, config), words(self.function, function)) {
+        if let Some(wanted) = words(self.function, function)
+            && let Some(given) = words(self.config, config)
+        {
             for word in given.iter().filter(|word| !wanted.contains(word)) {
                 let message = format!("{what} allows \"{word}\", which fn {} does not take", self.name);
                 let mut mismatch = Self::mismatch(FaultKind::ParameterType, pointer, &["enum"], Spot::Key, message);
@@ -151,9 +153,17 @@ fn is_required(object: &Value, name: &str) -> bool {
     object.get("required").and_then(Value::as_array).is_some_and(|required| required.iter().any(|each| each == name))
 }
 
+/// Keywords whose value is a choice of schemas.
+const CHOICES: [&str; 3] = ["anyOf", "oneOf", "allOf"];
+
+/// Whether `schema` has a keyword that is `wanted`: most have none, and looking through a few is quicker than asking for each.
+fn says(schema: &Value, wanted: impl Fn(&str) -> bool) -> bool {
+    schema.as_object().is_some_and(|keywords| keywords.keys().any(|keyword| wanted(keyword)))
+}
+
 /// Follows local references, and an optional value to what it is when it is there.
 fn resolve<'v>(root: &'v Value, schema: &'v Value, depth: usize) -> &'v Value {
-    if depth > MAX_DEPTH {
+    if depth > MAX_DEPTH || !says(schema, |keyword| keyword == "$ref" || CHOICES.contains(&keyword)) {
         return schema;
     }
     if let Some(target) = schema.get("$ref").and_then(Value::as_str)
@@ -161,7 +171,7 @@ fn resolve<'v>(root: &'v Value, schema: &'v Value, depth: usize) -> &'v Value {
     {
         return resolve(root, found, depth + 1);
     }
-    for keyword in ["anyOf", "oneOf", "allOf"] {
+    for keyword in CHOICES {
         if let Some(members) = schema.get(keyword).and_then(Value::as_array) {
             let mut present = members.iter().filter(|member| member.get("type").is_none_or(|name| name != "null"));
             if let (Some(only), None) = (present.next(), present.next()) {
@@ -173,20 +183,18 @@ fn resolve<'v>(root: &'v Value, schema: &'v Value, depth: usize) -> &'v Value {
 }
 
 /// The JSON types that a schema allows besides `null`; `None` if it allows any.
-fn types<'v>(root: &'v Value, schema: &'v Value, depth: usize) -> Option<BTreeSet<&'v str>> {
+fn types(root: &Value, schema: &Value, depth: usize) -> Option<Types> {
     let schema = resolve(root, schema, depth);
-    let mut found = BTreeSet::new();
+    let mut found = Types::default();
     match schema.get("type") {
-        Some(Value::String(name)) => {
-            found.insert(name.as_str());
-        }
-        Some(Value::Array(names)) => found.extend(names.iter().filter_map(Value::as_str)),
+        Some(Value::String(name)) => found.add(name),
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).for_each(|name| found.add(name)),
         _ => {
             if let Some(value) = schema.get("const") {
-                found.insert(super::shape::type_of(value));
+                found.add(super::shape::type_of(value));
             } else if let Some(values) = schema.get("enum").and_then(Value::as_array) {
                 for value in values {
-                    found.insert(super::shape::type_of(value));
+                    found.add(super::shape::type_of(value));
                 }
             } else {
                 let members = ["anyOf", "oneOf"].iter().find_map(|keyword| schema.get(*keyword)).and_then(Value::as_array)?;
@@ -194,18 +202,39 @@ fn types<'v>(root: &'v Value, schema: &'v Value, depth: usize) -> Option<BTreeSe
                     if depth > MAX_DEPTH {
                         return None;
                     }
-                    found.extend(types(root, member, depth + 1)?);
+                    found.0 |= types(root, member, depth + 1)?.0;
                 }
             }
         }
     }
-    found.remove("null");
     Some(found)
+}
+
+/// JSON types besides `null`: a bit for each of [`Types::NAMES`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Types(u8);
+
+impl Types {
+    const NAMES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+    fn add(&mut self, name: &str) {
+        self.0 |= Self::NAMES.iter().position(|known| *known == name).map_or(0, |bit| 1 << bit);
+    }
+}
+
+impl fmt::Display for Types {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Self::NAMES.iter().enumerate().filter(|(bit, _)| self.0 & (1 << bit) != 0);
+        f.write_str(&names.map(|(_, name)| *name).collect::<Vec<_>>().join(" or "))
+    }
 }
 
 /// The words that a schema allows, if it lists them.
 fn words<'v>(root: &'v Value, schema: &'v Value) -> Option<Vec<&'v str>> {
     let schema = resolve(root, schema, 0);
+    if !says(schema, |keyword| keyword == "enum" || CHOICES.contains(&keyword)) {
+        return None;
+    }
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
         return Some(values.iter().filter_map(Value::as_str).collect());
     }
@@ -219,10 +248,6 @@ fn words<'v>(root: &'v Value, schema: &'v Value) -> Option<Vec<&'v str>> {
         }
     }
     Some(words)
-}
-
-fn listed(types: &BTreeSet<&str>) -> String {
-    types.iter().copied().collect::<Vec<_>>().join(" or ")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Tools: configs of a program, refined by a job's, joined with the functions that run them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -210,16 +211,16 @@ impl<'s> Loader<'s> {
         let function = self.functions.get(id).copied();
         let origin = Origin { base, over, function };
         let before = self.faults.len();
-        let below = base.map(|base| &base.value).and_then(Value::as_object).cloned().or(derived);
-        let merged = match (below, over) {
-            (Some(below), Some(over)) if over.value.is_object() => {
-                let kept = self.check_refinement(&origin, &below, over);
-                let mut merged = merge(below, &over.value);
+        let below = base.and_then(|base| base.value.as_object()).or(derived.as_ref());
+        let merged = match (below, over, base) {
+            (Some(below), Some(over), _) if over.value.is_object() => {
+                let kept = self.check_refinement(&origin, below, over);
+                let mut merged = merge(below.clone(), &over.value);
                 merged.extend(kept);
-                Value::Object(merged)
+                Cow::Owned(Value::Object(merged))
             }
-            (_, Some(over)) => over.value.clone(),
-            (below, None) => below.map_or_else(|| base.map_or(Value::Null, |base| base.value.clone()), Value::Object),
+            (_, Some(only), _) | (_, None, Some(only)) => Cow::Borrowed(&only.value),
+            (_, None, None) => unreachable!("a tool comes from at least one text"),
         };
         match TOOL.read::<ToolForm>(&merged) {
             Ok(form) => self.build_tool(form, &merged, &origin),
@@ -271,8 +272,8 @@ impl<'s> Loader<'s> {
                 self.check_signature(function, schema, form.parameters.is_some(), origin);
             }
         }
-        let output = self.output_schema(&form, origin);
-        let examples = self.examples(&form, input.as_ref().map(|(_, schema)| schema), output.as_ref(), origin);
+        let (output_tree, output) = self.output_schema(&form, origin).unzip();
+        let examples = self.examples(&form, input.as_ref().map(|(_, schema)| schema), output_tree, origin);
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             self.faults.push(unkeepable_cost(origin.text("/limits/cost_usd")));
         }
@@ -288,7 +289,7 @@ impl<'s> Loader<'s> {
             tool_type,
             description: form.description,
             input,
-            output: output.map(|(_, schema)| schema),
+            output,
             effect: form.effect.unwrap_or_default(),
             writes: form.writes.unwrap_or_default(),
             after: form.after_execution,

@@ -9,7 +9,7 @@ use super::load::{Loader, place_of};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{show, type_of};
 use super::tool::Origin;
-use super::{Example, Schema};
+use super::{Example, Schema, SchemaFault};
 use crate::path::DocumentPath;
 use crate::tool_type::ToolType;
 
@@ -27,8 +27,11 @@ impl<'s> Loader<'s> {
                     }
                     check_part(origin.text("/parameters"), parameter, &place, &mut self.faults);
                 }
-                let schema = object_schema(parameters, Others::Refused);
-                (self.faults.len() == before).then(|| (schema.clone(), Schema::derived(&schema)))
+                (self.faults.len() == before).then(|| {
+                    let schema = object_schema(parameters, Others::Refused);
+                    let derived = Schema::derived(&schema);
+                    (schema, derived)
+                })
             }
             (None, Some(schema)) => {
                 let schema = Value::Object(schema.clone());
@@ -57,8 +60,11 @@ impl<'s> Loader<'s> {
                 for (name, part) in returns {
                     check_part(origin.text("/returns"), part, &pointer(&["returns", name]), &mut self.faults);
                 }
-                let schema = object_schema(returns, Others::Allowed);
-                (self.faults.len() == before).then(|| (schema.clone(), Schema::derived(&schema)))
+                (self.faults.len() == before).then(|| {
+                    let schema = object_schema(returns, Others::Allowed);
+                    let derived = Schema::derived(&schema);
+                    (schema, derived)
+                })
             }
             (None, Some(schema)) => {
                 let schema = Value::Object(schema.clone());
@@ -162,33 +168,34 @@ impl<'s> Loader<'s> {
         &mut self,
         form: &ToolForm,
         input: Option<&Schema>,
-        output: Option<&(Value, Schema)>,
+        output: Option<Value>,
         origin: &Origin<'_, 's>,
     ) -> Vec<Example> {
         // An example shows a part of an output, so nothing is required; but it shows no key that is not declared.
-        let partial = output.filter(|_| form.examples.iter().any(|example| example.output.is_some())).map(|(schema, _)| {
-            let mut schema = schema.clone();
+        let partial = output.map(|mut schema| {
             if let Some(object) = schema.as_object_mut() {
-                object.remove("required");
+                object.shift_remove("required");
                 if form.returns.is_some() {
                     object.insert("additionalProperties".to_owned(), json!(false));
                 }
             }
-            Schema::derived(&schema)
+            schema
         });
         let mut examples = Vec::with_capacity(form.examples.len());
         for (index, example) in form.examples.iter().enumerate() {
             let place = pointer(&["examples", &index.to_string()]);
-            let mut check = |schema: Option<&Schema>, value: &Value, key: &str| {
-                for wrong in schema.and_then(|schema| schema.check(value).err()).into_iter().flatten() {
+            let mut tell = |faults: Vec<SchemaFault>, key: &str| {
+                for wrong in faults {
                     let message = format!("the example's {key} breaks the tool's schema: {}", wrong.message);
                     let place = format!("{place}/{key}{}", wrong.pointer);
                     self.faults.push(origin.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
                 }
             };
-            check(input, &example.input, "input");
-            if let Some(output) = &example.output {
-                check(partial.as_ref(), output, "output");
+            if let Some(Err(faults)) = input.map(|schema| schema.check(&example.input)) {
+                tell(faults, "input");
+            }
+            if let (Some(schema), Some(output)) = (&partial, &example.output) {
+                tell(Schema::judge(schema, output), "output");
             }
             for path in example.documents.keys() {
                 if let Err(error) = DocumentPath::parse(path) {
@@ -238,8 +245,7 @@ pub(crate) fn check_part(text: &Text<'_>, part: &Value, place: &str, faults: &mu
         }
     }
     if let Some(default) = keys.get("default") {
-        let schema = Schema::derived(&part_schema(part, Others::Refused));
-        for wrong in schema.check(default).err().into_iter().flatten() {
+        for wrong in Schema::judge(&part_schema(part, Others::Refused), default) {
             let message = format!("the default breaks its own parameter: {}", wrong.message);
             let place = format!("{place}/default{}", wrong.pointer);
             faults.push(text.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
