@@ -93,6 +93,24 @@ fn a_newer_format_is_refused() {
 }
 
 #[test]
+fn an_older_format_is_refused_and_left_alone() {
+    let disk = OnDisk::new();
+    let path = disk.store.path().to_owned();
+    disk.stranger().pragma_update(None, "user_version", FORMAT_VERSION - 1).expect("a version of the past");
+    let OnDisk { store, folder } = disk;
+    drop(store);
+    let before = std::fs::read(&path).expect("readable");
+    let refused = SqliteStore::open(&path).expect_err("an older format");
+    assert!(
+        matches!(&refused, StoreError::OlderFormat { found, known, .. } if (*found, *known) == (FORMAT_VERSION - 1, FORMAT_VERSION)),
+        "{refused}"
+    );
+    assert!(refused.to_string().contains("use the baton that wrote it"), "{refused}");
+    assert_eq!(std::fs::read(&path).expect("readable"), before);
+    drop(folder);
+}
+
+#[test]
 fn what_is_no_store_is_refused_and_left_alone() {
     let folder = TempDir::new().expect("a temporary folder");
     let text = folder.path().join("notes.txt");
@@ -128,11 +146,13 @@ async fn a_flipped_byte_in_a_content_is_noticed() {
     assert!(matches!(&refused, StoreError::Corrupt { what } if what.contains(&hash.to_string())), "{refused}");
 }
 
-/// Appends six entries, lets `damage` happen to the file, and returns what reading says.
+/// Appends six entries in three batches, lets `damage` happen to the file, and returns what reading says.
 async fn read_after(damage: &str) -> (Result<usize, StoreError>, Result<usize, StoreError>) {
     let disk = OnDisk::new();
     let run = owned_run(&disk.store, "a").await;
-    disk.store.append(batch(&run, 0, 6)).await.expect("six entries");
+    for expected_seq in [0, 2, 4] {
+        disk.store.append(batch(&run, expected_seq, 2)).await.expect("two entries");
+    }
     disk.stranger().execute_batch(damage).expect("somebody else's write");
     let all = disk.store.entries(&run, 0, 100).await.map(|entries| entries.len());
     let of_task = disk.store.task_entries(&run, &"0".into(), u64::MAX).await.map(|entries| entries.len());
@@ -141,31 +161,42 @@ async fn read_after(damage: &str) -> (Result<usize, StoreError>, Result<usize, S
 
 #[tokio::test]
 async fn a_changed_entry_is_noticed() {
-    let (all, of_task) = read_after("UPDATE entries SET body = replace(body, 'a 4', 'a 5') WHERE seq = 4").await;
-    assert!(matches!(&all, Err(StoreError::Corrupt { what }) if what.contains("entry 4 of run a")), "{all:?}");
-    assert!(matches!(of_task, Err(StoreError::Corrupt { .. })), "{of_task:?}");
-    let (all, _) = read_after("UPDATE entries SET at = at + 1 WHERE seq = 2").await;
-    assert!(matches!(&all, Err(StoreError::Corrupt { what }) if what.contains("entry 2 of run a")), "{all:?}");
+    for damage in ["replace(entries, 'a 4', 'a 5')", "replace(entries, '1004', '1005')", "substr(entries, 1, 40)", "''"] {
+        let (all, of_task) = read_after(&format!("UPDATE batches SET entries = {damage} WHERE first = 3")).await;
+        for read in [all, of_task] {
+            let named = matches!(&read, Err(StoreError::Corrupt { what }) if what.contains("entries 3 to 4 of run a"));
+            assert!(named, "{damage}: {read:?}");
+        }
+    }
 }
 
 #[tokio::test]
 async fn a_missing_entry_is_noticed() {
-    for (damage, missing) in [("seq = 1", 1), ("seq = 3", 3), ("seq = 6", 6)] {
-        let (all, _) = read_after(&format!("DELETE FROM entries WHERE {damage}")).await;
-        assert!(
-            matches!(&all, Err(StoreError::Corrupt { what }) if *what == format!("run a lacks entry {missing}")),
-            "{damage}: {all:?}"
-        );
+    for first in [1, 3, 5] {
+        for damage in [
+            format!("DELETE FROM batches WHERE first = {first}"),
+            format!("DELETE FROM places WHERE task = 0 AND last = {}", first + 1),
+        ] {
+            let (all, _) = read_after(&damage).await;
+            let missing = format!("run a lacks entry {first}");
+            assert!(matches!(&all, Err(StoreError::Corrupt { what }) if *what == missing), "{damage}: {all:?}");
+        }
     }
 }
 
 #[tokio::test]
 async fn a_moved_entry_is_noticed() {
-    let (all, of_task) = read_after("DELETE FROM entries WHERE seq = 6; UPDATE entries SET seq = 6 WHERE seq = 5").await;
-    assert!(matches!(all, Err(StoreError::Corrupt { .. })), "{all:?}");
-    assert!(matches!(of_task, Err(StoreError::Corrupt { .. })), "{of_task:?}");
-    let (_, of_task) = read_after("UPDATE entries SET task = '0/1.1' WHERE seq = 5; INSERT INTO entries SELECT run, 7, at, '0', body, checksum FROM entries WHERE seq = 5").await;
-    assert!(matches!(of_task, Err(StoreError::Corrupt { .. })), "{of_task:?}");
+    for damage in [
+        "UPDATE batches SET first = 9 WHERE first = 3",
+        "DELETE FROM batches WHERE first = 5; UPDATE batches SET first = 5 WHERE first = 3",
+        "UPDATE places SET batch = (SELECT batch FROM batches WHERE first = 5) WHERE last = 4",
+        "UPDATE places SET batch = (SELECT batch FROM batches WHERE first = 1) WHERE last = 4",
+        "UPDATE places SET last = 5 WHERE last = 4",
+    ] {
+        let (all, of_task) = read_after(damage).await;
+        assert!(matches!(all, Err(StoreError::Corrupt { .. })), "{damage}: {all:?}");
+        assert!(matches!(of_task, Err(StoreError::Corrupt { .. })), "{damage}: {of_task:?}");
+    }
 }
 
 #[tokio::test]

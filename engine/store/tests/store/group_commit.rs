@@ -92,7 +92,7 @@ async fn a_batch_that_cannot_be_written_fails_alone() {
     // Fails in the middle of a batch, after some of it was written, as a full disk does.
     disk.stranger()
         .execute_batch(
-            "CREATE TRIGGER fails BEFORE INSERT ON entries WHEN new.seq = 3 BEGIN SELECT RAISE (ABORT, 'no space'); END",
+            "CREATE TRIGGER fails BEFORE INSERT ON places WHEN new.last = 3 BEGIN SELECT RAISE (ABORT, 'no space'); END",
         )
         .expect("a trigger");
     let (hash, bytes) = content(b"of the batch that fails");
