@@ -92,6 +92,8 @@ pub(crate) struct Work {
     running: TaskTracker,
     /// What came of those that were done at once, in order.
     arrived: VecDeque<Message>,
+    /// Turns to be asked for, in order: only so many at a time as one commit takes answers.
+    to_ask: VecDeque<(TaskId, u32)>,
     /// Running calls that must not be repeated, and their tasks: stopping the run waits for them.
     unrepeatable: FxHashMap<CallId, TaskId>,
     /// Whether no further step shall be taken.
@@ -386,7 +388,14 @@ impl Actor {
             let _gone = reply.send(decided);
         }
         for effect in effects {
-            self.perform(effect).await?;
+            self.perform(effect);
+        }
+        while self.work.arrived.len() < MESSAGES_PER_COMMIT
+            && let Some((task, turn)) = self.work.to_ask.pop_front()
+        {
+            if !self.work.stopping && self.run.task(&task).is_some_and(Task::is_live) {
+                self.prompt(task, turn).await?;
+            }
         }
         for recorded in &entries {
             match &recorded.entry {
@@ -450,15 +459,14 @@ impl Actor {
 
     // ---- Effects, one function each.
 
-    async fn perform(&mut self, effect: Effect) -> Result<(), StoreError> {
+    fn perform(&mut self, effect: Effect) {
         match effect {
             // A later event of the same batch ended the task.
-            Effect::Prompt { task, .. } | Effect::Execute { task, .. } if !self.run.task(&task).is_some_and(Task::is_live) => {}
+            Effect::Execute { task, .. } if !self.run.task(&task).is_some_and(Task::is_live) => {}
             // What is not begun while stopping is begun again on resume, as after a crash; except for a call that would
             // be in doubt then.
-            Effect::Prompt { .. } if self.work.stopping => {}
             Effect::Execute { tool, .. } if self.work.stopping && self.is_repeatable(&tool) => {}
-            Effect::Prompt { task, turn } => self.prompt(task, turn).await?,
+            Effect::Prompt { task, turn } => self.work.to_ask.push_back((task, turn)),
             Effect::Execute { task, agent, call, tool, input } => {
                 let done = self.execute(task, agent, call, &tool, input);
                 self.work.arrived.extend(done);
@@ -468,7 +476,6 @@ impl Actor {
             // has ended, its state says.
             Effect::AskPerson { .. } | Effect::EndRun => {}
         }
-        Ok(())
     }
 
     /// Renders the task's request and asks its model.

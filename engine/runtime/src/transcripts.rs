@@ -52,7 +52,7 @@ pub(crate) struct Transcripts {
     store: Arc<dyn Store>,
     run: RunId,
     prompts: Prompts,
-    kept: FxHashMap<TaskId, Kept>,
+    kept: FxHashMap<TaskId, Box<Kept>>,
     /// The sum of all weights.
     bytes: usize,
     bound: usize,
@@ -164,7 +164,7 @@ impl Transcripts {
         let weight = transcript.weight();
         self.bytes += weight;
         self.by_use.insert(self.uses, task.clone());
-        self.kept.insert(task, Kept { transcript, weight, used: self.uses });
+        self.kept.insert(task, Box::new(Kept { transcript, weight, used: self.uses }));
     }
 
     fn drop_task(&mut self, task: &TaskId) {

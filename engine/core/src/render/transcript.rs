@@ -198,11 +198,11 @@ impl Transcript {
     }
 
     fn answered(&mut self, entry: &ModelAnswered) {
-        let mut parts = Vec::with_capacity(1 + entry.calls.len());
+        let mut parts = Vec::with_capacity(usize::from(!entry.text.is_empty()) + entry.calls.len());
         if !entry.text.is_empty() {
             parts.push(Part::Text(entry.text.clone()));
         }
-        self.pending.clear();
+        self.pending = Vec::with_capacity(entry.calls.len());
         for (index, asked) in entry.calls.iter().enumerate() {
             let call = self.task.call(entry.turn, u32::try_from(index + 1).unwrap_or(u32::MAX));
             parts.push(Part::Call { call: call.clone(), asked: Arc::clone(asked) });
