@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::form::{ENV_PATTERN, NAME_PATTERN, is_environment_name, is_template_name};
-use super::shape::type_of;
 use crate::id::{ID_PATTERN, is_valid_id};
 
 /// The dialect that a schema may say it is written in.
@@ -34,7 +33,8 @@ type Rules = Box<[Rule]>;
 
 #[derive(Debug)]
 enum Rule {
-    Type(Box<[&'static str]>),
+    /// A bit for each type that is allowed.
+    Type(u8),
     OneOf(Box<[Value]>),
     AnyOf(Box<[Rules]>),
     /// The definition of that index.
@@ -84,10 +84,7 @@ impl Plain {
 
     fn holds(&self, rule: &Rule, value: &Value) -> bool {
         match (rule, value) {
-            (Rule::Type(names), value) => {
-                let found = type_of(value);
-                names.iter().any(|name| *name == found || (*name == "number" && found == "integer"))
-            }
+            (Rule::Type(allowed), value) => allowed & type_of(value) != 0,
             (Rule::OneOf(values), value) => values.contains(value),
             (Rule::AnyOf(members), value) => members.iter().any(|member| self.all(member, value)),
             (Rule::As(index), value) => self.all(&self.definitions[*index], value),
@@ -137,9 +134,9 @@ impl Reader<'_> {
                 ("description" | "title" | "format", Value::String(_)) | ("default", _) => continue,
                 ("$schema", value) if is_root && value == DIALECT => continue,
                 ("$defs", _) if is_root => continue,
-                ("type", Value::String(name)) => Rule::Type([type_name(name)?].into()),
+                ("type", Value::String(name)) => Rule::Type(type_named(name)?),
                 ("type", Value::Array(names)) if is_set(names) && !names.is_empty() => {
-                    Rule::Type(names.iter().map(|name| type_name(name.as_str()?)).collect::<Option<_>>()?)
+                    Rule::Type(names.iter().try_fold(0, |types, name| Some(types | type_named(name.as_str()?)?))?)
                 }
                 ("enum", Value::Array(values)) => Rule::OneOf(values.clone().into()),
                 ("const", value) => Rule::OneOf([value.clone()].into()),
@@ -215,8 +212,38 @@ fn words(members: &[Value]) -> Option<Box<[Value]>> {
     Some(words.into())
 }
 
-fn type_name(name: &str) -> Option<&'static str> {
-    ["null", "boolean", "integer", "number", "string", "array", "object"].into_iter().find(|known| *known == name)
+const NULL: u8 = 1;
+const BOOLEAN: u8 = 1 << 1;
+const INTEGER: u8 = 1 << 2;
+const FRACTION: u8 = 1 << 3;
+const STRING: u8 = 1 << 4;
+const ARRAY: u8 = 1 << 5;
+const OBJECT: u8 = 1 << 6;
+
+/// The type of `value`. A number that was written with a fraction may yet be an integer: that is for the validator.
+fn type_of(value: &Value) -> u8 {
+    match value {
+        Value::Null => NULL,
+        Value::Bool(_) => BOOLEAN,
+        Value::Number(number) if number.is_f64() => FRACTION,
+        Value::Number(_) => INTEGER,
+        Value::String(_) => STRING,
+        Value::Array(_) => ARRAY,
+        Value::Object(_) => OBJECT,
+    }
+}
+
+fn type_named(name: &str) -> Option<u8> {
+    Some(match name {
+        "null" => NULL,
+        "boolean" => BOOLEAN,
+        "integer" => INTEGER,
+        "number" => INTEGER | FRACTION,
+        "string" => STRING,
+        "array" => ARRAY,
+        "object" => OBJECT,
+        _ => return None,
+    })
 }
 
 fn is_set(names: &[Value]) -> bool {

@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use super::fault::{Fault, FaultKind};
@@ -328,10 +329,11 @@ impl<'de> Visitor<'de> for Strict<'_> {
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             let value = entries.next_value_seed(self)?;
-            if object.contains_key(&key) {
-                self.suspect.set(true);
-            } else if object.insert(key, value).is_some() {
-                return Err(A::Error::custom("a key stands twice"));
+            match object.entry(key) {
+                Entry::Vacant(free) => {
+                    free.insert(value);
+                }
+                Entry::Occupied(_) => self.suspect.set(true),
             }
         }
         Ok(Value::Object(object))

@@ -7,7 +7,7 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Wrong;
 use schemars::{JsonSchema, Schema as RootSchema, SchemaGenerator, generate::SchemaSettings, transform::Transform};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use validator::{Validate, ValidationErrors, ValidationErrorsKind};
 
 use super::fault::{FaultKind, nearest, one_of};
@@ -101,7 +101,7 @@ impl Transform for WithoutNull {
             }
             for keyword in ["anyOf", "oneOf"] {
                 let Some(Value::Array(members)) = object.get_mut(keyword) else { continue };
-                members.retain(|member| *member != json!({"type": "null"}));
+                members.retain(|member| !is_null_type(member));
                 if let [Value::Object(only)] = members.as_slice() {
                     let only = only.clone();
                     object.remove(keyword);
@@ -116,6 +116,11 @@ impl Transform for WithoutNull {
         }
         schemars::transform::transform_subschemas(self, schema);
     }
+}
+
+/// Whether a schema is `{"type": "null"}`.
+fn is_null_type(schema: &Value) -> bool {
+    schema.as_object().is_some_and(|keywords| keywords.len() == 1 && keywords.get("type").is_some_and(|name| name == "null"))
 }
 
 impl Shape {
