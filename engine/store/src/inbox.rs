@@ -6,21 +6,35 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use baton_core::id::RunId;
 use tokio::sync::watch;
 
-/// Who waits for commands, by run. A run is in here only while somebody does.
+/// Who waits for commands, by run. Runs that nobody waits for any more are dropped now and then.
 #[derive(Debug, Default)]
-pub(crate) struct Subscribers(Mutex<HashMap<RunId, watch::Sender<u64>>>);
+pub(crate) struct Subscribers(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    senders: HashMap<RunId, watch::Sender<u64>>,
+    /// How many runs were left when the others were dropped last.
+    left: usize,
+}
+
+/// Runs that may be in memory without anybody waiting, beside as many as there are waited for.
+const IDLE_RUNS: usize = 64;
 
 impl Subscribers {
     /// Starts to listen for commands of `run`.
     pub(crate) fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {
-        let mut senders = self.lock();
-        senders.retain(|_, sender| sender.receiver_count() > 0);
-        senders.entry(run.clone()).or_insert_with(|| watch::Sender::new(0)).subscribe()
+        let mut waiting = self.lock();
+        // Not at every call: a look at all of them for each of many runs would be quadratic.
+        if waiting.senders.len() > 2 * waiting.left + IDLE_RUNS {
+            waiting.senders.retain(|_, sender| sender.receiver_count() > 0);
+            waiting.left = waiting.senders.len();
+        }
+        waiting.senders.entry(run.clone()).or_insert_with(|| watch::Sender::new(0)).subscribe()
     }
 
     /// Wakes those who listen for `run`: command `number` is in its inbox.
     pub(crate) fn wake(&self, run: &RunId, number: u64) {
-        if let Some(sender) = self.lock().get(run) {
+        if let Some(sender) = self.lock().senders.get(run) {
             // A command may be announced twice, and two of them in the other order: the number never steps back.
             sender.send_if_modified(|newest| {
                 let is_newer = number > *newest;
@@ -32,10 +46,12 @@ impl Subscribers {
 
     /// The runs that somebody listens for, each with the newest command that was announced.
     pub(crate) fn announced(&self) -> Vec<(RunId, u64)> {
-        self.lock().iter().map(|(run, sender)| (run.clone(), *sender.borrow())).collect()
+        let waiting = self.lock();
+        let waited_for = waiting.senders.iter().filter(|(_, sender)| sender.receiver_count() > 0);
+        waited_for.map(|(run, sender)| (run.clone(), *sender.borrow())).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<u64>>> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -112,7 +112,7 @@ pub(super) fn entries(file: &Transaction<'_>, run: &RunId, after: u64, limit: us
         return Ok(Vec::new());
     }
     let lacks = |seq| StoreError::Corrupt { what: format!("run {run} lacks entry {seq}") };
-    let mut found = Vec::with_capacity((through - after) as usize);
+    let mut found = Vec::new();
     let mut last = after;
     each_row(file, number, WHOLE_RUN, after, |row| {
         if row.first > last + 1 {
@@ -255,5 +255,18 @@ mod tests {
                 "SEARCH batches USING INTEGER PRIMARY KEY (rowid=?)"
             ]
         );
+    }
+
+    #[test]
+    fn statements_are_compiled_once() {
+        let folder = tempfile::TempDir::new().expect("a temporary folder");
+        let path = folder.path().join("store.db");
+        schema::open_for_writing(&path).expect("a new store");
+        let connection = schema::open_for_reading(&path).expect("the same store");
+        let mut statement = connection.prepare(ROWS).expect("a statement");
+        for after in [0, 1, 1_000] {
+            assert!(!statement.exists(params![1, 2, after]).expect("an answer"));
+        }
+        assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::named;
@@ -32,6 +33,7 @@ pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "synchronous", "FULL").map_err(named)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(named)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(named)?;
+    keep_plans(&connection).map_err(named)?;
     connection.set_prepared_statement_cache_capacity(32);
     lay_out(path, &mut connection)?;
     Ok(connection)
@@ -45,9 +47,16 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "query_only", true)?;
+        keep_plans(&connection)?;
         Ok(connection)
     };
     open().map_err(|error| named(path, error))
+}
+
+/// Keeps a statement's plan whatever is bound to it: without this, SQLite compiles a statement that compares with a bound
+/// value again each time, in case another plan were better for that value.
+fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// The file's format, if it is this program's or the file is empty; refuses all others, and what is no store.
