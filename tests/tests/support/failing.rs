@@ -1,7 +1,7 @@
 //! A store that stops working at a chosen commit: what a process that dies there leaves behind.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use baton_core::entry::Recorded;
@@ -25,27 +25,40 @@ pub(crate) struct FailingStore {
     inner: Arc<dyn Store>,
     left: AtomicI64,
     failing: Failing,
+    /// The last entry of every commit that took hold, in order.
+    commits: Mutex<Vec<u64>>,
 }
 
 impl FailingStore {
     /// A store whose commit number `commits + 1` fails, and every later one.
     pub(crate) fn new(inner: Arc<dyn Store>, commits: i64, failing: Failing) -> Self {
-        Self { inner, left: AtomicI64::new(commits), failing }
+        Self { inner, left: AtomicI64::new(commits), failing, commits: Mutex::default() }
+    }
+
+    /// A store that never fails, to see what it commits together.
+    pub(crate) fn watching(inner: Arc<dyn Store>) -> Self {
+        Self::new(inner, i64::MAX, Failing::Before)
+    }
+
+    /// The number of the commit, from 0, that entry `seq` came with.
+    pub(crate) fn commit_of(&self, seq: u64) -> usize {
+        self.commits.lock().unwrap().partition_point(|last| *last < seq)
+    }
+
+    /// Lets `commit` take place, or not, or take place and look as if it had not.
+    async fn commit(&self, last: u64, commit: impl Future<Output = Result<(), StoreError>>) -> Result<(), StoreError> {
+        let left = self.left.fetch_sub(1, Ordering::SeqCst);
+        if left > 0 || (left == 0 && self.failing == Failing::After) {
+            commit.await?;
+            self.commits.lock().unwrap().push(last);
+        }
+        if left > 0 { Ok(()) } else { Err(StoreError::Closed) }
     }
 }
 
-impl FailingStore {
-    /// Lets `commit` take place, or not, or take place and look as if it had not.
-    async fn commit(&self, commit: impl Future<Output = Result<(), StoreError>>) -> Result<(), StoreError> {
-        let left = self.left.fetch_sub(1, Ordering::SeqCst);
-        if left > 0 {
-            return commit.await;
-        }
-        if left == 0 && self.failing == Failing::After {
-            commit.await?;
-        }
-        Err(StoreError::Closed)
-    }
+/// The run's last entry once `batch` took hold.
+fn last_seq(batch: &Batch) -> u64 {
+    batch.entries.last().map_or(batch.expected_seq, |recorded| recorded.seq)
 }
 
 #[async_trait]
@@ -55,7 +68,7 @@ impl Store for FailingStore {
     }
 
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
-        self.commit(self.inner.begin(run, owner, first)).await
+        self.commit(last_seq(&first), self.inner.begin(run, owner, first)).await
     }
 
     async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
@@ -63,7 +76,7 @@ impl Store for FailingStore {
     }
 
     async fn append(&self, batch: Batch) -> Result<(), StoreError> {
-        self.commit(self.inner.append(batch)).await
+        self.commit(last_seq(&batch), self.inner.append(batch)).await
     }
 
     async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {

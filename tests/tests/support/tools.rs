@@ -65,6 +65,12 @@ async fn append_line(context: &ToolContext, path: String, line: String) -> Resul
     Ok(json!({"lines": before.lines().count() + 1}))
 }
 
+/// Reads a document.
+#[tool]
+async fn read_note(context: &ToolContext, path: String) -> Result<Value, ToolError> {
+    Ok(json!({"content": context.read_text(&path).await?}))
+}
+
 /// Does something to the world that can be counted, then waits at the gate.
 #[tool]
 async fn strike(context: &ToolContext, gate: Option<String>) -> Result<Value, ToolError> {
