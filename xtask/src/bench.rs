@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: measures the benchmark jobs, the engine beside floors, and compares with the targets in BENCHMARKS.md.
 //!
-//! Each measurement is a process of its own, the program `baton-bench`. Rounds go through engine and floors in turn, so that
+//! Each measurement is a process of its own: `baton-bench` for the engine, `baton-floor` for the floors. Rounds go through engine and floors in turn, so that
 //! what happens to the machine happens to all of them, and a ratio is taken within one round.
 
 mod figures;
@@ -18,6 +18,10 @@ use serde_json::{Map, Value, json};
 use self::figures::Measured;
 use self::targets::{Case, Subject, Target};
 use crate::project::{root, run_cargo};
+
+/// The program that runs the jobs on Baton, and the one in which they are written by hand: packages by the same names.
+const ENGINE: &str = "baton-bench";
+const FLOOR: &str = "baton-floor";
 
 /// From this size on, one round has to do.
 const ONE_ROUND_FROM: usize = 1_000_000;
@@ -57,7 +61,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
     let targets = targets::parse(&text)?;
     let cases = options.cases(&targets)?;
-    run_cargo(&["build", "--release", "-p", "baton-bench"])?;
+    // One after the other: built together, the floor would get the engine's features of what both depend on.
+    for program in [ENGINE, FLOOR] {
+        run_cargo(&["build", "--release", "-p", program])?;
+    }
 
     let mut measured = Measured::default();
     let mut failures = 0;
@@ -134,14 +141,13 @@ fn subjects(case: &Case, targets: &[Target], beside: bool) -> Vec<Subject> {
 
 /// Takes one measurement and prints its line.
 fn measure(case: &Case, subject: Subject, beside: Option<&Path>) -> anyhow::Result<Map<String, Value>> {
-    let own = program()?;
-    let (program, who, kept) = match (subject, beside) {
-        (Subject::Beside(floor), Some(program)) => (program, None, ["--variant", floor.variant()]),
-        (Subject::Floor(floor), _) => (own.as_path(), Some("floor"), ["--store", floor.store()]),
-        _ => (own.as_path(), Some("engine"), ["--store", &case.store]),
+    let (program, kept) = match (subject, beside) {
+        (Subject::Beside(floor), Some(program)) => (program.to_owned(), ["--variant", floor.variant()]),
+        (Subject::Floor(floor), _) => (built(FLOOR)?, ["--store", floor.store()]),
+        _ => (built(ENGINE)?, ["--store", &case.store]),
     };
     let mut command = Command::new(program);
-    command.args(who).arg(&case.workload).args(["--n", &case.n.to_string(), "--conc", &case.conc.to_string()]).args(kept);
+    command.arg(&case.workload).args(["--n", &case.n.to_string(), "--conc", &case.conc.to_string()]).args(kept);
     let now = SystemTime::UNIX_EPOCH.elapsed().context("the clock is before 1970")?.as_secs_f64();
     command.env("BENCH_T0", now.to_string()).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().context("it cannot be started")?;
@@ -156,9 +162,9 @@ fn measure(case: &Case, subject: Subject, beside: Option<&Path>) -> anyhow::Resu
     Ok(figures)
 }
 
-/// The program that measures: cargo puts it beside this one's folder.
-fn program() -> anyhow::Result<PathBuf> {
+/// The path of `program`: cargo puts it beside this one's folder.
+fn built(program: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("this program's own path is unknown")?;
     let target = own.ancestors().nth(2).context("this program is in no target folder")?;
-    Ok(target.join("release").join("baton-bench").with_extension(std::env::consts::EXE_EXTENSION))
+    Ok(target.join("release").join(program).with_extension(std::env::consts::EXE_EXTENSION))
 }

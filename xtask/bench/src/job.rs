@@ -8,9 +8,7 @@ use baton_runtime::{InitialDocument, LoadedJob};
 use serde_json::{Value, json};
 
 use crate::Workload;
-
-/// Bytes of each document.
-pub(crate) const DOCUMENT_BYTES: usize = 4_096;
+use crate::contents::table;
 
 macro_rules! builtin {
     ($id:literal) => {
@@ -26,23 +24,6 @@ const BUILTIN: [(&str, &str, &str); 5] = [
     builtin!("stop_and_think"),
     builtin!("write_file"),
 ];
-
-/// `text` repeated up to the size of a document.
-fn filled(head: &str, text: &str) -> String {
-    let mut filled = format!("{head}{}", text.repeat(DOCUMENT_BYTES / text.len() + 1));
-    filled.truncate(DOCUMENT_BYTES);
-    filled
-}
-
-/// A table of 4 KB.
-pub(crate) fn table() -> String {
-    filled("region,month,units,price\n", "north,2025-07,123,9.99\n")
-}
-
-/// A report of 4 KB.
-pub(crate) fn report() -> String {
-    filled("", "Q3 sales up 15% quarter on quarter; see the table below. ")
-}
 
 /// The job of `workload`, loaded: every check of a real start.
 pub(crate) fn load(workload: Workload, n: usize) -> anyhow::Result<LoadedJob> {

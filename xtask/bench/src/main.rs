@@ -1,8 +1,12 @@
-//! One measurement of one benchmark job, in a process of its own: `cargo xtask bench` starts it many times.
+//! One measurement of one benchmark job on Baton, in a process of its own: `cargo xtask bench` starts it many times.
+//!
+//! What is measured and what documents hold are the files of the floor (`xtask/floor`), so that both do and count the same.
 
+#[path = "../../floor/src/contents.rs"]
+mod contents;
 mod engine;
-mod floor;
 mod job;
+#[path = "../../floor/src/measurement.rs"]
 mod measurement;
 mod tools;
 
@@ -14,12 +18,10 @@ use clap::{Parser, ValueEnum};
 
 use crate::measurement::Measurement;
 
-/// Measures one benchmark job and prints `RESULT {json}`.
+/// Measures one benchmark job on Baton and prints `RESULT {json}`.
 #[derive(Parser)]
 #[command(name = "baton-bench")]
 struct Arguments {
-    /// Who runs the job.
-    subject: Subject,
     /// The job.
     workload: Workload,
     /// How large it is: runs, children, levels, turns, tools, tasks or entries.
@@ -34,15 +36,6 @@ struct Arguments {
     /// Measures nothing, but makes the store that `resume` opens.
     #[arg(long, hide = true)]
     make: Option<PathBuf>,
-}
-
-/// Who runs a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Subject {
-    /// Baton.
-    Engine,
-    /// The same job, written by hand without an engine.
-    Floor,
 }
 
 /// The benchmark jobs.
@@ -81,10 +74,8 @@ fn calls(workload: Workload, n: usize) -> usize {
 enum Kept {
     /// Nowhere: it ends with the process.
     Memory,
-    /// For the engine its `SQLite` store; for the floor one `SQLite` commit per entry.
+    /// In the `SQLite` store.
     Sqlite,
-    /// For the floor only: a log, one `fdatasync` per group of entries.
-    Log,
 }
 
 fn main() -> ExitCode {
@@ -103,13 +94,10 @@ fn main() -> ExitCode {
 }
 
 fn measure(arguments: &Arguments) -> anyhow::Result<Measurement> {
-    let Arguments { subject, workload, n, conc, store, .. } = *arguments;
+    let Arguments { workload, n, conc, store, .. } = *arguments;
     ensure!(n > 0 && conc > 0, "a measurement needs at least one of everything");
-    let mut measurement = match subject {
-        Subject::Engine => engine::measure(workload, n, conc, store),
-        Subject::Floor => floor::measure(workload, n, conc, store),
-    }?;
-    measurement.name("subject", format!("{subject:?}").to_lowercase());
+    let mut measurement = engine::measure(workload, n, conc, store)?;
+    measurement.name("subject", "engine");
     measurement.name("workload", format!("{workload:?}").to_lowercase());
     measurement.name("store", format!("{store:?}").to_lowercase());
     measurement.set("n", n as f64);

@@ -1,36 +1,19 @@
 //! The tool functions of the benchmark jobs.
 
-use std::sync::OnceLock;
-
 use baton_core::function::{BoxFuture, ToolContext, ToolError, ToolFunction};
 use baton_core::json::Json;
 use baton_macros::tool;
 use serde_json::{Value, json};
 
-use crate::measurement::cpu_seconds;
-
-/// Processor time and moment of the first call of any tool: where `startup` ends.
-pub(crate) static FIRST_CALL: OnceLock<(f64, f64)> = OnceLock::new();
-
-/// Bytes of `calc`'s result beside the sum.
-pub(crate) const NOTE_BYTES: usize = 170;
+use crate::contents::note;
+use crate::measurement::first_call;
 
 /// Adds two numbers, with a note that makes the result about 200 bytes long.
 #[tool]
 #[expect(clippy::unused_async, reason = "a tool that is awaited in place")]
 async fn calc(a: u64, b: u64) -> Result<Value, ToolError> {
     first_call();
-    Ok(json!({"sum": a + b, "note": "x".repeat(NOTE_BYTES)}))
-}
-
-/// Notes the first call of any tool.
-pub(crate) fn first_call() {
-    FIRST_CALL.get_or_init(|| (cpu_seconds(), unix_seconds()));
-}
-
-/// Seconds since 1970.
-pub(crate) fn unix_seconds() -> f64 {
-    std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(f64::NAN, |since| since.as_secs_f64())
+    Ok(json!({"sum": a + b, "note": note()}))
 }
 
 /// Registers one tool per combination of digits: `tool_000` to `tool_999`.

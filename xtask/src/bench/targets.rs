@@ -50,7 +50,7 @@ pub(super) enum Floor {
 }
 
 impl Floor {
-    /// As `baton-bench` calls it.
+    /// As `baton-floor` calls it.
     pub(super) fn store(self) -> &'static str {
         match self {
             Self::Memory => "memory",

@@ -23,8 +23,7 @@ use serde_json::{Value, json};
 
 use self::place::{Place, Watched};
 use crate::measurement::{Mark, Measurement, Stopwatch, takes_mark, tenths};
-use crate::tools::FIRST_CALL;
-use crate::{Kept, Workload, calls, job};
+use crate::{Kept, Workload, calls, contents, job};
 
 /// Measures `workload` on the engine.
 pub(crate) fn measure(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::Result<Measurement> {
@@ -131,7 +130,7 @@ struct Answers {
 
 impl Answers {
     fn new(workload: Workload, n: usize) -> Self {
-        Self { workload, n, report: job::report() }
+        Self { workload, n, report: contents::report() }
     }
 
     fn turn(&self, request: &ModelRequest) -> ModelTurn {
@@ -203,6 +202,6 @@ async fn startup(n: usize, kept: Kept) -> anyhow::Result<Measurement> {
     let watch = Stopwatch::start();
     finish(&engine, job::load(Workload::Startup, n)?).await?;
     let mut measurement = watch.stop(1, 1);
-    measurement.startup(*FIRST_CALL.get().context("no tool was called")?);
+    measurement.startup()?;
     Ok(measurement)
 }

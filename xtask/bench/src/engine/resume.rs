@@ -33,7 +33,7 @@ pub(super) async fn measure(n: usize) -> anyhow::Result<Measurement> {
     let file = folder.path().join("bench.db");
     // Another process makes it, so that neither its memory nor its time is in the figures.
     let mut other = Command::new(std::env::current_exe()?);
-    other.args(["engine", "resume", "--n", &n.to_string(), "--make"]).arg(&file);
+    other.args(["resume", "--n", &n.to_string(), "--make"]).arg(&file);
     let status = other.status().context("the process that makes the store cannot be started")?;
     ensure!(status.success(), "the store was not made");
     let made = RunId::new(RUN);

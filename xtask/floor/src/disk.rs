@@ -14,14 +14,14 @@ use crate::Kept;
 type Line = (Vec<u8>, oneshot::Sender<()>);
 
 /// A thread that writes.
-pub(super) struct Disk {
+pub(crate) struct Disk {
     lines: mpsc::UnboundedSender<Line>,
     _folder: tempfile::TempDir,
 }
 
 impl Disk {
     /// The disk of a job that is kept; `None` for one that is not.
-    pub(super) fn open(kept: Kept) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn open(kept: Kept) -> anyhow::Result<Option<Self>> {
         if kept == Kept::Memory {
             return Ok(None);
         }
@@ -42,7 +42,7 @@ impl Disk {
     }
 
     /// Writes an entry; returns when it is durable.
-    pub(super) async fn write(&self, line: Vec<u8>) -> anyhow::Result<()> {
+    pub(crate) async fn write(&self, line: Vec<u8>) -> anyhow::Result<()> {
         let (durable, told) = oneshot::channel();
         self.lines.send((line, durable)).ok().context("the disk's thread has ended")?;
         told.await.context("the disk's thread has ended")

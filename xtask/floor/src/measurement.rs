@@ -1,9 +1,24 @@
-//! What is measured, and how the process is asked for it.
+//! What is measured, and how the process is asked for it; the engine's benchmark includes this file and measures the same.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
+use anyhow::Context;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
+
+/// Processor time and moment of the first call of any tool: where `startup` ends.
+static FIRST_CALL: OnceLock<(f64, f64)> = OnceLock::new();
+
+/// Notes the first call of any tool.
+pub(crate) fn first_call() {
+    FIRST_CALL.get_or_init(|| (cpu_seconds(), unix_seconds()));
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_seconds() -> f64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(f64::NAN, |since| since.as_secs_f64())
+}
 
 /// Seconds of processor time that this process has used, all threads together.
 pub(crate) fn cpu_seconds() -> f64 {
@@ -80,11 +95,13 @@ impl Measurement {
         self.0.insert(name.to_owned(), Value::String(value.into()));
     }
 
-    /// Adds what was measured at the first call of a tool: processor time, and since when the process was asked for.
-    pub(crate) fn startup(&mut self, (cpu_s, at): (f64, f64)) {
+    /// Adds what was noted at the [`first_call`]: processor time, and since when the process was asked for.
+    pub(crate) fn startup(&mut self) -> anyhow::Result<()> {
+        let &(cpu_s, at) = FIRST_CALL.get().context("no tool was called")?;
         self.set("cpu_s", cpu_s);
         let began: Option<f64> = std::env::var("BENCH_T0").ok().and_then(|text| text.parse().ok());
         self.set("startup_ms", began.map_or(f64::NAN, |began| (at - began) * 1e3));
+        Ok(())
     }
 
     pub(crate) fn json(&self) -> Value {

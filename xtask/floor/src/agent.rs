@@ -5,16 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::Context;
 use futures_util::future::BoxFuture;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::disk::Disk;
-use crate::measurement::{Mark, takes_mark};
-use crate::tools::{NOTE_BYTES, first_call, unix_seconds};
-use crate::{Workload, job};
+use crate::disk::Disk;
+use crate::measurement::{Mark, first_call, takes_mark, unix_seconds};
+use crate::{Workload, contents};
 
 /// A job that proceeds.
-pub(super) struct Job {
+pub(crate) struct Job {
     workload: Workload,
     n: usize,
     documents: Mutex<HashMap<String, Document>>,
@@ -29,26 +27,6 @@ struct Document {
     _listed: Value,
 }
 
-/// One turn of a model; one without calls ends its task.
-#[derive(Default, Serialize, Deserialize)]
-struct Turn {
-    calls: Vec<Call>,
-    handoff: Value,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-struct Call {
-    tool: String,
-    input: Value,
-}
-
-/// What a conversation consists of.
-enum Message {
-    User { _text: String },
-    Assistant { _calls: Vec<Call> },
-    Tool { _result: String },
-}
-
 /// What a job shares is held for a moment, and nobody panics meanwhile.
 fn hold<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().expect("nobody panics here")
@@ -56,25 +34,25 @@ fn hold<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Job {
     /// A job that begins, with its table if it has one.
-    pub(super) fn new(workload: Workload, n: usize, disk: Option<Arc<Disk>>) -> Self {
+    pub(crate) fn new(workload: Workload, n: usize, disk: Option<Arc<Disk>>) -> Self {
         let (documents, timeline, marks) = Default::default();
         let job = Self { workload, n, documents, timeline, disk, marks };
         if workload == Workload::Q3 {
-            job.put("sales_raw.csv", &job::table(), "text/csv");
+            job.put("sales_raw.csv", &contents::table(), "text/csv");
         }
         job
     }
 
-    pub(super) fn root(&self) -> String {
+    pub(crate) fn root(&self) -> String {
         if self.workload == Workload::Deep { "level" } else { "root" }.to_owned()
     }
 
     /// How many calls the timeline has.
-    pub(super) fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         hold(&self.timeline).len()
     }
 
-    pub(super) fn marks(&self) -> Vec<Mark> {
+    pub(crate) fn marks(&self) -> Vec<Mark> {
         hold(&self.marks).clone()
     }
 
@@ -113,15 +91,13 @@ impl Job {
     }
 
     /// What the model of `agent` answers, as text. `number` is the one in its request.
-    fn answer(&self, agent: &str, turn: usize, number: usize) -> serde_json::Result<String> {
-        let call = |tool: &str, input| Turn { calls: vec![Call { tool: tool.to_owned(), input }], handoff: Value::Null };
+    fn answer(&self, agent: &str, turn: usize, number: usize) -> String {
+        let call = |tool: &str, input| json!({"calls": [{"tool": tool, "input": input}]});
         let write = |path: &str, mime_type: &str| {
-            call("write_file", json!({"path": path, "content": job::report(), "mime_type": mime_type}))
+            call("write_file", json!({"path": path, "content": contents::report(), "mime_type": mime_type}))
         };
-        let handoff = |summary: &str, documents: &[&str]| Turn {
-            calls: Vec::new(),
-            handoff: json!({"result": {"summary": summary}, "documents": documents}),
-        };
+        let handoff =
+            |summary: &str, documents: &[&str]| json!({"handoff": {"result": {"summary": summary}, "documents": documents}});
         let document = || format!("doc_{number}.md");
         let answer = match (self.workload, agent, turn) {
             (Workload::Q3, "root", 1) => {
@@ -138,8 +114,8 @@ impl Job {
             (_, "visualizer", _) => handoff("charts created", &["charts.png"]),
             (Workload::Wide, "root", 1) => {
                 let input = |item| json!({"request": format!("item={item}"), "documents": []});
-                let delegation = |item| Call { tool: "route_to_worker".to_owned(), input: input(item) };
-                Turn { calls: (0..self.n).map(delegation).collect(), handoff: Value::Null }
+                let delegation = |item| json!({"tool": "route_to_worker", "input": input(item)});
+                json!({"calls": (0..self.n).map(delegation).collect::<Vec<_>>()})
             }
             (_, "worker", 1..=4) => call("calc", json!({"a": turn, "b": number})),
             (_, "worker", 5) => write(&document(), "text/markdown"),
@@ -149,17 +125,17 @@ impl Job {
             (_, "level", _) if number < self.n => handoff("up", &["leaf.md"]),
             (Workload::Long, _, turn) if turn <= self.n => call("calc", json!({"a": turn, "b": 1})),
             (Workload::Startup, _, 1) => call("calc", json!({"a": 1, "b": 1})),
-            _ => Turn::default(),
+            _ => json!({"text": "done"}),
         };
-        serde_json::to_string(&answer)
+        answer.to_string()
     }
 }
 
 /// One agent at work on `request`; what it hands off, or `null` if it ends with words.
-pub(super) fn work(job: Arc<Job>, agent: String, request: String) -> BoxFuture<'static, anyhow::Result<Value>> {
+pub(crate) fn work(job: Arc<Job>, agent: String, request: String) -> BoxFuture<'static, anyhow::Result<Value>> {
     Box::pin(async move {
         let number = number(&request).unwrap_or(job.n);
-        let mut conversation = vec![Message::User { _text: request }];
+        let mut conversation = vec![json!({"role": "user", "content": request})];
         let mut turn = 0;
         loop {
             turn += 1;
@@ -168,20 +144,18 @@ pub(super) fn work(job: Arc<Job>, agent: String, request: String) -> BoxFuture<'
             if job.workload == Workload::Long && takes_mark(turn, job.n) {
                 hold(&job.marks).push(Mark::now());
             }
-            let answer: Turn = serde_json::from_str(&job.answer(&agent, turn, number)?)?;
-            if answer.calls.is_empty() {
-                return Ok(answer.handoff);
-            }
-            conversation.push(Message::Assistant { _calls: answer.calls.clone() });
-            for result in results(&job, answer.calls).await? {
-                conversation.push(Message::Tool { _result: result });
+            let mut answer: Value = serde_json::from_str(&job.answer(&agent, turn, number))?;
+            let Some(calls) = answer["calls"].as_array().cloned() else { return Ok(answer["handoff"].take()) };
+            conversation.push(answer);
+            for result in results(&job, calls).await? {
+                conversation.push(json!({"role": "tool", "content": result}));
             }
         }
     })
 }
 
 /// What the calls of one turn return, in their order; several proceed at the same time.
-async fn results(job: &Arc<Job>, mut calls: Vec<Call>) -> anyhow::Result<Vec<String>> {
+async fn results(job: &Arc<Job>, mut calls: Vec<Value>) -> anyhow::Result<Vec<String>> {
     if calls.len() == 1 {
         return Ok(vec![call(Arc::clone(job), calls.remove(0)).await?]);
     }
@@ -194,8 +168,8 @@ async fn results(job: &Arc<Job>, mut calls: Vec<Call>) -> anyhow::Result<Vec<Str
 }
 
 /// One call: its entry and what the model is told.
-async fn call(job: Arc<Job>, call: Call) -> anyhow::Result<String> {
-    let (tool, input) = (call.tool.as_str(), &call.input);
+async fn call(job: Arc<Job>, call: Value) -> anyhow::Result<String> {
+    let (tool, input) = (text(&call, "tool")?, &call["input"]);
     if let Some(agent) = tool.strip_prefix("route_to_") {
         job.record("agent_as_tool", tool, input, json!("delegated")).await?;
         let request = job.with_documents(text(input, "request")?.to_owned(), &input["documents"]);
@@ -216,7 +190,7 @@ async fn call(job: Arc<Job>, call: Call) -> anyhow::Result<String> {
 fn calc(input: &Value) -> anyhow::Result<Value> {
     first_call();
     let number = |key: &str| input[key].as_u64().with_context(|| format!("{key} is not a number"));
-    Ok(json!({"sum": number("a")? + number("b")?, "note": "x".repeat(NOTE_BYTES)}))
+    Ok(json!({"sum": number("a")? + number("b")?, "note": contents::note()}))
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> anyhow::Result<&'a str> {
