@@ -129,7 +129,9 @@ fn text_summary(mime_type: &str, text: &str) -> String {
         let heading = text.lines().take(50).find_map(|line| line.trim_start().strip_prefix('#'));
         match heading.map(|heading| heading.trim_start_matches('#').trim()).filter(|heading| !heading.is_empty()) {
             Some(heading) => heading.to_owned(),
-            None => lines.by_ref().take(5).flat_map(|line| line.split_inclusive(' ').chain([" "])).take(SUMMARY_CHARACTERS).collect(),
+            None => {
+                lines.by_ref().take(5).flat_map(|line| line.split_inclusive(' ').chain([" "])).take(SUMMARY_CHARACTERS).collect()
+            }
         }
     })
 }

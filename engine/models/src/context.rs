@@ -135,9 +135,7 @@ impl Inner {
     /// The newest result of the tool or the named call `wanted`.
     fn newest(&self, wanted: &str) -> Option<&CallResult> {
         self.parts().rev().find_map(|part| match part {
-            Part::Result { call, asked, result: Some(result), .. }
-                if asked.tool == wanted || self.name(call) == Some(wanted) =>
-            {
+            Part::Result { call, asked, result: Some(result), .. } if asked.tool == wanted || self.name(call) == Some(wanted) => {
                 Some(&**result)
             }
             _ => None,

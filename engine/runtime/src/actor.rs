@@ -338,9 +338,12 @@ impl Actor {
     /// its result.
     fn may_begin_early(&self, tool: &ToolId) -> bool {
         !self.work.stopping
-            && self.run.configs().tools.get(tool).is_some_and(|tool| {
-                tool.effect == EffectClass::Pure && matches!(tool.executor, Some(Executor::Function(_)))
-            })
+            && self
+                .run
+                .configs()
+                .tools
+                .get(tool)
+                .is_some_and(|tool| tool.effect == EffectClass::Pure && matches!(tool.executor, Some(Executor::Function(_))))
     }
 
     // ---- Third beat.

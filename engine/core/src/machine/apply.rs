@@ -299,11 +299,7 @@ fn call_finished<W: World>(world: &mut W, at: Timestamp, entry: &CallFinished) {
         task.learn(conflict.path.clone(), conflict.current);
     }
     if entry.repeat > 0 {
-        task.streak = Some(Arc::new(Streak {
-            asked: Arc::clone(&call.asked),
-            result: Arc::clone(result),
-            count: entry.repeat,
-        }));
+        task.streak = Some(Arc::new(Streak { asked: Arc::clone(&call.asked), result: Arc::clone(result), count: entry.repeat }));
     }
     task.said.retain(|(waiting, _)| *waiting != entry.call);
     let open = task.open.as_mut().expect("the call was in it");

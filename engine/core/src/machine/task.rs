@@ -96,9 +96,7 @@ impl Task {
     /// The calls that the task waits for while it is blocked.
     pub fn awaited(&self) -> impl Iterator<Item = CallId> + '_ {
         let open = self.open.iter();
-        open.flat_map(|turn| {
-            turn.calls.iter().filter(|call| call.is_awaited()).map(|call| call.id.clone())
-        })
+        open.flat_map(|turn| turn.calls.iter().filter(|call| call.is_awaited()).map(|call| call.id.clone()))
     }
 
     /// The version of `path` that it knows: the base of a write.

@@ -134,9 +134,7 @@ impl<'a> Block<'a> {
                 instruction: "You are asked this as the master of the agent named in asker. Your next text, or a handoff, is the answer.",
                 answer_schema,
             },
-            Part::Call { asked, call: _ } => {
-                Self::ToolCall { id: &asked.provider_id, tool: &asked.tool, input: &asked.input }
-            }
+            Part::Call { asked, call: _ } => Self::ToolCall { id: &asked.provider_id, tool: &asked.tool, input: &asked.input },
             Part::Result { asked, result, repeat, said, call: _ } => Self::ToolResult {
                 tool: &asked.tool,
                 status: result.as_ref().map_or("waiting", |result| result.status.as_str()),

@@ -57,7 +57,9 @@ impl Line<'_> {
     /// `---`, `***` and the like.
     fn is_rule(&self) -> bool {
         let content = self.content().unwrap_or_default();
-        let Some(mark) = content.trim_start().chars().next().filter(|first| matches!(first, '-' | '*' | '_')) else { return false };
+        let Some(mark) = content.trim_start().chars().next().filter(|first| matches!(first, '-' | '*' | '_')) else {
+            return false;
+        };
         content.chars().all(|character| character == mark || character.is_whitespace()) && content.matches(mark).count() >= 3
     }
 
