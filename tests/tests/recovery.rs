@@ -98,9 +98,10 @@ async fn check_every_crash(effect: &str, fresh: impl Fn() -> Arc<dyn Store>) -> 
 
 #[tokio::test]
 async fn a_crash_at_any_commit_changes_nothing_in_the_end() {
-    for effect in ["pure", "idempotent"] {
+    // A turn of pure calls is one commit, so there are fewer of them to crash at.
+    for (effect, least) in [("pure", 14), ("idempotent", 20)] {
         let crashes = check_every_crash(effect, || Arc::new(MemoryStore::default())).await;
-        assert!(crashes >= 20, "only {crashes} crashes were tried with {effect} calls");
+        assert!(crashes >= least, "only {crashes} crashes were tried with {effect} calls");
     }
 }
 
@@ -112,9 +113,9 @@ async fn a_crash_at_any_commit_changes_nothing_in_the_end_on_disk() {
         let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Arc::new(SqliteStore::open(folder.path().join(format!("{number}.db"))).unwrap()) as Arc<dyn Store>
     };
-    for effect in ["pure", "idempotent"] {
+    for (effect, least) in [("pure", 14), ("idempotent", 20)] {
         let crashes = check_every_crash(effect, fresh).await;
-        assert!(crashes >= 20, "only {crashes} crashes were tried with {effect} calls");
+        assert!(crashes >= least, "only {crashes} crashes were tried with {effect} calls");
     }
 }
 
