@@ -116,11 +116,14 @@ impl Engine {
             let mut run = Run::new(Arc::clone(&configs));
             let decision = run.decide(now, event)?;
             let begun = Step::of(decision, &mut run);
+            // Before the run is there, so that no command comes unnoticed, and its empty inbox need not be read.
+            let commands = Commands { rings: self.0.store.subscribe(&id), taken: 0, waiting: false };
             match self.store_first(&id, &configs, &begun, &contents, now).await {
                 Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}
                 Err(error) => return Err(error.into()),
                 Ok(()) => {
-                    let parts = Parts { run, id, epoch: 1, models, prompts, folder, last: now, begun: Some(begun) };
+                    let transcripts = self.0.transcripts(&id, prompts);
+                    let parts = Parts { run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun: Some(begun) };
                     return Ok(self.0.spawn(parts));
                 }
             }
@@ -154,29 +157,26 @@ impl Engine {
         if self.live(id).is_some() {
             return Err(RunError::AlreadyRunning(id.clone()));
         }
-        let mut run = self.state(id).await?;
+        let started = self.started(id).await?;
+        let mut run = Run::new(Arc::new(self.pinned_configs(&started).await?));
+        let prompts = Prompts::render(run.configs(), &started.inputs).map_err(|error| template(&error))?;
+        let mut transcripts = self.0.transcripts(id, prompts);
+        let mut last = self.0.catch_up(id, &mut run, &mut transcripts).await?;
         if let Some(end) = run.ended().cloned() {
             let result = root_result(&self.0, id, run.last_seq()).await?;
             return Ok(self.0.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }));
         }
-        let started = run.started().cloned().ok_or_else(|| RunError::NeverStarted(id.clone()))?;
         let models = self.0.models(run.configs(), started.model.as_deref())?;
-        let prompts = Prompts::render(run.configs(), &started.inputs).map_err(|error| template(&error))?;
         // From here on nobody else can append, so what is read next is the end of the timeline.
         let epoch = self.0.store.take_over(id, &self.0.owner).await?;
-        let mut last = Timestamp::default();
-        self.0
-            .each_entry(id, run.last_seq(), |recorded| {
-                run.apply(recorded);
-                last = recorded.at;
-            })
-            .await?;
+        last = last.max(self.0.catch_up(id, &mut run, &mut transcripts).await?);
         if let Some(end) = run.ended().cloned() {
             let result = root_result(&self.0, id, run.last_seq()).await?;
             return Ok(self.0.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }));
         }
         let folder = started.folder.map(PathBuf::from);
-        let handle = self.0.spawn(Parts { run, id: id.clone(), epoch, models, prompts, folder, last, begun: None });
+        let commands = Commands { rings: self.0.store.subscribe(id), taken: 0, waiting: true };
+        let handle = self.0.spawn(Parts { run, id: id.clone(), epoch, commands, models, transcripts, folder, last, begun: None });
         begin(handle, Event::TakenOver { by: self.0.owner.clone() }, Vec::new()).await
     }
 
@@ -189,7 +189,7 @@ impl Engine {
     pub async fn state(&self, id: &RunId) -> Result<Run, RunError> {
         let started = self.started(id).await?;
         let mut run = Run::new(Arc::new(self.pinned_configs(&started).await?));
-        self.0.each_entry(id, 0, |recorded| run.apply(recorded)).await?;
+        self.each_entry(id, |recorded| run.apply(recorded)).await?;
         Ok(run)
     }
 
@@ -246,8 +246,8 @@ impl Engine {
         self.send(id, Command::Cancel { task, reason: reason.to_owned(), by: by.to_owned() }, Vec::new()).await
     }
 
-    pub(crate) async fn each_entry(&self, id: &RunId, with: impl FnMut(&Recorded)) -> Result<(), StoreError> {
-        self.0.each_entry(id, 0, with).await
+    pub(crate) async fn each_entry(&self, id: &RunId, mut with: impl FnMut(&Recorded)) -> Result<(), StoreError> {
+        self.0.each_page(id, 0, |page| page.iter().for_each(|recorded| with(recorded))).await
     }
 
     async fn send(&self, id: &RunId, command: Command, contents: Vec<(ContentHash, Content)>) -> Result<Delivery, RunError> {
@@ -305,8 +305,9 @@ struct Parts {
     run: Run,
     id: RunId,
     epoch: u64,
+    commands: Commands,
     models: Models,
-    prompts: Prompts,
+    transcripts: Transcripts,
     folder: Option<PathBuf>,
     last: Timestamp,
     begun: Option<Step>,
@@ -319,7 +320,7 @@ fn template(error: &TemplateError) -> RunError {
 impl Shared {
     /// Spawns the actor of a run. Its first event comes with the handle.
     fn spawn(self: &Arc<Self>, parts: Parts) -> RunHandle {
-        let Parts { run, id, epoch, models, prompts, folder, last, begun } = parts;
+        let Parts { run, id, epoch, commands, models, transcripts, folder, last, begun } = parts;
         let (sender, mailbox) = mpsc::unbounded_channel();
         let (live, _) = broadcast::channel(LIVE_ENTRIES);
         let (progress, _) = broadcast::channel(LIVE_PROGRESS);
@@ -337,8 +338,8 @@ impl Shared {
         self.running().insert(id.clone(), handle.clone());
         let span = tracing::info_span!("run", %id);
         let actor = Actor {
-            commands: Commands { rings: self.store.subscribe(&id), taken: 0, waiting: true },
-            transcripts: Transcripts::new(Arc::clone(&self.store), id.clone(), prompts, self.transcript_bytes),
+            commands,
+            transcripts,
             shared: Arc::clone(self),
             id,
             epoch,
@@ -376,15 +377,33 @@ impl Shared {
         }
     }
 
-    /// Gives every entry of a run after `after` to `with`, in order.
-    async fn each_entry(&self, id: &RunId, mut after: u64, mut with: impl FnMut(&Recorded)) -> Result<(), StoreError> {
+    /// No conversations of a run yet.
+    fn transcripts(&self, id: &RunId, prompts: Prompts) -> Transcripts {
+        Transcripts::new(Arc::clone(&self.store), id.clone(), prompts, self.transcript_bytes)
+    }
+
+    /// Folds what is stored after the entries that `run` holds into it and its conversations, so that going on reads no
+    /// entry twice. Answers the moment of the last entry.
+    async fn catch_up(&self, id: &RunId, run: &mut Run, transcripts: &mut Transcripts) -> Result<Timestamp, StoreError> {
+        let mut last = Timestamp::default();
+        self.each_page(id, run.last_seq(), |page| {
+            for recorded in page {
+                run.apply(recorded);
+                last = recorded.at;
+            }
+            transcripts.absorb(page, run);
+        })
+        .await?;
+        Ok(last)
+    }
+
+    /// Gives every entry of a run after `after` to `with`, in order, some at a time.
+    async fn each_page(&self, id: &RunId, mut after: u64, mut with: impl FnMut(&[Arc<Recorded>])) -> Result<(), StoreError> {
         loop {
             let page = self.store.entries(id, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.seq;
-            for recorded in &page {
-                with(recorded);
-            }
+            with(&page);
         }
     }
 
