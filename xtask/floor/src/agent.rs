@@ -145,8 +145,8 @@ pub(crate) fn work(job: Arc<Job>, agent: String, request: String) -> BoxFuture<'
                 hold(&job.marks).push(Mark::now());
             }
             let mut answer: Value = serde_json::from_str(&job.answer(&agent, turn, number))?;
-            let Some(calls) = answer["calls"].as_array().cloned() else { return Ok(answer["handoff"].take()) };
-            conversation.push(answer);
+            let Value::Array(calls) = answer["calls"].take() else { return Ok(answer["handoff"].take()) };
+            conversation.push(Value::Array(calls.clone()));
             for result in results(&job, calls).await? {
                 conversation.push(json!({"role": "tool", "content": result}));
             }
