@@ -16,7 +16,7 @@ use std::time::Duration;
 use baton_core::Run;
 use baton_core::call::{CallError, CallResult, ErrorCode};
 use baton_core::config::{EffectClass, Executor};
-use baton_core::entry::{Entry, Recorded};
+use baton_core::entry::{Entry, Recorded, RunEnded};
 use baton_core::event::{Decision, Effect, Event, Refusal};
 use baton_core::function::{Caller, Content};
 use baton_core::id::{AgentId, CallId, ContentHash, RunId, TaskId, ToolId};
@@ -205,9 +205,10 @@ impl Actor {
         loop {
             let (incoming, consumed) = self.gather().await?;
             let step = self.decide(incoming, consumed);
+            let result = self.run.ended().and_then(|_| step.entries.iter().rev().find_map(result_of_root));
             self.commit(step).await?;
             if let Some(end) = self.run.ended() {
-                return self.ended(end.clone()).await;
+                return self.ended(end.clone(), result).await;
             }
             if self.work.stopping && self.work.unrepeatable.is_empty() {
                 // A run that waits for people waits no less when nobody holds it.
@@ -608,8 +609,11 @@ impl Actor {
     }
 
     /// The outcome of the ended run, with the root's result and the whole state, which nobody here needs any more.
-    async fn ended(&mut self, end: baton_core::entry::RunEnded) -> Result<RunOutcome, StoreError> {
-        let result = root_result(&self.shared, &self.id, self.run.last_seq()).await?;
+    async fn ended(&mut self, end: RunEnded, result: Option<Arc<CallResult>>) -> Result<RunOutcome, StoreError> {
+        let result = match result {
+            Some(result) => result,
+            None => root_result(&self.shared, &self.id, self.run.last_seq()).await?,
+        };
         let nothing = Run::new(Arc::clone(self.run.configs()));
         Ok(RunOutcome::Ended { end, result, run: Arc::new(std::mem::replace(&mut self.run, nothing)) })
     }
@@ -618,11 +622,16 @@ impl Actor {
 /// The result of the root task of an ended run.
 pub(crate) async fn root_result(shared: &Shared, run: &RunId, through: u64) -> Result<Arc<CallResult>, StoreError> {
     let entries = shared.store.task_entries(run, &TaskId::root(), through).await?;
-    let ended = entries.iter().rev().find_map(|recorded| match &recorded.entry {
-        Entry::TaskEnded(entry) => Some(Arc::clone(&entry.result)),
-        _ => None,
-    });
+    let ended = entries.iter().rev().find_map(result_of_root);
     ended.ok_or_else(|| StoreError::Corrupt { what: format!("run {run} has ended, its root task has not") })
+}
+
+/// The result of the root task, if `recorded` is its end.
+fn result_of_root(recorded: &Arc<Recorded>) -> Option<Arc<CallResult>> {
+    match &recorded.entry {
+        Entry::TaskEnded(entry) if entry.task == TaskId::root() => Some(Arc::clone(&entry.result)),
+        _ => None,
+    }
 }
 
 /// The content that `entry` names, if it names one.
