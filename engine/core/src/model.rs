@@ -1,6 +1,7 @@
 //! What a model is asked and what it answers, without any vendor's words.
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,41 @@ pub struct ToolDefinition {
     pub description: String,
     /// The JSON Schema (2020-12) of its input.
     pub input_schema: Json,
+}
+
+/// The tools that requests of an agent offer. Their hash is made once, however many requests and runs have it.
+#[derive(Debug, Default)]
+pub struct Offer {
+    tools: Arc<[Arc<ToolDefinition>]>,
+    hash: OnceLock<ContentHash>,
+}
+
+impl Offer {
+    /// The definitions, shared.
+    pub fn tools(&self) -> &Arc<[Arc<ToolDefinition>]> {
+        &self.tools
+    }
+
+    /// The hash of all that a provider sees of them.
+    pub fn hash(&self) -> ContentHash {
+        *self.hash.get_or_init(|| {
+            ContentHash::of(&serde_json::to_vec(&self.tools).expect("tool definitions always serialise"))
+        })
+    }
+}
+
+impl FromIterator<Arc<ToolDefinition>> for Offer {
+    fn from_iter<I: IntoIterator<Item = Arc<ToolDefinition>>>(tools: I) -> Self {
+        Self { tools: tools.into_iter().collect(), hash: OnceLock::new() }
+    }
+}
+
+impl Deref for Offer {
+    type Target = [Arc<ToolDefinition>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.tools
+    }
 }
 
 /// One answer of a model: text and calls.

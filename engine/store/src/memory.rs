@@ -1,10 +1,10 @@
 //! A store that ends with its process: for tests, for benchmarks, and for runs that nobody wants to keep.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use baton_core::entry::Recorded;
+use baton_core::entry::{Entry, Recorded};
 use baton_core::function::Content;
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
@@ -23,10 +23,15 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct State {
+    /// How many ended runs are kept; all of them without a number.
+    keep: Option<usize>,
+    /// The ended runs that are kept, oldest first.
+    ended: VecDeque<RunId>,
     runs: HashMap<RunId, StoredRun>,
     /// Run ids in the order of their creation.
     created: Vec<RunId>,
-    contents: HashMap<ContentHash, Content>,
+    /// Each content, and how often batches of kept runs name it.
+    contents: HashMap<ContentHash, (Content, usize)>,
     /// Logged calls by agent, then by tool, oldest first.
     logged: HashMap<AgentId, HashMap<ToolId, Vec<(RunId, LoggedCall)>>>,
     last_command: u64,
@@ -40,12 +45,23 @@ struct StoredRun {
     /// The sequence numbers of each task's entries.
     by_task: FxHashMap<TaskId, Vec<u64>>,
     commands: BTreeMap<u64, Json>,
+    /// The contents that its batches named.
+    contents: Vec<ContentHash>,
 }
 
 impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty store that forgets the run that ended first when more than `ended` have: for programs that run many.
+    ///
+    /// What a forgotten run logged is still recalled; its entries, documents and inbox are gone.
+    pub fn keeping(ended: usize) -> Self {
+        let store = Self::default();
+        store.lock().keep = Some(ended);
+        store
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -77,7 +93,7 @@ impl State {
             owner: None,
         };
         self.created.push(run.id.clone());
-        let stored = StoredRun { record, entries: Vec::new(), by_task: FxHashMap::default(), commands: BTreeMap::new() };
+        let stored = StoredRun { record, entries: Vec::new(), by_task: FxHashMap::default(), commands: BTreeMap::new(), contents: Vec::new() };
         self.runs.insert(run.id, stored);
         Ok(())
     }
@@ -97,6 +113,7 @@ impl State {
         for number in &batch.consumed {
             run.commands.remove(number);
         }
+        let ends = batch.entries.last().is_some_and(|last| matches!(last.entry, Entry::RunEnded(_)));
         for entry in batch.entries {
             if let Some(task) = entry.entry.task() {
                 match run.by_task.get_mut(task) {
@@ -106,15 +123,37 @@ impl State {
             }
             run.entries.push(entry);
         }
+        run.contents.extend(batch.contents.iter().map(|(hash, _)| *hash));
         for (hash, content) in batch.contents {
             debug_assert_eq!(hash, ContentHash::of(&content), "a content of a batch stands under a hash that is not its own");
-            self.contents.entry(hash).or_insert(content);
+            self.contents.entry(hash).or_insert((content, 0)).1 += 1;
         }
         for call in batch.logged {
             let by_tool = self.logged.entry(call.agent.clone()).or_default();
             by_tool.entry(call.tool.clone()).or_default().push((batch.run.clone(), call));
         }
+        if ends {
+            self.ended.push_back(batch.run);
+            self.forget_excess();
+        }
         Ok(())
+    }
+
+    /// Forgets the runs that ended first, down to the number that is kept.
+    fn forget_excess(&mut self) {
+        while self.keep.is_some_and(|keep| self.ended.len() > keep)
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.created.retain(|run| *run != oldest);
+            for hash in self.runs.remove(&oldest).into_iter().flat_map(|run| run.contents) {
+                if let Some((_, named)) = self.contents.get_mut(&hash) {
+                    *named -= 1;
+                    if *named == 0 {
+                        self.contents.remove(&hash);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -160,14 +199,15 @@ impl Store for MemoryStore {
     }
 
     async fn content(&self, hash: ContentHash) -> Result<Option<Content>, StoreError> {
-        Ok(self.lock().contents.get(&hash).cloned())
+        Ok(self.lock().contents.get(&hash).map(|(content, _)| Arc::clone(content)))
     }
 
     async fn put_content(&self, hash: ContentHash, content: Content) -> Result<(), StoreError> {
         if ContentHash::of(&content) != hash {
             return Err(StoreError::WrongHash { size: content.len() });
         }
-        self.lock().contents.entry(hash).or_insert(content);
+        // Named by nobody yet, it stays: counted once more than it is named.
+        self.lock().contents.entry(hash).or_insert((content, 0)).1 += 1;
         Ok(())
     }
 
@@ -209,5 +249,34 @@ impl Store for MemoryStore {
 
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {
         self.subscribers.subscribe(run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_core::call::CallStatus;
+    use baton_core::entry::{FinalState, RunEnded};
+    use baton_core::id::JobId;
+    use baton_core::time::Timestamp;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn runs_that_ended_first_are_forgotten_with_what_only_they_held() {
+        let store = MemoryStore::keeping(1);
+        let content = |text: &str| (ContentHash::of(text.as_bytes()), Content::from(text.as_bytes()));
+        for (name, own) in [("a", "of a"), ("b", "of b")] {
+            let id = RunId::new(name);
+            let end = RunEnded { state: FinalState::Completed, status: CallStatus::Success, limit: None };
+            let mut batch = Batch::new(id.clone(), 1, 0);
+            batch.entries.push(Arc::new(Recorded { seq: 1, at: Timestamp::default(), entry: Entry::RunEnded(end) }));
+            batch.contents = vec![content("shared"), content(own)];
+            let run = NewRun { id, job: JobId::new("j"), at: Timestamp::default() };
+            store.begin(run, "owner", batch).await.expect("a new run");
+        }
+        let held = async |text: &str| store.content(content(text).0).await.expect("memory never fails").is_some();
+        assert!(store.run(&RunId::new("a")).await.expect("memory never fails").is_none());
+        assert_eq!(store.runs().await.expect("memory never fails").len(), 1);
+        assert_eq!((held("of a").await, held("of b").await, held("shared").await), (false, true, true));
     }
 }

@@ -1,5 +1,7 @@
 //! The benchmark jobs as an engine's user writes them: configs in JSON, loaded and checked like any others.
 
+use std::collections::HashSet;
+
 use anyhow::anyhow;
 use baton_core::config::{Role, Sources};
 use baton_core::function::registered_functions;
@@ -50,8 +52,8 @@ pub(crate) fn load(workload: Workload, n: usize) -> anyhow::Result<LoadedJob> {
     for (_, path, text) in BUILTIN {
         sources.add(Role::BuiltinTool, path, text);
     }
-    let used = |id: &str| own.iter().any(|own| own == id) || BUILTIN.iter().any(|(builtin, ..)| *builtin == id);
-    let functions: Vec<_> = registered_functions().into_iter().filter(|function| used(function.id)).collect();
+    let used: HashSet<&str> = own.iter().map(String::as_str).chain(BUILTIN.map(|(id, ..)| id)).collect();
+    let functions: Vec<_> = registered_functions().into_iter().filter(|function| used.contains(function.id)).collect();
     let loaded = LoadedJob::from_sources(sources, &functions).map_err(|faults| anyhow!("{faults}"))?;
     Ok(match workload {
         Workload::Q3 => {

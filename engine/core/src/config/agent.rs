@@ -17,7 +17,7 @@ use super::{Agent, DEFAULT_MAX_OUTPUT_TOKENS, Job, Schema, Tool};
 use crate::id::{AgentId, ToolId};
 use crate::json::Json;
 use crate::limits::Limits;
-use crate::model::ToolDefinition;
+use crate::model::Offer;
 use crate::path::DocumentPath;
 use crate::tool_type::{Then, ToolType};
 
@@ -56,7 +56,7 @@ impl<'s> Loader<'s> {
         if self.faults.len() > before {
             return None;
         }
-        let offered = |chosen: &dyn Fn(&Tool) -> bool| -> Arc<[Arc<ToolDefinition>]> {
+        let offered = |chosen: &dyn Fn(&Tool) -> bool| -> Offer {
             tools.values().filter(|tool| chosen(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
         };
         Some(Agent {

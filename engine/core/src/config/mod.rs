@@ -15,7 +15,7 @@ use crate::function::ToolFunction;
 use crate::id::{AgentId, JobId, ToolId};
 use crate::json::Json;
 use crate::limits::Limits;
-use crate::model::ToolDefinition;
+use crate::model::{Offer, ToolDefinition};
 use crate::path::DocumentPath;
 use crate::tool_type::ToolType;
 
@@ -140,11 +140,11 @@ pub struct Agent {
     /// The most tokens one answer may have: `settings.max_tokens`, else [`DEFAULT_MAX_OUTPUT_TOKENS`]. Part of a request's worst case.
     pub max_output_tokens: u64,
     /// The definitions of [`Agent::tools`], ordered by id.
-    pub offered: Arc<[Arc<ToolDefinition>]>,
+    pub offered: Offer,
     /// Those of them that it may use while it answers a question as a master.
-    pub offered_in_questions: Arc<[Arc<ToolDefinition>]>,
+    pub offered_in_questions: Offer,
     /// Those of them that finish a task: all that a last turn offers.
-    pub offered_last: Arc<[Arc<ToolDefinition>]>,
+    pub offered_last: Offer,
 }
 
 /// What an answer is taken to use at most where `settings.max_tokens` is absent (the default of the seed's tools, SEED-NOTES §2.7).

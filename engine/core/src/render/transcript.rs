@@ -12,7 +12,7 @@ use crate::entry::{CallFinished, CallRefused, Entry, ModelAnswered, ModelRequest
 use crate::id::{AgentId, CallId, ContentHash, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
-use crate::model::{ModelRequest, ToolDefinition};
+use crate::model::{ModelRequest, Offer};
 
 /// What a conversation begins with.
 #[derive(Debug)]
@@ -132,7 +132,6 @@ impl Transcript {
 
     /// The request for the turn that was last asked for.
     pub fn request(&self) -> ModelRequest {
-        let tools = self.tools();
         ModelRequest {
             task: self.task.clone(),
             agent: self.agent.id.clone(),
@@ -141,7 +140,7 @@ impl Transcript {
             model: self.model.clone(),
             system: Arc::clone(&self.system),
             messages: Arc::clone(&self.messages),
-            tools: Arc::clone(tools),
+            tools: Arc::clone(self.offer().tools()),
             settings: self.agent.settings.clone(),
             hash: self.hash.extended(self.frame.unwrap_or_else(|| self.frame_hash()).as_bytes()),
         }
@@ -162,7 +161,7 @@ impl Transcript {
         self.weight
     }
 
-    fn tools(&self) -> &Arc<[Arc<ToolDefinition>]> {
+    fn offer(&self) -> &Offer {
         match (self.last_turn, self.is_question) {
             (Some(_), _) => &self.agent.offered_last,
             (None, true) => &self.agent.offered_in_questions,
@@ -172,8 +171,8 @@ impl Transcript {
 
     /// The hash of all that a provider sees beside the conversation: prompt, model, settings and tools.
     fn frame_hash(&self) -> ContentHash {
-        let frame = (&self.system, &self.model, &self.agent.settings, self.tools());
-        ContentHash::of(&serde_json::to_vec(&frame).expect("prompts and tool definitions always serialise"))
+        let frame = (&self.system, &self.model, &self.agent.settings, self.offer().hash());
+        ContentHash::of(&serde_json::to_vec(&frame).expect("texts always serialise"))
     }
 
     fn requested(&mut self, entry: &ModelRequested) {

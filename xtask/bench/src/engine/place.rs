@@ -16,7 +16,10 @@ use tokio::sync::watch;
 use crate::Kept;
 
 /// A store; the folder goes with it.
-pub(super) struct Place {
+pub(super) /// Ended runs that a store in memory keeps: what a program that runs job after job would ask for.
+const ENDED_RUNS: usize = 16;
+
+struct Place {
     pub(super) store: Arc<dyn Store>,
     pub(super) sqlite: Option<Arc<SqliteStore>>,
     _folder: Option<tempfile::TempDir>,
@@ -26,7 +29,7 @@ impl Place {
     /// A new store.
     pub(super) fn new(kept: Kept) -> anyhow::Result<Self> {
         match kept {
-            Kept::Memory => Ok(Self { store: Arc::new(MemoryStore::new()), sqlite: None, _folder: None }),
+            Kept::Memory => Ok(Self { store: Arc::new(MemoryStore::keeping(ENDED_RUNS)), sqlite: None, _folder: None }),
             Kept::Sqlite => {
                 let folder = tempfile::tempdir()?;
                 let place = Self::at(&folder.path().join("bench.db"))?;

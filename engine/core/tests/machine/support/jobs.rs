@@ -12,7 +12,7 @@ use baton_core::config::{
 use baton_core::id::{AgentId, ToolId};
 use baton_core::json::Json;
 use baton_core::limits::Limits;
-use baton_core::model::ToolDefinition;
+use baton_core::model::Offer;
 use baton_core::tool_type::{Then, ToolType};
 use serde_json::{Value, json};
 
@@ -288,7 +288,7 @@ impl AgentDraft {
             .map(|id| tools.get(id.as_str()).unwrap_or_else(|| panic!("agent {} names the unknown tool {id}", self.id)))
             .map(|tool| (tool.id.clone(), Arc::clone(tool)))
             .collect();
-        let offered = |wanted: &dyn Fn(&Tool) -> bool| -> Arc<[Arc<ToolDefinition>]> {
+        let offered = |wanted: &dyn Fn(&Tool) -> bool| -> Offer {
             granted.values().filter(|tool| wanted(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
         };
         Agent {
