@@ -15,11 +15,11 @@ use tokio::sync::watch;
 
 use crate::Kept;
 
-/// A store; the folder goes with it.
-pub(super) /// Ended runs that a store in memory keeps: what a program that runs job after job would ask for.
+/// Ended runs that a store in memory keeps: what a program that runs job after job would ask for.
 const ENDED_RUNS: usize = 16;
 
-struct Place {
+/// A store; the folder goes with it.
+pub(super) struct Place {
     pub(super) store: Arc<dyn Store>,
     pub(super) sqlite: Option<Arc<SqliteStore>>,
     _folder: Option<tempfile::TempDir>,
