@@ -12,7 +12,7 @@ use baton_core::config::{
 use baton_core::id::{AgentId, ToolId};
 use baton_core::json::Json;
 use baton_core::limits::Limits;
-use baton_core::model::Offer;
+use baton_core::model::{Offer, ToolDefinition};
 use baton_core::tool_type::{Then, ToolType};
 use serde_json::{Value, json};
 
