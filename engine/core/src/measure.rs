@@ -124,16 +124,26 @@ fn text_summary(mime_type: &str, text: &str) -> String {
         "image/svg+xml" => Some("SVG image".to_owned()),
         _ => None,
     };
-    shape.unwrap_or_else(|| {
-        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let heading = text.lines().take(50).find_map(|line| line.trim_start().strip_prefix('#'));
-        match heading.map(|heading| heading.trim_start_matches('#').trim()).filter(|heading| !heading.is_empty()) {
-            Some(heading) => heading.to_owned(),
-            None => {
-                lines.by_ref().take(5).flat_map(|line| line.split_inclusive(' ').chain([" "])).take(SUMMARY_CHARACTERS).collect()
-            }
-        }
-    })
+    if let Some(shape) = shape {
+        return shape;
+    }
+    let heading = text.lines().take(50).find_map(|line| line.trim_start().strip_prefix('#'));
+    match heading.map(|heading| heading.trim_start_matches('#').trim()).filter(|heading| !heading.is_empty()) {
+        Some(heading) => heading.to_owned(),
+        None => first_lines(text).to_owned(),
+    }
+}
+
+/// The first five lines of `text` that are not blank, cut where no summary reaches.
+fn first_lines(text: &str) -> &str {
+    let text = text.trim_start();
+    let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
+        *end += line.len();
+        Some((*end, !line.trim().is_empty()))
+    });
+    let end = lines.by_ref().filter(|(_, says)| *says).nth(4).map_or(text.len(), |(end, _)| end);
+    // Blanks between words do not count, so this is more than a summary of ordinary text can hold.
+    &text[..text.floor_char_boundary(end.min(SUMMARY_CHARACTERS * 16))]
 }
 
 /// Columns and number of rows; `None` if the text is no table.

@@ -255,10 +255,11 @@ impl Transcript {
 
     fn say(&mut self, role: Role, parts: Vec<Part>) {
         let message = Message { role, parts };
-        let mut hashed = Vec::with_capacity(512);
+        let weight = message_weight(&message);
+        let mut hashed = Vec::with_capacity(weight + 256);
         write_hashed_form(&message, &mut hashed);
         self.hash = self.hash.extended(&hashed);
-        self.weight += size_of::<Message>() + message_weight(&message);
+        self.weight += size_of::<Message>() + weight;
         Arc::make_mut(&mut self.messages).push(Arc::new(message));
     }
 }
