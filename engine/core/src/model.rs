@@ -63,9 +63,7 @@ impl Offer {
 
     /// The hash of all that a provider sees of them.
     pub fn hash(&self) -> ContentHash {
-        *self.hash.get_or_init(|| {
-            ContentHash::of(&serde_json::to_vec(&self.tools).expect("tool definitions always serialise"))
-        })
+        *self.hash.get_or_init(|| ContentHash::of(&serde_json::to_vec(&self.tools).expect("tool definitions always serialise")))
     }
 }
 

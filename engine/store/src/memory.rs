@@ -93,7 +93,13 @@ impl State {
             owner: None,
         };
         self.created.push(run.id.clone());
-        let stored = StoredRun { record, entries: Vec::new(), by_task: FxHashMap::default(), commands: BTreeMap::new(), contents: Vec::new() };
+        let stored = StoredRun {
+            record,
+            entries: Vec::new(),
+            by_task: FxHashMap::default(),
+            commands: BTreeMap::new(),
+            contents: Vec::new(),
+        };
         self.runs.insert(run.id, stored);
         Ok(())
     }
