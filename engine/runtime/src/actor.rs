@@ -377,9 +377,8 @@ impl Actor {
     /// Lets a durable step be seen and performs its effects.
     async fn publish(&mut self, step: Step) -> Result<(), StoreError> {
         let Step { entries, effects, replies, .. } = step;
-        if self.durable.receiver_count() > 0 {
-            self.durable.send_replace(self.run.last_seq());
-        }
+        // Told even if nobody listens yet: a call that begins below asks what is durable.
+        self.durable.send_replace(self.run.last_seq());
         self.transcripts.absorb(&entries, &self.run);
         if self.live.receiver_count() > 0 {
             for recorded in &entries {
