@@ -17,7 +17,7 @@ use baton_store::{Batch, NewRun, RunSummaryUpdate, Store, StoreError};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tracing::Instrument as _;
 
-use crate::actor::{Actor, Commands, STATUS_RUNNING, Step, Work, root_result};
+use crate::actor::{Actor, Commands, STATUS_RUNNING, Step, root_result};
 use crate::clock::Clock;
 use crate::command::Command;
 use crate::contents::Contents;
@@ -25,6 +25,7 @@ use crate::error::RunError;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
 use crate::job::{InitialDocument, LoadedJob, StartOptions, load_configs, typed_inputs};
 use crate::transcripts::{Prompts, Transcripts};
+use crate::work::Work;
 
 /// How many entries are read from the store at once.
 const PAGE: usize = 4_096;

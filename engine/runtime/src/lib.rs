@@ -21,6 +21,7 @@ mod host;
 mod job;
 mod replay;
 mod transcripts;
+mod work;
 
 pub use baton_core::measure::measure;
 pub use builder::EngineBuilder;

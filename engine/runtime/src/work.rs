@@ -1,0 +1,238 @@
+//! What runs for a run: model requests and calls, begun by its actor.
+//!
+//! What is done at the first look costs no task, no channel and no thread; only what has to wait gets a task of its own
+//! and comes back by the mailbox. The actor decides *nothing* here: what an answer means is the core's business.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry::Occupied;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use baton_core::call::{CallError, ErrorCode};
+use baton_core::config::{EffectClass, Executor};
+use baton_core::event::{Effect, Event};
+use baton_core::function::Caller;
+use baton_core::id::{AgentId, CallId, TaskId, ToolId};
+use baton_core::json::Json;
+use baton_core::machine::Task;
+use baton_core::time::Timestamp;
+use baton_models::ModelError;
+use baton_store::StoreError;
+use futures_util::FutureExt;
+use rustc_hash::FxHashMap;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::actor::Actor;
+use crate::execute::{Execution, panic_message};
+use crate::handle::Message;
+
+/// How long the end of a run waits for calls that hold up their threads.
+const END_GRACE: Duration = Duration::from_secs(2);
+
+/// What runs for the run at the moment.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// The tasks that something runs for.
+    tasks: FxHashMap<TaskId, Running>,
+    /// Model requests and calls in progress.
+    running: TaskTracker,
+    /// What came of those that were done at once, in order.
+    pub(crate) arrived: VecDeque<Message>,
+    /// Turns to be asked for, in order: only so many at a time as one commit takes answers.
+    pub(crate) to_ask: VecDeque<(TaskId, u32)>,
+    /// Running calls that must not be repeated, and their tasks: stopping the run waits for them.
+    pub(crate) unrepeatable: FxHashMap<CallId, TaskId>,
+    /// Whether no further step shall be taken.
+    pub(crate) stopping: bool,
+    /// The status that lists of runs show.
+    pub(crate) status: &'static str,
+    /// The wake-up that was already delivered: if the machine still names it, waking again would be a busy loop.
+    pub(crate) woken_for: Option<Timestamp>,
+}
+
+/// What runs for a task.
+#[derive(Default)]
+struct Running {
+    /// Cancelled when it shall stop.
+    token: CancellationToken,
+    /// How many model requests and calls it is.
+    count: u32,
+}
+
+impl Work {
+    /// Nothing yet, for a run that lists show as `status`.
+    pub(crate) fn of_run(status: &'static str) -> Self {
+        Self { status, ..Self::default() }
+    }
+
+    /// `event` came of work that was not done at once.
+    pub(crate) fn note_done(&mut self, event: &Event) {
+        let task = match event {
+            Event::ModelAnswered { task, .. } | Event::ModelFailed { task, .. } => task.clone(),
+            Event::CallReturned { call, .. } => call.task(),
+            _ => return,
+        };
+        if let Occupied(mut running) = self.tasks.entry(task) {
+            running.get_mut().count -= 1;
+            if running.get().count == 0 {
+                running.remove();
+            }
+        }
+    }
+
+    /// Stops everything and waits until it is gone: a program may exit as soon as it hears that a run is over, and no
+    /// command may survive it.
+    pub(crate) async fn end(&mut self) {
+        for running in self.tasks.values() {
+            running.token.cancel();
+        }
+        self.running.close();
+        if tokio::time::timeout(END_GRACE, self.running.wait()).await.is_err() {
+            tracing::warn!(calls = self.running.len(), "calls hold up their threads and were left behind");
+        }
+    }
+}
+
+impl Actor {
+    pub(crate) fn perform(&mut self, effect: Effect) {
+        match effect {
+            // A later event of the same batch ended the task.
+            Effect::Execute { task, .. } if !self.run.task(&task).is_some_and(Task::is_live) => {}
+            // What is not begun while stopping is begun again on resume, as after a crash; except for a call that would
+            // be in doubt then.
+            Effect::Execute { tool, .. } if self.work.stopping && self.is_repeatable(&tool) => {}
+            Effect::Prompt { task, turn } => self.work.to_ask.push_back((task, turn)),
+            Effect::Execute { task, agent, call, tool, input } => {
+                let done = self.execute(task, agent, call, &tool, input);
+                self.work.arrived.extend(done);
+            }
+            Effect::Stop { task } => self.stop(&task),
+            // A question's entry tells whoever watches, and its answer comes by the mailbox or the inbox. That the run
+            // has ended, its state says.
+            Effect::AskPerson { .. } | Effect::EndRun => {}
+        }
+    }
+
+    /// Renders the task's request and asks its model.
+    pub(crate) async fn prompt(&mut self, task: TaskId, turn: u32) -> Result<(), StoreError> {
+        let request = self.transcripts.request(&self.run, &task).await?;
+        let model = self.models.get(&request.model).cloned();
+        let (shared, stopped, of) = (Arc::clone(&self.shared), self.token(&task), task.clone());
+        let done = self.begin(&of, stopped.clone(), async move {
+            let answered = async {
+                let Some(model) = model else {
+                    return Err(ModelError::Unavailable { reason: format!("there is no model {}", request.model) });
+                };
+                let answer = AssertUnwindSafe(model.answer(&request, &shared.contents)).catch_unwind().await;
+                answer.unwrap_or_else(|panic| {
+                    Err(ModelError::Unavailable { reason: format!("its code panicked: {}", panic_message(&*panic)) })
+                })
+            };
+            let answered = tokio::select! {
+                biased;
+                () = stopped.cancelled() => return None,
+                answered = answered => answered,
+            };
+            let event = match answered {
+                Ok(answer) => Event::ModelAnswered { task, turn, request: request.hash, answer },
+                Err(error) if error.fails_run() => {
+                    let message = format!("agent {} in task {task}, turn {turn}: {error}", request.agent);
+                    Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }
+                }
+                Err(ModelError::Unavailable { reason }) => Event::ModelFailed {
+                    task,
+                    turn,
+                    error: CallError::new(ErrorCode::ModelFailed, format!("unavailable: {reason}")),
+                },
+                Err(error) => Event::ModelFailed { task, turn, error: CallError::new(ErrorCode::ModelFailed, error.to_string()) },
+            };
+            Some(Message::Event { event, contents: Vec::new(), reply: None })
+        });
+        self.work.arrived.extend(done);
+        Ok(())
+    }
+
+    /// Begins `work`. What is done at once is returned and costs no task of its own; the rest comes by the mailbox.
+    fn begin(
+        &mut self,
+        task: &TaskId,
+        token: CancellationToken,
+        work: impl Future<Output = Option<Message>> + Send + 'static,
+    ) -> Option<Message> {
+        let mut work = Box::pin(work);
+        // Nobody is woken by this first look: work that is not done yet is looked at again by a task of its own.
+        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(message) => message,
+            Poll::Pending => {
+                let sender = self.sender.clone();
+                self.work.tasks.entry(task.clone()).or_insert(Running { token, count: 0 }).count += 1;
+                self.work.running.spawn(async move {
+                    if let Some(message) = work.await {
+                        // The run may be over.
+                        let _over = sender.send(message);
+                    }
+                });
+                None
+            }
+        }
+    }
+
+    /// Runs the tool's executor; what returns at once is returned.
+    pub(crate) fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId, input: Json) -> Option<Message> {
+        if !self.is_repeatable(tool) {
+            self.work.unrepeatable.insert(call.clone(), task.clone());
+        }
+        let Some(tool) = self.run.configs().tools.get(tool).cloned() else {
+            panic!("the machine began a call of {tool}, which no config describes");
+        };
+        let (stopped, of) = (self.token(&task), task.clone());
+        let execution = Execution {
+            caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
+            tool,
+            input,
+            documents: self.run.documents().clone(),
+            seq: self.run.last_seq(),
+            folder: self.folder.clone(),
+            stopped: stopped.clone(),
+            progress: self.progress.clone(),
+            durable: self.durable.subscribe(),
+        };
+        let shared = Arc::clone(&self.shared);
+        self.begin(&of, stopped, async move {
+            let (outcome, contents) = execution.run(shared).await?;
+            Some(Message::Event { event: Event::CallReturned { call, outcome }, contents, reply: None })
+        })
+    }
+
+    /// Whether a crash in the middle of a call of `tool` is healed by another call.
+    fn is_repeatable(&self, tool: &ToolId) -> bool {
+        self.run.configs().tools.get(tool).is_some_and(|tool| tool.effect != EffectClass::AtMostOnce)
+    }
+
+    /// Stops what runs for a task.
+    pub(crate) fn stop(&mut self, task: &TaskId) {
+        if let Some(running) = self.work.tasks.remove(task) {
+            running.token.cancel();
+        }
+        self.work.unrepeatable.retain(|_, calling| calling != task);
+    }
+
+    fn token(&self, task: &TaskId) -> CancellationToken {
+        self.work.tasks.get(task).map(|running| running.token.clone()).unwrap_or_default()
+    }
+
+    /// Whether a call of `tool` may begin before its entries are durable: it runs in this process and has no effect but
+    /// its result.
+    pub(crate) fn may_begin_early(&self, tool: &ToolId) -> bool {
+        !self.work.stopping
+            && self
+                .run
+                .configs()
+                .tools
+                .get(tool)
+                .is_some_and(|tool| tool.effect == EffectClass::Pure && matches!(tool.executor, Some(Executor::Function(_))))
+    }
+}
