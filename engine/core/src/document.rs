@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rpds::RedBlackTreeMapSync;
+use rpds::{RedBlackTreeMapSync, VectorSync};
 use serde::{Deserialize, Serialize};
 
 use crate::id::{CallId, ContentHash, TaskId};
@@ -98,7 +98,7 @@ impl DocumentVersion {
 /// A document: its versions, oldest first, never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    versions: Vec<Arc<DocumentVersion>>,
+    versions: VectorSync<Arc<DocumentVersion>>,
 }
 
 impl Document {
@@ -113,8 +113,8 @@ impl Document {
     }
 
     /// All versions, oldest first.
-    pub fn versions(&self) -> &[Arc<DocumentVersion>] {
-        &self.versions
+    pub fn versions(&self) -> impl ExactSizeIterator<Item = &Arc<DocumentVersion>> {
+        self.versions.iter()
     }
 }
 
@@ -195,8 +195,8 @@ impl Documents {
         let version = version.into();
         let path = version.path.clone();
         let mut document =
-            self.by_path.get(&path).map_or_else(|| Document { versions: Vec::new() }, |known| Document::clone(known));
-        document.versions.push(version);
+            self.by_path.get(&path).map_or_else(|| Document { versions: VectorSync::new_sync() }, |known| Document::clone(known));
+        document.versions.push_back_mut(version);
         self.names.insert(&path);
         self.by_path.insert_mut(path, Arc::new(document));
     }

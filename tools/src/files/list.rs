@@ -67,7 +67,7 @@ async fn list_files(
     let mut listed = Listed { files: Vec::new(), total: 0 };
     for (path, document) in context.documents().iter() {
         let version = document.current();
-        let creator = document.versions().first().map_or("job", |first| first.author());
+        let creator = document.versions().next().map_or("job", |first| first.author());
         if !fits(version, creator) {
             continue;
         }

@@ -93,7 +93,7 @@ fn list(view: &RunView, versions: bool, place: &Place) -> Result<(), Failure> {
     let all: Vec<&DocumentVersion> = view
         .documents
         .iter()
-        .flat_map(|(_, document)| if versions { document.versions() } else { std::slice::from_ref(document.current()) })
+        .flat_map(|(_, document)| document.versions().skip(if versions { 0 } else { document.versions().len() - 1 }))
         .map(AsRef::as_ref)
         .collect();
     if !place.screen.is_text() {
@@ -213,7 +213,7 @@ fn version<'a>(view: &'a RunView, name: &str) -> Result<&'a DocumentVersion, Fai
 }
 
 fn numbered<'a>(document: &'a Arc<Document>, path: &str, number: u32) -> Result<&'a DocumentVersion, Failure> {
-    let known = || document.versions().iter().map(|version| version.version.to_string());
+    let known = || document.versions().map(|version| version.version.to_string());
     document
         .version(number)
         .map(AsRef::as_ref)
