@@ -1,5 +1,6 @@
 //! JSON Schemas (2020-12), compiled so that nothing is fetched and no pattern backtracks.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use serde::Serialize;
@@ -10,6 +11,9 @@ use crate::json::Json;
 
 /// The most bytes a compiled pattern may take.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
+
+/// The most subschemas that one value is held against: references that branch would double them with every line.
+const MAX_STEPS: usize = 10_000;
 
 /// The most faults that a check tells.
 const MAX_FAULTS: usize = 20;
@@ -32,8 +36,8 @@ impl Schema {
                 "a reference may only name a place in the same schema, such as \"#/$defs/point\" (at {pointer:?})"
             ));
         }
-        if let Some(pointer) = endless_reference(schema) {
-            return Err(format!("the reference leads back to itself (at {pointer:?})"));
+        if let Some((pointer, fault)) = endless_reference(schema) {
+            return Err(format!("{fault} (at {pointer:?})"));
         }
         let compiled = Self::derived(schema);
         if compiled.plain.is_none() {
@@ -116,14 +120,19 @@ fn reference_outside(schema: &Value, pointer: &mut String) -> Option<String> {
     }
 }
 
-/// The pointer of a reference that would be followed for ever without going down into the value.
-fn endless_reference(schema: &Value) -> Option<String> {
-    let mut done = std::collections::HashSet::new();
+/// The pointer of a reference that would be followed for ever, or nearly so, without going down into the value, and what
+/// is wrong with it.
+fn endless_reference(schema: &Value) -> Option<(String, &'static str)> {
+    let mut done = HashMap::new();
     let mut references = Vec::new();
     collect_references(schema, &mut String::new(), &mut references);
-    references.into_iter().find(|start| {
-        let mut path = Vec::new();
-        !reaches_end(schema, start, &mut path, &mut done)
+    references.into_iter().find_map(|start| {
+        let fault = match steps(schema, &start, &mut Vec::new(), &mut done) {
+            None => "the reference leads back to itself",
+            Some(steps) if steps > MAX_STEPS => "the references branch too often",
+            Some(_) => return None,
+        };
+        Some((start, fault))
     })
 }
 
@@ -146,13 +155,13 @@ fn collect_references(schema: &Value, pointer: &mut String, found: &mut Vec<Stri
     }
 }
 
-/// Whether following the schema at `pointer` in place comes to an end.
-fn reaches_end(root: &Value, pointer: &str, path: &mut Vec<String>, done: &mut std::collections::HashSet<String>) -> bool {
-    if done.contains(pointer) {
-        return true;
+/// How many subschemas following the schema at `pointer` in place meets; `None` if it comes to no end.
+fn steps(root: &Value, pointer: &str, path: &mut Vec<String>, done: &mut HashMap<String, usize>) -> Option<usize> {
+    if let Some(known) = done.get(pointer) {
+        return Some(*known);
     }
     if path.iter().any(|earlier| earlier == pointer) || path.len() > 1_000 {
-        return false;
+        return None;
     }
     path.push(pointer.to_owned());
     let mut next = Vec::new();
@@ -173,12 +182,13 @@ fn reaches_end(root: &Value, pointer: &str, path: &mut Vec<String>, done: &mut s
             }
         }
     }
-    let ends = next.iter().all(|target| reaches_end(root, target, path, done));
-    path.pop();
-    if ends {
-        done.insert(pointer.to_owned());
+    let mut sum = 1_usize;
+    for target in &next {
+        sum = sum.saturating_add(steps(root, target, path, done)?);
     }
-    ends
+    path.pop();
+    done.insert(pointer.to_owned(), sum);
+    Some(sum)
 }
 
 #[cfg(test)]
@@ -208,6 +218,21 @@ mod tests {
         let schema = Schema::compile(&tree).unwrap();
         assert!(schema.check(&json!({"children": [{"children": []}]})).is_ok());
         assert!(schema.check(&json!({"children": [{"children": 1}]})).is_err());
+    }
+
+    #[test]
+    fn references_that_double_with_every_line_are_refused() {
+        let doubling = |lines: usize| {
+            let twice =
+                |next: usize| json!({"anyOf": [{"$ref": format!("#/$defs/d{next}")}, {"$ref": format!("#/$defs/d{next}")}]});
+            let mut definitions: serde_json::Map<String, Value> =
+                (0..lines).map(|line| (format!("d{line}"), twice(line + 1))).collect();
+            definitions.insert(format!("d{lines}"), json!({"type": "null"}));
+            json!({"$defs": definitions, "$ref": "#/$defs/d0"})
+        };
+        assert!(Schema::compile(&doubling(60)).unwrap_err().contains("branch too often"));
+        let few = Schema::compile(&doubling(5)).unwrap();
+        assert!(few.check(&json!(null)).is_ok() && few.check(&json!(1)).is_err());
     }
 
     #[test]
