@@ -10,6 +10,7 @@ mod mixtures;
 mod oracle;
 mod questions;
 mod rendering;
-mod support;
 mod turns;
 mod walk;
+
+use baton_proof as support;

@@ -173,7 +173,7 @@ fn random_outcome(random: &mut Random, execution: &Execution) -> Outcome {
         let paths = &PATHS[..3];
         let count = random.below(3);
         let start = random.below(3);
-        outcome.writes = (0..count).map(|index| write(paths[(start + index) % 3], &random.next().to_string())).collect();
+        outcome.writes = (0..count).map(|index| write(paths[(start + index) % 3], &random.bits().to_string())).collect();
     }
     if random.once_in(4) {
         outcome.loads = vec![DocumentRef { path: document_path(PATHS[random.below(4)]), version: 1 + random.below(2) as u32 }];
@@ -282,7 +282,7 @@ fn answer_somebody(random: &mut Random, sim: &mut Sim) {
     }
     let question = random.pick(&sim.asked).clone();
     let answer: Value = random.pick(&[json!("yes"), json!("x"), json!(7)]).clone();
-    let documents = if random.once_in(3) { vec![write("a.md", &random.next().to_string())] } else { Vec::new() };
+    let documents = if random.once_in(3) { vec![write("a.md", &random.bits().to_string())] } else { Vec::new() };
     let answer = baton_core::json::Json::from(answer);
     let _ = sim.event(Event::PersonAnswered { question, by: "ada".to_owned(), answer, documents });
 }

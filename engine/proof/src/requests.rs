@@ -11,10 +11,10 @@ use baton_core::id::{AgentId, CallId, ContentHash, TaskId};
 use baton_core::model::ModelRequest;
 use baton_core::render::{Message, Part, Role, Transcript, TranscriptStart};
 
-use super::ledger::Ledger;
+use crate::ledger::Ledger;
 
 /// The transcripts of a run and the newest request of each task.
-pub(crate) struct Requests {
+pub struct Requests {
     configs: Arc<Configs>,
     transcripts: BTreeMap<TaskId, Transcript>,
     newest: BTreeMap<TaskId, Arc<ModelRequest>>,
@@ -25,12 +25,13 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(configs: Arc<Configs>) -> Self {
+    /// No request yet, of a run of `configs`.
+    pub fn new(configs: Arc<Configs>) -> Self {
         Self { configs, transcripts: BTreeMap::new(), newest: BTreeMap::new(), hashes: BTreeMap::new(), places: BTreeMap::new() }
     }
 
     /// Grows the transcripts by `recorded`, which `run` has applied.
-    pub(crate) fn apply(&mut self, recorded: &Recorded, run: &Run) {
+    pub fn apply(&mut self, recorded: &Recorded, run: &Run) {
         if let Entry::TaskCreated(created) = &recorded.entry {
             if let Holder::Agent(agent) = &created.holder {
                 let transcript = self.begin(created, agent, run);
@@ -74,7 +75,7 @@ impl Requests {
     }
 
     /// The request that `task` sends now; it must continue the one before, and be one a provider takes.
-    pub(crate) fn request(&mut self, task: &TaskId, ledger: &Ledger) -> Arc<ModelRequest> {
+    pub fn request(&mut self, task: &TaskId, ledger: &Ledger) -> Arc<ModelRequest> {
         let request = Arc::new(self.transcripts[task].request());
         if let Some(before) = self.newest.get(task) {
             let kept = request.messages.get(..before.messages.len());
@@ -90,16 +91,16 @@ impl Requests {
     }
 
     /// The newest request of `task`.
-    pub(crate) fn newest(&self, task: &TaskId) -> Arc<ModelRequest> {
+    pub fn newest(&self, task: &TaskId) -> Arc<ModelRequest> {
         Arc::clone(self.newest.get(task).unwrap_or_else(|| panic!("{task} has sent no request")))
     }
 
     /// Folding `timeline` again gives every request again, byte for byte (I7).
-    pub(crate) fn assert_reproducible(&self, timeline: &[Recorded]) {
+    pub fn assert_reproducible(&self, timeline: &[Recorded]) {
         let mut run = Run::new(Arc::clone(&self.configs));
         let mut again = Self::new(Arc::clone(&self.configs));
         for recorded in timeline {
-            let read = super::sim::read_back(recorded);
+            let read = crate::sim::read_back(recorded);
             run.apply(&read);
             again.apply(&read, &run);
         }
@@ -148,7 +149,7 @@ fn result_of(part: &Part) -> Option<(&CallId, bool)> {
 }
 
 /// The documents that `request` shows, in order.
-pub(crate) fn shown(request: &ModelRequest) -> Vec<DocumentRef> {
+pub fn shown(request: &ModelRequest) -> Vec<DocumentRef> {
     let parts = request.messages.iter().flat_map(|message| &message.parts);
     parts
         .filter_map(|part| match part {

@@ -5,7 +5,7 @@ use baton_core::entry::{Holder, TaskCreated};
 use baton_core::id::{TaskId, ToolId};
 use baton_core::limits::Limits;
 
-use super::ledger::Ledger;
+use crate::ledger::Ledger;
 
 /// The limits of a task: those of the tool that delegated, then those of its agent.
 fn limits(configs: &Configs, created: &TaskCreated) -> Limits {
@@ -15,7 +15,7 @@ fn limits(configs: &Configs, created: &TaskCreated) -> Limits {
 }
 
 /// Asserts every limit that entries can show.
-pub(crate) fn check(ledger: &Ledger, configs: &Configs) {
+pub fn check(ledger: &Ledger, configs: &Configs) {
     let run = &configs.job.limits;
     let within = |used: u64, allowed: Option<u64>, what: &str| {
         assert!(allowed.is_none_or(|allowed| used <= allowed), "I18: {used} of {allowed:?} {what}");

@@ -19,21 +19,31 @@ use baton_core::model::{ModelRequest, ModelTurn, Usage};
 use baton_core::time::Timestamp;
 use serde_json::Value;
 
-use super::jobs::JobDraft;
-use super::ledger::{Ledger, TaskBook};
-use super::random::Random;
-use super::requests::Requests;
-use super::script::{Answer, Execution, Prompted, Script, table};
+use crate::jobs::JobDraft;
+use crate::ledger::{Ledger, TaskBook};
+use crate::random::Random;
+use crate::requests::Requests;
+use crate::script::{Answer, Execution, Prompted, Script, table};
 
 /// Something the shell works on.
 #[derive(Clone, Debug)]
-pub(crate) enum Work {
-    Prompt { task: TaskId, turn: u32, request: Arc<ModelRequest> },
+pub enum Work {
+    /// A model is asked.
+    Prompt {
+        /// Whose turn it is.
+        task: TaskId,
+        /// Which of its turns.
+        turn: u32,
+        /// What the model is sent.
+        request: Arc<ModelRequest>,
+    },
+    /// A function runs.
     Execute(Execution),
 }
 
 impl Work {
-    pub(crate) fn task(&self) -> &TaskId {
+    /// The task that it is done for.
+    pub fn task(&self) -> &TaskId {
         match self {
             Self::Prompt { task, .. } => task,
             Self::Execute(execution) => &execution.task,
@@ -52,25 +62,33 @@ enum Schedule {
 }
 
 /// One run and the world round it.
-pub(crate) struct Sim {
-    pub(crate) configs: Arc<Configs>,
+pub struct Sim {
+    /// What the run is made of.
+    pub configs: Arc<Configs>,
     /// The id of the run.
-    pub(crate) name: String,
-    pub(crate) run: Run,
-    pub(crate) ledger: Ledger,
-    pub(crate) timeline: Vec<Recorded>,
+    pub name: String,
+    /// The run itself.
+    pub run: Run,
+    /// The books, kept from the entries alone.
+    pub ledger: Ledger,
+    /// Every entry so far.
+    pub timeline: Vec<Recorded>,
     /// Where each batch ends in the timeline.
-    pub(crate) batches: Vec<usize>,
-    pub(crate) now: Timestamp,
-    pub(crate) pending: Vec<Work>,
+    pub batches: Vec<usize>,
+    /// The moment that the next event comes after.
+    pub now: Timestamp,
+    /// What the shell works on.
+    pub pending: Vec<Work>,
     /// Work that was stopped, whose answers may still arrive.
-    pub(crate) stopped: Vec<Work>,
+    pub stopped: Vec<Work>,
     /// Questions that wait for a person, in the order in which they came up.
-    pub(crate) asked: Vec<TaskId>,
-    pub(crate) ended: bool,
+    pub asked: Vec<TaskId>,
+    /// Whether the shell was released.
+    pub ended: bool,
     /// What model answers were said to use.
-    pub(crate) used: Usage,
-    pub(crate) requests: Requests,
+    pub used: Usage,
+    /// The requests, as a shell renders them.
+    pub requests: Requests,
     mirror: Run,
     script: Script,
     schedule: Schedule,
@@ -80,7 +98,7 @@ pub(crate) struct Sim {
 
 impl Sim {
     /// A run of `job` that has not started.
-    pub(crate) fn new(job: &JobDraft) -> Self {
+    pub fn new(job: &JobDraft) -> Self {
         let configs = job.build();
         Self {
             run: Run::new(Arc::clone(&configs)),
@@ -105,61 +123,61 @@ impl Sim {
     }
 
     /// `agent` says `turns`, one after the other, in each of its own tasks.
-    pub(crate) fn agent(mut self, agent: &str, turns: impl IntoIterator<Item = ModelTurn>) -> Self {
+    pub fn agent(mut self, agent: &str, turns: impl IntoIterator<Item = ModelTurn>) -> Self {
         self.script.model(agent, false, table(agent, turns.into_iter().collect()));
         self
     }
 
     /// `agent` says `turns`, one after the other, in each question that it answers.
-    pub(crate) fn answers(mut self, agent: &str, turns: impl IntoIterator<Item = ModelTurn>) -> Self {
+    pub fn answers(mut self, agent: &str, turns: impl IntoIterator<Item = ModelTurn>) -> Self {
         self.script.model(agent, true, table(agent, turns.into_iter().collect()));
         self
     }
 
     /// `agent` says what `model` says, in its own tasks.
-    pub(crate) fn agent_with(mut self, agent: &str, model: impl FnMut(&Prompted<'_>) -> Answer + 'static) -> Self {
+    pub fn agent_with(mut self, agent: &str, model: impl FnMut(&Prompted<'_>) -> Answer + 'static) -> Self {
         self.script.model(agent, false, model);
         self
     }
 
     /// `agent` says what `model` says, in the questions that it answers.
-    pub(crate) fn answers_with(mut self, agent: &str, model: impl FnMut(&Prompted<'_>) -> Answer + 'static) -> Self {
+    pub fn answers_with(mut self, agent: &str, model: impl FnMut(&Prompted<'_>) -> Answer + 'static) -> Self {
         self.script.model(agent, true, model);
         self
     }
 
     /// A call of `tool` gives what `executor` gives.
-    pub(crate) fn tool(mut self, tool: &str, executor: impl FnMut(&Execution) -> Outcome + 'static) -> Self {
+    pub fn tool(mut self, tool: &str, executor: impl FnMut(&Execution) -> Outcome + 'static) -> Self {
         self.script.executor(tool, executor);
         self
     }
 
     /// What runs ends in the order that `seed` makes.
-    pub(crate) fn by_chance(mut self, seed: u64) -> Self {
+    pub fn by_chance(mut self, seed: u64) -> Self {
         self.schedule = Schedule::Chance(Random::seeded(seed));
         self
     }
 
     /// Calls of `tool` do not end until they are released.
-    pub(crate) fn holding(mut self, tool: &str) -> Self {
+    pub fn holding(mut self, tool: &str) -> Self {
         self.held.insert(tool.to_owned());
         self
     }
 
     /// Starts, and goes on until nothing more happens by itself.
-    pub(crate) fn start(self) -> Self {
+    pub fn start(self) -> Self {
         self.start_with(Vec::new())
     }
 
     /// As [`Sim::start`], in a workspace that holds `documents`.
-    pub(crate) fn start_with(mut self, documents: Vec<Write>) -> Self {
+    pub fn start_with(mut self, documents: Vec<Write>) -> Self {
         self.begin(documents);
         self.settle();
         self
     }
 
     /// Starts, and does nothing that the start asks for.
-    pub(crate) fn begin(&mut self, documents: Vec<Write>) {
+    pub fn begin(&mut self, documents: Vec<Write>) {
         let run = RunStarted {
             run: RunId::from(self.name.as_str()),
             job: self.configs.job.id.clone(),
@@ -176,7 +194,7 @@ impl Sim {
     }
 
     /// Goes on until nothing more happens by itself.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for _ in 0..1_000_000 {
             if !self.step() {
                 return;
@@ -186,7 +204,7 @@ impl Sim {
     }
 
     /// Ends one piece of work; false if there is none.
-    pub(crate) fn step(&mut self) -> bool {
+    pub fn step(&mut self) -> bool {
         let ready: Vec<usize> = (0..self.pending.len()).filter(|index| !self.is_held(&self.pending[*index])).collect();
         if ready.is_empty() {
             return false;
@@ -205,13 +223,13 @@ impl Sim {
     }
 
     /// Lets the calls of `tool` end and goes on.
-    pub(crate) fn release(&mut self, tool: &str) {
+    pub fn release(&mut self, tool: &str) {
         self.held.remove(tool);
         self.settle();
     }
 
     /// Brings the answer to `work` back.
-    pub(crate) fn finish(&mut self, work: Work) -> Result<(), Refusal> {
+    pub fn finish(&mut self, work: Work) -> Result<(), Refusal> {
         match work {
             Work::Prompt { task, turn, request } => {
                 let reserved = self.ledger.tasks[&task].request.map_or(0, |(_, reserved)| reserved);
@@ -230,23 +248,18 @@ impl Sim {
     }
 
     /// Brings `outcome` back for `call`, which need not have been asked for.
-    pub(crate) fn returned(&mut self, call: &str, outcome: Outcome) -> Result<(), Refusal> {
+    pub fn returned(&mut self, call: &str, outcome: Outcome) -> Result<(), Refusal> {
         self.pending.retain(|work| !matches!(work, Work::Execute(execution) if execution.call.as_str() == call));
         self.event(Event::CallReturned { call: CallId::from(call), outcome })
     }
 
     /// A person answers, and the run goes on.
-    pub(crate) fn person_answers(&mut self, question: &str, answer: impl Into<Value>) -> Result<(), Refusal> {
+    pub fn person_answers(&mut self, question: &str, answer: impl Into<Value>) -> Result<(), Refusal> {
         self.person_sends(question, answer, Vec::new())
     }
 
     /// A person answers with documents, and the run goes on.
-    pub(crate) fn person_sends(
-        &mut self,
-        question: &str,
-        answer: impl Into<Value>,
-        documents: Vec<Write>,
-    ) -> Result<(), Refusal> {
+    pub fn person_sends(&mut self, question: &str, answer: impl Into<Value>, documents: Vec<Write>) -> Result<(), Refusal> {
         let answer = Json::from(answer.into());
         self.event(Event::PersonAnswered { question: TaskId::from(question), by: "ada".to_owned(), answer, documents })?;
         self.settle();
@@ -254,14 +267,14 @@ impl Sim {
     }
 
     /// Somebody cancels `task`, and the run goes on.
-    pub(crate) fn cancel(&mut self, task: &str) -> Result<(), Refusal> {
+    pub fn cancel(&mut self, task: &str) -> Result<(), Refusal> {
         self.event(Event::CancelRequested { task: TaskId::from(task), reason: "enough".to_owned(), by: "ada".to_owned() })?;
         self.settle();
         Ok(())
     }
 
     /// Lets `seconds` pass, waking the run whenever it asked for it, and goes on.
-    pub(crate) fn wait(&mut self, seconds: u64) {
+    pub fn wait(&mut self, seconds: u64) {
         let until = self.now.plus(Duration::from_secs(seconds));
         while let Some(wake) = self.run.next_wake().filter(|wake| *wake <= until) {
             self.now = self.now.max(wake);
@@ -273,7 +286,7 @@ impl Sim {
     }
 
     /// Another process takes the run over: what was in flight is gone, and the run is what its timeline says.
-    pub(crate) fn crash(&mut self) {
+    pub fn crash(&mut self) {
         self.stopped.append(&mut self.pending);
         self.asked.clear();
         self.run = self.fold();
@@ -281,7 +294,7 @@ impl Sim {
     }
 
     /// The fold of the timeline as it reads back from JSON.
-    pub(crate) fn fold(&self) -> Run {
+    pub fn fold(&self) -> Run {
         let mut run = Run::new(Arc::clone(&self.configs));
         for recorded in &self.timeline {
             run.apply(&read_back(recorded));
@@ -290,7 +303,7 @@ impl Sim {
     }
 
     /// Sends `event` in, and does what the shell does with the decision.
-    pub(crate) fn event(&mut self, event: Event) -> Result<(), Refusal> {
+    pub fn event(&mut self, event: Event) -> Result<(), Refusal> {
         self.now = self.now.plus(Duration::from_millis(1));
         if let Event::ModelAnswered { answer, .. } = &event
             && let Some(usage) = &answer.usage
@@ -327,7 +340,7 @@ impl Sim {
         let tasks = &self.ledger.tasks;
         self.asked.retain(|question| tasks[question].ended.is_none());
         assert!(!self.run.graph().waits_in_a_circle(), "I3: tasks wait for each other in a circle");
-        super::caps::check(&self.ledger, &self.configs);
+        crate::caps::check(&self.ledger, &self.configs);
         self.check_totals();
         self.check_effects(&decision);
         for effect in decision.effects {
@@ -422,22 +435,22 @@ impl Sim {
     }
 
     /// How often the executor of `call` was started.
-    pub(crate) fn executions(&self, call: &str) -> u32 {
+    pub fn executions(&self, call: &str) -> u32 {
         self.executed.get(call).copied().unwrap_or(0)
     }
 
     /// The books of `task`.
-    pub(crate) fn task(&self, task: &str) -> &TaskBook {
+    pub fn task(&self, task: &str) -> &TaskBook {
         &self.ledger.tasks[&TaskId::from(task)]
     }
 
     /// The newest request of `task`.
-    pub(crate) fn request(&self, task: &str) -> Arc<ModelRequest> {
+    pub fn request(&self, task: &str) -> Arc<ModelRequest> {
         self.requests.newest(&TaskId::from(task))
     }
 
     /// The entries of the batch that holds the first entry for which `wanted` is true.
-    pub(crate) fn batch_with(&self, wanted: impl Fn(&Entry) -> bool) -> &[Recorded] {
+    pub fn batch_with(&self, wanted: impl Fn(&Entry) -> bool) -> &[Recorded] {
         let place = self.timeline.iter().position(|recorded| wanted(&recorded.entry)).expect("there is such an entry");
         let batch = self.batches.partition_point(|end| *end <= place);
         let start = if batch == 0 { 0 } else { self.batches[batch - 1] };
@@ -445,19 +458,19 @@ impl Sim {
     }
 
     /// Takes the work on `task` out of the shell's hands.
-    pub(crate) fn take_work(&mut self, task: &str) -> Work {
+    pub fn take_work(&mut self, task: &str) -> Work {
         let index = self.pending.iter().position(|work| work.task().as_str() == task);
         self.pending.remove(index.unwrap_or_else(|| panic!("nothing runs for {task}")))
     }
 
     /// An error for a model that gives no answer.
-    pub(crate) fn model_error() -> CallError {
+    pub fn model_error() -> CallError {
         CallError::new(ErrorCode::ModelFailed, "the provider is down")
     }
 
     /// Asserts that nothing runs, that the run has ended, and that its end can be reproduced.
-    pub(crate) fn assert_over(&self) {
-        assert!(self.ended, "the run has not ended:\n{}", super::print::timeline(&self.timeline));
+    pub fn assert_over(&self) {
+        assert!(self.ended, "the run has not ended:\n{}", crate::print::timeline(&self.timeline));
         assert!(self.pending.is_empty() && self.asked.is_empty());
         assert!(self.fold() == self.run, "I6: the run is the fold of its timeline");
         self.requests.assert_reproducible(&self.timeline);
@@ -481,7 +494,7 @@ fn executed(effect: &Effect) -> Option<&CallId> {
 }
 
 /// `recorded` as it comes back from the store.
-pub(crate) fn read_back(recorded: &Recorded) -> Recorded {
+pub fn read_back(recorded: &Recorded) -> Recorded {
     let text = serde_json::to_string(recorded).expect("an entry serialises");
     let read: Recorded = serde_json::from_str(&text).unwrap_or_else(|error| panic!("an entry reads back ({error}): {text}"));
     assert_eq!(read, *recorded, "an entry reads back as it was");
@@ -492,7 +505,7 @@ impl Drop for Sim {
     /// A test that fails shows the run it failed on.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}", super::print::timeline(&self.timeline));
+            eprintln!("{}", crate::print::timeline(&self.timeline));
         }
     }
 }

@@ -12,48 +12,59 @@ use baton_core::path::DocumentPath;
 use serde_json::{Value, json};
 
 /// What a model is asked.
-pub(crate) struct Prompted<'a> {
-    pub(crate) task: &'a TaskId,
-    pub(crate) turn: u32,
-    pub(crate) request: &'a ModelRequest,
+pub struct Prompted<'a> {
+    /// Whose turn it is.
+    pub task: &'a TaskId,
+    /// Which of its turns.
+    pub turn: u32,
+    /// What the model is sent.
+    pub request: &'a ModelRequest,
     /// The tokens that were reserved for the answer and its request.
-    pub(crate) reserved: u64,
+    pub reserved: u64,
 }
 
 /// What an executor is asked.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Execution {
-    pub(crate) task: TaskId,
-    pub(crate) agent: AgentId,
-    pub(crate) call: CallId,
-    pub(crate) tool: ToolId,
-    pub(crate) input: Json,
+pub struct Execution {
+    /// The task whose agent called.
+    pub task: TaskId,
+    /// The agent that called.
+    pub agent: AgentId,
+    /// The call, which is also its idempotency key.
+    pub call: CallId,
+    /// What is called.
+    pub tool: ToolId,
+    /// The input, which meets the tool's schema.
+    pub input: Json,
 }
 
 /// A model's answer, or none.
-pub(crate) type Answer = Result<ModelTurn, CallError>;
+pub type Answer = Result<ModelTurn, CallError>;
 type Model = Box<dyn FnMut(&Prompted<'_>) -> Answer>;
 type Executor = Box<dyn FnMut(&Execution) -> Outcome>;
 
 /// Models by agent and by whether the task is a question, executors by tool.
 #[derive(Default)]
-pub(crate) struct Script {
+pub struct Script {
     turns: BTreeMap<String, Model>,
     answers: BTreeMap<String, Model>,
     tools: BTreeMap<String, Executor>,
 }
 
 impl Script {
-    pub(crate) fn model(&mut self, agent: &str, in_questions: bool, model: impl FnMut(&Prompted<'_>) -> Answer + 'static) {
+    /// `model` answers for `agent`, in the questions it answers or in its own tasks.
+    pub fn model(&mut self, agent: &str, in_questions: bool, model: impl FnMut(&Prompted<'_>) -> Answer + 'static) {
         let table = if in_questions { &mut self.answers } else { &mut self.turns };
         table.insert(agent.to_owned(), Box::new(model));
     }
 
-    pub(crate) fn executor(&mut self, tool: &str, executor: impl FnMut(&Execution) -> Outcome + 'static) {
+    /// `executor` runs the calls of `tool`.
+    pub fn executor(&mut self, tool: &str, executor: impl FnMut(&Execution) -> Outcome + 'static) {
         self.tools.insert(tool.to_owned(), Box::new(executor));
     }
 
-    pub(crate) fn answer(&mut self, prompted: &Prompted<'_>) -> Answer {
+    /// What the model of the prompted agent says.
+    pub fn answer(&mut self, prompted: &Prompted<'_>) -> Answer {
         let agent = prompted.request.agent.as_str();
         let table = if prompted.request.is_question { &mut self.answers } else { &mut self.turns };
         let model = table.get_mut(agent).unwrap_or_else(|| panic!("no script for {agent}, asked for {}", prompted.task));
@@ -61,7 +72,7 @@ impl Script {
     }
 
     /// A tool without an executor of its own succeeds with its call's id, so that no two results are alike.
-    pub(crate) fn execute(&mut self, execution: &Execution) -> Outcome {
+    pub fn execute(&mut self, execution: &Execution) -> Outcome {
         match self.tools.get_mut(execution.tool.as_str()) {
             Some(executor) => executor(execution),
             None => Outcome::success(json!(execution.call.as_str())),
@@ -70,7 +81,7 @@ impl Script {
 }
 
 /// A model that says `turns`, one after the other, in every task.
-pub(crate) fn table(agent: &str, turns: Vec<ModelTurn>) -> impl FnMut(&Prompted<'_>) -> Answer + 'static {
+pub fn table(agent: &str, turns: Vec<ModelTurn>) -> impl FnMut(&Prompted<'_>) -> Answer + 'static {
     let agent = agent.to_owned();
     move |prompted| {
         let turn = turns.get(prompted.turn as usize - 1);
@@ -79,80 +90,87 @@ pub(crate) fn table(agent: &str, turns: Vec<ModelTurn>) -> impl FnMut(&Prompted<
 }
 
 /// A turn that makes `calls`.
-pub(crate) fn turn(calls: impl IntoIterator<Item = ModelCall>) -> ModelTurn {
+pub fn turn(calls: impl IntoIterator<Item = ModelCall>) -> ModelTurn {
     ModelTurn::calls(calls.into_iter().collect())
 }
 
 /// A turn that says `text`.
-pub(crate) fn says(text: &str) -> ModelTurn {
+pub fn says(text: &str) -> ModelTurn {
     ModelTurn::text(text)
 }
 
 /// A turn that stopped for `finish`.
-pub(crate) fn stopped(turn: ModelTurn, finish: FinishReason) -> ModelTurn {
+pub fn stopped(turn: ModelTurn, finish: FinishReason) -> ModelTurn {
     ModelTurn { finish, ..turn }
 }
 
 /// A call of `tool` with an input that differs from every other marked differently.
-pub(crate) fn call(tool: &str, mark: &str) -> ModelCall {
+pub fn call(tool: &str, mark: &str) -> ModelCall {
     ModelCall::new(tool, json!({"x": mark}))
 }
 
-pub(crate) fn call_with(tool: &str, input: Value) -> ModelCall {
+/// A call of `tool` with `input`.
+pub fn call_with(tool: &str, input: Value) -> ModelCall {
     ModelCall::new(tool, input)
 }
 
-pub(crate) fn route(agent: &str, request: &str) -> ModelCall {
+/// A delegation of `request` to `agent`.
+pub fn route(agent: &str, request: &str) -> ModelCall {
     ModelCall::new(format!("route_to_{agent}"), json!({"request": request}))
 }
 
-pub(crate) fn route_with(agent: &str, request: &str, documents: &[&str]) -> ModelCall {
+/// A delegation that attaches `documents`.
+pub fn route_with(agent: &str, request: &str, documents: &[&str]) -> ModelCall {
     ModelCall::new(format!("route_to_{agent}"), json!({"request": request, "documents": documents}))
 }
 
-pub(crate) fn ask(question: &str) -> ModelCall {
+/// A question to the master.
+pub fn ask(question: &str) -> ModelCall {
     ModelCall::new("ask_master", json!({"question": question}))
 }
 
-pub(crate) fn handoff(result: impl Into<Value>) -> ModelCall {
+/// A handoff of `result`.
+pub fn handoff(result: impl Into<Value>) -> ModelCall {
     ModelCall::new("handoff", json!({"result": result.into()}))
 }
 
-pub(crate) fn handoff_with(result: impl Into<Value>, documents: &[&str]) -> ModelCall {
+/// A handoff that attaches `documents`.
+pub fn handoff_with(result: impl Into<Value>, documents: &[&str]) -> ModelCall {
     ModelCall::new("handoff", json!({"result": result.into(), "documents": documents}))
 }
 
 /// `call`, its result going to the user.
-pub(crate) fn to_user(call: ModelCall) -> ModelCall {
+pub fn to_user(call: ModelCall) -> ModelCall {
     ModelCall { return_to_llm: Some(false), ..call }
 }
 
 /// `call`, asking for `after` itself.
-pub(crate) fn then(call: ModelCall, after: AfterExecution) -> ModelCall {
+pub fn then(call: ModelCall, after: AfterExecution) -> ModelCall {
     ModelCall { after_execution: Some(after), ..call }
 }
 
 /// A call whose arguments are no JSON.
-pub(crate) fn malformed(tool: &str) -> ModelCall {
+pub fn malformed(tool: &str) -> ModelCall {
     ModelCall { malformed: Some("expected value at line 1 column 2".to_owned()), ..ModelCall::new(tool, json!("{x")) }
 }
 
 /// An error as an executor or a model reports it.
-pub(crate) fn error(code: ErrorCode) -> CallError {
+pub fn error(code: ErrorCode) -> CallError {
     CallError::new(code, "it went wrong")
 }
 
 /// A write of `text` to `path`.
-pub(crate) fn write(path: &str, text: &str) -> Write {
+pub fn write(path: &str, text: &str) -> Write {
     Write { path: document_path(path), content: facts(text), description: None, tags: None }
 }
 
-pub(crate) fn document_path(path: &str) -> DocumentPath {
+/// `path` as documents have it.
+pub fn document_path(path: &str) -> DocumentPath {
     DocumentPath::parse(path).expect("the path of a test is good")
 }
 
 /// What the shell would measure of `text`.
-pub(crate) fn facts(text: &str) -> ContentFacts {
+pub fn facts(text: &str) -> ContentFacts {
     ContentFacts {
         hash: ContentHash::of(text.as_bytes()),
         size_bytes: text.len() as u64,
@@ -163,6 +181,6 @@ pub(crate) fn facts(text: &str) -> ContentFacts {
 }
 
 /// A success that writes.
-pub(crate) fn writes(output: Value, writes: Vec<Write>) -> Outcome {
+pub fn writes(output: Value, writes: Vec<Write>) -> Outcome {
     Outcome { writes, ..Outcome::success(output) }
 }

@@ -17,7 +17,7 @@ use baton_core::tool_type::{Then, ToolType};
 use serde_json::{Value, json};
 
 /// A job in the making. Every agent gets a `route_to_` tool; `handoff` and `ask_master` are always there.
-pub(crate) struct JobDraft {
+pub struct JobDraft {
     agents: Vec<AgentDraft>,
     tools: Vec<ToolDraft>,
     limits: Limits,
@@ -26,7 +26,7 @@ pub(crate) struct JobDraft {
 
 /// An agent in the making.
 #[derive(Clone)]
-pub(crate) struct AgentDraft {
+pub struct AgentDraft {
     id: String,
     tools: Vec<String>,
     on_text: OnText,
@@ -39,7 +39,7 @@ pub(crate) struct AgentDraft {
 
 /// A tool in the making.
 #[derive(Clone)]
-pub(crate) struct ToolDraft {
+pub struct ToolDraft {
     id: String,
     tool_type: ToolType,
     input: Value,
@@ -52,12 +52,12 @@ pub(crate) struct ToolDraft {
 }
 
 /// A job whose first agent is the root's.
-pub(crate) fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
+pub fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
     JobDraft { agents: agents.into_iter().collect(), tools: Vec::new(), limits: Limits::default(), built: OnceCell::new() }
 }
 
 /// An agent that was granted `tools`, separated by spaces, besides `handoff`.
-pub(crate) fn agent(id: &str, tools: &str) -> AgentDraft {
+pub fn agent(id: &str, tools: &str) -> AgentDraft {
     AgentDraft {
         id: id.to_owned(),
         tools: tools.split_whitespace().chain(["handoff"]).map(str::to_owned).collect(),
@@ -71,34 +71,39 @@ pub(crate) fn agent(id: &str, tools: &str) -> AgentDraft {
 }
 
 impl AgentDraft {
-    pub(crate) fn reminded_on_text(mut self) -> Self {
+    /// A turn of text alone reminds the agent to use a tool, where it would else be its result.
+    pub fn reminded_on_text(mut self) -> Self {
         self.on_text = OnText::Remind;
         self
     }
 
-    pub(crate) fn asks_a_person(mut self) -> Self {
+    /// Its questions go to a person, whoever called it.
+    pub fn asks_a_person(mut self) -> Self {
         self.master = MasterRule::Person;
         self
     }
 
-    pub(crate) fn result_schema(mut self, schema: Value) -> Self {
+    /// What it hands off must meet `schema`.
+    pub fn result_schema(mut self, schema: Value) -> Self {
         self.result_schema = Some(schema);
         self
     }
 
-    pub(crate) fn limits(mut self, limits: Limits) -> Self {
+    /// Limits of each of its tasks.
+    pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    pub(crate) fn settings(mut self, settings: Value) -> Self {
+    /// What its requests carry for the provider; `max_tokens` bounds its turns.
+    pub fn settings(mut self, settings: Value) -> Self {
         self.settings = settings;
         self
     }
 }
 
 /// A tool of `tool_type` whose input is an object in which `x`, where it stands, is a string.
-pub(crate) fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
+pub fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
     ToolDraft {
         id: id.to_owned(),
         tool_type,
@@ -113,43 +118,48 @@ pub(crate) fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
 }
 
 /// A function tool that does not write.
-pub(crate) fn function(id: &str) -> ToolDraft {
+pub fn function(id: &str) -> ToolDraft {
     tool(id, ToolType::FunctionTool)
 }
 
 /// A tool that only logs its input.
-pub(crate) fn note(id: &str) -> ToolDraft {
+pub fn note(id: &str) -> ToolDraft {
     tool(id, ToolType::NonFunctionTool)
 }
 
 impl ToolDraft {
-    pub(crate) fn writing(mut self) -> Self {
+    /// It may write documents.
+    pub fn writing(mut self) -> Self {
         self.writes = true;
         self
     }
 
-    pub(crate) fn effect(mut self, effect: EffectClass) -> Self {
+    /// What a crash may do to its calls.
+    pub fn effect(mut self, effect: EffectClass) -> Self {
         self.effect = effect;
         self
     }
 
-    pub(crate) fn after(mut self, after: AfterExecution) -> Self {
+    /// What happens after a call of it.
+    pub fn after(mut self, after: AfterExecution) -> Self {
         self.after = Some(after);
         self
     }
 
-    pub(crate) fn output(mut self, schema: Value) -> Self {
+    /// What its calls give must meet `schema`.
+    pub fn output(mut self, schema: Value) -> Self {
         self.output = Some(schema);
         self
     }
 
-    pub(crate) fn limits(mut self, limits: Limits) -> Self {
+    /// Limits of the tasks that a call of it creates.
+    pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
     /// A `route_to_` tool that replaces the derived one, with limits for the tasks it creates.
-    pub(crate) fn route(agent: &str) -> Self {
+    pub fn route(agent: &str) -> Self {
         let mut draft = tool(&format!("route_to_{agent}"), ToolType::AgentAsTool);
         draft.input = request_schema("request");
         draft.agent = Some(agent.to_owned());
@@ -230,23 +240,26 @@ fn flow_tools() -> Vec<ToolDraft> {
 }
 
 impl JobDraft {
-    pub(crate) fn tool(mut self, tool: ToolDraft) -> Self {
+    /// Adds a tool; agents must have been granted it.
+    pub fn tool(mut self, tool: ToolDraft) -> Self {
         self.tools.push(tool);
         self
     }
 
-    pub(crate) fn tools(mut self, tools: impl IntoIterator<Item = ToolDraft>) -> Self {
+    /// Adds tools.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = ToolDraft>) -> Self {
         self.tools.extend(tools);
         self
     }
 
-    pub(crate) fn limits(mut self, limits: Limits) -> Self {
+    /// Limits of the run.
+    pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
     /// Joins the drafts as the loader would, once.
-    pub(crate) fn build(&self) -> Arc<Configs> {
+    pub fn build(&self) -> Arc<Configs> {
         Arc::clone(self.built.get_or_init(|| self.join()))
     }
 

@@ -18,7 +18,7 @@ use baton_core::limits::LimitKind;
 use baton_core::model::FinishReason;
 
 /// All of `timeline`.
-pub(crate) fn timeline(timeline: &[Recorded]) -> String {
+pub fn timeline(timeline: &[Recorded]) -> String {
     let mut text = String::new();
     for Recorded { seq: _seq, at: _at, entry } in timeline {
         let Some(line) = line(entry) else { continue };
@@ -34,7 +34,7 @@ fn depth(task: &TaskId) -> usize {
 }
 
 /// One entry; `None` for what only the accounts need.
-pub(crate) fn line(entry: &Entry) -> Option<String> {
+pub fn line(entry: &Entry) -> Option<String> {
     Some(match entry {
         Entry::RunStarted(started) => run_started(started),
         Entry::TaskCreated(created) => task_created(created),

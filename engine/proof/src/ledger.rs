@@ -14,56 +14,77 @@ use baton_core::tool_type::ToolType;
 
 /// What the entries so far say.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     last_seq: u64,
     last_at: i64,
-    pub(crate) tasks: BTreeMap<TaskId, TaskBook>,
-    pub(crate) calls: BTreeMap<CallId, CallBook>,
-    pub(crate) questions: BTreeMap<u32, QuestionBook>,
-    pub(crate) heads: BTreeMap<String, u32>,
-    pub(crate) run_ended: bool,
-    pub(crate) settled: Usage,
-    pub(crate) turns: u32,
+    /// Every task that was created.
+    pub tasks: BTreeMap<TaskId, TaskBook>,
+    /// Every call that a model made.
+    pub calls: BTreeMap<CallId, CallBook>,
+    /// Every question that was opened for a person, by its number.
+    pub questions: BTreeMap<u32, QuestionBook>,
+    /// The newest version of each document.
+    pub heads: BTreeMap<String, u32>,
+    /// Whether the run has ended.
+    pub run_ended: bool,
+    /// What model requests were settled at, together.
+    pub settled: Usage,
+    /// How many turns were asked for; a turn asked again after a crash counts once.
+    pub turns: u32,
 }
 
 /// What the entries say of a task.
 #[derive(Debug)]
-pub(crate) struct TaskBook {
-    pub(crate) created: TaskCreated,
-    pub(crate) ended: Option<FinalState>,
-    pub(crate) result: Option<Arc<CallResult>>,
+pub struct TaskBook {
+    /// Its first entry.
+    pub created: TaskCreated,
+    /// How it ended.
+    pub ended: Option<FinalState>,
+    /// What it gave, unless it was closed with the subtree it was in.
+    pub result: Option<Arc<CallResult>>,
     /// The open model request and what is reserved for it.
-    pub(crate) request: Option<(u32, u64)>,
-    pub(crate) turns: u32,
+    pub request: Option<(u32, u64)>,
+    /// Its newest turn.
+    pub turns: u32,
     /// The newest turn was settled without an answer, by a crash, and is asked again.
     interrupted: bool,
     answered: u32,
-    pub(crate) children: u32,
-    pub(crate) spent: u64,
+    /// How many tasks it delegated to.
+    pub children: u32,
+    /// Tokens that its own requests were settled at.
+    pub spent: u64,
     /// The calls of the newest turn.
-    pub(crate) open: BTreeSet<CallId>,
+    pub open: BTreeSet<CallId>,
     /// Documents that were handed to this task, by the call's result or with the request.
-    pub(crate) injected: Vec<DocumentRef>,
+    pub injected: Vec<DocumentRef>,
 }
 
 /// What the entries say of a call.
 #[derive(Debug)]
-pub(crate) struct CallBook {
-    pub(crate) task: TaskId,
-    pub(crate) tool: String,
-    pub(crate) started: Option<(u64, ToolType)>,
-    pub(crate) created: bool,
-    pub(crate) status: Option<CallStatus>,
-    pub(crate) refused: bool,
+pub struct CallBook {
+    /// The task that made it.
+    pub task: TaskId,
+    /// The tool that it names.
+    pub tool: String,
+    /// Where it started and what its tool's type is.
+    pub started: Option<(u64, ToolType)>,
+    /// Whether it created a task.
+    pub created: bool,
+    /// The status of its result.
+    pub status: Option<CallStatus>,
+    /// Whether it was refused.
+    pub refused: bool,
     /// It belongs to a task that was closed with the subtree it was in.
-    pub(crate) closed: bool,
+    pub closed: bool,
 }
 
 /// What the entries say of a question.
 #[derive(Debug)]
-pub(crate) struct QuestionBook {
-    pub(crate) task: TaskId,
-    pub(crate) ends: u32,
+pub struct QuestionBook {
+    /// The task that stands for it.
+    pub task: TaskId,
+    /// How often it was closed.
+    pub ends: u32,
 }
 
 impl CallBook {
@@ -79,7 +100,7 @@ impl CallBook {
 
 impl Ledger {
     /// Enters one batch and checks what must hold after it.
-    pub(crate) fn enter(&mut self, batch: &[Recorded]) {
+    pub fn enter(&mut self, batch: &[Recorded]) {
         for recorded in batch {
             self.entry(recorded);
         }
@@ -319,38 +340,38 @@ impl Ledger {
     }
 
     /// Whether `task` is below `top`, by the callers that the entries name.
-    pub(crate) fn is_below(&self, task: &TaskId, top: &TaskId) -> bool {
+    pub fn is_below(&self, task: &TaskId, top: &TaskId) -> bool {
         self.above(task).any(|above| above == top)
     }
 
     /// The tasks above `task`, nearest first.
-    pub(crate) fn above<'a>(&'a self, task: &TaskId) -> impl Iterator<Item = &'a TaskId> {
+    pub fn above<'a>(&'a self, task: &TaskId) -> impl Iterator<Item = &'a TaskId> {
         let caller = |id: &TaskId| self.tasks.get(id).and_then(|book| book.created.caller.as_ref());
         std::iter::successors(caller(task), move |id| caller(id))
     }
 
     /// The calls of a task's newest turn that have no result.
-    pub(crate) fn unfinished_calls(&self, task: &TaskId) -> Vec<&CallId> {
+    pub fn unfinished_calls(&self, task: &TaskId) -> Vec<&CallId> {
         self.tasks[task].open.iter().filter(|call| !self.calls[*call].is_finished()).collect()
     }
 
     /// Tasks that have not ended.
-    pub(crate) fn live_tasks(&self) -> impl Iterator<Item = (&TaskId, &TaskBook)> {
+    pub fn live_tasks(&self) -> impl Iterator<Item = (&TaskId, &TaskBook)> {
         self.tasks.iter().filter(|(_, book)| book.ended.is_none())
     }
 
     /// How many function calls run.
-    pub(crate) fn running_calls(&self) -> usize {
+    pub fn running_calls(&self) -> usize {
         self.calls.values().filter(|call| call.runs()).count()
     }
 
     /// How many function calls of `task` run.
-    pub(crate) fn running_calls_of(&self, task: &TaskId) -> usize {
+    pub fn running_calls_of(&self, task: &TaskId) -> usize {
         self.tasks[task].open.iter().filter(|call| self.calls[*call].runs()).count()
     }
 
     /// Tokens spent and reserved by `top` and all below it.
-    pub(crate) fn tokens(&self, top: &TaskId) -> u64 {
+    pub fn tokens(&self, top: &TaskId) -> u64 {
         let below = self.tasks.iter().filter(|(id, _)| *id == top || self.is_below(id, top));
         below.map(|(_, book)| book.spent + book.request.map_or(0, |(_, reserved)| reserved)).sum()
     }

@@ -1,31 +1,36 @@
-//! What the tests share: jobs built in code, scripts, a shell without delays, and the books that check every run.
+//! The proof kit: jobs built in code, scripts, a shell without delays, and the books that check every run.
+//!
+//! The machine's own tests are written with it. Programs that embed the engine and authors of tools can use it to run a
+//! job by script and have every invariant checked after every commit.
+//!
+//! What it is not: it names no store, no provider and no thread, and it takes nothing from the machine but its doors.
 
-pub(crate) mod caps;
-pub(crate) mod jobs;
-pub(crate) mod ledger;
-pub(crate) mod print;
-pub(crate) mod random;
-pub(crate) mod requests;
-pub(crate) mod script;
-pub(crate) mod sim;
+pub mod caps;
+pub mod jobs;
+pub mod ledger;
+pub mod print;
+pub mod random;
+pub mod requests;
+pub mod script;
+pub mod sim;
 
-pub(crate) use jobs::{agent, function, job, note, tool};
-pub(crate) use script::{
+pub use jobs::{agent, function, job, note, tool};
+pub use script::{
     ask, call, call_with, error, handoff, handoff_with, malformed, route, route_with, says, stopped, then, to_user, turn, write,
     writes,
 };
-pub(crate) use sim::Sim;
+pub use sim::Sim;
 
 /// Asserts that the run has ended and that its timeline reads as `expected`, indentation of the whole aside.
 #[track_caller]
-pub(crate) fn check(sim: &Sim, expected: &str) {
+pub fn check(sim: &Sim, expected: &str) {
     check_so_far(sim, expected);
     sim.assert_over();
 }
 
 /// As [`check`], for a run that waits for somebody.
 #[track_caller]
-pub(crate) fn check_so_far(sim: &Sim, expected: &str) {
+pub fn check_so_far(sim: &Sim, expected: &str) {
     let actual = print::timeline(&sim.timeline);
     let expected = dedent(expected);
     if actual.trim_end() != expected.trim_end() {
