@@ -106,6 +106,7 @@ mod tests {
             created: Timestamp::default(),
             updated: Timestamp::default(),
             last_seq: 1,
+            past: None,
             epoch: 1,
             owner: None,
         }

@@ -145,7 +145,7 @@ impl Engine {
         first.entries.clone_from(&begun.entries);
         first.contents = contents.to_vec();
         first.summary = Some(RunSummaryUpdate { status: STATUS_RUNNING.to_owned(), at });
-        self.0.store.begin(NewRun { id: id.clone(), job: configs.job.id.clone(), at }, &self.0.owner, first).await?;
+        self.0.store.begin(NewRun { id: id.clone(), job: configs.job.id.clone(), at, past: None }, &self.0.owner, first).await?;
         self.0.contents.remember(contents);
         Ok(())
     }

@@ -14,7 +14,7 @@ mod sqlite;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use baton_core::entry::Recorded;
+use baton_core::entry::{ForkPoint, Recorded};
 use baton_core::function::Content;
 use baton_core::id::{AgentId, CallId, ContentHash, JobId, RunId, TaskId, ToolId};
 use baton_core::json::Json;
@@ -30,16 +30,17 @@ pub use sqlite::{FORMAT_VERSION, SqliteStats, SqliteStore};
 /// A future of a writing method that is dropped before it completes may still take effect.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Makes a run known, without entries, at epoch 0: nobody owns it until [`Store::take_over`].
+    /// Makes a run known, without entries of its own, at epoch 0: nobody owns it until [`Store::take_over`].
     ///
-    /// Fails with [`StoreError::RunExists`] if the id is taken.
+    /// Fails with [`StoreError::RunExists`] if the id is taken. If its past is not there, fails with
+    /// [`StoreError::UnknownRun`] or [`StoreError::SequenceMismatch`], which name the other run.
     async fn create(&self, run: NewRun) -> Result<(), StoreError>;
 
     /// Makes a run known, owned by `owner` at epoch 1, with its first batch: all in one write, so that no crash leaves a
     /// run without entries.
     ///
-    /// Fails with [`StoreError::RunExists`] if the id is taken, and like [`Store::append`] if `first` is not a batch of
-    /// epoch 1 after entry 0.
+    /// Fails like [`Store::create`], and like [`Store::append`] if `first` is not a batch of epoch 1 after the last entry of
+    /// the run's past (entry 0 if it has none).
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError>;
 
     /// Makes `owner` the owner of `run` and returns its epoch, one higher than any before. Every batch of an older
@@ -55,7 +56,8 @@ pub trait Store: Send + Sync + 'static {
     /// not follow it without gaps.
     async fn append(&self, batch: Batch) -> Result<(), StoreError>;
 
-    /// The entries of `run` after sequence number `after`, in order, at most `limit` of them.
+    /// The entries of `run` after sequence number `after`, in order, at most `limit` of them; those of its past are among
+    /// them.
     ///
     /// Fails with [`StoreError::UnknownRun`], or with [`StoreError::Corrupt`] if an entry is missing or was changed.
     async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError>;
@@ -111,6 +113,16 @@ pub struct NewRun {
     pub job: JobId,
     /// When it was asked for.
     pub at: Timestamp,
+    /// The entries of another run that it begins with, by reference: they are read as its own, and its first own entry
+    /// follows them. The other run is kept as long as this one.
+    pub past: Option<ForkPoint>,
+}
+
+impl NewRun {
+    /// The sequence number that its first own entry follows.
+    pub(crate) fn past_seq(&self) -> u64 {
+        self.past.as_ref().map_or(0, |past| past.seq)
+    }
 }
 
 /// What one commit adds to a run: entries, and everything that must be durable with them.
@@ -120,7 +132,7 @@ pub struct Batch {
     pub run: RunId,
     /// The epoch that [`Store::take_over`] gave the writer.
     pub epoch: u64,
-    /// The sequence number of the run's last entry before this batch; 0 if it has none.
+    /// The sequence number of the run's last entry before this batch, or of the last one of its past; 0 if there is none.
     pub expected_seq: u64,
     /// The entries, numbered from `expected_seq + 1` without gaps.
     pub entries: Vec<Arc<Recorded>>,
@@ -218,6 +230,8 @@ pub struct RunRecord {
     pub updated: Timestamp,
     /// The sequence number of its last entry; 0 if it has none.
     pub last_seq: u64,
+    /// The entries of another run that it begins with.
+    pub past: Option<ForkPoint>,
     /// How often it was taken over; 0 if nobody ever owned it.
     pub epoch: u64,
     /// Who took it over last.

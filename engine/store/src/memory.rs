@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use baton_core::entry::{Entry, Recorded};
+use baton_core::entry::{Entry, ForkPoint, Recorded};
 use baton_core::function::Content;
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
@@ -40,13 +40,25 @@ struct State {
 #[derive(Debug)]
 struct StoredRun {
     record: RunRecord,
-    /// Entry `seq` is at index `seq - 1`.
+    /// Entry `seq` is at index `seq - 1`; those of the run's past are shared with the other run.
     entries: Vec<Arc<Recorded>>,
     /// The sequence numbers of each task's entries.
     by_task: FxHashMap<TaskId, Vec<u64>>,
     commands: BTreeMap<u64, Json>,
-    /// The contents that its batches named.
+    /// The contents that its batches named, and those that its past may name.
     contents: Vec<ContentHash>,
+}
+
+impl StoredRun {
+    fn push(&mut self, entry: Arc<Recorded>) {
+        if let Some(task) = entry.entry.task() {
+            match self.by_task.get_mut(task) {
+                Some(places) => places.push(entry.seq),
+                None => drop(self.by_task.insert(task.clone(), vec![entry.seq])),
+            }
+        }
+        self.entries.push(entry);
+    }
 }
 
 impl MemoryStore {
@@ -82,24 +94,41 @@ impl State {
         if self.runs.contains_key(&run.id) {
             return Err(StoreError::RunExists(run.id));
         }
+        let last_seq = run.past_seq();
+        let (entries, contents) = match &run.past {
+            None => (Vec::new(), Vec::new()),
+            Some(ForkPoint { run: other, seq }) => {
+                let other = self.run(other)?;
+                let found = other.record.last_seq;
+                let shared = usize::try_from(*seq)
+                    .ok()
+                    .and_then(|count| other.entries.get(..count))
+                    .ok_or_else(|| StoreError::SequenceMismatch { run: other.record.id.clone(), expected: *seq, found })?;
+                (shared.to_vec(), other.contents.clone())
+            }
+        };
+        for hash in &contents {
+            if let Some((_, named)) = self.contents.get_mut(hash) {
+                *named += 1;
+            }
+        }
         let record = RunRecord {
             id: run.id.clone(),
             job: run.job,
             status: STATUS_CREATED.into(),
             created: run.at,
             updated: run.at,
-            last_seq: 0,
+            last_seq,
+            past: run.past,
             epoch: 0,
             owner: None,
         };
         self.created.push(run.id.clone());
-        let stored = StoredRun {
-            record,
-            entries: Vec::new(),
-            by_task: FxHashMap::default(),
-            commands: BTreeMap::new(),
-            contents: Vec::new(),
-        };
+        let mut stored =
+            StoredRun { record, entries: Vec::new(), by_task: FxHashMap::default(), commands: BTreeMap::new(), contents };
+        for entry in entries {
+            stored.push(entry);
+        }
         self.runs.insert(run.id, stored);
         Ok(())
     }
@@ -121,13 +150,7 @@ impl State {
         }
         let ends = batch.entries.last().is_some_and(|last| matches!(last.entry, Entry::RunEnded(_)));
         for entry in batch.entries {
-            if let Some(task) = entry.entry.task() {
-                match run.by_task.get_mut(task) {
-                    Some(places) => places.push(entry.seq),
-                    None => drop(run.by_task.insert(task.clone(), vec![entry.seq])),
-                }
-            }
-            run.entries.push(entry);
+            run.push(entry);
         }
         run.contents.extend(batch.contents.iter().map(|(hash, _)| *hash));
         for (hash, content) in batch.contents {
@@ -171,7 +194,7 @@ impl Store for MemoryStore {
 
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
         let mut state = self.lock();
-        first.check(1, 0)?;
+        first.check(1, run.past_seq())?;
         state.create(run)?;
         let record = &mut state.run_mut(&first.run)?.record;
         (record.epoch, record.owner) = (1, Some(owner.to_owned()));
@@ -261,11 +284,35 @@ impl Store for MemoryStore {
 #[cfg(test)]
 mod tests {
     use baton_core::call::CallStatus;
-    use baton_core::entry::{FinalState, RunEnded};
+    use baton_core::entry::{Control, ControlAction, FinalState, RunEnded};
     use baton_core::id::JobId;
     use baton_core::time::Timestamp;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_forgotten_run_leaves_its_past_to_who_begins_with_it() {
+        let store = MemoryStore::keeping(0);
+        let id = RunId::new("a");
+        let entry = |seq, entry| Arc::new(Recorded { seq, at: Timestamp::default(), entry });
+        let end = RunEnded { state: FinalState::Completed, status: CallStatus::Success, limit: None };
+        let (hash, bytes) = (ContentHash::of(b"of a"), Content::from(&b"of a"[..]));
+        let mut batch = Batch::new(id.clone(), 1, 0);
+        let steered = ControlAction::Steered { text: "a step".into() };
+        batch.entries.push(entry(1, Entry::Control(Control { task: None, action: steered, by: "test".into() })));
+        batch.contents.push((hash, bytes));
+        let new = |id: &str, past| NewRun { id: RunId::new(id), job: JobId::new("j"), at: Timestamp::default(), past };
+        store.create(new("a", None)).await.expect("a new run");
+        store.take_over(&id, "owner").await.expect("there");
+        store.append(batch).await.expect("its first entry");
+        store.create(new("b", Some(ForkPoint { run: id.clone(), seq: 1 }))).await.expect("a run that begins with it");
+        let mut last = Batch::new(id.clone(), 1, 1);
+        last.entries.push(entry(2, Entry::RunEnded(end)));
+        store.append(last).await.expect("the end of the first");
+        assert!(store.run(&id).await.expect("memory never fails").is_none(), "it is forgotten");
+        assert_eq!(store.entries(&RunId::new("b"), 0, 9).await.expect("memory never fails").len(), 1);
+        assert!(store.content(hash).await.expect("memory never fails").is_some());
+    }
 
     #[tokio::test]
     async fn runs_that_ended_first_are_forgotten_with_what_only_they_held() {
@@ -277,7 +324,7 @@ mod tests {
             let mut batch = Batch::new(id.clone(), 1, 0);
             batch.entries.push(Arc::new(Recorded { seq: 1, at: Timestamp::default(), entry: Entry::RunEnded(end) }));
             batch.contents = vec![content("shared"), content(own)];
-            let run = NewRun { id, job: JobId::new("j"), at: Timestamp::default() };
+            let run = NewRun { id, job: JobId::new("j"), at: Timestamp::default(), past: None };
             store.begin(run, "owner", batch).await.expect("a new run");
         }
         let held = async |text: &str| store.content(content(text).0).await.expect("memory never fails").is_some();

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::entry::Recorded;
+use baton_core::entry::{ForkPoint, Recorded};
 use baton_core::function::Content;
 use baton_core::id::{AgentId, CallId, ContentHash, JobId, RunId, TaskId, ToolId};
 use baton_core::json::Json;
@@ -71,12 +71,49 @@ impl Readers {
     }
 }
 
-/// The number that stands for a run in the file, and the sequence number of its last entry.
-fn find(file: &Transaction<'_>, run: &RunId) -> Result<(i64, u64), StoreError> {
-    file.prepare_cached("SELECT run, last_seq FROM runs WHERE id = ?1")?
-        .query_row([run.as_str()], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
+/// The number that stands for a run in the file.
+fn find(file: &Transaction<'_>, run: &RunId) -> Result<i64, StoreError> {
+    file.prepare_cached("SELECT run FROM runs WHERE id = ?1")?
+        .query_row([run.as_str()], |row| row.get(0))
         .optional()?
         .ok_or_else(|| StoreError::UnknownRun(run.clone()))
+}
+
+/// Entries of a run's timeline that are filed under one run: it, or one that it begins with.
+struct Stretch {
+    /// The number of the run that they are filed under.
+    number: i64,
+    run: RunId,
+    /// The sequence number before the first of them.
+    after: u64,
+    /// That of the last.
+    through: u64,
+}
+
+/// Where the entries of `run` are, in order.
+fn stretches(file: &Transaction<'_>, run: &RunId) -> Result<Vec<Stretch>, StoreError> {
+    let mut number = find(file, run)?;
+    let mut bound = u64::MAX;
+    let mut found = Vec::new();
+    loop {
+        let (id, last_seq, past, past_seq): (String, i64, Option<i64>, i64) = file
+            .prepare_cached("SELECT id, last_seq, past, past_seq FROM runs WHERE run = ?1")?
+            .query_row([number], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .optional()?
+            .ok_or_else(|| StoreError::Corrupt { what: format!("what run {run} begins with is missing") })?;
+        let (after, through) = (past_seq as u64, bound.min(last_seq as u64));
+        if after < through {
+            found.push(Stretch { number, run: RunId::new(id), after, through });
+        }
+        let Some(past) = past else { break };
+        // A past is older than what begins with it, and so has a lower number: no damage makes this walk endless.
+        if past >= number {
+            return Err(StoreError::Corrupt { what: format!("run {run} begins with a run that came later") });
+        }
+        (number, bound) = (past, after.min(bound));
+    }
+    found.reverse();
+    Ok(found)
 }
 
 /// The rows filed under a key of a run, from the one that ends after an entry, in order.
@@ -106,23 +143,27 @@ fn each_row(
 
 /// See [`crate::Store::entries`].
 pub(super) fn entries(file: &Transaction<'_>, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
-    let (number, last_seq) = find(file, run)?;
-    let through = last_seq.min(after.saturating_add(limit as u64));
-    if through <= after {
-        return Ok(Vec::new());
-    }
-    let lacks = |seq| StoreError::Corrupt { what: format!("run {run} lacks entry {seq}") };
     let mut found = Vec::new();
-    let mut last = after;
-    each_row(file, number, WHOLE_RUN, after, |row| {
-        if row.first > last + 1 {
+    for Stretch { number, run, after: before, through } in stretches(file, run)? {
+        let through = through.min(after.saturating_add(limit as u64));
+        let mut last = after.max(before);
+        if through <= last {
+            continue;
+        }
+        let lacks = |seq| StoreError::Corrupt { what: format!("run {run} lacks entry {seq}") };
+        each_row(file, number, WHOLE_RUN, last, |row| {
+            if row.first > last + 1 {
+                return Err(lacks(last + 1));
+            }
+            row.read(&run, last + 1..=through, &mut found)?;
+            last = row.last;
+            Ok(last < through)
+        })?;
+        if last < through {
             return Err(lacks(last + 1));
         }
-        row.read(run, last + 1..=through, &mut found)?;
-        last = row.last;
-        Ok(last < through)
-    })?;
-    if last < through { Err(lacks(last + 1)) } else { Ok(found) }
+    }
+    Ok(found)
 }
 
 /// See [`crate::Store::task_entries`].
@@ -132,17 +173,20 @@ pub(super) fn task_entries(
     task: &TaskId,
     through: u64,
 ) -> Result<Vec<Arc<Recorded>>, StoreError> {
-    let (number, _) = find(file, run)?;
     let mut found = Vec::new();
-    each_row(file, number, rows::task_key(task), 0, |row| {
-        if row.first > through {
-            return Ok(false);
-        }
-        let before = found.len();
-        row.read(run, row.first..=through, &mut found)?;
-        found.extract_if(before.., |recorded| recorded.entry.task() != Some(task)).for_each(drop);
-        Ok(row.last < through)
-    })?;
+    for Stretch { number, run, after, through: end } in stretches(file, run)? {
+        let through = through.min(end);
+        each_row(file, number, rows::task_key(task), after, |row| {
+            // A row that is damaged is read whatever it says of its place, and so noticed.
+            if through < row.first && row.first <= row.last {
+                return Ok(false);
+            }
+            let before = found.len();
+            row.read(&run, row.first..=through, &mut found)?;
+            found.extract_if(before.., |recorded| recorded.entry.task() != Some(task)).for_each(drop);
+            Ok(row.last < through)
+        })?;
+    }
     Ok(found)
 }
 
@@ -193,7 +237,8 @@ pub(super) fn recall(
 }
 
 /// The columns of a [`RunRecord`], in the order of [`record`].
-const RECORD_COLUMNS: &str = "id, job, status, created, updated, last_seq, epoch, owner";
+const RECORD_COLUMNS: &str = "id, job, status, created, updated, last_seq, epoch, owner,
+     (SELECT other.id FROM runs AS other WHERE other.run = runs.past), past_seq";
 
 /// See [`crate::Store::runs`].
 pub(super) fn runs(file: &Transaction<'_>) -> Result<Vec<RunRecord>, StoreError> {
@@ -217,12 +262,16 @@ fn record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
         last_seq: row.get::<_, i64>(5)? as u64,
         epoch: row.get::<_, i64>(6)? as u64,
         owner: row.get(7)?,
+        past: match row.get::<_, Option<String>>(8)? {
+            Some(run) => Some(ForkPoint { run: RunId::new(run), seq: row.get::<_, i64>(9)? as u64 }),
+            None => None,
+        },
     })
 }
 
 /// See [`crate::Store::take_commands`].
 pub(super) fn commands(file: &Transaction<'_>, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
-    let (number, _) = find(file, run)?;
+    let number = find(file, run)?;
     let mut statement =
         file.prepare_cached("SELECT command, body FROM commands WHERE run = ?1 AND command > ?2 ORDER BY command")?;
     let mut rows = statement.query(params![number, to_sql(after)])?;

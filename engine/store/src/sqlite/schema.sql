@@ -1,5 +1,6 @@
 -- Moments are microseconds since 1970; texts of entries, commands and inputs are JSON.
 
+-- A run may begin with the first `past_seq` entries of an older run: they are read where they are.
 CREATE TABLE runs (
     run      INTEGER PRIMARY KEY,
     id       TEXT    NOT NULL UNIQUE,
@@ -9,7 +10,9 @@ CREATE TABLE runs (
     updated  INTEGER NOT NULL,
     last_seq INTEGER NOT NULL DEFAULT 0,
     epoch    INTEGER NOT NULL DEFAULT 0,
-    owner    TEXT
+    owner    TEXT,
+    past     INTEGER REFERENCES runs (run),
+    past_seq INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- Entries, in the order they were committed: `entries` is `[[moment, entry], ...]`, numbered from `first`.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use baton_core::entry::ForkPoint;
 use baton_core::function::Content;
 use baton_core::id::{ContentHash, RunId};
 use baton_core::json::Json;
@@ -235,24 +236,41 @@ fn perform(transaction: &Transaction<'_>, write: &Write) -> rusqlite::Result<Ans
 }
 
 fn create(transaction: &Transaction<'_>, run: &NewRun) -> rusqlite::Result<Answer> {
+    let past = match find_past(transaction, run)? {
+        Ok(past) => past,
+        Err(refused) => return Ok(Err(refused)),
+    };
     let written = transaction
         .prepare_cached(
-            "INSERT INTO runs (id, job, status, created, updated) VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT (id) DO NOTHING",
+            "INSERT INTO runs (id, job, status, created, updated, last_seq, past, past_seq) VALUES (?1, ?2, ?3, ?4, ?4, ?6, ?5, ?6)
+             ON CONFLICT (id) DO NOTHING",
         )?
-        .execute(params![run.id.as_str(), run.job.as_str(), STATUS_CREATED, run.at.as_micros()])?;
+        .execute(params![
+            run.id.as_str(),
+            run.job.as_str(),
+            STATUS_CREATED,
+            run.at.as_micros(),
+            past,
+            to_sql(run.past_seq())
+        ])?;
     Ok(if written == 1 { Ok(0) } else { Err(StoreError::RunExists(run.id.clone())) })
 }
 
 fn begin(transaction: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows: &[EntryRow]) -> rusqlite::Result<Answer> {
     // What the batch could be refused for comes first: a refusal has written nothing.
-    if let Err(refused) = batch.check(1, 0) {
+    if let Err(refused) = batch.check(1, run.past_seq()) {
         return Ok(Err(refused));
     }
+    let past = match find_past(transaction, run)? {
+        Ok(past) => past,
+        Err(refused) => return Ok(Err(refused)),
+    };
     let (status, updated) = shown(batch);
     let created = run.at.as_micros();
     let written = transaction
         .prepare_cached(
-            "INSERT INTO runs (id, job, status, created, updated, last_seq, epoch, owner) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7)
+            "INSERT INTO runs (id, job, status, created, updated, last_seq, epoch, owner, past, past_seq)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9)
              ON CONFLICT (id) DO NOTHING",
         )?
         .execute(params![
@@ -262,13 +280,29 @@ fn begin(transaction: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch
             created,
             updated.unwrap_or(created),
             to_sql(batch.last_seq()),
-            owner
+            owner,
+            past,
+            to_sql(run.past_seq())
         ])?;
     if written == 0 {
         return Ok(Err(StoreError::RunExists(run.id.clone())));
     }
     put_parts(transaction, transaction.last_insert_rowid(), batch, rows)?;
     Ok(Ok(0))
+}
+
+/// The number of the run that `run` begins with, if it does and that many entries are there.
+fn find_past(transaction: &Transaction<'_>, run: &NewRun) -> rusqlite::Result<Result<Option<i64>, StoreError>> {
+    let Some(ForkPoint { run: other, seq }) = &run.past else { return Ok(Ok(None)) };
+    let known = transaction
+        .prepare_cached("SELECT run, last_seq FROM runs WHERE id = ?1")?
+        .query_row([other.as_str()], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
+        .optional()?;
+    Ok(match known {
+        None => Err(StoreError::UnknownRun(other.clone())),
+        Some((_, found)) if found < *seq => Err(StoreError::SequenceMismatch { run: other.clone(), expected: *seq, found }),
+        Some((number, _)) => Ok(Some(number)),
+    })
 }
 
 fn take_over(transaction: &Transaction<'_>, run: &RunId, owner: &str) -> rusqlite::Result<Answer> {

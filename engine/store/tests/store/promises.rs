@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use baton_core::id::{AgentId, ContentHash, TaskId, ToolId};
+use baton_core::entry::ForkPoint;
+use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
-use baton_store::{Batch, MemoryStore, RunSummaryUpdate, Store, StoreError};
+use baton_store::{Batch, MemoryStore, NewRun, RunSummaryUpdate, Store, StoreError};
 use tokio::task::JoinSet;
 
 use crate::support::{OnDisk, at, batch, content, entry, logged, new_run, owned_run, run_id, sequence};
@@ -39,6 +40,8 @@ promises!(
     entries_come_back_as_they_were,
     entries_are_read_in_slices,
     a_task_s_entries_end_where_asked,
+    a_run_begins_with_entries_of_another,
+    a_past_that_is_not_there_is_refused,
     contents_are_kept_once_under_their_hash,
     a_large_content_comes_back_whole,
     memories_are_recalled_oldest_first,
@@ -172,6 +175,70 @@ async fn a_task_s_entries_end_where_asked(store: Arc<dyn Store>) {
     assert_eq!(of("0", 4).await, [1, 2, 4]);
     assert!(of("0", 0).await.is_empty());
     assert!(of("0/1", u64::MAX).await.is_empty(), "half a task id is not a task");
+}
+
+async fn a_run_begins_with_entries_of_another(store: Arc<dyn Store>) {
+    let first = owned_run(&*store, "first").await;
+    let mut long = batch(&first, 0, 0);
+    long.entries = (1..=6).map(|seq| entry(seq, if seq % 2 == 0 { "0/1.1" } else { "0" }, "of the first")).collect();
+    store.append(long).await.expect("six entries in one batch");
+    store.append(batch(&first, 6, 2)).await.expect("two more");
+    // The second begins inside a batch of the first; the third inside what the second took over.
+    let second = NewRun { past: Some(ForkPoint { run: first.clone(), seq: 4 }), ..new_run("second", 2) };
+    let own = Batch {
+        entries: vec![entry(5, "0/1.1", "of the second"), entry(6, "0", "of the second")],
+        ..batch(&run_id("second"), 4, 0)
+    };
+    store.begin(second.clone(), "owner", own.clone()).await.expect("a batch that follows its past");
+    let third = NewRun { past: Some(ForkPoint { run: second.id.clone(), seq: 3 }), ..new_run("third", 3) };
+    store.create(third.clone()).await.expect("a run that begins with a run that begins with a run");
+    assert_eq!(store.run(&third.id).await.expect("readable").expect("there").last_seq, 3);
+    assert_eq!(store.take_over(&third.id, "owner").await.expect("there"), 1);
+    for wrong in [0, 2, 4] {
+        let refused = store.append(batch(&third.id, wrong, 1)).await.expect_err("it follows entry 3");
+        assert!(matches!(refused, StoreError::SequenceMismatch { found: 3, .. }), "{refused}");
+    }
+    store.append(Batch { entries: vec![entry(4, "0/1.1", "of the third")], ..batch(&third.id, 3, 0) }).await.expect("its own");
+
+    let of_first = store.entries(&first, 0, 100).await.expect("readable");
+    assert_eq!(of_first.len(), 8, "the first is as it was");
+    let of_second = store.entries(&second.id, 0, 100).await.expect("readable");
+    assert_eq!((&of_second[..4], &of_second[4..]), (&of_first[..4], &own.entries[..]));
+    assert_eq!(store.entries(&second.id, 3, 2).await.expect("readable"), of_second[3..5]);
+    assert_eq!(store.entries(&second.id, 4, 9).await.expect("readable"), of_second[4..]);
+    let of_third = store.entries(&third.id, 0, 100).await.expect("readable");
+    assert_eq!((&of_third[..3], &of_third[3..]), (&of_first[..3], &[entry(4, "0/1.1", "of the third")][..]));
+    let of_task = |run: RunId, through| {
+        let store = Arc::clone(&store);
+        async move {
+            let entries = store.task_entries(&run, &"0/1.1".into(), through).await.expect("readable");
+            entries.iter().map(|entry| entry.seq).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(of_task(second.id.clone(), u64::MAX).await, [2, 4, 5]);
+    assert_eq!(of_task(second.id.clone(), 4).await, [2, 4]);
+    assert_eq!(of_task(second.id.clone(), 3).await, [2]);
+    assert_eq!(of_task(third.id.clone(), u64::MAX).await, [2, 4]);
+    assert_eq!(of_task(first.clone(), u64::MAX).await, [2, 4, 6]);
+    let record = store.run(&second.id).await.expect("readable").expect("there");
+    assert_eq!((record.past, record.last_seq), (second.past, 6));
+    let listed = store.runs().await.expect("readable");
+    assert_eq!(listed.iter().map(|record| record.past.is_some()).collect::<Vec<_>>(), [true, true, false]);
+}
+
+async fn a_past_that_is_not_there_is_refused(store: Arc<dyn Store>) {
+    let first = owned_run(&*store, "first").await;
+    store.append(batch(&first, 0, 2)).await.expect("two entries");
+    let after = |run: &RunId, seq| NewRun { past: Some(ForkPoint { run: run.clone(), seq }), ..new_run("second", 2) };
+    let refused = store.create(after(&run_id("nobody"), 1)).await.expect_err("nothing to begin with");
+    assert!(matches!(&refused, StoreError::UnknownRun(run) if *run == run_id("nobody")), "{refused}");
+    let own = batch(&run_id("second"), 3, 1);
+    let refused = store.begin(after(&first, 3), "owner", own).await.expect_err("it has two entries");
+    assert!(matches!(&refused, StoreError::SequenceMismatch { run, expected: 3, found: 2 } if *run == first), "{refused}");
+    let own = batch(&run_id("second"), 0, 1);
+    let refused = store.begin(after(&first, 2), "owner", own).await.expect_err("the batch does not follow the past");
+    assert!(matches!(refused, StoreError::SequenceMismatch { expected: 0, found: 2, .. }), "{refused}");
+    assert_eq!(store.run(&run_id("second")).await.expect("readable"), None);
 }
 
 async fn contents_are_kept_once_under_their_hash(store: Arc<dyn Store>) {
