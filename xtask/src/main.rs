@@ -30,6 +30,12 @@ enum Chore {
     },
     /// Measures the benchmark jobs, the engine beside a hand-written floor, and compares with the targets in BENCHMARKS.md.
     Bench(bench::Options),
+    /// Tries the store on a disk that loses power, fails and fills up: the trials of every day, more of them.
+    Faults {
+        /// How many of what, such as `--images 20000`; see `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Checks form, lints, generated files, and licences and advisories if cargo-deny is there.
     Check,
 }
@@ -40,6 +46,10 @@ fn main() -> ExitCode {
         Chore::GenDocs { check: true } => gen_docs::check(),
         Chore::Test { arguments } => return test::run(&arguments),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Faults { arguments } => {
+            let run = ["run", "--quiet", "--package", "baton-faults", "--"];
+            project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
+        }
         Chore::Check => check::run(),
     };
     match done {

@@ -1,0 +1,40 @@
+//! `cargo xtask faults`: the store on disks that lose power and fail, at length.
+
+use std::process::ExitCode;
+
+use baton_faults::trials::{Recording, Report, failing_disks};
+use clap::Parser;
+
+/// Tries the store on disks that misbehave, and says how often it lost something.
+#[derive(Parser)]
+#[command(name = "cargo xtask faults", disable_help_subcommand = true)]
+struct Options {
+    /// How many losses of power, spread over the workload.
+    #[arg(long, default_value_t = 5_000)]
+    images: u64,
+    /// Which of what a loss of power may leave is tried.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The disk fails at every STEP-th of the workload's operations; 1 is all of them.
+    #[arg(long, default_value_t = 1)]
+    step: usize,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let options = Options::parse();
+    let tokio = tokio::runtime::Builder::new_current_thread().build()?;
+    let recording = Recording::new(&tokio, 200_000)?;
+    println!("the workload: {} operations on files", recording.log.len());
+    let reports = [
+        ("losses of power", recording.power_losses(&tokio, options.images, options.seed)?),
+        ("failing operations (i/o errors and full disks, once and lasting)", failing_disks(&tokio, 3_000, options.step.max(1))?),
+    ];
+    for (what, Report { trials, failures }) in &reports {
+        println!("{what}: {trials} tried, {} failed", failures.len());
+        for failure in failures {
+            println!("  {failure}");
+        }
+    }
+    let good = reports.iter().all(|(_, report)| report.failures.is_empty());
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
