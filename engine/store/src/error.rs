@@ -94,6 +94,22 @@ pub enum StoreError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// There is no room for what was to be written. Once there is, writing goes on.
+    #[error("storage full: there is no room left for the store {}", path.display())]
+    StorageFull {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// The disk failed, now or at an earlier write. This opening of the store writes nothing more: after a flush that failed,
+    /// the success of another one says nothing of what the first one should have kept. Whether the write that failed
+    /// took hold is seen when the store is opened again.
+    #[error("the disk of the store {} failed ({what}); nothing is written until the store is opened again", path.display())]
+    Failing {
+        /// The store's file.
+        path: PathBuf,
+        /// What the system said first.
+        what: String,
+    },
     /// SQLite failed.
     #[error("the store failed: {0}")]
     Sqlite(#[from] rusqlite::Error),

@@ -62,7 +62,7 @@ impl SqliteStore {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
+            make_folder(folder).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
         }
         let connection = schema::open_for_writing(path)?;
         let writer = Writer::start(connection, path)?;
@@ -80,6 +80,22 @@ impl SqliteStore {
     pub fn stats(&self) -> SqliteStats {
         self.writer.stats()
     }
+}
+
+/// Makes `folder` and those above it, as durable as what will be in them: SQLite syncs the folder of its files, and no other.
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+    if let Some(above) = above {
+        make_folder(above)?;
+    }
+    std::fs::create_dir_all(folder)?;
+    if cfg!(unix) {
+        std::fs::File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Refuses a batch with a content that fits into no row.
@@ -173,7 +189,8 @@ fn named(path: &Path, error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
         Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { what: format!("{}: {error}", path.display()) },
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore { path },
-        Some(ErrorCode::CannotOpen) => StoreError::Io { path, source: std::io::Error::other(error) },
+        Some(ErrorCode::DiskFull) => StoreError::StorageFull { path },
+        Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => StoreError::Io { path, source: std::io::Error::other(error) },
         _ => StoreError::Sqlite(error),
     }
 }

@@ -15,7 +15,7 @@ use baton_core::function::Content;
 use baton_core::id::{ContentHash, RunId};
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 use tokio::sync::oneshot;
 
 use super::rows::{self, EntryRow};
@@ -102,7 +102,8 @@ impl Writer {
     pub(super) fn start(connection: Connection, path: &Path) -> Result<Self, StoreError> {
         let (sender, requests) = channel();
         let counters = Arc::new(Counters::default());
-        let mut work = WriterThread { connection, path: path.to_owned(), requests, counters: Arc::clone(&counters) };
+        let path_of = path.to_owned();
+        let mut work = WriterThread { connection, path: path_of, requests, counters: Arc::clone(&counters), failed: None };
         let thread = std::thread::Builder::new()
             .name("baton-store".into())
             .spawn(move || work.run())
@@ -144,6 +145,8 @@ struct WriterThread {
     path: PathBuf,
     requests: Receiver<Request>,
     counters: Arc<Counters>,
+    /// What the disk said when it failed. Nothing is written after that.
+    failed: Option<String>,
 }
 
 impl WriterThread {
@@ -159,6 +162,9 @@ impl WriterThread {
 
     /// Commits `first` and what waits behind it; answers one for one.
     fn commit_group(&mut self, first: Request) -> (Vec<Request>, Vec<Answer>) {
+        if let Some(failing) = self.failing() {
+            return (vec![first], vec![Err(failing)]);
+        }
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         // Only now, so that what came while another process held the file is in this group too.
         let group = collect(first, &self.requests);
@@ -181,6 +187,10 @@ impl WriterThread {
     /// After a group failed with `error` and was rolled back: gives each write a transaction of its own, so that one that
     /// cannot be written fails alone.
     fn commit_each(&mut self, group: &[Request], error: rusqlite::Error) -> Vec<Answer> {
+        self.look_at(&error);
+        if self.failed.is_some() {
+            return group.iter().filter_map(|_| self.failing().map(Err)).collect();
+        }
         match named(&self.path, error) {
             // Another process would be waited for once per write; all are told instead.
             StoreError::Busy { path } => group.iter().map(|_| Err(StoreError::Busy { path: path.clone() })).collect(),
@@ -190,15 +200,37 @@ impl WriterThread {
     }
 
     fn commit_one(&mut self, write: &Write) -> Answer {
+        if let Some(failing) = self.failing() {
+            return Err(failing);
+        }
         let mut commit = || -> rusqlite::Result<Answer> {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let answer = perform(&transaction, write)?;
             transaction.commit()?;
             Ok(answer)
         };
-        let answer = commit().map_err(|error| named(&self.path, error))?;
+        let answer = match commit() {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.look_at(&error);
+                return Err(self.failing().unwrap_or_else(|| named(&self.path, error)));
+            }
+        };
         self.count(std::slice::from_ref(&answer));
         answer
+    }
+
+    /// Remembers an error of the disk: whatever it says of later flushes, it is not trusted any more.
+    fn look_at(&mut self, error: &rusqlite::Error) {
+        if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) {
+            self.failed = Some(error.to_string());
+        }
+    }
+
+    /// What every write is answered with once the disk has failed.
+    fn failing(&self) -> Option<StoreError> {
+        let what = self.failed.clone()?;
+        Some(StoreError::Failing { path: self.path.clone(), what })
     }
 
     fn count(&self, answers: &[Answer]) {
