@@ -5,38 +5,53 @@ use baton_core::entry::{Holder, TaskCreated};
 use baton_core::id::{TaskId, ToolId};
 use baton_core::limits::Limits;
 
+use crate::finding::Invariant;
 use crate::ledger::Ledger;
 
 /// The limits of a task: those of the tool that delegated, then those of its agent.
 fn limits(configs: &Configs, created: &TaskCreated) -> Limits {
     let Holder::Agent(agent) = &created.holder else { return Limits::default() };
+    let Some(agent) = configs.agents.get(agent) else { return Limits::default() };
     let tool = created.tool.as_deref().and_then(|tool| configs.tools.get(&ToolId::from(tool)));
-    tool.map(|tool| tool.limits.clone()).unwrap_or_default().or(&configs.agents[agent].limits)
+    tool.map(|tool| tool.limits.clone()).unwrap_or_default().or(&agent.limits)
 }
 
-/// Asserts every limit that entries can show.
-pub fn check(ledger: &Ledger, configs: &Configs) {
-    let run = &configs.job.limits;
-    let within = |used: u64, allowed: Option<u64>, what: &str| {
-        assert!(allowed.is_none_or(|allowed| used <= allowed), "I18: {used} of {allowed:?} {what}");
-    };
-    let wide = |value: Option<u32>| value.map(u64::from);
-    within(u64::from(ledger.turns), wide(run.turns), "turns of the run");
-    within(ledger.live_tasks().count() as u64, wide(run.live_tasks), "live tasks");
-    within(ledger.running_calls() as u64, wide(run.parallel_calls), "parallel calls of the run");
-    if run.tokens.is_some() {
-        within(ledger.tokens(&TaskId::root()), run.tokens, "tokens of the run");
+impl Ledger {
+    /// Checks every limit that entries can show, of the run and of the tasks that the batch concerns.
+    pub(crate) fn check_limits(&mut self) {
+        let configs = std::sync::Arc::clone(&self.configs);
+        let run = &configs.job.limits;
+        self.within(u64::from(self.turns), run.turns.map(u64::from), || "turns of the run".to_owned());
+        self.within(self.live_tasks().count() as u64, run.live_tasks.map(u64::from), || "live tasks".to_owned());
+        self.within(self.running_calls() as u64, run.parallel_calls.map(u64::from), || "parallel calls of the run".to_owned());
+        let touched: Vec<TaskId> = self.touched.iter().cloned().collect();
+        for id in touched {
+            let Some(book) = self.tasks.get(&id).filter(|book| book.ended.is_none()) else { continue };
+            let own = limits(&configs, &book.created);
+            let (turns, children, depth) = (u64::from(book.turns), u64::from(book.children), u64::from(book.created.depth));
+            let running = self.running_calls_of(&id) as u64;
+            self.within(turns, own.turns.map(u64::from), || format!("turns of {id}"));
+            self.within(children, own.children.map(u64::from), || format!("children of {id}"));
+            self.within(depth, run.depth.map(u64::from), || format!("depth of {id}"));
+            self.within(running, own.parallel_calls.map(u64::from), || format!("parallel calls of {id}"));
+        }
     }
-    for (id, book) in ledger.live_tasks() {
-        let own = limits(configs, &book.created);
-        within(u64::from(book.turns), wide(own.turns), "turns of a task");
-        within(u64::from(book.children), wide(own.children), "children of a task");
-        within(u64::from(book.created.depth), wide(run.depth), "depth");
-        if own.parallel_calls.is_some() {
-            within(ledger.running_calls_of(id) as u64, wide(own.parallel_calls), "parallel calls of a task");
+
+    /// Checks, when `task` asks its model, that what is spent and reserved fits the limits of the task, of all above it
+    /// and of the run. A provider may say later that more was used; then nothing further may be asked for.
+    pub(crate) fn check_reservation(&mut self, task: &TaskId) {
+        let configs = std::sync::Arc::clone(&self.configs);
+        self.within(self.tokens(&TaskId::root()), configs.job.limits.tokens, || "tokens of the run".to_owned());
+        let holders: Vec<TaskId> = std::iter::once(task).chain(self.above(task)).cloned().collect();
+        for id in holders {
+            let Some(book) = self.tasks.get(&id) else { continue };
+            let allowed = limits(&configs, &book.created).tokens;
+            self.within(self.tokens(&id), allowed, || format!("tokens of {id}"));
         }
-        if own.tokens.is_some() {
-            within(ledger.tokens(id), own.tokens, &format!("tokens of {id}"));
-        }
+    }
+
+    fn within(&mut self, used: u64, allowed: Option<u64>, what: impl FnOnce() -> String) {
+        let Some(allowed) = allowed else { return };
+        self.rule(used <= allowed, Invariant::I18, || format!("{used} of {allowed} {}", what()));
     }
 }

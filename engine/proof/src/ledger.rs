@@ -1,20 +1,28 @@
 //! The second pair of eyes: keeps its own books from the entries alone and says what no timeline may hold.
 //!
-//! It knows nothing of the machine's state. Names such as I4 are those of RELIABILITY.md, B1.
+//! It shares no code with the machine and knows nothing of its state. It takes any timeline, however broken: what cannot
+//! be is a [`Finding`], and the books go on as well as they can.
+
+mod batch;
+mod entries;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_core::call::{CallResult, CallStatus};
-use baton_core::document::{DocumentRef, DocumentVersion};
-use baton_core::entry::{Control, Entry, FinalState, Holder, Recorded, TaskCreated, TaskEnded, TaskKind};
-use baton_core::id::{CallId, TaskId};
+use baton_core::call::{CallResult, CallStatus, ModelCall};
+use baton_core::config::{Agent, Configs, Tool};
+use baton_core::document::DocumentRef;
+use baton_core::entry::{FinalState, Holder, QuestionEnd, Recorded, TaskCreated};
+use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::model::Usage;
 use baton_core::tool_type::ToolType;
 
+use crate::finding::{Finding, Invariant};
+
 /// What the entries so far say.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ledger {
+    pub(crate) configs: Arc<Configs>,
     last_seq: u64,
     last_at: i64,
     /// Every task that was created.
@@ -25,12 +33,29 @@ pub struct Ledger {
     pub questions: BTreeMap<u32, QuestionBook>,
     /// The newest version of each document.
     pub heads: BTreeMap<String, u32>,
+    /// The contents that versions of documents name, with their sizes.
+    pub contents: BTreeMap<ContentHash, u64>,
     /// Whether the run has ended.
     pub run_ended: bool,
+    /// Whether a person paused the run.
+    pub paused: bool,
     /// What model requests were settled at, together.
     pub settled: Usage,
     /// How many turns were asked for; a turn asked again after a crash counts once.
     pub turns: u32,
+    /// How many model answers there are.
+    pub answers: usize,
+    /// How often a process took the run over.
+    pub takeovers: u32,
+    /// The last entry that says so.
+    last_takeover: u64,
+    /// Tasks that have not ended.
+    live: BTreeSet<TaskId>,
+    /// How many function calls run.
+    running: usize,
+    /// Tasks that entries of this batch concern.
+    pub(crate) touched: BTreeSet<TaskId>,
+    findings: Vec<Finding>,
 }
 
 /// What the entries say of a task.
@@ -44,6 +69,8 @@ pub struct TaskBook {
     pub result: Option<Arc<CallResult>>,
     /// The open model request and what is reserved for it.
     pub request: Option<(u32, u64)>,
+    /// The entry that made the request.
+    requested_at: u64,
     /// Its newest turn.
     pub turns: u32,
     /// The newest turn was settled without an answer, by a crash, and is asked again.
@@ -53,10 +80,16 @@ pub struct TaskBook {
     pub children: u32,
     /// Tokens that its own requests were settled at.
     pub spent: u64,
+    /// Tokens spent and reserved by it and all below it.
+    subtree_tokens: u64,
     /// The calls of the newest turn.
     pub open: BTreeSet<CallId>,
     /// Documents that were handed to this task, by the call's result or with the request.
     pub injected: Vec<DocumentRef>,
+    /// Somebody cancelled it.
+    cancelled: bool,
+    /// The number of the question that it is.
+    question: Option<u32>,
 }
 
 /// What the entries say of a call.
@@ -66,16 +99,26 @@ pub struct CallBook {
     pub task: TaskId,
     /// The tool that it names.
     pub tool: String,
+    /// As the model made it.
+    asked: Arc<ModelCall>,
     /// Where it started and what its tool's type is.
     pub started: Option<(u64, ToolType)>,
+    /// The documents that were attached when it started.
+    attached: Vec<DocumentRef>,
     /// Whether it created a task.
     pub created: bool,
     /// The status of its result.
     pub status: Option<CallStatus>,
+    /// The result.
+    result: Option<Arc<CallResult>>,
     /// Whether it was refused.
     pub refused: bool,
     /// It belongs to a task that was closed with the subtree it was in.
     pub closed: bool,
+    /// It wrote documents.
+    wrote: bool,
+    /// Its result was sent to the user.
+    sent: bool,
 }
 
 /// What the entries say of a question.
@@ -85,10 +128,12 @@ pub struct QuestionBook {
     pub task: TaskId,
     /// How often it was closed.
     pub ends: u32,
+    how: Option<QuestionEnd>,
 }
 
 impl CallBook {
-    fn is_finished(&self) -> bool {
+    /// Whether nothing more can come of it.
+    pub fn is_finished(&self) -> bool {
         self.refused || self.status.is_some() || self.closed
     }
 
@@ -99,244 +144,83 @@ impl CallBook {
 }
 
 impl Ledger {
+    /// Empty books of a run of `configs`.
+    pub fn new(configs: Arc<Configs>) -> Self {
+        Self {
+            configs,
+            last_seq: 0,
+            last_at: 0,
+            tasks: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            heads: BTreeMap::new(),
+            contents: BTreeMap::new(),
+            run_ended: false,
+            paused: false,
+            settled: Usage::default(),
+            turns: 0,
+            answers: 0,
+            takeovers: 0,
+            last_takeover: 0,
+            live: BTreeSet::new(),
+            running: 0,
+            touched: BTreeSet::new(),
+            findings: Vec::new(),
+        }
+    }
+
     /// Enters one batch and checks what must hold after it.
     pub fn enter(&mut self, batch: &[Recorded]) {
         for recorded in batch {
             self.entry(recorded);
         }
+        self.end_batch();
+    }
+
+    /// Checks what must hold now that a batch is complete.
+    pub(crate) fn end_batch(&mut self) {
         self.after_batch();
+        self.check_limits();
+        self.touched.clear();
     }
 
-    fn task(&mut self, id: &TaskId) -> &mut TaskBook {
-        self.tasks.get_mut(id).unwrap_or_else(|| panic!("an entry names the task {id}, which was never created"))
+    /// What was found so far, in the order of the entries.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
     }
 
-    /// The task, which must not have ended (I10).
-    fn live(&mut self, id: &TaskId, what: &str) -> &mut TaskBook {
-        let task = self.task(id);
-        assert!(task.ended.is_none(), "I10: {what} for task {id}, which has ended as {:?}", task.ended);
-        task
+    /// The number of the last entry.
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
     }
 
-    fn entry(&mut self, recorded: &Recorded) {
-        let Recorded { seq, at, entry } = recorded;
-        assert_eq!(*seq, self.last_seq + 1, "I5: seq {seq} follows {}", self.last_seq);
-        assert!(at.as_micros() >= self.last_at, "entry {seq} was decided before the one it follows");
-        self.last_seq = *seq;
-        self.last_at = at.as_micros();
-        assert!(
-            !self.run_ended || matches!(entry, Entry::Control(_) | Entry::BudgetSettled(_)),
-            "I10: {entry:?} after the end of the run"
-        );
-        match entry {
-            Entry::RunStarted(_) => assert_eq!(*seq, 1, "the run starts once, first"),
-            Entry::TaskCreated(created) => self.task_created(created, *seq),
-            Entry::ModelRequested(requested) => {
-                let unfinished = self.unfinished_calls(&requested.task);
-                assert!(unfinished.is_empty(), "I4: {} asks its model while {unfinished:?} have no result", requested.task);
-                self.turns += u32::from(!self.tasks[&requested.task].interrupted);
-                let task = self.live(&requested.task, "a model request");
-                assert!(matches!(task.created.holder, Holder::Agent(_)), "a person's task {} runs no model", requested.task);
-                assert!(task.request.is_none(), "I9: two model requests of {} are open at once", requested.task);
-                let expected = if task.interrupted { task.turns } else { task.turns + 1 };
-                assert_eq!(requested.turn, expected, "the turn of {} after turn {}", requested.task, task.turns);
-                task.interrupted = false;
-                task.turns = requested.turn;
-                task.request = Some((requested.turn, requested.reserved_tokens));
-                task.open.clear();
-            }
-            Entry::ModelAnswered(answered) => {
-                let task = self.live(&answered.task, "a model answer");
-                assert!(
-                    task.request.is_some_and(|(turn, _)| turn == answered.turn),
-                    "an answer to turn {} of {}, where {:?} is open",
-                    answered.turn,
-                    answered.task,
-                    task.request
-                );
-                let ids: Vec<CallId> =
-                    (1..=answered.calls.len()).map(|position| answered.task.call(answered.turn, position as u32)).collect();
-                task.answered = answered.turn;
-                task.open = ids.iter().cloned().collect();
-                for (id, call) in ids.into_iter().zip(&answered.calls) {
-                    let book = CallBook {
-                        task: answered.task.clone(),
-                        tool: call.tool.clone(),
-                        started: None,
-                        created: false,
-                        status: None,
-                        refused: false,
-                        closed: false,
-                    };
-                    assert!(self.calls.insert(id.clone(), book).is_none(), "I4: the call id {id} was used twice");
-                }
-            }
-            Entry::CallRefused(refused) => {
-                self.live(&refused.task, "a refused call");
-                let call = self.open_call(&refused.call, &refused.task);
-                assert!(call.started.is_none(), "{} was refused after it had started", refused.call);
-                call.refused = true;
-            }
-            Entry::CallStarted(started) => {
-                let task = self.live(&started.task, "a call's start");
-                if started.tool_type == ToolType::AgentAsTool {
-                    task.children += 1;
-                }
-                let call = self.open_call(&started.call, &started.task);
-                assert!(call.started.is_none(), "{} started twice", started.call);
-                assert_eq!(started.tool, *call.tool, "{} started as another tool", started.call);
-                call.started = Some((*seq, started.tool_type));
-            }
-            Entry::CallFinished(finished) => {
-                self.live(&finished.task, "a call's result");
-                self.open_call(&finished.call, &finished.task).status = Some(finished.result.status);
-                let child = finished.call.created_task();
-                if let Some(child) = self.tasks.get(&child) {
-                    let closed = (child.ended == Some(FinalState::Cancelled)).then_some(CallStatus::Cancelled);
-                    let status = child.result.as_ref().map(|result| result.status).or(closed);
-                    assert!(child.ended.is_some(), "I5: the result of {} before the end of its task", finished.call);
-                    assert_eq!(
-                        status,
-                        Some(finished.result.status),
-                        "{} and its task end with different statuses",
-                        finished.call
-                    );
-                }
-                self.task(&finished.task).injected.extend(finished.result.documents.iter().cloned());
-            }
-            Entry::DocumentWritten(version) => self.document_written(version),
-            Entry::QuestionOpened(opened) => {
-                self.live(&opened.task, "a question's opening");
-                let book = QuestionBook { task: opened.task.clone(), ends: 0 };
-                assert!(self.questions.insert(opened.number, book).is_none(), "Q{} was opened twice", opened.number);
-            }
-            Entry::QuestionClosed(closed) => {
-                let question = self.questions.get_mut(&closed.number).expect("a question that closes was opened");
-                question.ends += 1;
-                assert_eq!(question.ends, 1, "I22: Q{} has more than one end", closed.number);
-                assert_eq!(question.task, closed.task);
-            }
-            Entry::Output(output) => {
-                self.live(&output.task, "an output");
-            }
-            Entry::BudgetSettled(settled) => {
-                self.settled.add(&settled.usage);
-                let task = self.task(&settled.task);
-                let (turn, reserved) = task.request.take().expect("what is settled was reserved");
-                assert_eq!((turn, reserved), (settled.turn, settled.reserved_tokens), "what is settled is what was reserved");
-                task.spent += settled.usage.total();
-                task.interrupted = task.answered < turn;
-            }
-            Entry::Compacted(compacted) => {
-                self.live(&compacted.task, "a compaction");
-            }
-            Entry::Control(Control { task, action: _action, by: _by }) => {
-                if let Some(task) = task {
-                    self.task(task);
-                }
-            }
-            Entry::SubtreeClosed(closed) => self.subtree_closed(&closed.task, &closed.tasks),
-            Entry::TaskEnded(ended) => self.task_ended(ended),
-            Entry::RunEnded(ended) => {
-                let root = self.task(&TaskId::root());
-                assert_eq!(root.ended, Some(ended.state), "the run ends as its root did");
-                assert_eq!(root.result.as_ref().map(|result| result.status), Some(ended.status));
-                self.run_ended = true;
-            }
+    /// Notes what is broken unless `holds`.
+    pub(crate) fn rule(&mut self, holds: bool, invariant: Invariant, what: impl FnOnce() -> String) {
+        if !holds {
+            self.findings.push(Finding { invariant, seq: self.last_seq, what: what() });
         }
     }
 
-    fn open_call(&mut self, id: &CallId, task: &TaskId) -> &mut CallBook {
-        let open = self.tasks[task].open.contains(id);
-        let call = self.calls.get_mut(id).unwrap_or_else(|| panic!("an entry names the call {id}, which nobody made"));
-        assert_eq!(call.task, *task, "{id} is a call of another task");
-        assert!(open, "{id} belongs to an earlier turn");
-        assert!(!call.is_finished(), "I4: a second result, or a step after the result, of {id}");
-        call
+    pub(crate) fn broken(&mut self, invariant: Invariant, what: String) {
+        self.findings.push(Finding { invariant, seq: self.last_seq, what });
     }
 
-    fn task_created(&mut self, created: &TaskCreated, seq: u64) {
-        match &created.caller {
-            None => assert!(created.kind == TaskKind::Root && created.task == TaskId::root() && self.tasks.is_empty()),
-            Some(caller) => {
-                let call = CallId::from(&created.task);
-                let depth = u32::from(created.kind == TaskKind::Delegation);
-                if created.kind == TaskKind::Delegation || call.task() == *caller {
-                    assert_eq!(call.task(), *caller, "I3: a task bears the id of the call that created it");
-                }
-                let above = self.live(caller, "a new callee").created.depth;
-                assert_eq!(created.depth, above + depth, "the depth of {}", created.task);
-                if let Some(book) = self.calls.get_mut(&call) {
-                    let started = book.started.map(|(started, _)| started);
-                    assert!(started.is_some_and(|started| started < seq), "I5: {} exists before its call", created.task);
-                    assert!(!book.created, "I3: {call} created two tasks");
-                    book.created = true;
-                }
-            }
-        }
-        let injected = created.documents.clone();
-        let book = TaskBook {
-            created: created.clone(),
-            ended: None,
-            result: None,
-            request: None,
-            turns: 0,
-            interrupted: false,
-            answered: 0,
-            children: 0,
-            spent: 0,
-            open: BTreeSet::new(),
-            injected,
-        };
-        assert!(self.tasks.insert(created.task.clone(), book).is_none(), "{} was created twice", created.task);
-    }
-
-    fn document_written(&mut self, version: &DocumentVersion) {
-        let path = version.path.as_str().to_owned();
-        let head = self.heads.get(&path).copied();
-        assert_eq!(version.version, head.unwrap_or(0) + 1, "I14: version {} of {path} follows {head:?}", version.version);
-        assert_eq!(version.base, head, "I14: {path} v{} was made from {:?}", version.version, version.base);
-        if let Some(task) = &version.task {
-            self.live(task, "a document");
-        }
-        self.heads.insert(path, version.version);
-    }
-
-    fn subtree_closed(&mut self, top: &TaskId, tasks: &[TaskId]) {
-        assert!(!tasks.is_empty(), "a subtree without tasks was closed");
-        for id in tasks {
-            assert!(self.is_below(id, top), "{id} is not below {top}");
-            let task = self.live(id, "a closing");
-            task.ended = Some(FinalState::Cancelled);
-            for call in std::mem::take(&mut task.open) {
-                let call = self.calls.get_mut(&call).expect("open calls are known");
-                call.closed = !call.is_finished();
-            }
-        }
-        let closed: BTreeSet<&TaskId> = tasks.iter().collect();
-        for question in self.questions.values_mut().filter(|question| closed.contains(&question.task)) {
-            if question.ends == 0 {
-                question.ends = 1;
-            }
+    /// The agent that holds `task`.
+    fn agent_of(&self, task: &TaskId) -> Option<&Arc<Agent>> {
+        match &self.tasks.get(task)?.created.holder {
+            Holder::Agent(agent) => self.configs.agents.get(agent),
+            Holder::Person => None,
         }
     }
 
-    fn task_ended(&mut self, ended: &TaskEnded) {
-        let live: Vec<&TaskId> = self
-            .tasks
-            .iter()
-            .filter(|(id, book)| book.ended.is_none() && self.is_below(id, &ended.task))
-            .map(|(id, _)| id)
-            .collect();
-        assert!(live.is_empty(), "I11: {} ends while {live:?} live below it", ended.task);
-        let task = self.live(&ended.task, "a second end");
-        task.ended = Some(ended.state);
-        task.result = Some(Arc::clone(&ended.result));
-        let open = std::mem::take(&mut task.open);
-        for call in open {
-            let call = self.calls.get_mut(&call).expect("open calls are known");
-            call.closed = !call.is_finished();
-        }
+    fn tool(&self, id: &str) -> Option<&Arc<Tool>> {
+        self.configs.tools.get(id)
+    }
+
+    /// Whether there is such a version.
+    fn has_version(&self, document: &DocumentRef) -> bool {
+        let head = self.heads.get(document.path.as_str()).copied().unwrap_or(0);
+        document.version >= 1 && document.version <= head
     }
 
     /// Whether `task` is below `top`, by the callers that the entries name.
@@ -352,77 +236,38 @@ impl Ledger {
 
     /// The calls of a task's newest turn that have no result.
     pub fn unfinished_calls(&self, task: &TaskId) -> Vec<&CallId> {
-        self.tasks[task].open.iter().filter(|call| !self.calls[*call].is_finished()).collect()
+        let open = self.tasks.get(task).into_iter().flat_map(|book| &book.open);
+        open.filter(|call| self.calls.get(*call).is_some_and(|call| !call.is_finished())).collect()
     }
 
     /// Tasks that have not ended.
     pub fn live_tasks(&self) -> impl Iterator<Item = (&TaskId, &TaskBook)> {
-        self.tasks.iter().filter(|(_, book)| book.ended.is_none())
+        self.live.iter().filter_map(|id| self.tasks.get_key_value(id))
     }
 
     /// How many function calls run.
     pub fn running_calls(&self) -> usize {
-        self.calls.values().filter(|call| call.runs()).count()
+        self.running
     }
 
     /// How many function calls of `task` run.
     pub fn running_calls_of(&self, task: &TaskId) -> usize {
-        self.tasks[task].open.iter().filter(|call| self.calls[*call].runs()).count()
+        let open = self.tasks.get(task).into_iter().flat_map(|book| &book.open);
+        open.filter(|call| self.calls.get(*call).is_some_and(CallBook::runs)).count()
     }
 
     /// Tokens spent and reserved by `top` and all below it.
     pub fn tokens(&self, top: &TaskId) -> u64 {
-        let below = self.tasks.iter().filter(|(id, _)| *id == top || self.is_below(id, top));
-        below.map(|(_, book)| book.spent + book.request.map_or(0, |(_, reserved)| reserved)).sum()
+        self.tasks.get(top).map_or(0, |book| book.subtree_tokens)
     }
 
-    fn after_batch(&self) {
-        // A call may wait for a place among the run's parallel calls; then others run.
-        let functions_run = self.calls.values().any(CallBook::runs);
-        for (id, task) in &self.tasks {
-            // I2: the batch that ends a task gives its caller's call the result; escalation passes the call on.
-            let call = CallId::from(id);
-            if task.ended.is_some()
-                && let Some(book) = self.calls.get(&call)
-                && book.created
-            {
-                assert!(book.is_finished() || self.is_escalated(id), "I2: {id} has ended and its caller was not told");
-            }
-            if task.ended.is_some() {
-                continue;
-            }
-            // I1: what a live task waits for can still arrive.
-            for call in self.unfinished_calls(id) {
-                let book = &self.calls[call];
-                if book.created {
-                    let child = self.tasks.get(&call.created_task()).expect("a created task is known");
-                    assert!(
-                        child.ended.is_none() || self.is_escalated(&child.created.task),
-                        "I1: {id} waits for {call}, which has ended"
-                    );
-                }
-            }
-            let asks = task.request.is_some();
-            let calls = self.unfinished_calls(id);
-            let waits = calls.iter().any(|call| self.calls[*call].created || self.calls[*call].runs());
-            assert!(!asks || calls.is_empty(), "I4: {id} asks its model while {calls:?} are open");
-            assert!(asks || waits || functions_run || calls.is_empty(), "{id} has calls that nobody works on: {calls:?}");
+    /// Changes the tokens of `task` and of all above it.
+    fn add_tokens(&mut self, task: &TaskId, add: u64, take: u64) {
+        let holders: Vec<TaskId> = std::iter::once(task).chain(self.above(task)).cloned().collect();
+        for id in holders {
+            let Some(book) = self.tasks.get_mut(&id) else { return };
+            book.subtree_tokens = book.subtree_tokens.saturating_add(add).saturating_sub(take);
+            self.touched.insert(id);
         }
-        if self.run_ended {
-            assert_eq!(self.live_tasks().count(), 0, "I11: the run has ended and tasks live");
-            let issued = self.calls.len();
-            let answered = self.calls.values().filter(|call| call.is_finished()).count();
-            assert_eq!(issued, answered, "I17: calls issued and calls answered");
-            for (number, question) in &self.questions {
-                assert_eq!(question.ends, 1, "I22: Q{number} has no end");
-            }
-        }
-    }
-
-    /// Whether the question that `task` is went on to another task, which now answers the same call.
-    fn is_escalated(&self, task: &TaskId) -> bool {
-        self.tasks.values().any(|book| {
-            book.ended.is_none() && book.created.caller.as_ref() == Some(task) && book.created.kind == TaskKind::Question
-        })
     }
 }

@@ -5,7 +5,9 @@
 //!
 //! What it is not: it names no store, no provider and no thread, and it takes nothing from the machine but its doors.
 
-pub mod caps;
+mod caps;
+pub mod checker;
+pub mod finding;
 pub mod jobs;
 pub mod ledger;
 pub mod print;
@@ -14,6 +16,8 @@ pub mod requests;
 pub mod script;
 pub mod sim;
 
+pub use checker::{Checker, Report, verify};
+pub use finding::{Finding, Invariant};
 pub use jobs::{agent, function, job, note, tool};
 pub use script::{
     ask, call, call_with, error, handoff, handoff_with, malformed, route, route_with, says, stopped, then, to_user, turn, write,

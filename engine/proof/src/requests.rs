@@ -11,6 +11,7 @@ use baton_core::id::{AgentId, CallId, ContentHash, TaskId};
 use baton_core::model::ModelRequest;
 use baton_core::render::{Message, Part, Role, Transcript, TranscriptStart};
 
+use crate::finding::Invariant;
 use crate::ledger::Ledger;
 
 /// The transcripts of a run and the newest request of each task.
@@ -30,8 +31,8 @@ impl Requests {
         Self { configs, transcripts: BTreeMap::new(), newest: BTreeMap::new(), hashes: BTreeMap::new(), places: BTreeMap::new() }
     }
 
-    /// Grows the transcripts by `recorded`, which `run` has applied.
-    pub fn apply(&mut self, recorded: &Recorded, run: &Run) {
+    /// Grows the transcripts by `recorded`, which `run` has applied and `ledger` has entered.
+    pub fn apply(&mut self, recorded: &Recorded, run: &Run, ledger: &mut Ledger) {
         if let Entry::TaskCreated(created) = &recorded.entry {
             if let Holder::Agent(agent) = &created.holder {
                 let transcript = self.begin(created, agent, run);
@@ -49,8 +50,10 @@ impl Requests {
             self.places.insert(requested.task.clone(), recorded.seq);
         }
         if let Entry::ModelAnswered(answered) = &recorded.entry {
-            let sent = self.hashes[&self.places[&answered.task]];
-            assert_eq!(sent, answered.request, "I7: the answer's request of {} is the one that was rendered", answered.task);
+            let sent = self.places.get(&answered.task).and_then(|place| self.hashes.get(place));
+            let same = sent == Some(&answered.request);
+            let turn = answered.turn;
+            ledger.rule(same, Invariant::I7, || format!("turn {turn} of {task} answers another request than is rendered"));
         }
     }
 
@@ -75,19 +78,24 @@ impl Requests {
     }
 
     /// The request that `task` sends now; it must continue the one before, and be one a provider takes.
-    pub fn request(&mut self, task: &TaskId, ledger: &Ledger) -> Arc<ModelRequest> {
+    pub fn request(&mut self, task: &TaskId, ledger: &mut Ledger) -> Arc<ModelRequest> {
         let request = Arc::new(self.transcripts[task].request());
         if let Some(before) = self.newest.get(task) {
             let kept = request.messages.get(..before.messages.len());
-            assert_eq!(kept, Some(before.messages.as_slice()), "a request of {task} begins with the one before");
-            assert_eq!(before.system, request.system);
+            let grows = kept == Some(before.messages.as_slice()) && before.system == request.system;
+            ledger.rule(grows, Invariant::I7, || format!("a request of {task} does not begin with the one before"));
         }
-        check_shape(&request);
+        check_shape(&request, ledger);
         if !request.is_question {
-            check_injections(&request, &ledger.tasks[task].injected);
+            check_injections(&request, ledger);
         }
         self.newest.insert(task.clone(), Arc::clone(&request));
         request
+    }
+
+    /// How many requests were rendered.
+    pub fn count(&self) -> usize {
+        self.hashes.len()
     }
 
     /// The newest request of `task`.
@@ -95,42 +103,33 @@ impl Requests {
         Arc::clone(self.newest.get(task).unwrap_or_else(|| panic!("{task} has sent no request")))
     }
 
-    /// Folding `timeline` again gives every request again, byte for byte (I7).
-    pub fn assert_reproducible(&self, timeline: &[Recorded]) {
-        let mut run = Run::new(Arc::clone(&self.configs));
-        let mut again = Self::new(Arc::clone(&self.configs));
-        for recorded in timeline {
-            let read = crate::sim::read_back(recorded);
-            run.apply(&read);
-            again.apply(&read, &run);
-        }
-        assert_eq!(self.hashes, again.hashes, "I7: the same fold gives the same requests");
-        for (task, request) in &self.newest {
-            let messages = &again.transcripts[task].request().messages;
-            assert!(messages.starts_with(&request.messages), "I7: the same fold gives the same messages for {task}");
-        }
+    /// Whether `other`, grown from the same timeline, rendered the same requests, byte for byte (I7).
+    pub fn same_as(&self, other: &Self) -> bool {
+        self.hashes == other.hashes
     }
 }
 
 /// I8: every call is answered in the next message, once and in order, and nothing is empty.
-fn check_shape(request: &ModelRequest) {
+fn check_shape(request: &ModelRequest, ledger: &mut Ledger) {
     let task = &request.task;
     let messages: &[Arc<Message>] = &request.messages;
-    assert_eq!(messages.first().map(|message| message.role), Some(Role::User), "a conversation begins with a request");
-    assert_ne!(messages.last().map(|message| message.role), Some(Role::Assistant), "the agent of {task} answers itself");
+    let first = messages.first().map(|message| message.role) == Some(Role::User);
+    ledger.rule(first, Invariant::I8, || format!("the conversation of {task} does not begin with a request"));
+    let last = messages.last().map(|message| message.role) != Some(Role::Assistant);
+    ledger.rule(last, Invariant::I8, || format!("the agent of {task} answers itself"));
     for (place, message) in messages.iter().enumerate() {
-        assert!(!message.parts.is_empty(), "message {place} of {task} is empty");
         let calls: Vec<&CallId> = message.parts.iter().filter_map(call_of).collect();
-        assert!(calls.is_empty() || message.role == Role::Assistant, "only the agent makes calls");
+        let legal = !message.parts.is_empty() && (calls.is_empty() || message.role == Role::Assistant);
+        ledger.rule(legal, Invariant::I8, || format!("message {place} of {task} is empty, or calls and is not the agent's"));
         let next = messages.get(place + 1);
-        let results: Vec<(&CallId, bool)> = next.iter().flat_map(|next| &next.parts).filter_map(result_of).collect();
-        assert_eq!(
-            results.iter().map(|(call, _)| *call).collect::<Vec<_>>(),
-            calls,
-            "I8: the calls of message {place} of {task} are answered in the next, in order"
-        );
+        let results = next.iter().flat_map(|next| &next.parts).filter_map(result_of);
+        let results: Vec<(&CallId, bool)> = results.collect();
+        let answered = results.iter().map(|(call, _)| *call).eq(calls);
+        ledger.rule(answered, Invariant::I8, || {
+            format!("the calls of message {place} of {task} are not answered in the next, in order")
+        });
         let waits = results.iter().any(|(_, finished)| !finished);
-        assert!(!waits || request.is_question, "I4: {task} asks its model while a call waits");
+        ledger.rule(!waits || request.is_question, Invariant::I4, || format!("{task} asks its model while a call waits"));
     }
 }
 
@@ -160,9 +159,12 @@ pub fn shown(request: &ModelRequest) -> Vec<DocumentRef> {
 }
 
 /// I16: what was handed to the task stands in its request once, and nothing else does.
-fn check_injections(request: &ModelRequest, handed: &[DocumentRef]) {
-    let (mut shown, mut handed) = (shown(request), handed.to_vec());
+fn check_injections(request: &ModelRequest, ledger: &mut Ledger) {
+    let task = &request.task;
+    let mut handed = ledger.tasks.get(task).map(|book| book.injected.clone()).unwrap_or_default();
+    let mut shown = shown(request);
     shown.sort();
     handed.sort();
-    assert_eq!(shown, handed, "I16: the documents in the request of {}", request.task);
+    ledger
+        .rule(shown == handed, Invariant::I16, || format!("the request of {task} shows {shown:?}, and it was handed {handed:?}"));
 }

@@ -1,0 +1,151 @@
+//! Walks a timeline and states what it breaks.
+//!
+//! The books of the [`Ledger`] come first: they share no code with the machine. As long as they find nothing, the
+//! timeline is also folded and every request rendered again, by the machine itself, and compared with what the entries
+//! and the books say (I6, I7, I8, I16). A timeline that the books refuse is not folded: the machine may rely on what its
+//! own timelines hold.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use baton_core::Run;
+use baton_core::config::Configs;
+use baton_core::entry::{Entry, Recorded};
+use baton_core::machine::TaskState;
+
+use crate::finding::{Finding, Invariant};
+use crate::ledger::Ledger;
+use crate::requests::Requests;
+
+/// A timeline being checked.
+pub struct Checker {
+    ledger: Ledger,
+    folded: Folded,
+    /// Whether the machine can go on folding: nothing was found yet.
+    folds: bool,
+}
+
+/// What the machine makes of the timeline.
+struct Folded {
+    run: Run,
+    requests: Requests,
+}
+
+/// What was found in a whole timeline.
+pub struct Report {
+    /// What it breaks, in order; empty if it holds.
+    pub findings: Vec<Finding>,
+    /// How many entries were read.
+    pub entries: u64,
+    /// Every request, rendered again; as far as the timeline holds.
+    pub requests: Requests,
+    /// How many answers were compared with the request that they name.
+    pub answers: usize,
+    /// The books: tasks, calls, documents as the entries tell of them.
+    pub ledger: Ledger,
+    /// The state that the timeline folds to; `None` if it holds what no fold takes.
+    pub run: Option<Run>,
+}
+
+impl Checker {
+    /// Nothing entered yet, of a run that is pinned to `configs`.
+    pub fn new(configs: &Arc<Configs>) -> Self {
+        let folded = Folded { run: Run::new(Arc::clone(configs)), requests: Requests::new(Arc::clone(configs)) };
+        Self { ledger: Ledger::new(Arc::clone(configs)), folded, folds: true }
+    }
+
+    /// Enters one batch: entries that became durable together.
+    pub fn enter(&mut self, batch: &[Recorded]) {
+        for recorded in batch {
+            self.ledger.entry(recorded);
+            self.fold(recorded);
+        }
+        self.ledger.end_batch();
+        if self.folds && self.ledger.findings().is_empty() {
+            self.ledger.compare(&self.folded.run);
+        }
+    }
+
+    /// What was found so far, in the order of the entries.
+    pub fn findings(&self) -> &[Finding] {
+        self.ledger.findings()
+    }
+
+    /// What was found, and what the timeline says.
+    pub fn report(self) -> Report {
+        let Folded { run, requests } = self.folded;
+        let run = self.folds.then_some(run);
+        let (findings, answers) = (self.ledger.findings().to_vec(), self.ledger.answers);
+        Report { findings, entries: self.ledger.last_seq(), requests, answers, ledger: self.ledger, run }
+    }
+
+    fn fold(&mut self, recorded: &Recorded) {
+        self.folds &= self.ledger.findings().is_empty();
+        if !self.folds {
+            return;
+        }
+        let Folded { run, requests } = &mut self.folded;
+        let ledger = &mut self.ledger;
+        // The machine takes its own timelines and may stop at others; a checker goes on.
+        let folded = catch_unwind(AssertUnwindSafe(|| {
+            run.apply(recorded);
+            requests.apply(recorded, run, ledger);
+            if let Entry::ModelRequested(requested) = &recorded.entry {
+                requests.request(&requested.task, ledger);
+            }
+        }));
+        if folded.is_err() {
+            self.folds = false;
+            self.ledger.broken(Invariant::I6, format!("the machine cannot apply {}", recorded.entry.name()));
+        }
+    }
+}
+
+/// Checks a whole timeline of a run that is pinned to `configs`.
+///
+/// A store does not keep where batches end. The entries of one batch have one moment, so what must hold between batches
+/// is looked at where the moment changes.
+pub fn verify(configs: &Arc<Configs>, entries: &[Recorded]) -> Report {
+    let mut checker = Checker::new(configs);
+    for batch in entries.chunk_by(|one, next| one.at == next.at) {
+        checker.enter(batch);
+    }
+    checker.report()
+}
+
+impl Ledger {
+    /// I6 and I17: what the run counts is what its entries add up to.
+    pub(crate) fn compare(&mut self, run: &Run) {
+        let totals = run.totals();
+        let reserved: u64 = self.live_tasks().filter_map(|(_, book)| book.request).map(|(_, reserved)| reserved).sum();
+        let pairs = [
+            ("live tasks", u64::from(totals.live_tasks), self.live_tasks().count() as u64),
+            ("calls that run", u64::from(totals.running_functions), self.running_calls() as u64),
+            ("turns", u64::from(totals.turns), u64::from(self.turns)),
+            ("reserved tokens", totals.reserved_tokens, reserved),
+            ("documents", totals.documents.len() as u64, self.heads.len() as u64),
+            ("questions", totals.questions.len() as u64, self.questions.len() as u64),
+            ("pauses", u64::from(totals.paused), u64::from(self.paused)),
+            ("ends", u64::from(totals.ended.is_some()), u64::from(self.run_ended)),
+        ];
+        for (what, state, books) in pairs {
+            self.rule(state == books, Invariant::I6, || format!("the state counts {state} {what}, the entries {books}"));
+        }
+        let same = totals.usage == self.settled;
+        self.rule(same, Invariant::I17, || "what the state counts as used is not what was settled".to_owned());
+        let unlike: Vec<_> = self
+            .live_tasks()
+            .filter_map(|(id, _)| run.task(id))
+            .filter(|task| task.agent().is_some())
+            .filter(|task| {
+                let waits = matches!(task.state, TaskState::Blocked);
+                let awaits = self.unfinished_calls(&task.id).iter().any(|call| self.calls[*call].created);
+                waits != (awaits || task.escalated.is_some())
+            })
+            .map(|task| task.id.clone())
+            .collect();
+        self.rule(unlike.is_empty(), Invariant::I1, || {
+            format!("{unlike:?} are blocked without waiting, or wait without being so")
+        });
+    }
+}

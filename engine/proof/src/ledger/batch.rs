@@ -1,0 +1,95 @@
+//! What must hold between two batches: nobody else ever sees a run in the middle of one.
+
+use baton_core::config::EffectClass;
+use baton_core::entry::{QuestionEnd, TaskKind};
+use baton_core::id::{CallId, TaskId};
+
+use super::Ledger;
+use crate::finding::Invariant;
+
+impl Ledger {
+    /// Looks at every task that the batch concerns, and at those that wait for it.
+    pub(super) fn after_batch(&mut self) {
+        let callers: Vec<TaskId> =
+            self.touched.iter().filter_map(|id| self.tasks.get(id)).filter_map(|book| book.created.caller.clone()).collect();
+        self.touched.extend(callers);
+        let touched: Vec<TaskId> = self.touched.iter().cloned().collect();
+        for id in &touched {
+            self.caller_told(id);
+            if self.tasks.get(id).is_some_and(|book| book.ended.is_none()) {
+                self.at_rest(id);
+            }
+        }
+        let root = self.tasks.get(&TaskId::root()).is_some_and(|root| root.ended.is_some());
+        let ended = self.run_ended;
+        self.rule(root == ended, Invariant::I10, || "the run and its root end together".to_owned());
+        if ended {
+            self.at_the_end();
+        }
+    }
+
+    /// I2: the batch that ends a task gives its caller's call the result; escalation passes the call on.
+    fn caller_told(&mut self, id: &TaskId) {
+        let call = CallId::from(id);
+        let ended = self.tasks.get(id).is_some_and(|book| book.ended.is_some());
+        let told = self.calls.get(&call).is_none_or(|book| !book.created || book.is_finished());
+        let held = !ended || told || self.is_escalated(id);
+        self.rule(held, Invariant::I2, || format!("{id} has ended and its caller was not told"));
+    }
+
+    /// I1 and what goes with it: a live task is being worked on, or waits for what can still come.
+    fn at_rest(&mut self, id: &TaskId) {
+        let Some(book) = self.tasks.get(id) else { return };
+        let (asks, cancelled, question) = (book.request.is_some(), book.cancelled, book.question);
+        let (requested, takeover) = (book.requested_at, self.last_takeover);
+        let stale = asks && requested < takeover;
+        let calls: Vec<CallId> = self.unfinished_calls(id).into_iter().cloned().collect();
+        let mut waits = false;
+        for call in &calls {
+            let Some(book) = self.calls.get(call) else { continue };
+            waits |= book.created || book.runs();
+            let in_doubt = book.runs()
+                && book.started.is_some_and(|(at, _)| at < takeover)
+                && self.tool(&book.tool).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce);
+            let begun = book.started.is_some_and(|(_, tool_type)| tool_type.behavior().creates_task);
+            let created = book.created;
+            let dead = created
+                && self.tasks.get(&call.created_task()).is_some_and(|callee| callee.ended.is_some())
+                && !self.is_escalated(&call.created_task());
+            self.rule(!in_doubt, Invariant::I12, || format!("{call} was interrupted and its outcome is not doubted"));
+            self.rule(!begun || created, Invariant::I1, || format!("{id} waits for {call}, for which there is no task"));
+            self.rule(!dead, Invariant::I1, || format!("{id} waits for {call}, which has ended"));
+        }
+        self.rule(!stale, Invariant::I9, || format!("the request of {id} outlived the process that made it"));
+        self.rule(!cancelled, Invariant::I19, || format!("{id} was cancelled and lives"));
+        self.rule(!asks || calls.is_empty(), Invariant::I4, || format!("{id} asks its model while {calls:?} are open"));
+        // A call may wait for a place among the run's parallel calls; then others run.
+        let held = asks || waits || self.running > 0 || calls.is_empty();
+        self.rule(held, Invariant::I1, || format!("{id} has calls that nobody works on: {calls:?}"));
+        let is_question = self.tasks.get(id).is_some_and(|book| book.created.kind == TaskKind::Question);
+        self.rule(!is_question || question.is_some(), Invariant::I22, || format!("{id} is a question that was not opened"));
+        let how = question.and_then(|number| self.questions.get(&number)).and_then(|question| question.how.as_ref());
+        let over = how.is_some_and(|how| !matches!(how, QuestionEnd::Escalated { .. }));
+        self.rule(!over, Invariant::I22, || format!("the question of {id} is closed and the task lives"));
+    }
+
+    /// I11, I17 and I22, over the whole run.
+    fn at_the_end(&mut self) {
+        let live = self.live.len();
+        self.rule(live == 0, Invariant::I11, || format!("the run has ended and {live} tasks live"));
+        let open = self.calls.values().filter(|call| !call.is_finished()).count();
+        self.rule(open == 0, Invariant::I17, || format!("the run has ended and {open} calls have no result"));
+        let untold: Vec<u32> =
+            self.questions.iter().filter(|(_, question)| question.ends != 1).map(|(number, _)| *number).collect();
+        self.rule(untold.is_empty(), Invariant::I22, || format!("questions {untold:?} have not one end"));
+    }
+
+    /// Whether the question that `task` is went on to another task, which now answers the same call.
+    fn is_escalated(&self, task: &TaskId) -> bool {
+        let goes_on = |id: &TaskId| {
+            let book = self.tasks.get(id);
+            book.is_some_and(|book| book.created.caller.as_ref() == Some(task) && book.created.kind == TaskKind::Question)
+        };
+        self.live.iter().any(goes_on)
+    }
+}
