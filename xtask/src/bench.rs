@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use self::figures::Measured;
 use self::targets::{Case, Subject, Target};
-use crate::project::{root, run_cargo};
+use crate::project::{built, root, run_cargo};
 
 /// The program that runs the jobs on Baton, and the one in which they are written by hand: packages by the same names.
 const ENGINE: &str = "baton-bench";
@@ -143,8 +143,8 @@ fn subjects(case: &Case, targets: &[Target], beside: bool) -> Vec<Subject> {
 fn measure(case: &Case, subject: Subject, beside: Option<&Path>) -> anyhow::Result<Map<String, Value>> {
     let (program, kept) = match (subject, beside) {
         (Subject::Beside(floor), Some(program)) => (program.to_owned(), ["--variant", floor.variant()]),
-        (Subject::Floor(floor), _) => (built(FLOOR)?, ["--store", floor.store()]),
-        _ => (built(ENGINE)?, ["--store", &case.store]),
+        (Subject::Floor(floor), _) => (built(FLOOR, "release")?, ["--store", floor.store()]),
+        _ => (built(ENGINE, "release")?, ["--store", &case.store]),
     };
     let mut command = Command::new(program);
     command.arg(&case.workload).args(["--n", &case.n.to_string(), "--conc", &case.conc.to_string()]).args(kept);
@@ -160,11 +160,4 @@ fn measure(case: &Case, subject: Subject, beside: Option<&Path>) -> anyhow::Resu
     }
     println!("RESULT {}", Value::Object(figures.clone()));
     Ok(figures)
-}
-
-/// The path of `program`: cargo puts it beside this one's folder.
-fn built(program: &str) -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("this program's own path is unknown")?;
-    let target = own.ancestors().nth(2).context("this program is in no target folder")?;
-    Ok(target.join("release").join(program).with_extension(std::env::consts::EXE_EXTENSION))
 }

@@ -10,6 +10,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let checks = [
         run_cargo(&["fmt", "--all", "--check"]),
         run_cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        // Its programs are only built with this feature.
+        run_cargo(&["clippy", "-p", "baton-crash", "--features", "failpoints", "--all-targets", "--", "-D", "warnings"]),
         gen_docs::check(),
         licences_and_advisories(),
     ];

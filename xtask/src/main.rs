@@ -3,6 +3,7 @@
 
 mod bench;
 mod check;
+mod crash;
 mod gen_docs;
 mod project;
 mod test;
@@ -36,6 +37,15 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Kills the program at every place where something lasts, goes on, and compares; `-- --help` lists what can be tried.
+    Crash {
+        /// Builds the programs for speed.
+        #[arg(long)]
+        release: bool,
+        /// Handed to the crash kit: jobs, `--shapes`, `--nested`, `--random`, `--zombies`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Checks form, lints, generated files, and licences and advisories if cargo-deny is there.
     Check,
 }
@@ -49,6 +59,9 @@ fn main() -> ExitCode {
         Chore::Faults { arguments } => {
             let run = ["run", "--quiet", "--package", "baton-faults", "--"];
             project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
+        }
+        Chore::Crash { release, arguments } => {
+            return crash::run(release, &arguments).unwrap_or_else(|error| failed(&error));
         }
         Chore::Check => check::run(),
     };

@@ -1,6 +1,6 @@
 //! Where the project is, and how its chores start programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
@@ -26,4 +26,11 @@ pub(crate) fn run_cargo(arguments: &[&str]) -> anyhow::Result<()> {
         bail!("{line} failed ({status})");
     }
     Ok(())
+}
+
+/// The path of `program`, built by `profile`: cargo puts it beside this one's folder.
+pub(crate) fn built(program: &str, profile: &str) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("this program's own path is unknown")?;
+    let target = own.ancestors().nth(2).context("this program is in no target folder")?;
+    Ok(target.join(profile).join(program).with_extension(std::env::consts::EXE_EXTENSION))
 }

@@ -19,6 +19,7 @@ use baton_core::call::AfterExecution;
 use baton_core::config::ExecSpec;
 use baton_core::function::{Content, PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
 use baton_core::json::Json;
+use baton_store::failpoint;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -158,7 +159,9 @@ struct Captured {
 
 impl Group {
     fn spawn(mut command: Command) -> io::Result<Self> {
+        failpoint::pass("exec.start.before");
         let child = command.spawn()?;
+        failpoint::pass("exec.start.after");
         let number = child.id().and_then(|number| i32::try_from(number).ok()).and_then(Pid::from_raw);
         let leader = number.ok_or_else(|| io::Error::other("the command has no process number"))?;
         Ok(Self { leader, child })
@@ -199,8 +202,10 @@ impl Group {
         if !left.is_finished() && !out.overflowed && !err.overflowed {
             let _exited = left.await;
         }
+        failpoint::pass("exec.reap.before");
         self.kill();
         let status = self.child.wait().await.map_err(|error| cannot("wait for the command", &error))?;
+        failpoint::pass("exec.reap.after");
         Ok(Finished { status, stdout: out, stderr: err })
     }
 

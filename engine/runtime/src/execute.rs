@@ -12,6 +12,7 @@ use baton_core::event::Outcome;
 use baton_core::function::{Caller, CollectedEffects, Content, ToolContext, ToolError, ToolErrorKind, ToolFunction};
 use baton_core::id::ContentHash;
 use baton_core::json::Json;
+use baton_store::failpoint;
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
@@ -76,6 +77,7 @@ impl Execution {
             secrets,
         };
         let context = Arc::new(ToolContext::new(self.caller.clone(), self.documents.clone(), self.tool.writes, Arc::new(host)));
+        failpoint::pass("call.run.before");
         let ended = match self.tool.executor.clone() {
             Some(Executor::Function(function)) if function.blocking => {
                 let Ok(permit) = Arc::clone(&shared.blocking).acquire_owned().await else {
@@ -96,6 +98,7 @@ impl Execution {
             }
             None => return failed(ErrorCode::ToolFailed, "the tool has nothing that runs it"),
         };
+        failpoint::pass("call.run.after");
         match ended {
             Ok(Ended::Returned(Ok(output))) => accepted(output, context.take_effects()),
             Ok(Ended::Returned(Err(error))) => refused(error),

@@ -19,7 +19,7 @@ use baton_core::json::Json;
 use baton_core::machine::Task;
 use baton_core::time::Timestamp;
 use baton_models::ModelError;
-use baton_store::StoreError;
+use baton_store::{StoreError, failpoint};
 use futures_util::FutureExt;
 use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
@@ -126,7 +126,9 @@ impl Actor {
                 let Some(model) = model else {
                     return Err(ModelError::Unavailable { reason: format!("there is no model {}", request.model) });
                 };
+                failpoint::pass("model.ask.before");
                 let answer = AssertUnwindSafe(model.answer(&request, &shared.contents)).catch_unwind().await;
+                failpoint::pass("model.ask.after");
                 answer.unwrap_or_else(|panic| {
                     Err(ModelError::Unavailable { reason: format!("its code panicked: {}", panic_message(&*panic)) })
                 })

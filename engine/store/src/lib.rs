@@ -7,6 +7,7 @@
 //! A store does *not* understand entries: it keeps them in order and gives them back. What they mean is the core's.
 
 mod error;
+pub mod failpoint;
 mod inbox;
 mod memory;
 mod sqlite;

@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::named;
-use crate::StoreError;
+use crate::{StoreError, failpoint};
 
 /// What makes a SQLite file a store of baton (`PRAGMA application_id`): "Batn".
 const APPLICATION_ID: i32 = 0x4261_746e;
@@ -85,6 +85,7 @@ fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         return Ok(());
     }
     let named = |error| named(path, error);
+    failpoint::pass("store.lay_out.before");
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(named)?;
     if check_format(path, &transaction)? == FORMAT_VERSION {
         return Ok(());
@@ -92,7 +93,9 @@ fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     transaction.execute_batch(TABLES).map_err(named)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(named)?;
     transaction.pragma_update(None, "user_version", FORMAT_VERSION).map_err(named)?;
-    transaction.commit().map_err(named)
+    transaction.commit().map_err(named)?;
+    failpoint::pass("store.lay_out.after");
+    Ok(())
 }
 
 /// Turns the write-ahead log on; the file remembers it.

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use super::rows::{self, EntryRow};
 use super::{SqliteStats, named, to_sql};
-use crate::{Batch, NewRun, STATUS_CREATED, StoreError};
+use crate::{Batch, NewRun, STATUS_CREATED, StoreError, failpoint};
 
 /// The most writes in one transaction.
 const MAX_GROUP: usize = 1024;
@@ -56,6 +56,18 @@ impl Write {
     pub(super) fn begin(run: NewRun, owner: &str, batch: Batch) -> Self {
         let rows = rows::of_batch(&batch);
         Self::Begin { run, owner: owner.to_owned(), batch, rows }
+    }
+
+    /// The failpoints before and after a commit that begins with this.
+    const fn places(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Create(_) => ("store.create.before", "store.create.after"),
+            Self::Begin { .. } => ("store.begin.before", "store.begin.after"),
+            Self::TakeOver { .. } => ("store.take_over.before", "store.take_over.after"),
+            Self::Append { .. } => ("store.append.before", "store.append.after"),
+            Self::PutContent { .. } => ("store.put_content.before", "store.put_content.after"),
+            Self::PutCommand { .. } => ("store.put_command.before", "store.put_command.after"),
+        }
     }
 
     /// About how many bytes this writes.
@@ -152,7 +164,11 @@ struct WriterThread {
 impl WriterThread {
     fn run(&mut self) {
         while let Ok(first) = self.requests.recv() {
+            let (before, after) = first.write.places();
+            // Before the file is locked: a process that is stopped here holds up no other.
+            failpoint::pass(before);
             let (group, answers) = self.commit_group(first);
+            failpoint::pass(after);
             for (request, answer) in group.into_iter().zip(answers) {
                 // Nobody waits any more: the write holds all the same.
                 drop(request.reply.send(answer));

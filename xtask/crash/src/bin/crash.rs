@@ -1,0 +1,199 @@
+//! The kit's program: what `cargo xtask crash` starts.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use baton_crash::{At, Case, Figures, PassName, Plan, Shape, Sweep, lay_out, ledger_configs, zombies};
+use clap::Parser;
+
+/// How many violations of one job are printed.
+const SHOWN: usize = 20;
+
+/// Kills a program at every place where something lasts, goes on, and compares the end with that of a run that nobody killed.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask crash", bin_name = "cargo xtask crash")]
+struct Arguments {
+    /// Folders of jobs that end without people [default: examples/q3-sales, unless only --shapes are given]
+    jobs: Vec<PathBuf>,
+    /// Generated jobs beside them [default: all, unless jobs are given]
+    #[arg(long, value_delimiter = ',')]
+    shapes: Vec<Shape>,
+    /// Second kills while the first one is being recovered: at `all` places, or at so many random ones
+    #[arg(long, value_parser = nested, default_value = "0", value_name = "N|all")]
+    nested: Nested,
+    /// Kills at random moments, for each job
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    random: usize,
+    /// Instead: owners that are stopped before a commit and wake up when another process has ended their run, for each job
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000")]
+    zombies: Option<usize>,
+    /// Instead: one trial, PROCESS:PASS or PROCESS@MICROSECONDSus for each of its kills, as a violation names it
+    #[arg(long, value_parser = kill, value_delimiter = ',', value_name = "KILL")]
+    at: Vec<(usize, At)>,
+    /// What random choices grow from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many trials proceed at the same time
+    #[arg(long, default_value_t = 2)]
+    parallel: usize,
+    /// Another program with baton's command line, built with the feature `failpoints` of package `baton`
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<PathBuf>,
+    /// Where trials have their folders [default: the system's place for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// How many second kills.
+#[derive(Clone, Copy, Debug)]
+struct Nested(Option<usize>);
+
+fn nested(text: &str) -> Result<Nested, String> {
+    match text {
+        "all" => Ok(Nested(None)),
+        number => number.parse().map(|number| Nested(Some(number))).map_err(|_| "expected a number or `all`".to_owned()),
+    }
+}
+
+fn kill(text: &str) -> Result<(usize, At), String> {
+    let parsed = match text.split_once(':') {
+        Some((process, pass)) => process.parse().ok().zip(pass.parse::<PassName>().ok().map(At::Pass)),
+        None => text.split_once('@').and_then(|(process, after)| {
+            let micros = after.strip_suffix("us")?.parse().ok()?;
+            Some((process.parse().ok()?, At::Moment(Duration::from_micros(micros))))
+        }),
+    };
+    parsed.ok_or_else(|| "expected PROCESS:PASS or PROCESS@MICROSECONDSus, such as 0:w17".to_owned())
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Does what was asked for; says whether everything held.
+fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    let generated = tempfile::tempdir()?;
+    let cases = arguments.cases(&generated)?;
+    if let Some(count) = arguments.zombies {
+        return arguments.zombies(&cases, count);
+    }
+    let plan = Plan { nested: arguments.nested.0, random: arguments.random, seed: arguments.seed, jobs: arguments.parallel };
+    let mut all = Vec::new();
+    for case in &cases {
+        let begun = Instant::now();
+        let sweep = Sweep::begin(case, &plan)?;
+        eprintln!(
+            "{}: {} entries, {} delegated tasks, {} processes",
+            case.name,
+            sweep.reference().timeline.entries.len(),
+            sweep.reference().timeline.delegations(),
+            sweep.reference().processes.len(),
+        );
+        let figures = if arguments.at.is_empty() { sweep.run() } else { sweep.run_one(&arguments.at) };
+        eprintln!("{}: {:.1} s", case.name, begun.elapsed().as_secs_f64());
+        tell(case, &figures);
+        all.push(figures);
+    }
+    print(&all);
+    Ok(all.iter().all(Figures::are_sound))
+}
+
+impl Arguments {
+    fn cases(&self, generated: &tempfile::TempDir) -> anyhow::Result<Vec<Case>> {
+        let own = std::env::current_exe().context("this program's own path is unknown")?;
+        let program = match &self.program {
+            Some(program) => std::path::absolute(program)?,
+            None => own.with_file_name("baton-victim"),
+        };
+        let tool_configs = if self.program.is_none() { ledger_configs() } else { Vec::new() };
+        let (mut jobs, mut shapes) = (self.jobs.clone(), self.shapes.clone());
+        if jobs.is_empty() && shapes.is_empty() {
+            shapes = vec![Shape::Tree, Shape::Effects];
+            jobs.push("examples/q3-sales".into());
+        }
+        let mut cases = Vec::new();
+        for job in jobs {
+            if !job.join("job.json").is_file() {
+                bail!("{} is no folder of a job", job.display());
+            }
+            let name = job.file_name().map_or_else(|| job.display().to_string(), |name| name.to_string_lossy().into_owned());
+            cases.push((name, std::path::absolute(job)?));
+        }
+        for shape in shapes {
+            cases.push((shape.name().to_owned(), lay_out(shape, generated.path())?));
+        }
+        let scratch = &self.scratch;
+        let case = |(name, job)| Case {
+            name,
+            job,
+            program: program.clone(),
+            tool_configs: tool_configs.clone(),
+            scratch: scratch.clone(),
+        };
+        Ok(cases.into_iter().map(case).collect())
+    }
+
+    fn zombies(&self, cases: &[Case], count: usize) -> anyhow::Result<bool> {
+        let mut sound = true;
+        println!("| job | stale commits tried | accepted | other violations |");
+        println!("| --- | ---: | ---: | ---: |");
+        for case in cases {
+            let figures = zombies(case, count, self.seed, self.parallel)?;
+            println!("| {} | {} | {} | {} |", case.name, figures.attempts, figures.accepted, figures.violations.len());
+            figures.violations.iter().take(SHOWN).for_each(|violation| eprintln!("{}: {violation}", case.name));
+            sound &= figures.accepted == 0 && figures.violations.is_empty() && figures.attempts > 0;
+        }
+        Ok(sound)
+    }
+}
+
+/// Says what must not be, and how to see it again.
+fn tell(case: &Case, figures: &Figures) {
+    let found = figures.violations.iter().map(|(kills, violation)| (kills, violation.to_string()));
+    let failed = figures.errors.iter().map(|(kills, error)| (kills, error.clone()));
+    for (kills, what) in found.chain(failed).take(SHOWN) {
+        let named: Vec<String> = kills.iter().map(ToString::to_string).collect();
+        let at: Vec<String> = named.iter().map(|kill| kill.split(' ').next().unwrap_or_default().to_owned()).collect();
+        eprintln!("{}: killed at {}: {what}", case.name, named.join(", "));
+        eprintln!("  again: cargo xtask crash {} --at {}", case.name, at.join(","));
+    }
+}
+
+fn print(all: &[Figures]) {
+    println!(
+        "| job | writes | places | kills | at writes | nested | random | missed | not begun | resumed | lost | duplicated | in doubt \
+         | other violations | recovery p50 ms | max ms |"
+    );
+    println!("| --- |{}", " ---: |".repeat(15));
+    for figures in all {
+        let ms = |share| figures.recovery_at(share).map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}"));
+        let other = figures.violations.len() + figures.errors.len() - figures.lost - figures.duplicated;
+        println!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {other} | {} | {} |",
+            figures.case,
+            figures.writes,
+            figures.places,
+            figures.kills,
+            figures.kills_at_writes,
+            figures.nested,
+            figures.random,
+            figures.missed,
+            figures.unborn,
+            figures.resumed,
+            figures.lost,
+            figures.duplicated,
+            figures.in_doubt,
+            ms(0.5),
+            ms(1.0),
+        );
+    }
+}

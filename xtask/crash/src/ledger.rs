@@ -1,0 +1,179 @@
+//! The ledger of effects: a file outside the store that says what really happened, and how often.
+//!
+//! Every line is one JSON object, appended with one write and flushed to the disk before the tool goes on, so a process
+//! that dies has either made a note or not. A tool that has an effect notes an [`Kind::Attempt`] for every request that
+//! reaches it, and an [`Kind::Effect`] each time it does what cannot be taken back.
+//!
+//! The three tools here behave like the services that real tools call: `ledger_append` does it again each time
+//! it is asked (`at_most_once`), `ledger_charge` does it once for a key, whoever asks how often (`keyed`), `ledger_set` leaves
+//! the same state behind however often it is asked (`idempotent`). A program links them with `use baton_crash as _;` and
+//! finds their file in the environment variable [`ENV_LEDGER`].
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use baton::{ToolContext, ToolError, tool};
+use baton_store::failpoint;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Names the ledger's file to the tools.
+pub const ENV_LEDGER: &str = "BATON_LEDGER";
+
+/// One line of a ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// What happened.
+    pub kind: Kind,
+    /// The idempotency key: run id and call id.
+    pub key: String,
+    /// The tool.
+    pub tool: String,
+    /// The process.
+    pub process: u32,
+}
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A request reached the tool.
+    Attempt,
+    /// The effect took place.
+    Effect,
+}
+
+/// A ledger, open for notes. Several processes may have the same one open.
+#[derive(Debug)]
+pub struct Ledger(File);
+
+impl Ledger {
+    /// Opens the ledger at `path`, or begins it.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        File::options().create(true).append(true).read(true).open(path).map(Self)
+    }
+
+    /// Notes `kind` for `key`; returns when the note is on the disk.
+    pub fn note(&mut self, kind: Kind, tool: &str, key: &str) -> io::Result<()> {
+        let note = Note { kind, key: key.to_owned(), tool: tool.to_owned(), process: std::process::id() };
+        let mut line = serde_json::to_vec(&note)?;
+        line.push(b'\n');
+        self.0.write_all(&line)?;
+        self.0.sync_data()
+    }
+
+    /// Notes the effect of `key` unless it is noted already; says whether it did. No other process can come between.
+    pub fn note_once(&mut self, tool: &str, key: &str) -> io::Result<bool> {
+        self.0.lock()?;
+        let mut noted = || {
+            let mut text = String::new();
+            // Appending does not depend on where reading has come to.
+            io::Seek::rewind(&mut self.0)?;
+            self.0.read_to_string(&mut text)?;
+            if notes(&text)?.iter().any(|note| note.kind == Kind::Effect && note.key == key) {
+                return Ok(false);
+            }
+            self.note(Kind::Effect, tool, key).map(|()| true)
+        };
+        let noted = noted();
+        self.0.unlock()?;
+        noted
+    }
+}
+
+/// How often each effect took place, by tool and key. What a process did not finish writing is no note.
+pub fn effects(path: &Path) -> io::Result<BTreeMap<(String, String), usize>> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read?,
+    };
+    let mut counts = BTreeMap::new();
+    for note in notes(&text)?.into_iter().filter(|note| note.kind == Kind::Effect) {
+        *counts.entry((note.tool, note.key)).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+fn notes(text: &str) -> io::Result<Vec<Note>> {
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(|line| serde_json::from_str(line).map_err(io::Error::from))
+        .collect()
+}
+
+fn open() -> Result<Ledger, ToolError> {
+    let path = std::env::var_os(ENV_LEDGER).ok_or_else(|| ToolError::new(format!("{ENV_LEDGER} names no ledger")))?;
+    Ledger::open(Path::new(&path)).map_err(|error| ToolError::new(format!("the ledger cannot be opened: {error}")))
+}
+
+fn unwritable(error: io::Error) -> ToolError {
+    ToolError::new(format!("the ledger cannot be written: {error}"))
+}
+
+/// Notes an effect, whatever is noted already.
+#[tool]
+fn ledger_append(context: &ToolContext, n: u64) -> Result<Value, ToolError> {
+    let (mut ledger, key) = (open()?, context.idempotency_key());
+    ledger.note(Kind::Attempt, "ledger_append", &key).map_err(unwritable)?;
+    failpoint::pass("tool.effect.before");
+    ledger.note(Kind::Effect, "ledger_append", &key).map_err(unwritable)?;
+    failpoint::pass("tool.effect.after");
+    Ok(json!({"n": n}))
+}
+
+/// Notes an effect once for each key.
+#[tool]
+fn ledger_charge(context: &ToolContext, n: u64) -> Result<Value, ToolError> {
+    let (mut ledger, key) = (open()?, context.idempotency_key());
+    ledger.note(Kind::Attempt, "ledger_charge", &key).map_err(unwritable)?;
+    failpoint::pass("tool.effect.before");
+    ledger.note_once("ledger_charge", &key).map_err(unwritable)?;
+    failpoint::pass("tool.effect.after");
+    Ok(json!({"n": n}))
+}
+
+/// Sets the state that belongs to `n`: a file beside the ledger, replaced whole.
+#[tool]
+fn ledger_set(context: &ToolContext, n: u64) -> Result<Value, ToolError> {
+    let key = context.idempotency_key();
+    open()?.note(Kind::Attempt, "ledger_set", &key).map_err(unwritable)?;
+    let ledger = std::env::var_os(ENV_LEDGER).unwrap_or_default();
+    let state = Path::new(&ledger).with_extension(format!("state-{n}"));
+    let unfinished = state.with_extension(format!("unfinished-{n}-{}", std::process::id()));
+    failpoint::pass("tool.effect.before");
+    let set = || {
+        let mut file = File::create(&unfinished)?;
+        file.write_all(key.as_bytes())?;
+        file.sync_data()?;
+        std::fs::rename(&unfinished, &state)
+    };
+    set().map_err(unwritable)?;
+    failpoint::pass("tool.effect.after");
+    Ok(json!({"n": n}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_effect_is_noted_once_for_a_key_and_as_often_as_it_happens_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger");
+        assert_eq!(effects(&path).unwrap(), BTreeMap::new());
+        for _ in 0..2 {
+            let mut ledger = Ledger::open(&path).unwrap();
+            ledger.note(Kind::Attempt, "a", "r/0/1.1").unwrap();
+            ledger.note(Kind::Effect, "a", "r/0/1.1").unwrap();
+        }
+        assert!(Ledger::open(&path).unwrap().note_once("b", "r/0/1.2").unwrap());
+        assert!(!Ledger::open(&path).unwrap().note_once("b", "r/0/1.2").unwrap());
+        // A line that was being written when its process died.
+        Ledger::open(&path).unwrap().0.write_all(b"{\"kind\":\"effect\",\"key").unwrap();
+        let expected = [(("a", "r/0/1.1"), 2), (("b", "r/0/1.2"), 1)];
+        let expected = expected.map(|((tool, key), count)| ((tool.to_owned(), key.to_owned()), count));
+        assert_eq!(effects(&path).unwrap(), BTreeMap::from(expected));
+    }
+}

@@ -1,0 +1,208 @@
+//! A run as its timeline tells it: what must not be lost, what is in flight, how it ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use baton_core::call::{CallStatus, ErrorCode};
+use baton_core::config::{Role, Sources};
+use baton_core::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind};
+use baton_core::id::TaskId;
+use baton_core::tool_type::ToolType;
+use baton_store::{RunRecord, SqliteStore, Store};
+use serde_json::Value;
+
+use crate::scene::Told;
+
+/// How many entries are read at once.
+const PAGE: usize = 10_000;
+
+/// A run as it lies in a store.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    /// Its line in the list of runs.
+    pub record: RunRecord,
+    /// All of its entries.
+    pub entries: Vec<Arc<Recorded>>,
+    /// The tools whose calls are never repeated, by the configs that the run is pinned to.
+    pub at_most_once: BTreeSet<String>,
+}
+
+/// The hash of every version of every document, by path.
+pub type Documents = BTreeMap<String, Vec<String>>;
+
+/// How a run ended, as far as a crash may not change it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    /// The status of the run.
+    pub status: &'static str,
+    /// What the root task handed back.
+    pub result: Value,
+    /// What the workspace holds.
+    pub documents: Documents,
+}
+
+impl Timeline {
+    /// Reads the only run in the store at `path`; `None` if there is none.
+    pub fn read(path: &Path) -> anyhow::Result<Option<Self>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        runtime.block_on(async {
+            let store = SqliteStore::open(path)?;
+            let Some(record) = store.runs().await?.pop() else { return Ok(None) };
+            let mut entries = Vec::new();
+            loop {
+                let page = store.entries(&record.id, entries.len() as u64, PAGE).await?;
+                if page.is_empty() {
+                    break;
+                }
+                entries.extend(page);
+            }
+            let first = entries.first().context("the run has no entries")?;
+            let Entry::RunStarted(started) = &first.entry else { anyhow::bail!("the run begins with {}", first.entry.name()) };
+            let pinned = store.content(started.configs).await?.context("the configs of the run are not in the store")?;
+            let at_most_once = at_most_once(&serde_json::from_slice(&pinned)?);
+            // Every content that an entry names is there, and is what it was.
+            for recorded in &entries {
+                if let Entry::DocumentWritten(version) = &recorded.entry {
+                    let content = store.content(version.content.hash).await?;
+                    content.with_context(|| format!("the content of {} is not in the store", version.reference()))?;
+                }
+            }
+            Ok(Some(Self { record, entries, at_most_once }))
+        })
+    }
+
+    /// Whether this is the beginning of `later`, or all of it.
+    pub fn begins(&self, later: &Self) -> bool {
+        self.record.id == later.record.id && later.entries.starts_with(&self.entries)
+    }
+
+    /// The first of `told` that is not in the timeline as it was told.
+    pub fn lacks<'t>(&self, told: &'t [Told]) -> Option<&'t Told> {
+        told.iter().find(|told| {
+            let kept = usize::try_from(told.seq).ok().and_then(|seq| self.entries.get(seq.checked_sub(1)?));
+            !kept.is_some_and(|kept| {
+                kept.seq == told.seq
+                    && kept.entry.name() == told.entry
+                    && kept.entry.task().map(TaskId::as_str) == told.task.as_deref()
+                    && kept.at.to_string() == told.timestamp
+            })
+        })
+    }
+
+    /// The first fault of the numbering: entries are numbered from 1 without gaps.
+    pub fn gap(&self) -> Option<u64> {
+        (1..).zip(&self.entries).find(|(expected, recorded)| recorded.seq != *expected).map(|(expected, _)| expected)
+    }
+
+    /// The calls of `at_most_once` tools that have begun and have no result, in tasks that live: a crash now puts them in doubt.
+    pub fn in_flight(&self) -> BTreeSet<String> {
+        let mut open = BTreeMap::new();
+        for recorded in &self.entries {
+            match &recorded.entry {
+                Entry::CallStarted(call)
+                    if call.tool_type == ToolType::FunctionTool && self.at_most_once.contains(call.tool.as_str()) =>
+                {
+                    open.insert(&call.call, &call.task);
+                }
+                Entry::CallFinished(call) => drop(open.remove(&call.call)),
+                Entry::TaskEnded(ended) => open.retain(|_, task| **task != ended.task),
+                Entry::SubtreeClosed(closed) => open.retain(|_, task| !closed.tasks.contains(task)),
+                _ => {}
+            }
+        }
+        open.keys().map(ToString::to_string).collect()
+    }
+
+    /// The calls whose outcome nobody knows.
+    pub fn in_doubt(&self) -> BTreeSet<String> {
+        let calls = self
+            .results()
+            .filter(|(_, _, status, code)| *status == CallStatus::UnknownOutcome || *code == Some(&ErrorCode::UnknownOutcome));
+        calls.map(|(call, ..)| call).collect()
+    }
+
+    /// The calls of tools that ended in success, with the tool.
+    pub fn succeeded(&self) -> impl Iterator<Item = (String, String)> {
+        self.results().filter(|(_, _, status, _)| *status == CallStatus::Success).map(|(call, tool, ..)| (call, tool))
+    }
+
+    fn results(&self) -> impl Iterator<Item = (String, String, CallStatus, Option<&ErrorCode>)> {
+        self.entries.iter().filter_map(|recorded| match &recorded.entry {
+            Entry::CallFinished(call) => {
+                let code = call.result.error.as_ref().map(|error| &error.code);
+                Some((call.call.to_string(), call.tool.to_string(), call.result.status, code))
+            }
+            _ => None,
+        })
+    }
+
+    /// The numbers of the questions that wait for a person.
+    pub fn open_questions(&self) -> BTreeSet<u32> {
+        let mut open = BTreeSet::new();
+        for recorded in &self.entries {
+            match &recorded.entry {
+                Entry::QuestionOpened(question) if question.holder == Holder::Person => drop(open.insert(question.number)),
+                Entry::QuestionClosed(question) => drop(open.remove(&question.number)),
+                _ => {}
+            }
+        }
+        open
+    }
+
+    /// The answers that persons gave, by question; an answer to a question that was answered before stands after it.
+    pub fn answers(&self) -> Vec<(u32, Value)> {
+        let closed = self.entries.iter().filter_map(|recorded| match &recorded.entry {
+            Entry::QuestionClosed(question) => Some(question),
+            _ => None,
+        });
+        closed
+            .filter_map(|question| match &question.how {
+                QuestionEnd::Answered { by, answer } if by == "kit" => Some((question.number, answer.value())),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// How many delegated tasks there were.
+    pub fn delegations(&self) -> usize {
+        let created =
+            |recorded: &&Arc<Recorded>| matches!(&recorded.entry, Entry::TaskCreated(task) if task.kind == TaskKind::Delegation);
+        self.entries.iter().filter(created).count()
+    }
+
+    /// How the run ended, if it has.
+    pub fn end(&self) -> Option<End> {
+        let Entry::RunEnded(ended) = &self.entries.last()?.entry else { return None };
+        let root = self.entries.iter().rev().find_map(|recorded| match &recorded.entry {
+            Entry::TaskEnded(task) if task.task == TaskId::root() => Some(task.result.output.value()),
+            _ => None,
+        });
+        let mut documents = Documents::new();
+        for recorded in &self.entries {
+            if let Entry::DocumentWritten(version) = &recorded.entry {
+                documents.entry(version.path.to_string()).or_default().push(version.content.hash.to_string());
+            }
+        }
+        Some(End { status: ended.status.as_str(), result: root?, documents })
+    }
+}
+
+/// The tools in `sources` that are never repeated: the config that a job has counts before the program's.
+fn at_most_once(sources: &Sources) -> BTreeSet<String> {
+    let mut effects: BTreeMap<String, String> = BTreeMap::new();
+    for role in [Role::BuiltinTool, Role::Tool] {
+        for source in sources.of(role) {
+            // What the loader took is JSON.
+            let Ok(config) = serde_json::from_str::<Value>(&source.text) else { continue };
+            let Some(id) = config["tool_id"].as_str() else { continue };
+            if let Some(effect) = config["effect"].as_str() {
+                effects.insert(id.to_owned(), effect.to_owned());
+            } else {
+                effects.entry(id.to_owned()).or_insert_with(|| "at_most_once".to_owned());
+            }
+        }
+    }
+    effects.into_iter().filter(|(_, effect)| effect == "at_most_once").map(|(id, _)| id).collect()
+}

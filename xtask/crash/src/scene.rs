@@ -1,0 +1,325 @@
+//! Where a trial takes place: a folder with a store, a ledger and nothing else, and the processes that work in it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, bail};
+use baton_store::failpoint;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use serde::Deserialize;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::ledger::ENV_LEDGER;
+use crate::run::Timeline;
+
+/// A job and the program that runs it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// How tables call it.
+    pub name: String,
+    /// The job's folder.
+    pub job: PathBuf,
+    /// A program with baton's command line and failpoints.
+    pub program: PathBuf,
+    /// Tool configs, `(file name, text)`, for functions that the program has beside baton's own.
+    pub tool_configs: Vec<(String, String)>,
+    /// Where trials have their folders; the system's place for temporary files without one.
+    pub scratch: Option<PathBuf>,
+}
+
+/// The tool configs of the ledger's tools, for a [`Case`] whose program links them.
+pub fn ledger_configs() -> Vec<(String, String)> {
+    let configs = [
+        ("ledger_append.json", include_str!("../tool-configs/ledger_append.json")),
+        ("ledger_charge.json", include_str!("../tool-configs/ledger_charge.json")),
+        ("ledger_set.json", include_str!("../tool-configs/ledger_set.json")),
+    ];
+    configs.map(|(name, text)| (name.to_owned(), text.replace("../../../generated-docs", "../generated-docs"))).to_vec()
+}
+
+/// What a process is started for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// `baton run`.
+    Run,
+    /// `baton resume`.
+    Resume,
+    /// `baton answer` to the question of this number.
+    Answer(u32),
+}
+
+/// What happens to a process on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// It is killed at its pass of this name.
+    Pass(PassName),
+    /// It is killed so long after its start.
+    Moment(Duration),
+}
+
+/// The name of a pass in its process, such as `w12` or `e7`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassName {
+    /// Whether it is before or after a durable write.
+    pub is_write: bool,
+    /// Which one of its kind, from 1.
+    pub number: u64,
+}
+
+impl fmt::Display for PassName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.is_write { 'w' } else { 'e' }, self.number)
+    }
+}
+
+impl FromStr for PassName {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let (is_write, number) = match (text.strip_prefix('w'), text.strip_prefix('e')) {
+            (Some(number), _) => (true, number),
+            (_, Some(number)) => (false, number),
+            _ => bail!("{text:?} is no pass; expected one such as w12 or e7"),
+        };
+        Ok(Self { is_write, number: number.parse().with_context(|| format!("{text:?} is no pass"))? })
+    }
+}
+
+/// A failpoint that a process passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// Which one.
+    pub name: PassName,
+    /// Microseconds since 1970.
+    pub at: u128,
+    /// Its name.
+    pub place: String,
+}
+
+/// An entry that a process printed, as it was told: place, moment, name and task.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Told {
+    /// Its number.
+    pub seq: u64,
+    /// Its moment.
+    pub timestamp: String,
+    /// Its name.
+    pub entry: String,
+    /// The task it belongs to.
+    pub task: Option<String>,
+}
+
+/// A process that is over.
+#[derive(Debug)]
+pub struct Process {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// The entries that it printed.
+    pub told: Vec<Told>,
+    /// What else it said.
+    pub stderr: String,
+    /// The failpoints that it passed.
+    pub passes: Vec<Pass>,
+    /// When it was started, in microseconds since 1970.
+    pub started: u128,
+}
+
+impl Process {
+    /// Whether SIGKILL ended it.
+    pub fn was_killed(&self) -> bool {
+        self.status.signal() == Some(Signal::KILL.as_raw())
+    }
+
+    /// The milliseconds from its start until its first commit to the run was durable.
+    pub fn until_durable(&self) -> Option<f64> {
+        let pass = self.passes.iter().find(|pass| matches!(pass.place.as_str(), "store.begin.after" | "store.append.after"))?;
+        Some(pass.at.saturating_sub(self.started) as f64 / 1_000.0)
+    }
+}
+
+/// The folder of one trial.
+#[derive(Debug)]
+pub(crate) struct Scene<'a> {
+    case: &'a Case,
+    folder: TempDir,
+    started: AtomicUsize,
+}
+
+/// A process that may still be running. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    number: usize,
+    started: u128,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            // Only this trial's own process; if it is gone meanwhile, so much the better.
+            let _gone = self.child.kill();
+            let _reaped = self.child.wait();
+        }
+    }
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn new(case: &'a Case) -> anyhow::Result<Self> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("baton-crash-");
+        let folder = case.scratch.as_ref().map_or_else(|| builder.tempdir(), |scratch| builder.tempdir_in(scratch));
+        let folder = folder.context("a folder for a trial cannot be made")?;
+        // What lies above the folder is somebody else's.
+        std::fs::write(folder.path().join("baton.json"), "{}")?;
+        let configs = folder.path().join("tool-configs");
+        std::fs::create_dir(&configs)?;
+        for (name, text) in &case.tool_configs {
+            std::fs::write(configs.join(name), text)?;
+        }
+        Ok(Self { case, folder, started: AtomicUsize::new(0) })
+    }
+
+    /// Leaves the folder behind for whoever looks for the cause.
+    pub(crate) fn keep(self) -> PathBuf {
+        self.folder.keep()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.file("ledger")
+    }
+
+    fn store(&self) -> PathBuf {
+        self.file("baton.db")
+    }
+
+    /// Starts a process for `step`; `asked` are failpoints' variables.
+    pub(crate) fn start(&self, step: &Step, asked: &BTreeMap<&str, String>) -> anyhow::Result<Running> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let mut command = Command::new(&self.case.program);
+        match step {
+            Step::Run => command.arg("run").arg(&self.case.job).arg("--trust"),
+            Step::Resume => command.args(["resume", "@last"]),
+            Step::Answer(question) => command.args(["answer", "@last", &format!("Q{question}"), &answer_to(*question)]),
+        };
+        command.args(["--output", "ndjson", "--no-input", "--store"]).arg(self.store());
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command.stdout(File::create(self.file(&format!("{number}.out")))?);
+        command.stderr(File::create(self.file(&format!("{number}.err")))?);
+        for name in ["BATON_OUTPUT", "BATON_STORE", "COMPLETE", failpoint::ENV_KILL, failpoint::ENV_STOP] {
+            command.env_remove(name);
+        }
+        command.env("BATON_HOME", self.file("home")).env("BATON_USER", "kit").env(ENV_LEDGER, self.ledger());
+        command.env(failpoint::ENV_LOG, self.file(&format!("{number}.passes"))).envs(asked);
+        let started = now();
+        let child = command.spawn().with_context(|| format!("{} cannot be started", self.case.program.display()))?;
+        Ok(Running { child, number, started })
+    }
+
+    /// Runs a process for `step` to its end, or to `at`.
+    pub(crate) fn run(&self, step: &Step, at: Option<At>) -> anyhow::Result<Process> {
+        let mut asked = BTreeMap::new();
+        if let Some(At::Pass(name)) = at {
+            asked.insert(failpoint::ENV_KILL, name.to_string());
+        }
+        let running = self.start(step, &asked)?;
+        if let Some(At::Moment(after)) = at {
+            std::thread::sleep(after);
+            // Not reaped yet, so its number is still its own, also if it has ended.
+            kill_process(running.pid(), Signal::KILL).context("a process cannot be killed")?;
+        }
+        self.finish(running)
+    }
+
+    /// Waits for the end of a process, and reads what it left behind.
+    pub(crate) fn finish(&self, mut running: Running) -> anyhow::Result<Process> {
+        let status = running.child.wait().context("a process cannot be waited for")?;
+        let number = running.number;
+        let text = |kind: &str| std::fs::read_to_string(self.file(&format!("{number}.{kind}")));
+        let passes = match text("passes") {
+            // It may have died before the first.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            read => read?,
+        };
+        Ok(Process {
+            status,
+            told: told(&text("out")?)?,
+            stderr: text("err")?,
+            passes: passes.lines().map(pass).collect::<anyhow::Result<_>>()?,
+            started: running.started,
+        })
+    }
+
+    /// The timeline as it lies in the store's files, read from a copy: whoever goes on finds them as they were left.
+    pub(crate) fn timeline(&self) -> anyhow::Result<Option<Timeline>> {
+        let copy = self.file("copy");
+        let _absent = std::fs::remove_dir_all(&copy);
+        std::fs::create_dir(&copy)?;
+        for name in ["baton.db", "baton.db-wal"] {
+            match std::fs::copy(self.file(name), copy.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
+        let store = copy.join("baton.db");
+        if store.is_file() { Timeline::read(&store) } else { Ok(None) }
+    }
+}
+
+/// What the kit answers to a question: the same whenever it is asked.
+pub(crate) fn answer_to(question: u32) -> String {
+    format!("the answer to question {question}")
+}
+
+fn now() -> u128 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_micros())
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Waits until the process has stopped; false if it ended instead.
+    pub(crate) fn has_stopped(&self) -> anyhow::Result<bool> {
+        // Looked at without taking it: the end of the process is for `Child`.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(self.pid()), options).context("a process cannot be waited for")?;
+        Ok(status.is_some_and(|status| status.stopped()))
+    }
+
+    /// Lets a stopped process go on.
+    pub(crate) fn go_on(&self) -> anyhow::Result<()> {
+        kill_process(self.pid(), Signal::CONT).context("a process cannot be continued")
+    }
+}
+
+/// The entries among the lines that a process finished.
+fn told(text: &str) -> anyhow::Result<Vec<Told>> {
+    let mut told = Vec::new();
+    for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        let value: Value = serde_json::from_str(line).with_context(|| format!("a process printed {line:?}"))?;
+        if value.get("seq").is_some() {
+            told.push(serde_json::from_value(value).context("a process printed something else than an entry")?);
+        }
+    }
+    Ok(told)
+}
+
+fn pass(line: &str) -> anyhow::Result<Pass> {
+    let mut parts = line.splitn(3, ' ');
+    let mut next = || parts.next().with_context(|| format!("{line:?} is no line of failpoints"));
+    Ok(Pass { name: next()?.parse()?, at: next()?.parse()?, place: next()?.to_owned() })
+}

@@ -1,0 +1,97 @@
+//! The program dies at every place of the sales job, and tools that lie about their effects are found out.
+
+use std::path::Path;
+
+use baton_crash::{At, Case, Plan, Shape, Sweep, Trial, Violation, lay_out, ledger_configs, zombies};
+
+/// Two at a time, nothing at random.
+const PLAN: Plan = Plan { nested: Some(0), random: 0, seed: 1, jobs: 2 };
+
+fn case(job: &Path) -> Case {
+    Case {
+        name: "test".to_owned(),
+        job: job.to_owned(),
+        program: env!("CARGO_BIN_EXE_baton-victim").into(),
+        tool_configs: ledger_configs(),
+        scratch: None,
+    }
+}
+
+fn q3_sales() -> Case {
+    case(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/q3-sales"))
+}
+
+#[test]
+fn a_process_killed_at_any_place_of_the_sales_job_loses_and_repeats_nothing() {
+    let plan = Plan { nested: Some(8), random: 4, ..PLAN };
+    let case = q3_sales();
+    let figures = Sweep::begin(&case, &plan).unwrap().run();
+    assert_eq!(figures.violations, []);
+    assert_eq!(figures.errors, []);
+    assert!(figures.writes >= 10, "only {} writes", figures.writes);
+    // Threads may put two results into one commit, so a place that was listed is not always come to.
+    assert!(figures.kills + figures.missed >= figures.places && figures.missed <= 4, "{figures:?}");
+    assert!(figures.nested + figures.missed >= 8, "{figures:?}");
+    assert_eq!(figures.in_doubt, 0, "its calls are pure");
+}
+
+#[test]
+fn calls_that_a_kill_interrupts_are_in_doubt_exactly_if_they_must_not_be_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = case(&lay_out(Shape::Effects, folder.path()).unwrap());
+    let sweep = Sweep::begin(&case, &PLAN).unwrap();
+    let mut doubts = 0;
+    for place in ["call.run.before", "tool.effect.before", "tool.effect.after", "call.run.after"] {
+        let figures = sweep.run_one(&[(0, first(&sweep, place))]);
+        assert_eq!((figures.violations, figures.errors), (Vec::new(), Vec::new()), "{place}");
+        doubts += figures.in_doubt;
+    }
+    assert!(doubts > 0, "no call was in flight");
+}
+
+#[test]
+fn a_tool_that_is_called_keyed_and_ignores_its_key_is_found_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = case(&lay_out(Shape::Effects, folder.path()).unwrap());
+    for (_, text) in &mut case.tool_configs {
+        *text = text.replace("at_most_once", "keyed");
+    }
+    let sweep = Sweep::begin(&case, &PLAN).unwrap();
+    // Ten calls run at the same time: by the last one's end, others have had their effect.
+    let figures = sweep.run_one(&[(0, nth(&sweep, "tool.effect.after", 9))]);
+    assert!(figures.duplicated > 0, "{figures:?}");
+    assert!(figures.violations.iter().all(|(_, violation)| matches!(violation, Violation::Duplicated(_))), "{figures:?}");
+}
+
+#[test]
+fn an_entry_that_was_told_otherwise_is_missed() {
+    let case = q3_sales();
+    let outcome = Trial { case: &case, kills: [].into() }.run(None).unwrap();
+    let mut told = outcome.processes[0].1.told.clone();
+    assert_eq!(told.len(), outcome.timeline.entries.len());
+    assert_eq!(outcome.timeline.lacks(&told), None);
+    told[5].entry = "run_ended".to_owned();
+    assert_eq!(outcome.timeline.lacks(&told).map(|told| told.seq), Some(6));
+    let mut shorter = outcome.timeline.clone();
+    shorter.entries.truncate(7);
+    assert!(shorter.begins(&outcome.timeline) && !outcome.timeline.begins(&shorter));
+    shorter.entries.remove(3);
+    assert!(!shorter.begins(&outcome.timeline) && shorter.gap() == Some(4));
+}
+
+#[test]
+fn an_owner_that_slept_while_another_took_its_run_over_commits_nothing() {
+    let figures = zombies(&q3_sales(), 6, 1, 2).unwrap();
+    assert_eq!(figures.violations, Vec::<String>::new());
+    assert_eq!((figures.attempts, figures.accepted), (6, 0));
+}
+
+/// The first pass of `place` in the undisturbed run.
+fn first(sweep: &Sweep<'_>, place: &str) -> At {
+    nth(sweep, place, 0)
+}
+
+fn nth(sweep: &Sweep<'_>, place: &str, number: usize) -> At {
+    let passes = &sweep.reference().processes[0].1.passes;
+    At::Pass(passes.iter().filter(|pass| pass.place == place).nth(number).unwrap().name)
+}
