@@ -17,6 +17,22 @@ const BROAD_TURNS: usize = 16;
 const CALLS_AT_ONCE: usize = 10;
 const SINGLE_TURNS: usize = 40;
 
+/// Twelve calls of commands: three turns with two, six with one.
+const PAIRS_OF_COMMANDS: usize = 3;
+const SINGLE_COMMANDS: usize = 6;
+
+/// The command: notes an attempt, then an effect; with `once`, only if its key has none yet.
+const EFFECT: &str = r#"# Usage: effect.sh TOOL always|once. What is on stdin tells calls apart and is not needed here.
+note() {
+  printf '{"kind":"%s","key":"%s","tool":"%s","process":%s}\n' "$1" "$BATON_CALL_ID" "$2" "$$" >> "$BATON_LEDGER"
+}
+note attempt "$1"
+if [ "$2" = always ] || mkdir "$BATON_LEDGER.$(printf %s "$BATON_CALL_ID" | tr / _)" 2> /dev/null; then
+  note effect "$1"
+fi
+printf '{"done":true}\n'
+"#;
+
 /// A job that the kit makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Shape {
@@ -24,6 +40,8 @@ pub enum Shape {
     Tree,
     /// 200 calls of `keyed` and `at_most_once` tools, some alone in their turn and some ten at a time, and 20 `idempotent` ones.
     Effects,
+    /// 12 calls of `exec` tools, `keyed` and `at_most_once`: commands that outlive the engine that was killed.
+    Commands,
 }
 
 impl Shape {
@@ -32,6 +50,7 @@ impl Shape {
         match self {
             Self::Tree => "tree",
             Self::Effects => "effects",
+            Self::Commands => "commands",
         }
     }
 }
@@ -41,6 +60,7 @@ pub fn lay_out(shape: Shape, folder: &Path) -> anyhow::Result<PathBuf> {
     let (agents, script) = match shape {
         Shape::Tree => tree(),
         Shape::Effects => effects(),
+        Shape::Commands => commands(),
     };
     let job = json!({
         "job_id": shape.name(),
@@ -54,6 +74,13 @@ pub fn lay_out(shape: Shape, folder: &Path) -> anyhow::Result<PathBuf> {
     let write = |file: &str, value: &Value| std::fs::write(place.join(file), format!("{value:#}\n"));
     write("job.json", &job)?;
     write("the.script.json", &json!({"agents": script}))?;
+    if shape == Shape::Commands {
+        std::fs::create_dir_all(place.join("tools"))?;
+        std::fs::write(place.join("effect.sh"), EFFECT)?;
+        for (id, effect, often) in [("command_append", "at_most_once", "always"), ("command_charge", "keyed", "once")] {
+            write(&format!("tools/{id}.json"), &command(id, effect, often))?;
+        }
+    }
     for agent in agents {
         write(&format!("agents/{}.json", agent["agent_id"].as_str().unwrap_or_default()), &agent)?;
     }
@@ -152,4 +179,37 @@ fn effects() -> (Vec<Value>, Value) {
     turns.push(turn(&[call("handoff", json!({"result": {"summary": "done"}, "documents": ["done.md"]}))]));
     let tools = ["ledger_append", "ledger_charge", "ledger_set", "write_file", "handoff"].map(str::to_owned);
     (vec![agent("actor", &tools, &[])], json!({"actor": {"turns": turns}}))
+}
+
+/// One agent that calls commands.
+fn commands() -> (Vec<Value>, Value) {
+    let mut number = 0;
+    let mut next = |tool: &str| {
+        number += 1;
+        call(tool, json!({"n": number}))
+    };
+    let mut turns = Vec::new();
+    for _ in 0..PAIRS_OF_COMMANDS {
+        turns.push(turn(&[next("command_append"), next("command_charge")]));
+    }
+    for at in 0..SINGLE_COMMANDS {
+        turns.push(turn(&[next(if at % 2 == 0 { "command_append" } else { "command_charge" })]));
+    }
+    turns.push(turn(&[call("handoff", json!({"result": {"summary": "done"}}))]));
+    let tools = ["command_append", "command_charge", "handoff"].map(str::to_owned);
+    (vec![agent("operator", &tools, &[])], json!({"operator": {"turns": turns}}))
+}
+
+/// The config of a command.
+fn command(id: &str, effect: &str, often: &str) -> Value {
+    json!({
+        "tool_id": id,
+        "type": "function_tool",
+        "description": "Has an effect outside the run.",
+        "parameters": {"n": {"type": "integer", "description": "A number that tells calls apart.", "required": true}},
+        "returns": {"done": "boolean"},
+        "effect": effect,
+        "timeout_seconds": 30,
+        "exec": {"command": ["sh", "effect.sh", id, often], "env": ["BATON_LEDGER"]},
+    })
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use baton::Engine;
 use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::config::{Role, Sources};
 use baton_core::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind};
@@ -27,6 +28,8 @@ pub struct Timeline {
     pub entries: Vec<Arc<Recorded>>,
     /// The tools whose calls are never repeated, by the configs that the run is pinned to.
     pub at_most_once: BTreeSet<String>,
+    /// What the checker of invariants says of it, once it has ended; `None` if it was not asked, or does not know the run's tools.
+    pub findings: Option<Vec<String>>,
 }
 
 /// The hash of every version of every document, by path.
@@ -48,7 +51,7 @@ impl Timeline {
     pub fn read(path: &Path) -> anyhow::Result<Option<Self>> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         runtime.block_on(async {
-            let store = SqliteStore::open(path)?;
+            let store = Arc::new(SqliteStore::open(path)?);
             let Some(record) = store.runs().await?.pop() else { return Ok(None) };
             let mut entries = Vec::new();
             loop {
@@ -69,7 +72,17 @@ impl Timeline {
                     content.with_context(|| format!("the content of {} is not in the store", version.reference()))?;
                 }
             }
-            Ok(Some(Self { record, entries, at_most_once }))
+            let mut findings = None;
+            if matches!(entries.last().map(|last| &last.entry), Some(Entry::RunEnded(_))) {
+                let engine = Engine::builder().store(store).build()?;
+                // Another program may have tools that this one has not.
+                if let Ok(configs) = engine.pinned_configs(started).await {
+                    let timeline: Vec<Recorded> = entries.iter().map(|recorded| (**recorded).clone()).collect();
+                    let report = baton_proof::verify(&Arc::new(configs), &timeline);
+                    findings = Some(report.findings.iter().map(ToString::to_string).collect());
+                }
+            }
+            Ok(Some(Self { record, entries, at_most_once, findings }))
         })
     }
 

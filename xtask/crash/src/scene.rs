@@ -5,11 +5,11 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
 use baton_store::failpoint;
@@ -20,6 +20,9 @@ use tempfile::TempDir;
 
 use crate::ledger::ENV_LEDGER;
 use crate::run::Timeline;
+
+/// How long a command may outlive the engine that began it.
+const COMMANDS_END_WITHIN: Duration = Duration::from_secs(30);
 
 /// A job and the program that runs it.
 #[derive(Clone, Debug)]
@@ -260,6 +263,25 @@ impl<'a> Scene<'a> {
             passes: passes.lines().map(pass).collect::<anyhow::Result<_>>()?,
             started: running.started,
         })
+    }
+
+    /// Waits until no command that a killed process left behind can have an effect any more.
+    ///
+    /// A command outlives an engine that SIGKILL ends. It is known by the ledger's path in its environment.
+    pub(crate) fn wait_for_commands(&self) -> anyhow::Result<()> {
+        let wanted = self.ledger();
+        let wanted = wanted.as_os_str().as_encoded_bytes();
+        let begun = Instant::now();
+        let works = |process: &Path| {
+            // Gone meanwhile, or somebody else's.
+            let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable.ends_with(wanted))
+        };
+        while self.ledger().exists() && std::fs::read_dir("/proc")?.flatten().any(|process| works(&process.path())) {
+            anyhow::ensure!(begun.elapsed() < COMMANDS_END_WITHIN, "a command of a killed process does not end");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// The timeline as it lies in the store's files, read from a copy: whoever goes on finds them as they were left.

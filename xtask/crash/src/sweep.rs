@@ -60,6 +60,8 @@ pub struct Figures {
     pub duplicated: usize,
     /// Calls in doubt; as many were in flight, unless there are violations.
     pub in_doubt: usize,
+    /// Timelines at whose end the checker of invariants was asked.
+    pub verified: usize,
     /// Milliseconds from the start of a process that recovers to its first durable commit, ascending.
     pub recovery: Vec<f64>,
     /// What must not be, with the trial that found it.
@@ -219,6 +221,7 @@ impl Figures {
     fn take_in(&mut self, kills: &[(usize, At)], outcome: &Outcome) {
         self.unborn += outcome.unborn;
         self.in_doubt += outcome.in_doubt.len();
+        self.verified += usize::from(outcome.timeline.findings.is_some());
         self.resumed += usize::from(outcome.kills > outcome.unborn);
         let recovered = outcome.processes.windows(2).filter(|pair| pair[0].1.was_killed() && pair[1].0 == Step::Resume);
         self.recovery.extend(recovered.filter_map(|pair| Process::until_durable(&pair[1].1)));

@@ -14,6 +14,9 @@ use crate::scene::{At, Case, Pass, Process, Scene, Step, answer_to};
 /// The most processes of one trial, so that a job that never ends is noticed.
 const MAX_PROCESSES: usize = 1_000;
 
+/// The tools whose every success is an effect in the ledger.
+const EFFECTIVE: [&str; 4] = ["ledger_append", "ledger_charge", "command_append", "command_charge"];
+
 /// One attempt at a job.
 #[derive(Clone, Debug)]
 pub struct Trial<'a> {
@@ -37,6 +40,8 @@ pub enum Violation {
         /// Those that are in doubt.
         found: BTreeSet<String>,
     },
+    /// The timeline breaks an invariant.
+    Broken(String),
     /// The end is another one.
     End(String),
 }
@@ -47,6 +52,7 @@ impl fmt::Display for Violation {
             Self::Lost(what) => write!(f, "lost: {what}"),
             Self::Duplicated(what) => write!(f, "duplicated: {what}"),
             Self::Doubt { expected, found } => write!(f, "in doubt: expected {expected:?}, found {found:?}"),
+            Self::Broken(what) => write!(f, "broken: {what}"),
             Self::End(what) => write!(f, "{what}"),
         }
     }
@@ -134,6 +140,7 @@ impl Trial<'_> {
             processes.push((step, process));
         }
         let Some(timeline) = scene.timeline()? else { bail!("the job has ended, and there is no run") };
+        scene.wait_for_commands()?;
         let violations = watched.violations(&timeline, &scene, expected)?;
         let kept = (!violations.is_empty()).then(|| scene.keep());
         Ok(Outcome { processes, kills, unborn, in_doubt: timeline.in_doubt(), timeline, violations, kept })
@@ -201,6 +208,7 @@ impl Watched {
         if found != self.in_flight {
             self.found.push(Violation::Doubt { expected: self.in_flight.clone(), found });
         }
+        self.found.extend(timeline.findings.iter().flatten().cloned().map(Violation::Broken));
         match (timeline.end(), expected) {
             (None, _) => self.found.push(Violation::End("the run has no end".to_owned())),
             (Some(end), Some(expected)) if end != *expected => {
@@ -218,9 +226,7 @@ impl Watched {
         for ((tool, key), count) in effects.iter().filter(|(_, count)| **count > 1) {
             self.found.push(Violation::Duplicated(format!("{tool} took effect {count} times for {key}")));
         }
-        // Only of these tools it is known that a success is an effect in the ledger.
-        let tools: BTreeSet<&str> = ["ledger_append", "ledger_charge"].into();
-        for (call, tool) in timeline.succeeded().filter(|(_, tool)| tools.contains(tool.as_str())) {
+        for (call, tool) in timeline.succeeded().filter(|(_, tool)| EFFECTIVE.contains(&tool.as_str())) {
             let key = (tool, format!("{run}/{call}"));
             if !effects.contains_key(&key) {
                 self.found.push(Violation::Lost(format!("the effect of {}, which succeeded", key.1)));

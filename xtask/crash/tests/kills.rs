@@ -33,20 +33,25 @@ fn a_process_killed_at_any_place_of_the_sales_job_loses_and_repeats_nothing() {
     assert!(figures.kills + figures.missed >= figures.places && figures.missed <= 4, "{figures:?}");
     assert!(figures.nested + figures.missed >= 8, "{figures:?}");
     assert_eq!(figures.in_doubt, 0, "its calls are pure");
+    assert!(figures.verified >= figures.kills, "the checker does not know the job's tools: {figures:?}");
 }
 
 #[test]
 fn calls_that_a_kill_interrupts_are_in_doubt_exactly_if_they_must_not_be_repeated() {
-    let folder = tempfile::tempdir().unwrap();
-    let case = case(&lay_out(Shape::Effects, folder.path()).unwrap());
-    let sweep = Sweep::begin(&case, &PLAN).unwrap();
-    let mut doubts = 0;
-    for place in ["call.run.before", "tool.effect.before", "tool.effect.after", "call.run.after"] {
-        let figures = sweep.run_one(&[(0, first(&sweep, place))]);
-        assert_eq!((figures.violations, figures.errors), (Vec::new(), Vec::new()), "{place}");
-        doubts += figures.in_doubt;
+    let functions = ["call.run.before", "tool.effect.before", "tool.effect.after", "call.run.after"];
+    let commands = ["exec.start.before", "exec.start.after", "exec.reap.before", "exec.reap.after"];
+    for (shape, places) in [(Shape::Effects, functions), (Shape::Commands, commands)] {
+        let folder = tempfile::tempdir().unwrap();
+        let case = case(&lay_out(shape, folder.path()).unwrap());
+        let sweep = Sweep::begin(&case, &PLAN).unwrap();
+        let mut doubts = 0;
+        for place in places {
+            let figures = sweep.run_one(&[(0, first(&sweep, place))]);
+            assert_eq!((figures.violations, figures.errors), (Vec::new(), Vec::new()), "{place}");
+            doubts += figures.in_doubt;
+        }
+        assert!(doubts > 0, "no call was in flight");
     }
-    assert!(doubts > 0, "no call was in flight");
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Arguments {
         let tool_configs = if self.program.is_none() { ledger_configs() } else { Vec::new() };
         let (mut jobs, mut shapes) = (self.jobs.clone(), self.shapes.clone());
         if jobs.is_empty() && shapes.is_empty() {
-            shapes = vec![Shape::Tree, Shape::Effects];
+            shapes = vec![Shape::Tree, Shape::Effects, Shape::Commands];
             jobs.push("examples/q3-sales".into());
         }
         let mut cases = Vec::new();
@@ -171,14 +171,14 @@ fn tell(case: &Case, figures: &Figures) {
 fn print(all: &[Figures]) {
     println!(
         "| job | writes | places | kills | at writes | nested | random | missed | not begun | resumed | lost | duplicated | in doubt \
-         | other violations | recovery p50 ms | max ms |"
+         | verified | other violations | recovery p50 ms | max ms |"
     );
-    println!("| --- |{}", " ---: |".repeat(15));
+    println!("| --- |{}", " ---: |".repeat(16));
     for figures in all {
         let ms = |share| figures.recovery_at(share).map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}"));
         let other = figures.violations.len() + figures.errors.len() - figures.lost - figures.duplicated;
         println!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {other} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {other} | {} | {} |",
             figures.case,
             figures.writes,
             figures.places,
@@ -192,6 +192,7 @@ fn print(all: &[Figures]) {
             figures.lost,
             figures.duplicated,
             figures.in_doubt,
+            figures.verified,
             ms(0.5),
             ms(1.0),
         );
