@@ -74,6 +74,12 @@ pub enum StoreError {
         /// The format that this program knows.
         known: u32,
     },
+    /// The store was opened to be read.
+    #[error("the store {} was opened to be read, not written", path.display())]
+    ReadOnly {
+        /// The store's file.
+        path: PathBuf,
+    },
     /// The file is something else.
     #[error("{} is not a store of baton", path.display())]
     NotAStore {

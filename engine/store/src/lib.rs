@@ -167,12 +167,6 @@ impl Batch {
         self.entries.last().map_or(self.expected_seq, |entry| entry.seq)
     }
 
-    /// Whether the run that this batch names could ever be in a state that it may follow: it has an owner, and the entries
-    /// follow each other.
-    pub(crate) fn may_be_written(&self) -> bool {
-        self.epoch > 0 && self.entries.iter().zip(self.expected_seq + 1..).all(|(entry, expected)| entry.seq == expected)
-    }
-
     /// Whether this batch may follow what `run` holds: its owner's epoch, then its place.
     pub(crate) fn check(&self, epoch: u64, last_seq: u64) -> Result<(), StoreError> {
         if epoch == 0 || epoch != self.epoch {

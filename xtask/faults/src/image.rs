@@ -28,6 +28,23 @@ struct File {
 }
 
 impl Platter {
+    /// A folder with these files, all durable.
+    pub fn holding(image: Image) -> Self {
+        let durable = |(name, bytes)| (name, File { durable: Some(bytes), pending: Vec::new() });
+        Self { files: image.0.into_iter().map(durable).collect() }
+    }
+
+    /// All that was done, as if nothing were ever lost.
+    pub fn whole(&self) -> Image {
+        let mut image = BTreeMap::new();
+        for (name, file) in &self.files {
+            let mut bytes = file.durable.clone();
+            file.pending.iter().for_each(|operation| apply(&mut bytes, operation, |_| true));
+            image.extend(bytes.map(|bytes| (name.clone(), bytes)));
+        }
+        Image(image)
+    }
+
     /// Takes the next operation of the log.
     pub fn push(&mut self, operation: &Operation) {
         let name = match operation {

@@ -1,8 +1,8 @@
-//! `cargo xtask faults`: the store on disks that lose power and fail, at length.
+//! `cargo xtask faults`: the store on disks that lose power, fail and rot, at length.
 
 use std::process::ExitCode;
 
-use baton_faults::trials::{Recording, Report, failing_disks};
+use baton_faults::trials::{Recording, Report, cut_logs, failing_disks, flipped_bits, interrupted_migrations};
 use clap::Parser;
 
 /// Tries the store on disks that misbehave, and says how often it lost something.
@@ -18,6 +18,12 @@ struct Options {
     /// The disk fails at every STEP-th of the workload's operations; 1 is all of them.
     #[arg(long, default_value_t = 1)]
     step: usize,
+    /// How many bits are flipped in each page of the store's file.
+    #[arg(long, default_value_t = 10)]
+    flips: u64,
+    /// The log is cut off at every CUT-th of its last 65,536 bytes.
+    #[arg(long, default_value_t = 13)]
+    cut: usize,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -25,9 +31,13 @@ fn main() -> anyhow::Result<ExitCode> {
     let tokio = tokio::runtime::Builder::new_current_thread().build()?;
     let recording = Recording::new(&tokio, 200_000)?;
     println!("the workload: {} operations on files", recording.log.len());
+    let Options { images, seed, flips, cut, .. } = options;
     let reports = [
-        ("losses of power", recording.power_losses(&tokio, options.images, options.seed)?),
+        ("losses of power", recording.power_losses(&tokio, images, seed)?),
         ("failing operations (i/o errors and full disks, once and lasting)", failing_disks(&tokio, 3_000, options.step.max(1))?),
+        ("losses of power during a migration", interrupted_migrations(&tokio, images.div_ceil(4), seed)?),
+        ("flipped bits, in every page", flipped_bits(&tokio, 3_000, flips, seed)?),
+        ("logs cut off", cut_logs(&tokio, cut.max(1))?),
     ];
     for (what, Report { trials, failures }) in &reports {
         println!("{what}: {trials} tried, {} failed", failures.len());

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Mutex;
 
-use baton_store::StoreError;
+use baton_store::{SqliteStore, Store, StoreError};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::disk::{Disk, Failure, Fault, Operation};
-use crate::image::Platter;
+use crate::image::{Image, Platter};
 use crate::random::Random;
-use crate::workload::{Acknowledged, Acknowledgements, Plan, check, perform};
+use crate::workload::{Acknowledged, Acknowledgements, Answer, FILE, Plan, ask_everything, check, perform};
 
 /// How the trials of one kind went.
 #[derive(Debug, Default)]
@@ -82,6 +82,140 @@ impl Recording {
         Ok(report)
     }
 }
+
+/// The store that the workload leaves, closed: one file.
+fn finished_store(tokio: &Runtime, plan: &Plan) -> anyhow::Result<Image> {
+    let folder = scratch()?;
+    let disk = Disk::watch(folder.path())?;
+    tokio.block_on(perform(plan, folder.path(), &disk, &Mutex::default()))?;
+    Ok(Image::of(folder.path())?)
+}
+
+/// Flips one bit in each page of the store's file, `times` over, and asks everything: each answer is refused or the same.
+pub fn flipped_bits(tokio: &Runtime, bytes: usize, times: u64, seed: u64) -> anyhow::Result<Report> {
+    let plan = Plan::new(bytes);
+    let whole = finished_store(tokio, &plan)?;
+    let right = tokio.block_on(answers_of(&whole, &plan))??;
+    if let Some(refused) = right.iter().find_map(|answer| answer.as_ref().err()) {
+        anyhow::bail!("the undamaged store says: {refused}");
+    }
+    let mut report = Report::default();
+    let mut random = Random::new(seed);
+    let file = &whole.0[FILE];
+    for page in 0..file.len() / PAGE * times as usize {
+        let (byte, bit) = (page / times as usize * PAGE + random.below(PAGE as u64) as usize, random.below(8));
+        let mut damaged = whole.clone();
+        damaged.0.get_mut(FILE).expect("the store's file")[byte] ^= 1 << bit;
+        let outcome = match tokio.block_on(answers_of(&damaged, &plan))? {
+            // It does not open.
+            Err(_) => Ok(()),
+            Ok(answers) => match right.iter().zip(&answers).position(|(right, answer)| answer.is_ok() && answer != right) {
+                Some(question) => Err(format!("question {question} has another answer: {:?}", answers[question])),
+                None => Ok(()),
+            },
+        };
+        report.add(|| format!("bit {bit} of byte {byte} (page {})", byte / PAGE + 1), outcome);
+    }
+    Ok(report)
+}
+
+/// What SQLite reads at once.
+const PAGE: usize = 4096;
+
+/// What the store in `image` says to every question, if it opens.
+async fn answers_of(image: &Image, plan: &Plan) -> anyhow::Result<Result<Vec<Answer>, StoreError>> {
+    let folder = scratch()?;
+    image.write(folder.path())?;
+    Ok(match SqliteStore::open(folder.path().join(FILE)) {
+        Ok(store) => Ok(ask_everything(&store, plan).await),
+        Err(refused) => Err(refused),
+    })
+}
+
+/// Cuts the log off at every `step`-th byte of its last 64 KiB, and checks that the store is whole up to some commit, and never
+/// has less of a longer log.
+pub fn cut_logs(tokio: &Runtime, step: usize) -> anyhow::Result<Report> {
+    let recording = Recording::new(tokio, 3_000)?;
+    let log = format!("{FILE}-wal");
+    // Before the store is closed, and the log with it.
+    let end = recording.acknowledged.iter().map(|(at, _)| *at).filter(|at| *at <= recording.log.len()).max().unwrap_or(0);
+    let mut platter = Platter::default();
+    let mut live = None;
+    for operation in &recording.log[..end] {
+        platter.push(operation);
+        // The longest that the log gets.
+        if let Operation::Sync { file, .. } = operation
+            && *file == log
+        {
+            let image = platter.whole();
+            let length = |image: &Image| image.0.get(&log).map_or(0, Vec::len);
+            if live.as_ref().is_none_or(|best| length(&image) >= length(best)) {
+                live = Some(image);
+            }
+        }
+    }
+    let live = live.ok_or_else(|| anyhow::anyhow!("the workload has no log"))?;
+    let length = live.0[&log].len();
+    let mut report = Report::default();
+    let mut least = 0;
+    for size in (length.saturating_sub(64 << 10)..=length).step_by(step) {
+        let mut cut = live.clone();
+        cut.0.get_mut(&log).expect("the log").truncate(size);
+        let folder = scratch()?;
+        cut.write(folder.path())?;
+        let outcome = tokio.block_on(async {
+            let entries = count_entries(folder.path()).await.map_err(|error| format!("it says: {error}"))?;
+            if entries < least {
+                return Err(format!("{entries} entries, and a shorter log had {least}"));
+            }
+            least = entries;
+            check(&recording.plan, folder.path(), &[]).await
+        });
+        report.add(|| format!("a log of {length} bytes cut to {size}"), outcome);
+    }
+    Ok(report)
+}
+
+async fn count_entries(folder: &Path) -> Result<u64, StoreError> {
+    let store = SqliteStore::open(folder.join(FILE))?;
+    Ok(store.runs().await?.iter().map(|run| run.last_seq).sum())
+}
+
+/// Cuts the power `images` times while a store of format 2 becomes one of the present format: afterwards it is one of the
+/// two, with all that it held.
+pub fn interrupted_migrations(tokio: &Runtime, images: u64, seed: u64) -> anyhow::Result<Report> {
+    let folder = scratch()?;
+    let path = folder.path().join(FILE);
+    rusqlite::Connection::open(&path)?.execute_batch(FORMAT_2)?;
+    let mut platter = Platter::holding(Image::of(folder.path())?);
+    let disk = Disk::watch(folder.path())?;
+    drop(SqliteStore::open(&path)?);
+    let log = disk.take_log();
+    let mut report = Report::default();
+    let mut done = 0;
+    for image in 0..images {
+        let place = (image as usize * log.len()) / (images as usize - 1).max(1);
+        log[done..place].iter().for_each(|operation| platter.push(operation));
+        done = place;
+        let folder = scratch()?;
+        platter.image(&mut Random::new(seed.wrapping_add(image))).write(folder.path())?;
+        let outcome = tokio.block_on(async {
+            let store = SqliteStore::open(folder.path().join(FILE)).map_err(|error| format!("it does not open: {error}"))?;
+            let run = store.runs().await.map_err(|error| error.to_string())?.remove(0);
+            let entries = store.entries(&run.id, 0, usize::MAX).await.map_err(|error| error.to_string())?;
+            let commands = store.take_commands(&run.id, 0).await.map_err(|error| error.to_string())?;
+            match (entries.len(), commands.len()) {
+                (56, 1) => Ok(()),
+                other => Err(format!("entries and commands: {other:?}")),
+            }
+        });
+        report.add(|| format!("image {image} of {images}, seed {seed}, after operation {place} of {}", log.len()), outcome);
+    }
+    Ok(report)
+}
+
+/// A store of format 2, as text.
+const FORMAT_2: &str = include_str!("../../../engine/store/tests/store/format-2.sql");
 
 /// Lets the disk fail at every `step`-th of the workload's operations, in every way, and checks what is left each time.
 pub fn failing_disks(tokio: &Runtime, bytes: usize, step: usize) -> anyhow::Result<Report> {

@@ -182,7 +182,7 @@ pub async fn perform(plan: &Plan, folder: &Path, disk: &Disk, acknowledged: &Mut
             done?;
         }
         match round {
-            1 | 3 | 6 => {
+            1 | 3 | 6 | 9 => {
                 for (index, run) in plan.runs.iter().enumerate().take(3) {
                     let body = Json::of(&format!("command of round {round}")).expect("a text is JSON");
                     let number = store.put_command(&run.new.id, body.clone()).await?;
@@ -216,6 +216,34 @@ fn checkpoint(path: &Path, how: &str) {
     let written = rusqlite::Connection::open(path)
         .and_then(|stranger| stranger.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(())));
     drop(written);
+}
+
+/// What a store says to a question, printed.
+pub type Answer = Result<String, String>;
+
+/// Asks `store` everything that one can ask about what is planned.
+pub async fn ask_everything(store: &SqliteStore, plan: &Plan) -> Vec<Answer> {
+    fn said<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> Answer {
+        answer.map(|answer| format!("{answer:?}")).map_err(|error| error.to_string())
+    }
+    let mut answers = vec![said(store.runs().await), said(store.recall(&agent(), &tool(), usize::MAX).await)];
+    answers.push(said(store.recall(&agent(), &tool(), 3).await));
+    for run in &plan.runs {
+        let id = &run.new.id;
+        answers.push(said(store.run(id).await));
+        answers.push(said(store.entries(id, 0, usize::MAX).await));
+        answers.push(said(store.entries(id, 9, 4).await));
+        for task in ["0", "0/1.1", "0/1.2", "0/1.3", "0/9.9"] {
+            answers.push(said(store.task_entries(id, &TaskId::new(task), u64::MAX).await));
+        }
+        answers.push(said(store.take_commands(id, 0).await));
+        for (hash, _) in run.batches.iter().flat_map(|batch| &batch.contents) {
+            // Its hash says as much, and is shorter.
+            answers.push(said(store.content(*hash).await.map(|content| content.map(|content| ContentHash::of(&content)))));
+        }
+    }
+    answers.push(said(store.run(&RunId::new("nobody")).await));
+    answers
 }
 
 /// What is wrong with the store in `folder`, of which `acknowledged` must be there: it opens, and each run is whole up to one of

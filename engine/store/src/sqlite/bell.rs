@@ -9,7 +9,7 @@
 //! The file is touched by its name and never opened: closing it would drop the locks that SQLite holds on it (POSIX
 //! gives locks to processes, not to descriptors).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once, Weak};
 
@@ -30,10 +30,10 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// The bell of the store that `readers` read, for these subscribers.
-    pub(super) fn new(readers: &Arc<Readers>, subscribers: &Arc<Subscribers>) -> Self {
+    /// The bell of the store at `path` that `readers` read, for these subscribers.
+    pub(super) fn new(path: &Path, readers: &Arc<Readers>, subscribers: &Arc<Subscribers>) -> Self {
         Self {
-            path: readers.path().to_owned(),
+            path: path.to_owned(),
             subscribers: Arc::downgrade(subscribers),
             readers: Arc::downgrade(readers),
             listening: Once::new(),

@@ -8,7 +8,9 @@
 //! keeps two of them from one run is the run's epoch, *not* a lock on the file.
 
 mod bell;
+mod migrate;
 mod reader;
+mod records;
 mod rows;
 mod schema;
 mod writer;
@@ -22,6 +24,7 @@ use baton_core::function::Content;
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
 use rusqlite::ErrorCode;
+use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
@@ -39,10 +42,15 @@ const MAX_CONTENT_BYTES: usize = 999_000_000;
 /// Dropping it finishes what was asked for, then closes the file.
 #[derive(Debug)]
 pub struct SqliteStore {
-    writer: Writer,
+    /// The store's file.
+    path: PathBuf,
+    /// `None` if the store is only read.
+    writer: Option<Writer>,
     readers: Arc<Readers>,
     subscribers: Arc<Subscribers>,
     bell: Bell,
+    /// What the readers read in place of a file of an older format; dropped after them.
+    _copy: Option<TempDir>,
 }
 
 /// How much a store wrote since it was opened.
@@ -66,19 +74,49 @@ impl SqliteStore {
         }
         let connection = schema::open_for_writing(path)?;
         let writer = Writer::start(connection, path)?;
-        let (readers, subscribers) = (Arc::new(Readers::new(path)), Arc::default());
-        let bell = Bell::new(&readers, &subscribers);
-        Ok(Self { writer, readers, subscribers, bell })
+        Ok(Self::with(path, Some(writer), None))
+    }
+
+    /// Opens the store at `path`, which is there, to be read: every write fails with [`StoreError::ReadOnly`].
+    ///
+    /// A store of an older format is read in a copy, and stays as it is. Fails like [`SqliteStore::open`].
+    pub fn open_to_read(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let io = |source| StoreError::Io { path: path.to_owned(), source };
+        let file = schema::open_for_reading(path)?;
+        let copy = if schema::check_format(path, &file)? == FORMAT_VERSION {
+            None
+        } else {
+            let folder = TempDir::new().map_err(io)?;
+            let copy = folder.path().join("copy.db");
+            let to =
+                copy.to_str().ok_or_else(|| io(std::io::Error::other("the folder for temporary files has no readable name")))?;
+            schema::copy(&file, to).map_err(|error| named(path, error))?;
+            schema::open_for_writing(&copy)?;
+            Some((folder, copy))
+        };
+        Ok(Self::with(path, None, copy))
+    }
+
+    fn with(path: &Path, writer: Option<Writer>, copy: Option<(TempDir, PathBuf)>) -> Self {
+        let readers = Arc::new(Readers::new(copy.as_ref().map_or(path, |(_, copy)| copy)));
+        let subscribers = Arc::default();
+        let bell = Bell::new(path, &readers, &subscribers);
+        Self { path: path.to_owned(), writer, readers, subscribers, bell, _copy: copy.map(|(folder, _)| folder) }
+    }
+
+    fn writer(&self) -> Result<&Writer, StoreError> {
+        self.writer.as_ref().ok_or_else(|| StoreError::ReadOnly { path: self.path.clone() })
     }
 
     /// The store's file.
     pub fn path(&self) -> &Path {
-        self.readers.path()
+        &self.path
     }
 
     /// How much was written since the store was opened, by this process.
     pub fn stats(&self) -> SqliteStats {
-        self.writer.stats()
+        self.writer.as_ref().map(Writer::stats).unwrap_or_default()
     }
 }
 
@@ -109,21 +147,21 @@ fn check_sizes(batch: &Batch) -> Result<(), StoreError> {
 #[async_trait]
 impl Store for SqliteStore {
     async fn create(&self, run: NewRun) -> Result<(), StoreError> {
-        self.writer.write(Write::Create(run)).await.map(drop)
+        self.writer()?.write(Write::Create(run)).await.map(drop)
     }
 
     async fn begin(&self, run: NewRun, owner: &str, first: Batch) -> Result<(), StoreError> {
         check_sizes(&first)?;
-        self.writer.write(Write::begin(run, owner, first)).await.map(drop)
+        self.writer()?.write(Write::begin(run, owner, first)).await.map(drop)
     }
 
     async fn take_over(&self, run: &RunId, owner: &str) -> Result<u64, StoreError> {
-        self.writer.write(Write::TakeOver { run: run.clone(), owner: owner.to_owned() }).await
+        self.writer()?.write(Write::TakeOver { run: run.clone(), owner: owner.to_owned() }).await
     }
 
     async fn append(&self, batch: Batch) -> Result<(), StoreError> {
         check_sizes(&batch)?;
-        self.writer.write(Write::append(batch)).await.map(drop)
+        self.writer()?.write(Write::append(batch)).await.map(drop)
     }
 
     async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
@@ -147,7 +185,7 @@ impl Store for SqliteStore {
         if ContentHash::of(&content) != hash {
             return Err(StoreError::WrongHash { size: content.len() });
         }
-        self.writer.write(Write::PutContent { hash, content }).await.map(drop)
+        self.writer()?.write(Write::PutContent { hash, content }).await.map(drop)
     }
 
     async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
@@ -165,7 +203,7 @@ impl Store for SqliteStore {
     }
 
     async fn put_command(&self, run: &RunId, command: Json) -> Result<u64, StoreError> {
-        let number = self.writer.write(Write::PutCommand { run: run.clone(), command }).await?;
+        let number = self.writer()?.write(Write::PutCommand { run: run.clone(), command }).await?;
         self.subscribers.wake(run, number);
         self.bell.ring();
         Ok(number)
@@ -183,14 +221,22 @@ impl Store for SqliteStore {
 }
 
 /// Gives the failures of SQLite that have a meaning here their name.
-fn named(path: &Path, error: rusqlite::Error) -> StoreError {
+fn named(path: &Path, error: impl Into<StoreError>) -> StoreError {
     let path: PathBuf = path.to_owned();
+    let error = match error.into() {
+        StoreError::Sqlite(error) => error,
+        named => return named,
+    };
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
         Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { what: format!("{}: {error}", path.display()) },
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore { path },
         Some(ErrorCode::DiskFull) => StoreError::StorageFull { path },
         Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => StoreError::Io { path, source: std::io::Error::other(error) },
+        // The tables are strict: what has the wrong type was not written so.
+        None if !matches!(error, rusqlite::Error::QueryReturnedNoRows) => {
+            StoreError::Corrupt { what: format!("{}: {error}", path.display()) }
+        }
         _ => StoreError::Sqlite(error),
     }
 }

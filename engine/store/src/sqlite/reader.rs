@@ -6,15 +6,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::entry::{ForkPoint, Recorded};
+use baton_core::entry::Recorded;
 use baton_core::function::Content;
-use baton_core::id::{AgentId, CallId, ContentHash, JobId, RunId, TaskId, ToolId};
+use baton_core::id::{AgentId, CallId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tokio::sync::Semaphore;
 
-use super::rows::{self, StoredRow, WHOLE_RUN};
+use super::records::{RunRow, Totals, checksum_of, link_at};
+use super::rows::{self, HEADS, StoredRow, WHOLE_RUN};
 use super::{named, schema, to_sql};
 use crate::{LoggedCall, RunRecord, StoreError};
 
@@ -33,10 +34,6 @@ pub(super) struct Readers {
 impl Readers {
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), idle: Mutex::default(), permits: Arc::new(Semaphore::new(MAX_READERS)) }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Runs `query` on one moment of the file.
@@ -64,26 +61,18 @@ impl Readers {
         let mut connection = idle.map_or_else(|| schema::open_for_reading(&self.path), Ok)?;
         let answer = connection.transaction().map_err(StoreError::Sqlite).and_then(|transaction| query(&transaction));
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-        answer.map_err(|error| match error {
-            StoreError::Sqlite(error) => named(&self.path, error),
-            other => other,
-        })
+        answer.map_err(|error| named(&self.path, error))
     }
 }
 
-/// The number that stands for a run in the file.
-fn find(file: &Transaction<'_>, run: &RunId) -> Result<i64, StoreError> {
-    file.prepare_cached("SELECT run FROM runs WHERE id = ?1")?
-        .query_row([run.as_str()], |row| row.get(0))
-        .optional()?
-        .ok_or_else(|| StoreError::UnknownRun(run.clone()))
+/// The row of a run.
+fn find(file: &Transaction<'_>, run: &RunId) -> Result<RunRow, StoreError> {
+    RunRow::find(file, run)?.ok_or_else(|| StoreError::UnknownRun(run.clone()))
 }
 
-/// Entries of a run's timeline that are filed under one run: it, or one that it begins with.
+/// Entries of a timeline that are filed under one run: the one asked for, or one that it begins with.
 struct Stretch {
-    /// The number of the run that they are filed under.
-    number: i64,
-    run: RunId,
+    run: RunRow,
     /// The sequence number before the first of them.
     after: u64,
     /// That of the last.
@@ -92,49 +81,54 @@ struct Stretch {
 
 /// Where the entries of `run` are, in order.
 fn stretches(file: &Transaction<'_>, run: &RunId) -> Result<Vec<Stretch>, StoreError> {
-    let mut number = find(file, run)?;
+    let mut run = find(file, run)?;
     let mut bound = u64::MAX;
     let mut found = Vec::new();
     loop {
-        let (id, last_seq, past, past_seq): (String, i64, Option<i64>, i64) = file
-            .prepare_cached("SELECT id, last_seq, past, past_seq FROM runs WHERE run = ?1")?
-            .query_row([number], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-            .optional()?
-            .ok_or_else(|| StoreError::Corrupt { what: format!("what run {run} begins with is missing") })?;
-        let (after, through) = (past_seq as u64, bound.min(last_seq as u64));
+        let past = run.past;
+        // A past is older than what begins with it, and so has a lower number: no damage makes this walk endless.
+        if past.is_some_and(|past| past >= run.number) {
+            return Err(StoreError::Corrupt { what: format!("run {} begins with a run that came later", run.id) });
+        }
+        let (after, through) = (run.past_seq, bound.min(run.last_seq));
+        bound = after.min(bound);
         if after < through {
-            found.push(Stretch { number, run: RunId::new(id), after, through });
+            found.push(Stretch { run, after, through });
         }
         let Some(past) = past else { break };
-        // A past is older than what begins with it, and so has a lower number: no damage makes this walk endless.
-        if past >= number {
-            return Err(StoreError::Corrupt { what: format!("run {run} begins with a run that came later") });
-        }
-        (number, bound) = (past, after.min(bound));
+        run = RunRow::load(file, past)?;
     }
     found.reverse();
     Ok(found)
 }
 
-/// The rows filed under a key of a run, from the one that ends after an entry, in order.
-const ROWS: &str = "SELECT first, last, entries, checksum FROM places CROSS JOIN batches USING (batch)
-     WHERE places.run = ?1 AND places.task = ?2 AND places.last > ?3 ORDER BY places.last";
+/// The rows filed under a key of a run, from the one that ends after an entry to the one that begins by another, in order. A
+/// row that is filed and not there is all nulls; that one and a row whose places contradict each other always come, so that
+/// they are noticed.
+const ROWS: &str = "SELECT first, last, entries, checksum, link FROM places LEFT JOIN batches USING (batch)
+     WHERE places.run = ?1 AND places.task = ?2 AND places.last > ?3
+     AND (first <= ?4 OR first > last OR first IS NULL) ORDER BY places.last";
 
-/// Gives the rows filed under `key` that end after entry `after` to `with`, in order, until it has enough.
+/// Gives the rows filed under `key` that end after entry `after` and begin by entry `by` to `with`, in order, until it has
+/// enough.
 fn each_row(
     file: &Transaction<'_>,
-    number: i64,
+    run: &RunRow,
     key: i64,
     after: u64,
+    by: u64,
     mut with: impl FnMut(StoredRow<'_>) -> Result<bool, StoreError>,
 ) -> Result<(), StoreError> {
     let mut statement = file.prepare_cached(ROWS)?;
-    let mut rows = statement.query(params![number, key, to_sql(after)])?;
+    let mut rows = statement.query(params![run.number, key, to_sql(after), to_sql(by)])?;
     while let Some(row) = rows.next()? {
+        let last = row.get::<_, i64>(1)? as u64;
+        let Some(first) = row.get::<_, Option<i64>>(0)? else {
+            return Err(StoreError::Corrupt { what: format!("run {} lacks the entries that end with {last}", run.id) });
+        };
         let text = row.get_ref(2)?.as_str().map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
-        let row =
-            StoredRow { first: row.get::<_, i64>(0)? as u64, last: row.get::<_, i64>(1)? as u64, text, checksum: row.get(3)? };
-        if !with(row)? {
+        let link = ContentHash::from_bytes(row.get(4)?);
+        if !with(StoredRow { first: first as u64, last, text, checksum: row.get(3)?, link })? {
             break;
         }
     }
@@ -144,23 +138,40 @@ fn each_row(
 /// See [`crate::Store::entries`].
 pub(super) fn entries(file: &Transaction<'_>, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError> {
     let mut found = Vec::new();
-    for Stretch { number, run, after: before, through } in stretches(file, run)? {
+    for Stretch { run, after: before, through } in stretches(file, run)? {
         let through = through.min(after.saturating_add(limit as u64));
         let mut last = after.max(before);
         if through <= last {
             continue;
         }
-        let lacks = |seq| StoreError::Corrupt { what: format!("run {run} lacks entry {seq}") };
-        each_row(file, number, WHOLE_RUN, last, |row| {
+        let lacks = |seq| StoreError::Corrupt { what: format!("run {} lacks entry {seq}", run.id) };
+        let mut link = None;
+        each_row(file, &run, WHOLE_RUN, last, u64::MAX, |row| {
+            if last == run.last_seq {
+                return Err(row.damaged(&run.id, &"the run ended before"));
+            }
             if row.first > last + 1 {
                 return Err(lacks(last + 1));
             }
-            row.read(&run, last + 1..=through, &mut found)?;
+            let body = row.read(&run.id, last + 1..=through, &mut found)?;
+            let before = match link {
+                Some(link) => link,
+                None if row.first == before + 1 => run.first_link(file)?,
+                None => link_at(file, run.clone(), row.first - 1)?,
+            };
+            if row.link != before.extended(body.as_bytes()) {
+                return Err(row.damaged(&run.id, &"they were not written after the entries that stand before them"));
+            }
+            link = Some(row.link);
             last = row.last;
-            Ok(last < through)
+            // At the end of the run there must be nothing more.
+            Ok(last < through || last == run.last_seq)
         })?;
         if last < through {
             return Err(lacks(last + 1));
+        }
+        if last == run.last_seq && link != Some(run.link) {
+            return Err(StoreError::Corrupt { what: format!("the timeline of run {} ends with another entry {last}", run.id) });
         }
     }
     Ok(found)
@@ -173,21 +184,40 @@ pub(super) fn task_entries(
     task: &TaskId,
     through: u64,
 ) -> Result<Vec<Arc<Recorded>>, StoreError> {
+    let key = rows::task_key(task);
     let mut found = Vec::new();
-    for Stretch { number, run, after, through: end } in stretches(file, run)? {
+    for Stretch { run, after, through: end } in stretches(file, run)? {
+        count_places(file, &run, key, after, task)?;
         let through = through.min(end);
-        each_row(file, number, rows::task_key(task), after, |row| {
-            // A row that is damaged is read whatever it says of its place, and so noticed.
-            if through < row.first && row.first <= row.last {
-                return Ok(false);
-            }
+        each_row(file, &run, key, after, through, |row| {
             let before = found.len();
-            row.read(&run, row.first..=through, &mut found)?;
+            row.read(&run.id, row.first..=through, &mut found)?;
             found.extract_if(before.., |recorded| recorded.entry.task() != Some(task)).for_each(drop);
-            Ok(row.last < through)
+            Ok(true)
         })?;
     }
     Ok(found)
+}
+
+/// Checks that `run` has as many places after entry `after`, its first, for the task of `key` as were made.
+fn count_places(file: &Transaction<'_>, run: &RunRow, key: i64, after: u64, task: &TaskId) -> Result<(), StoreError> {
+    let there: i64 = file
+        .prepare_cached("SELECT count(*) FROM places WHERE run = ?1 AND task = ?2 AND last > ?3")?
+        .query_row([run.number, key, to_sql(after)], |row| row.get(0))?;
+    let expected: Option<i64> = file
+        .prepare_cached("SELECT batch FROM places WHERE run = ?1 AND task = ?2 AND last = ?3")?
+        .query_row([run.number, HEADS, key], |row| row.get(0))
+        .optional()?;
+    let fits = if let Some(expected) = expected {
+        there == expected
+    } else {
+        // A task that is not known: unless damage led the search astray. A walk over all of the run's tasks tells.
+        let (tasks, is_known): (i64, bool) = file
+            .prepare_cached("SELECT count(*), coalesce(max(+last = ?3), 0) FROM places WHERE run = ?1 AND task = ?2")?
+            .query_row([run.number, HEADS, key], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        there == 0 && tasks as u64 == run.tasks && !is_known
+    };
+    if fits { Ok(()) } else { Err(StoreError::Corrupt { what: format!("run {} lacks places of task {task}", run.id) }) }
 }
 
 /// See [`crate::Store::content`].
@@ -200,7 +230,12 @@ pub(super) fn content(file: &Transaction<'_>, hash: ContentHash) -> Result<Optio
         Some(content) if ContentHash::of(&content) != hash => {
             Err(StoreError::Corrupt { what: format!("content {hash} no longer has that hash") })
         }
-        found => Ok(found),
+        Some(content) => Ok(Some(content)),
+        // Nobody asks for contents that were never stored, so this may cost a look at all of them.
+        None if file.prepare_cached("SELECT 1 FROM contents NOT INDEXED WHERE hash = ?1")?.exists([hash.as_bytes()])? => {
+            Err(StoreError::Corrupt { what: format!("the index of contents lacks {hash}") })
+        }
+        None => Ok(None),
     }
 }
 
@@ -211,78 +246,76 @@ pub(super) fn recall(
     tool: &ToolId,
     limit: usize,
 ) -> Result<Vec<(RunId, LoggedCall)>, StoreError> {
+    let damaged = |why: String| StoreError::Corrupt { what: format!("the calls of {tool} by {agent}: {why}") };
+    let calls: Option<i64> = file
+        .prepare_cached("SELECT calls FROM memories WHERE agent = ?1 AND tool = ?2")?
+        .query_row([agent.as_str(), tool.as_str()], |row| row.get(0))
+        .optional()?;
+    if calls.is_none() {
+        // Nothing was logged: unless damage led the search astray.
+        let (memories, is_known): (i64, bool) = file
+            .prepare_cached("SELECT count(*), coalesce(max(+agent = ?1 AND +tool = ?2), 0) FROM memories")?
+            .query_row([agent.as_str(), tool.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if is_known || memories as u64 != Totals::load(file)?.memories {
+            return Err(damaged("how many there are is missing".to_owned()));
+        }
+    }
+    let mut expected = calls.unwrap_or(0);
     let mut statement = file.prepare_cached(
-        "SELECT runs.id, logged.task, logged.call, logged.at, logged.input FROM logged JOIN runs USING (run)
-         WHERE logged.agent = ?1 AND logged.tool = ?2 ORDER BY logged.logged DESC LIMIT ?3",
+        "SELECT nth, run, task, call, at, input, checksum FROM logged WHERE agent = ?1 AND tool = ?2 ORDER BY nth DESC LIMIT ?3",
     )?;
     let mut rows = statement.query(params![agent.as_str(), tool.as_str(), to_sql(limit as u64)])?;
-    let mut calls = Vec::new();
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let call: String = row.get(2)?;
-        let input: String = row.get(4)?;
-        let input = Json::parse(&input)
-            .map_err(|error| StoreError::Corrupt { what: format!("the logged input of call {call}: {error}") })?;
-        let logged = LoggedCall {
-            agent: agent.clone(),
-            tool: tool.clone(),
-            task: TaskId::new(row.get::<_, String>(1)?),
-            call: CallId::new(call),
-            at: Timestamp::from_micros(row.get(3)?),
-            input,
-        };
-        calls.push((RunId::new(row.get::<_, String>(0)?), logged));
+        let text = |index| row.get::<_, String>(index);
+        let (nth, run) = (row.get::<_, i64>(0)?, RunId::new(text(1)?));
+        let (task, call) = (TaskId::new(text(2)?), CallId::new(text(3)?));
+        let (at, input) = (row.get(4)?, text(5)?);
+        if nth != expected || row.get::<_, i64>(6)? != checksum_of(&(agent, tool, nth, &run, &task, &call, at, &input)) {
+            return Err(damaged(format!("number {expected} is missing or was changed")));
+        }
+        expected -= 1;
+        let input = Json::parse(&input).map_err(|error| damaged(error.to_string()))?;
+        let at = Timestamp::from_micros(at);
+        found.push((run, LoggedCall { agent: agent.clone(), tool: tool.clone(), task, call, at, input }));
     }
-    calls.reverse();
-    Ok(calls)
+    if expected > 0 && found.len() < limit {
+        return Err(damaged(format!("number {expected} is missing")));
+    }
+    found.reverse();
+    Ok(found)
 }
-
-/// The columns of a [`RunRecord`], in the order of [`record`].
-const RECORD_COLUMNS: &str = "id, job, status, created, updated, last_seq, epoch, owner,
-     (SELECT other.id FROM runs AS other WHERE other.run = runs.past), past_seq";
 
 /// See [`crate::Store::runs`].
 pub(super) fn runs(file: &Transaction<'_>) -> Result<Vec<RunRecord>, StoreError> {
-    let mut statement = file.prepare_cached(&format!("SELECT {RECORD_COLUMNS} FROM runs ORDER BY created DESC, run DESC"))?;
-    Ok(statement.query_map([], record)?.collect::<Result<_, _>>()?)
+    let mut rows = RunRow::all(file)?;
+    rows.sort_by_key(|row| std::cmp::Reverse((row.created, row.number)));
+    rows.into_iter().map(|row| row.into_record(file)).collect()
 }
 
 /// See [`crate::Store::run`].
 pub(super) fn run(file: &Transaction<'_>, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
-    let mut statement = file.prepare_cached(&format!("SELECT {RECORD_COLUMNS} FROM runs WHERE id = ?1"))?;
-    Ok(statement.query_row([run.as_str()], record).optional()?)
-}
-
-fn record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
-    Ok(RunRecord {
-        id: RunId::new(row.get::<_, String>(0)?),
-        job: JobId::new(row.get::<_, String>(1)?),
-        status: row.get(2)?,
-        created: Timestamp::from_micros(row.get(3)?),
-        updated: Timestamp::from_micros(row.get(4)?),
-        last_seq: row.get::<_, i64>(5)? as u64,
-        epoch: row.get::<_, i64>(6)? as u64,
-        owner: row.get(7)?,
-        past: match row.get::<_, Option<String>>(8)? {
-            Some(run) => Some(ForkPoint { run: RunId::new(run), seq: row.get::<_, i64>(9)? as u64 }),
-            None => None,
-        },
-    })
+    RunRow::find(file, run)?.map(|row| row.into_record(file)).transpose()
 }
 
 /// See [`crate::Store::take_commands`].
 pub(super) fn commands(file: &Transaction<'_>, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError> {
-    let number = find(file, run)?;
-    let mut statement =
-        file.prepare_cached("SELECT command, body FROM commands WHERE run = ?1 AND command > ?2 ORDER BY command")?;
-    let mut rows = statement.query(params![number, to_sql(after)])?;
+    let run = find(file, run)?;
+    let damaged = |why: String| StoreError::Corrupt { what: format!("the inbox of run {}: {why}", run.id) };
+    let mut statement = file.prepare_cached("SELECT command, body, checksum FROM commands WHERE run = ?1 ORDER BY command")?;
+    let mut rows = statement.query([run.number])?;
     let mut commands = Vec::new();
     while let Some(row) = rows.next()? {
-        let command = row.get::<_, i64>(0)? as u64;
-        let body: String = row.get(1)?;
-        let body = Json::parse(&body)
-            .map_err(|error| StoreError::Corrupt { what: format!("command {command} of run {run}: {error}") })?;
-        commands.push((command, body));
+        let (command, body) = (row.get::<_, i64>(0)? as u64, row.get::<_, String>(1)?);
+        if row.get::<_, i64>(2)? != checksum_of(&(&run.id, command, &body)) {
+            return Err(damaged(format!("command {command} does not fit its checksum")));
+        }
+        commands.push((command, Json::parse(&body).map_err(|error| damaged(error.to_string()))?));
     }
+    if commands.len() as u64 != run.commands {
+        return Err(damaged(format!("there are {} commands and should be {}", commands.len(), run.commands)));
+    }
+    commands.retain(|(command, _)| *command > after);
     Ok(commands)
 }
 
@@ -295,13 +328,13 @@ mod tests {
         let folder = tempfile::TempDir::new().expect("a temporary folder");
         let connection = schema::open_for_writing(&folder.path().join("store.db")).expect("a new store");
         let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {ROWS}")).expect("a plan");
-        let steps = plan.query_map(params![1, 2, 3], |row| row.get("detail")).expect("its steps");
+        let steps = plan.query_map(params![1, 2, 3, 4], |row| row.get("detail")).expect("its steps");
         let steps: Vec<String> = steps.collect::<Result<_, _>>().expect("texts");
         assert_eq!(
             steps,
             [
                 "SEARCH places USING PRIMARY KEY (run=? AND task=? AND last>?)",
-                "SEARCH batches USING INTEGER PRIMARY KEY (rowid=?)"
+                "SEARCH batches USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"
             ]
         );
     }
@@ -314,7 +347,7 @@ mod tests {
         let connection = schema::open_for_reading(&path).expect("the same store");
         let mut statement = connection.prepare(ROWS).expect("a statement");
         for after in [0, 1, 1_000] {
-            assert!(!statement.exists(params![1, 2, after]).expect("an answer"));
+            assert!(!statement.exists(params![1, 2, after, 4]).expect("an answer"));
         }
         assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0);
     }

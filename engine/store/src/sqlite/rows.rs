@@ -20,6 +20,9 @@ const ROW_BYTES: usize = 32 << 10;
 /// The key under which all rows of a run are filed, beside those of its tasks.
 pub(super) const WHOLE_RUN: i64 = 0;
 
+/// The key under which it is filed how many rows each task has, by the tasks' keys.
+pub(super) const HEADS: i64 = 1;
+
 /// Neighbouring entries of one run, ready to be written.
 #[derive(Debug)]
 pub(super) struct EntryRow {
@@ -27,12 +30,12 @@ pub(super) struct EntryRow {
     pub(super) first: u64,
     /// That of its last one.
     pub(super) last: u64,
-    /// What it is filed under: the run and the tasks of its entries, each once.
-    pub(super) keys: Vec<i64>,
+    /// What it is filed under beside the run: the tasks of its entries, each once.
+    pub(super) tasks: Vec<i64>,
     /// The entries.
     pub(super) text: String,
-    /// See [`checksum`].
-    pub(super) checksum: i64,
+    /// See [`body`].
+    pub(super) body: ContentHash,
 }
 
 /// The entries of `batch` as rows, in order.
@@ -40,7 +43,7 @@ pub(super) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
     let mut rows = Vec::new();
     let mut rest = batch.entries.iter().peekable();
     while let Some(first) = rest.peek().map(|first| first.seq) {
-        let (mut last, mut keys, mut text) = (first, vec![WHOLE_RUN], vec![b'[']);
+        let (mut last, mut tasks, mut text) = (first, Vec::new(), vec![b'[']);
         let mut task = None;
         while text.len() < ROW_BYTES
             && let Some(recorded) = rest.next()
@@ -53,13 +56,13 @@ pub(super) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
             last = recorded.seq;
             if recorded.entry.task() != task {
                 task = recorded.entry.task();
-                keys.extend(task.map(task_key).filter(|key| !keys.contains(key)));
+                tasks.extend(task.map(task_key).filter(|key| !tasks.contains(key)));
             }
         }
         text.push(b']');
         let text = String::from_utf8(text).expect("JSON is UTF-8");
-        let checksum = checksum(&batch.run, first, &text);
-        rows.push(EntryRow { first, last, keys, text, checksum });
+        let body = body(&batch.run, first, &text);
+        rows.push(EntryRow { first, last, tasks, text, body });
     }
     rows
 }
@@ -69,13 +72,15 @@ pub(super) fn task_key(task: &TaskId) -> i64 {
     first_eight(ContentHash::of(task.as_str().as_bytes()))
 }
 
-/// What guards a row: part of a hash over its place and its text. One that was changed or moved does not fit any more.
-fn checksum(run: &RunId, first: u64, text: &str) -> i64 {
+/// A hash over a row's place and its text. Its first eight bytes are the row's checksum: a row that was changed or moved does
+/// not fit it. The link before the row, extended by it, is the row's own link: a row that follows others than those it was
+/// written after does not fit that.
+pub(super) fn body(run: &RunId, first: u64, text: &str) -> ContentHash {
     let place = format!("{run}\n{first}\n");
-    first_eight(ContentHash::of(place.as_bytes()).extended(text.as_bytes()))
+    ContentHash::of(place.as_bytes()).extended(text.as_bytes())
 }
 
-fn first_eight(hash: ContentHash) -> i64 {
+pub(super) fn first_eight(hash: ContentHash) -> i64 {
     let mut first = [0; 8];
     first.copy_from_slice(&hash.as_bytes()[..8]);
     i64::from_le_bytes(first)
@@ -88,27 +93,36 @@ pub(super) struct StoredRow<'a> {
     pub(super) last: u64,
     pub(super) text: &'a str,
     pub(super) checksum: i64,
+    pub(super) link: ContentHash,
 }
 
 impl StoredRow<'_> {
-    /// Checks the row and adds those of its entries that are `wanted` to `found`.
+    /// Checks the row, adds those of its entries that are `wanted` to `found` and returns its body.
     pub(super) fn read(
         &self,
         run: &RunId,
         wanted: RangeInclusive<u64>,
         found: &mut Vec<Arc<Recorded>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<ContentHash, StoreError> {
         let Self { first, last, text, .. } = self;
-        let damaged = |why: &dyn std::fmt::Display| {
-            let place = if first == last { format!("entry {first}") } else { format!("entries {first} to {last}") };
-            StoreError::Corrupt { what: format!("{place} of run {run}: {why}") }
-        };
-        if checksum(run, *first, text) != self.checksum {
-            return Err(damaged(&"what is stored does not fit its checksum"));
+        let body = body(run, *first, text);
+        if first_eight(body) != self.checksum {
+            return Err(self.damaged(run, &"what is stored does not fit its checksum"));
         }
         let mut json = serde_json::Deserializer::from_str(text);
-        let end = Entries { seq: *first, wanted, found }.deserialize(&mut json).map_err(|error| damaged(&error))?;
-        if end == last + 1 { Ok(()) } else { Err(damaged(&format!("what is stored ends before entry {end}"))) }
+        let end = Entries { seq: *first, wanted, found }.deserialize(&mut json).map_err(|error| self.damaged(run, &error))?;
+        if end.checked_sub(1) == Some(*last) {
+            Ok(body)
+        } else {
+            Err(self.damaged(run, &format!("what is stored ends before entry {end}")))
+        }
+    }
+
+    /// Names the row and what is wrong with it.
+    pub(super) fn damaged(&self, run: &RunId, why: &dyn std::fmt::Display) -> StoreError {
+        let Self { first, last, .. } = self;
+        let place = if first == last { format!("entry {first}") } else { format!("entries {first} to {last}") };
+        StoreError::Corrupt { what: format!("{place} of run {run}: {why}") }
     }
 }
 

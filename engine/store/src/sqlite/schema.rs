@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::named;
+use super::records::Totals;
+use super::{migrate, named};
 use crate::{StoreError, failpoint};
 
 /// What makes a SQLite file a store of baton (`PRAGMA application_id`): "Batn".
@@ -19,11 +20,11 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 pub const FORMAT_VERSION: u32 = 3;
 
 /// The tables of [`FORMAT_VERSION`].
-const TABLES: &str = include_str!("schema.sql");
+pub(super) const TABLES: &str = include_str!("schema.sql");
 
 /// The connection that writes: makes the file if there is none.
 pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
-    let named = |error| named(path, error);
+    let named = |error: rusqlite::Error| named(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(named)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(named)?;
@@ -36,6 +37,7 @@ pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "synchronous", "FULL").map_err(named)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(named)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(named)?;
+    connection.pragma_update(None, "cell_size_check", true).map_err(named)?;
     keep_plans(&connection).map_err(named)?;
     connection.set_prepared_statement_cache_capacity(32);
     lay_out(path, &mut connection)?;
@@ -50,10 +52,17 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "query_only", true)?;
+        connection.pragma_update(None, "cell_size_check", true)?;
         keep_plans(&connection)?;
         Ok(connection)
     };
     open().map_err(|error| named(path, error))
+}
+
+/// Copies all that is in the file to a new one.
+pub(super) fn copy(file: &Connection, to: &str) -> rusqlite::Result<()> {
+    file.pragma_update(None, "query_only", false)?;
+    file.execute("VACUUM INTO ?1", [to]).map(drop)
 }
 
 /// Keeps a statement's plan whatever is bound to it: without this, SQLite compiles a statement that compares with a bound
@@ -62,8 +71,8 @@ fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// The file's format, if it is this program's or the file is empty; refuses all others, and what is no store.
-fn check_format(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
+/// The file's format, if this program can read it, or 0 if the file is empty; refuses all others, and what is no store.
+pub(super) fn check_format(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
     // One statement, so that another process cannot make the file ours between two of the questions.
     let question = "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
                            NOT EXISTS (SELECT 1 FROM sqlite_schema)";
@@ -72,25 +81,30 @@ fn check_format(path: &Path, connection: &Connection) -> Result<u32, StoreError>
         (APPLICATION_ID, found, _) if found > FORMAT_VERSION => {
             Err(StoreError::NewerFormat { path: path.to_owned(), found, known: FORMAT_VERSION })
         }
-        (APPLICATION_ID, FORMAT_VERSION, _) => Ok(FORMAT_VERSION),
+        (APPLICATION_ID, known @ migrate::OLDEST..=FORMAT_VERSION, _) => Ok(known),
         (APPLICATION_ID, found, _) => Err(StoreError::OlderFormat { path: path.to_owned(), found, known: FORMAT_VERSION }),
         (0, 0, true) => Ok(0),
         _ => Err(StoreError::NotAStore { path: path.to_owned() }),
     }
 }
 
-/// Makes the tables in an empty file, in one transaction; of two processes that open a new file, one does it.
+/// Makes the tables in an empty file, or of an older format the present one, in one transaction; of two processes that open
+/// such a file, one does it.
 fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     if check_format(path, connection)? == FORMAT_VERSION {
         return Ok(());
     }
-    let named = |error| named(path, error);
+    let named = |error: rusqlite::Error| named(path, error);
     failpoint::pass("store.lay_out.before");
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(named)?;
-    if check_format(path, &transaction)? == FORMAT_VERSION {
-        return Ok(());
+    match check_format(path, &transaction)? {
+        FORMAT_VERSION => return Ok(()),
+        0 => {
+            transaction.execute_batch(TABLES).map_err(named)?;
+            Totals::default().save(&transaction)?;
+        }
+        _ => migrate::from_2(&transaction).map_err(|error| super::named(path, error))?,
     }
-    transaction.execute_batch(TABLES).map_err(named)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(named)?;
     transaction.pragma_update(None, "user_version", FORMAT_VERSION).map_err(named)?;
     transaction.commit().map_err(named)?;

@@ -1,6 +1,9 @@
 -- Moments are microseconds since 1970; texts of entries, commands and inputs are JSON.
+--
+-- Rows have checksums over all that they say. What a checksum cannot tell, that a row is missing, is told by a count elsewhere.
 
--- A run may begin with the first `past_seq` entries of an older run: they are read where they are.
+-- A run may begin with the first `past_seq` entries of an older run: they are read where they are. `link` is that of its last
+-- row of entries; `commands` and `tasks` count its commands and the tasks that it has places for.
 CREATE TABLE runs (
     run      INTEGER PRIMARY KEY,
     id       TEXT    NOT NULL UNIQUE,
@@ -8,24 +11,40 @@ CREATE TABLE runs (
     status   TEXT    NOT NULL,
     created  INTEGER NOT NULL,
     updated  INTEGER NOT NULL,
-    last_seq INTEGER NOT NULL DEFAULT 0,
-    epoch    INTEGER NOT NULL DEFAULT 0,
+    last_seq INTEGER NOT NULL,
+    epoch    INTEGER NOT NULL,
     owner    TEXT,
     past     INTEGER REFERENCES runs (run),
-    past_seq INTEGER NOT NULL DEFAULT 0
+    past_seq INTEGER NOT NULL,
+    commands INTEGER NOT NULL,
+    tasks    INTEGER NOT NULL,
+    link     BLOB    NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT;
 
--- Entries, in the order they were committed: `entries` is `[[moment, entry], ...]`, numbered from `first`.
+-- One row: how many runs and memories there are, and the last number that a command got; none is used twice.
+CREATE TABLE totals (
+    total    INTEGER PRIMARY KEY,
+    runs     INTEGER NOT NULL,
+    memories INTEGER NOT NULL,
+    commands INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+
+-- Entries, in the order they were committed: `entries` is `[[moment, entry], ...]`, numbered from `first`. `link` is a hash of
+-- the row and of the link before it, so that it stands for the whole timeline up to here.
 CREATE TABLE batches (
     batch    INTEGER PRIMARY KEY,
     run      INTEGER NOT NULL,
     first    INTEGER NOT NULL,
     checksum INTEGER NOT NULL,
+    link     BLOB    NOT NULL,
     entries  TEXT    NOT NULL
 ) STRICT;
 
 -- Where a run's batches are, each by its last entry: all of them under task 0, and those of one task under that task's key.
-CREATE TABLE places (
+-- Under task 1, by the tasks' keys, how many places each task has.
+CREATE TABLE IF NOT EXISTS places (
     run   INTEGER NOT NULL,
     task  INTEGER NOT NULL,
     last  INTEGER NOT NULL,
@@ -35,31 +54,40 @@ CREATE TABLE places (
 
 -- Contents by their BLAKE3 hash, each stored once whatever names it. Has row ids: a tree keyed by the hash would keep large
 -- contents in its inner pages.
-CREATE TABLE contents (
+CREATE TABLE IF NOT EXISTS contents (
     content INTEGER PRIMARY KEY,
     hash    BLOB NOT NULL UNIQUE,
     bytes   BLOB NOT NULL
 ) STRICT;
 
--- Calls of tools that only log their input, in the order they were committed.
+-- Calls of tools that only log their input: the `nth` that an agent made of a tool, in any run. They outlive their run.
 CREATE TABLE logged (
-    logged INTEGER PRIMARY KEY,
-    run    INTEGER NOT NULL REFERENCES runs (run),
-    agent  TEXT    NOT NULL,
-    tool   TEXT    NOT NULL,
-    task   TEXT    NOT NULL,
-    call   TEXT    NOT NULL,
-    at     INTEGER NOT NULL,
-    input  TEXT    NOT NULL
+    logged   INTEGER PRIMARY KEY,
+    agent    TEXT    NOT NULL,
+    tool     TEXT    NOT NULL,
+    nth      INTEGER NOT NULL,
+    run      TEXT    NOT NULL,
+    task     TEXT    NOT NULL,
+    call     TEXT    NOT NULL,
+    at       INTEGER NOT NULL,
+    input    TEXT    NOT NULL,
+    checksum INTEGER NOT NULL,
+    UNIQUE (agent, tool, nth)
 ) STRICT;
 
-CREATE INDEX logged_by_agent ON logged (agent, tool, logged);
+-- How many calls an agent logged of a tool.
+CREATE TABLE memories (
+    agent TEXT    NOT NULL,
+    tool  TEXT    NOT NULL,
+    calls INTEGER NOT NULL,
+    PRIMARY KEY (agent, tool)
+) STRICT, WITHOUT ROWID;
 
--- The inbox. AUTOINCREMENT: a number is never used twice, even after its command is gone.
+-- The inbox.
 CREATE TABLE commands (
-    command INTEGER PRIMARY KEY AUTOINCREMENT,
-    run     INTEGER NOT NULL REFERENCES runs (run),
-    body    TEXT    NOT NULL
-) STRICT;
-
-CREATE INDEX commands_by_run ON commands (run, command);
+    run      INTEGER NOT NULL REFERENCES runs (run),
+    command  INTEGER NOT NULL,
+    body     TEXT    NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (run, command)
+) STRICT, WITHOUT ROWID;

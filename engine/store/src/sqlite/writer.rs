@@ -14,13 +14,13 @@ use baton_core::entry::ForkPoint;
 use baton_core::function::Content;
 use baton_core::id::{ContentHash, RunId};
 use baton_core::json::Json;
-use baton_core::time::Timestamp;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use tokio::sync::oneshot;
 
-use super::rows::{self, EntryRow};
+use super::records::{RunRow, Totals, checksum_of, link_at};
+use super::rows::{self, EntryRow, HEADS, WHOLE_RUN};
 use super::{SqliteStats, named, to_sql};
-use crate::{Batch, NewRun, STATUS_CREATED, StoreError, failpoint};
+use crate::{Batch, LoggedCall, NewRun, STATUS_CREATED, StoreError, failpoint};
 
 /// The most writes in one transaction.
 const MAX_GROUP: usize = 1024;
@@ -184,9 +184,8 @@ impl WriterThread {
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         // Only now, so that what came while another process held the file is in this group too.
         let group = collect(first, &self.requests);
-        let committed = begun.and_then(|transaction| {
-            let answers =
-                group.iter().map(|request| perform(&transaction, &request.write)).collect::<rusqlite::Result<Vec<_>>>()?;
+        let committed = begun.map_err(StoreError::Sqlite).and_then(|transaction| {
+            let answers = group.iter().map(|request| perform(&transaction, &request.write)).collect::<Result<Vec<_>, _>>()?;
             transaction.commit()?;
             Ok(answers)
         });
@@ -202,7 +201,7 @@ impl WriterThread {
 
     /// After a group failed with `error` and was rolled back: gives each write a transaction of its own, so that one that
     /// cannot be written fails alone.
-    fn commit_each(&mut self, group: &[Request], error: rusqlite::Error) -> Vec<Answer> {
+    fn commit_each(&mut self, group: &[Request], error: StoreError) -> Vec<Answer> {
         self.look_at(&error);
         if self.failed.is_some() {
             return group.iter().filter_map(|_| self.failing().map(Err)).collect();
@@ -219,7 +218,7 @@ impl WriterThread {
         if let Some(failing) = self.failing() {
             return Err(failing);
         }
-        let mut commit = || -> rusqlite::Result<Answer> {
+        let mut commit = || -> Result<Answer, StoreError> {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let answer = perform(&transaction, write)?;
             transaction.commit()?;
@@ -237,8 +236,10 @@ impl WriterThread {
     }
 
     /// Remembers an error of the disk: whatever it says of later flushes, it is not trusted any more.
-    fn look_at(&mut self, error: &rusqlite::Error) {
-        if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) {
+    fn look_at(&mut self, error: &StoreError) {
+        if let StoreError::Sqlite(error) = error
+            && error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
+        {
             self.failed = Some(error.to_string());
         }
     }
@@ -272,190 +273,188 @@ fn collect(first: Request, requests: &Receiver<Request>) -> Vec<Request> {
 
 /// Checks one write, then writes it. The inner error is a refusal, which has written nothing; the outer one leaves the
 /// transaction fit only for rolling back.
-fn perform(transaction: &Transaction<'_>, write: &Write) -> rusqlite::Result<Answer> {
+fn perform(file: &Transaction<'_>, write: &Write) -> Result<Answer, StoreError> {
     match write {
-        Write::Create(run) => create(transaction, run),
-        Write::Begin { run, owner, batch, rows } => begin(transaction, run, owner, batch, rows),
-        Write::TakeOver { run, owner } => take_over(transaction, run, owner),
-        Write::Append { batch, rows } => append(transaction, batch, rows),
-        Write::PutContent { hash, content } => put_content(transaction, *hash, content).map(|()| Ok(0)),
-        Write::PutCommand { run, command } => put_command(transaction, run, command),
+        Write::Create(run) => insert_run(file, run, &mut |_| Ok(())),
+        Write::Begin { run, owner, batch, rows } => begin(file, run, owner, batch, rows),
+        Write::TakeOver { run, owner } => take_over(file, run, owner),
+        Write::Append { batch, rows } => append(file, batch, rows),
+        Write::PutContent { hash, content } => put_content(file, *hash, content).map(|()| Ok(0)),
+        Write::PutCommand { run, command } => put_command(file, run, command),
     }
 }
 
-fn create(transaction: &Transaction<'_>, run: &NewRun) -> rusqlite::Result<Answer> {
-    let past = match find_past(transaction, run)? {
-        Ok(past) => past,
-        Err(refused) => return Ok(Err(refused)),
+/// Makes a run known; `with` adds to it before it is written down for good.
+fn insert_run(
+    file: &Transaction<'_>,
+    run: &NewRun,
+    with: &mut dyn FnMut(&mut RunRow) -> Result<(), StoreError>,
+) -> Result<Answer, StoreError> {
+    let (past, link) = match &run.past {
+        None => (None, RunRow::root_link(&run.id)),
+        Some(ForkPoint { run: other, seq }) => match RunRow::find(file, other)? {
+            None => return Ok(Err(StoreError::UnknownRun(other.clone()))),
+            Some(RunRow { last_seq: found, .. }) if found < *seq => {
+                return Ok(Err(StoreError::SequenceMismatch { run: other.clone(), expected: *seq, found }));
+            }
+            Some(other) => (Some(other.number), link_at(file, other, *seq)?),
+        },
     };
-    let written = transaction
-        .prepare_cached(
-            "INSERT INTO runs (id, job, status, created, updated, last_seq, past, past_seq) VALUES (?1, ?2, ?3, ?4, ?4, ?6, ?5, ?6)
-             ON CONFLICT (id) DO NOTHING",
-        )?
-        .execute(params![
-            run.id.as_str(),
-            run.job.as_str(),
-            STATUS_CREATED,
-            run.at.as_micros(),
-            past,
-            to_sql(run.past_seq())
-        ])?;
-    Ok(if written == 1 { Ok(0) } else { Err(StoreError::RunExists(run.id.clone())) })
+    let mut row = RunRow {
+        number: 0,
+        id: run.id.clone(),
+        job: run.job.clone(),
+        status: STATUS_CREATED.to_owned(),
+        created: run.at.as_micros(),
+        updated: run.at.as_micros(),
+        last_seq: run.past_seq(),
+        epoch: 0,
+        owner: None,
+        past,
+        past_seq: run.past_seq(),
+        commands: 0,
+        tasks: 0,
+        link,
+    };
+    if !row.insert(file)? {
+        return Ok(Err(StoreError::RunExists(run.id.clone())));
+    }
+    let mut totals = Totals::load(file)?;
+    totals.runs += 1;
+    totals.save(file)?;
+    with(&mut row)?;
+    row.save(file)?;
+    Ok(Ok(0))
 }
 
-fn begin(transaction: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows: &[EntryRow]) -> rusqlite::Result<Answer> {
+fn begin(file: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows: &[EntryRow]) -> Result<Answer, StoreError> {
     // What the batch could be refused for comes first: a refusal has written nothing.
     if let Err(refused) = batch.check(1, run.past_seq()) {
         return Ok(Err(refused));
     }
-    let past = match find_past(transaction, run)? {
-        Ok(past) => past,
-        Err(refused) => return Ok(Err(refused)),
-    };
-    let (status, updated) = shown(batch);
-    let created = run.at.as_micros();
-    let written = transaction
-        .prepare_cached(
-            "INSERT INTO runs (id, job, status, created, updated, last_seq, epoch, owner, past, past_seq)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9)
-             ON CONFLICT (id) DO NOTHING",
-        )?
-        .execute(params![
-            run.id.as_str(),
-            run.job.as_str(),
-            status.unwrap_or(STATUS_CREATED),
-            created,
-            updated.unwrap_or(created),
-            to_sql(batch.last_seq()),
-            owner,
-            past,
-            to_sql(run.past_seq())
-        ])?;
-    if written == 0 {
-        return Ok(Err(StoreError::RunExists(run.id.clone())));
+    insert_run(file, run, &mut |row| {
+        (row.epoch, row.owner) = (1, Some(owner.to_owned()));
+        put_parts(file, row, batch, rows)
+    })
+}
+
+fn take_over(file: &Transaction<'_>, run: &RunId, owner: &str) -> Result<Answer, StoreError> {
+    let Some(mut row) = RunRow::find(file, run)? else { return Ok(Err(StoreError::UnknownRun(run.clone()))) };
+    (row.epoch, row.owner) = (row.epoch + 1, Some(owner.to_owned()));
+    row.save(file)?;
+    Ok(Ok(row.epoch))
+}
+
+fn append(file: &Transaction<'_>, batch: &Batch, rows: &[EntryRow]) -> Result<Answer, StoreError> {
+    let Some(mut row) = RunRow::find(file, &batch.run)? else { return Ok(Err(StoreError::UnknownRun(batch.run.clone()))) };
+    if let Err(refused) = batch.check(row.epoch, row.last_seq) {
+        return Ok(Err(refused));
     }
-    put_parts(transaction, transaction.last_insert_rowid(), batch, rows)?;
+    put_parts(file, &mut row, batch, rows)?;
+    row.save(file)?;
     Ok(Ok(0))
 }
 
-/// The number of the run that `run` begins with, if it does and that many entries are there.
-fn find_past(transaction: &Transaction<'_>, run: &NewRun) -> rusqlite::Result<Result<Option<i64>, StoreError>> {
-    let Some(ForkPoint { run: other, seq }) = &run.past else { return Ok(Ok(None)) };
-    let known = transaction
-        .prepare_cached("SELECT run, last_seq FROM runs WHERE id = ?1")?
-        .query_row([other.as_str()], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
-        .optional()?;
-    Ok(match known {
-        None => Err(StoreError::UnknownRun(other.clone())),
-        Some((_, found)) if found < *seq => Err(StoreError::SequenceMismatch { run: other.clone(), expected: *seq, found }),
-        Some((number, _)) => Ok(Some(number)),
-    })
-}
-
-fn take_over(transaction: &Transaction<'_>, run: &RunId, owner: &str) -> rusqlite::Result<Answer> {
-    let epoch = transaction
-        .prepare_cached("UPDATE runs SET epoch = epoch + 1, owner = ?2 WHERE id = ?1 RETURNING epoch")?
-        .query_row(params![run.as_str(), owner], |row| row.get::<_, i64>(0))
-        .optional()?;
-    Ok(epoch.map(|epoch| epoch as u64).ok_or_else(|| StoreError::UnknownRun(run.clone())))
-}
-
-fn append(transaction: &Transaction<'_>, batch: &Batch, rows: &[EntryRow]) -> rusqlite::Result<Answer> {
-    // Only the last of these checks is the file's: a refused batch changes nothing.
-    if !batch.may_be_written() {
-        return refusal(transaction, batch).map(Err);
-    }
-    let (status, updated) = shown(batch);
-    let run = transaction
-        .prepare_cached(
-            "UPDATE runs SET last_seq = ?4, status = coalesce(?5, status), updated = coalesce(?6, updated)
-             WHERE id = ?1 AND epoch = ?2 AND last_seq = ?3 RETURNING run",
-        )?
-        .query_row(
-            params![
-                batch.run.as_str(),
-                to_sql(batch.epoch),
-                to_sql(batch.expected_seq),
-                to_sql(batch.last_seq()),
-                status,
-                updated
-            ],
-            |row| row.get(0),
-        )
-        .optional()?;
-    match run {
-        Some(run) => put_parts(transaction, run, batch, rows).map(Ok),
-        None => refusal(transaction, batch).map(Err),
-    }
-}
-
-/// Why `batch` does not follow what its run holds.
-fn refusal(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<StoreError> {
-    let known: Option<(i64, i64)> = transaction
-        .prepare_cached("SELECT epoch, last_seq FROM runs WHERE id = ?1")?
-        .query_row([batch.run.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    Ok(match known.map(|(epoch, last_seq)| batch.check(epoch as u64, last_seq as u64)) {
-        None => StoreError::UnknownRun(batch.run.clone()),
-        Some(Err(refused)) => refused,
-        Some(Ok(())) => unreachable!("a batch that passes every check was written"),
-    })
-}
-
-/// What lists of runs show after `batch`: the status and the moment, where it changes them.
-fn shown(batch: &Batch) -> (Option<&str>, Option<i64>) {
-    let summary = batch.summary.as_ref();
-    let at = summary.map(|summary| summary.at).or_else(|| batch.entries.last().map(|entry| entry.at));
-    (summary.map(|summary| summary.status.as_str()), at.map(Timestamp::as_micros))
-}
-
-/// Writes what a batch adds to its run beside the run's own row.
-fn put_parts(transaction: &Transaction<'_>, run: i64, batch: &Batch, rows: &[EntryRow]) -> rusqlite::Result<u64> {
+/// Writes what a batch adds to its run, and changes the run's row by it.
+fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[EntryRow]) -> Result<(), StoreError> {
     for (hash, content) in &batch.contents {
         debug_assert_eq!(*hash, ContentHash::of(content), "a content of a batch stands under a hash that is not its own");
-        put_content(transaction, *hash, content)?;
+        put_content(file, *hash, content)?;
     }
-    let mut insert = transaction.prepare_cached("INSERT INTO batches (run, first, checksum, entries) VALUES (?1, ?2, ?3, ?4)")?;
-    let mut file = transaction.prepare_cached("INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut insert =
+        file.prepare_cached("INSERT INTO batches (run, first, checksum, link, entries) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    let mut place = file.prepare_cached("INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut count = file.prepare_cached(
+        "INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE SET batch = batch + 1
+         RETURNING batch",
+    )?;
     for row in rows {
-        let number = insert.insert(params![run, to_sql(row.first), row.checksum, row.text])?;
-        for key in &row.keys {
-            file.execute([run, *key, to_sql(row.last), number])?;
+        run.link = run.link.extended(row.body.as_bytes());
+        let checksum = rows::first_eight(row.body);
+        let number = insert.insert(params![run.number, to_sql(row.first), checksum, run.link.as_bytes(), row.text])?;
+        place.execute([run.number, WHOLE_RUN, to_sql(row.last), number])?;
+        for task in &row.tasks {
+            place.execute([run.number, *task, to_sql(row.last), number])?;
+            if count.query_row([run.number, HEADS, *task], |row| row.get::<_, i64>(0))? == 1 {
+                run.tasks += 1;
+            }
         }
     }
     for call in &batch.logged {
-        transaction
-            .prepare_cached("INSERT INTO logged (run, agent, tool, task, call, at, input) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
-            .execute(params![
-                run,
-                call.agent.as_str(),
-                call.tool.as_str(),
-                call.task.as_str(),
-                call.call.as_str(),
-                call.at.as_micros(),
-                call.input.text()
-            ])?;
+        insert_logged(file, &run.id, call)?;
     }
     for number in &batch.consumed {
-        transaction
-            .prepare_cached("DELETE FROM commands WHERE command = ?1 AND run = ?2")?
-            .execute(params![to_sql(*number), run])?;
+        let consumed = file
+            .prepare_cached("DELETE FROM commands WHERE run = ?1 AND command = ?2")?
+            .execute([run.number, to_sql(*number)])?;
+        run.commands = run.commands.saturating_sub(consumed as u64);
     }
-    Ok(0)
+    run.last_seq = batch.last_seq();
+    if let Some(last) = batch.entries.last() {
+        run.updated = last.at.as_micros();
+    }
+    if let Some(summary) = &batch.summary {
+        run.status.clone_from(&summary.status);
+        run.updated = summary.at.as_micros();
+    }
+    Ok(())
 }
 
-fn put_content(transaction: &Transaction<'_>, hash: ContentHash, content: &Content) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached("INSERT INTO contents (hash, bytes) VALUES (?1, ?2) ON CONFLICT (hash) DO NOTHING")?
+fn put_content(file: &Transaction<'_>, hash: ContentHash, content: &Content) -> Result<(), StoreError> {
+    file.prepare_cached("INSERT INTO contents (hash, bytes) VALUES (?1, ?2) ON CONFLICT (hash) DO NOTHING")?
         .execute(params![hash.as_bytes(), &content[..]])?;
     Ok(())
 }
 
-fn put_command(transaction: &Transaction<'_>, run: &RunId, command: &Json) -> rusqlite::Result<Answer> {
-    let number = transaction
-        .prepare_cached("INSERT INTO commands (run, body) SELECT run, ?2 FROM runs WHERE id = ?1 RETURNING command")?
-        .query_row(params![run.as_str(), command.text()], |row| row.get::<_, i64>(0))
-        .optional()?;
-    Ok(number.map(|number| number as u64).ok_or_else(|| StoreError::UnknownRun(run.clone())))
+/// Writes down that `run` made `call`, which only logs.
+pub(super) fn insert_logged(file: &Transaction<'_>, run: &RunId, call: &LoggedCall) -> Result<(), StoreError> {
+    let LoggedCall { agent, tool, task, call, at, input } = call;
+    let nth: i64 = file
+        .prepare_cached(
+            "INSERT INTO memories (agent, tool, calls) VALUES (?1, ?2, 1) ON CONFLICT DO UPDATE SET calls = calls + 1
+             RETURNING calls",
+        )?
+        .query_row([agent.as_str(), tool.as_str()], |row| row.get(0))?;
+    if nth == 1 {
+        let mut totals = Totals::load(file)?;
+        totals.memories += 1;
+        totals.save(file)?;
+    }
+    file.prepare_cached(
+        "INSERT INTO logged (agent, tool, nth, run, task, call, at, input, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        agent.as_str(),
+        tool.as_str(),
+        nth,
+        run.as_str(),
+        task.as_str(),
+        call.as_str(),
+        at.as_micros(),
+        input.text(),
+        checksum_of(&(agent, tool, nth, run, task, call, at.as_micros(), input.text()))
+    ])?;
+    Ok(())
+}
+
+fn put_command(file: &Transaction<'_>, run: &RunId, command: &Json) -> Result<Answer, StoreError> {
+    let Some(mut row) = RunRow::find(file, run)? else { return Ok(Err(StoreError::UnknownRun(run.clone()))) };
+    let mut totals = Totals::load(file)?;
+    totals.commands += 1;
+    totals.save(file)?;
+    insert_command(file, &mut row, totals.commands, command.text())?;
+    row.save(file)?;
+    Ok(Ok(totals.commands))
+}
+
+/// Puts a command into the inbox of `run`; the run's row is still to be written.
+pub(super) fn insert_command(file: &Transaction<'_>, run: &mut RunRow, number: u64, body: &str) -> Result<(), StoreError> {
+    file.prepare_cached("INSERT INTO commands (run, command, body, checksum) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+        run.number,
+        to_sql(number),
+        body,
+        checksum_of(&(&run.id, number, body))
+    ])?;
+    run.commands += 1;
+    Ok(())
 }

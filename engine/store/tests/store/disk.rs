@@ -8,7 +8,7 @@ use baton_store::{Batch, FORMAT_VERSION, RunSummaryUpdate, SqliteStore, Store, S
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::support::{OnDisk, at, batch, content, logged, new_run, owned_run, run_id, sequence};
+use crate::support::{OnDisk, at, batch, content, entry, logged, new_run, owned_run, run_id, sequence};
 
 #[tokio::test]
 async fn everything_is_there_after_closing_and_opening() {
@@ -93,16 +93,16 @@ fn a_newer_format_is_refused() {
 }
 
 #[test]
-fn an_older_format_is_refused_and_left_alone() {
+fn a_format_too_old_to_be_read_is_refused_and_left_alone() {
     let disk = OnDisk::new();
     let path = disk.store.path().to_owned();
-    disk.stranger().pragma_update(None, "user_version", FORMAT_VERSION - 1).expect("a version of the past");
+    disk.stranger().pragma_update(None, "user_version", 1).expect("a version of the past");
     let OnDisk { store, folder } = disk;
     drop(store);
     let before = std::fs::read(&path).expect("readable");
     let refused = SqliteStore::open(&path).expect_err("an older format");
     assert!(
-        matches!(&refused, StoreError::OlderFormat { found, known, .. } if (*found, *known) == (FORMAT_VERSION - 1, FORMAT_VERSION)),
+        matches!(&refused, StoreError::OlderFormat { found, known, .. } if (*found, *known) == (1, FORMAT_VERSION)),
         "{refused}"
     );
     assert!(refused.to_string().contains("use the baton that wrote it"), "{refused}");
@@ -173,13 +173,15 @@ async fn a_changed_entry_is_noticed() {
 #[tokio::test]
 async fn a_missing_entry_is_noticed() {
     for first in [1, 3, 5] {
-        for damage in [
-            format!("DELETE FROM batches WHERE first = {first}"),
-            format!("DELETE FROM places WHERE task = 0 AND last = {}", first + 1),
+        for (damage, said) in [
+            (
+                format!("DELETE FROM batches WHERE first = {first}"),
+                format!("run a lacks the entries that end with {}", first + 1),
+            ),
+            (format!("DELETE FROM places WHERE task = 0 AND last = {}", first + 1), format!("run a lacks entry {first}")),
         ] {
             let (all, _) = read_after(&damage).await;
-            let missing = format!("run a lacks entry {first}");
-            assert!(matches!(&all, Err(StoreError::Corrupt { what }) if *what == missing), "{damage}: {all:?}");
+            assert!(matches!(&all, Err(StoreError::Corrupt { what }) if *what == said), "{damage}: {all:?}");
         }
     }
 }
@@ -196,6 +198,77 @@ async fn a_moved_entry_is_noticed() {
         let (all, of_task) = read_after(damage).await;
         assert!(matches!(all, Err(StoreError::Corrupt { .. })), "{damage}: {all:?}");
         assert!(matches!(of_task, Err(StoreError::Corrupt { .. })), "{damage}: {of_task:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_timeline_written_anew_from_some_entry_on_is_noticed() {
+    // Somebody replaces a row by one that is whole in itself: only what follows it can tell.
+    let disk = OnDisk::new();
+    let (run, twin) = (owned_run(&disk.store, "a").await, OnDisk::new());
+    owned_run(&twin.store, "a").await;
+    for expected_seq in [0, 2, 4] {
+        disk.store.append(batch(&run, expected_seq, 2)).await.expect("two entries");
+        let mut other = batch(&run, expected_seq, 2);
+        other.entries[0] = entry(expected_seq + 1, "0", "another fact");
+        twin.store.append(other).await.expect("two other entries");
+    }
+    let other = twin.store.path().display().to_string();
+    for last in [2, 4, 6] {
+        let columns = "(checksum, link, entries) = (SELECT checksum, link, entries FROM other.batches AS theirs WHERE theirs.batch = batches.batch)";
+        disk.stranger()
+            .execute_batch(&format!("ATTACH '{other}' AS other; UPDATE batches SET {columns} WHERE first = {}", last - 1))
+            .expect("somebody else's write");
+        let read = disk.store.entries(&run, 0, 100).await;
+        assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{last}: {read:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_missing_beside_entries_is_noticed() {
+    for (damage, noticed_by) in [
+        ("DELETE FROM places WHERE task > 1 AND last = 4", "task"),
+        ("DELETE FROM places WHERE task NOT IN (0, 1)", "task"),
+        ("DELETE FROM places WHERE task = 1", "task"),
+        ("DELETE FROM places WHERE task <> 0", "task"),
+        ("DELETE FROM batches WHERE first = 3", "task"),
+        ("DELETE FROM runs WHERE id = 'b'", "runs"),
+        ("UPDATE runs SET status = 'completed' WHERE id = 'a'", "runs"),
+        ("DELETE FROM runs WHERE id = 'b'", "run"),
+        ("UPDATE runs SET id = 'c' WHERE id = 'b'", "runs"),
+        ("UPDATE totals SET runs = 1", "runs"),
+        ("DELETE FROM logged WHERE nth = 2", "recall"),
+        ("DELETE FROM logged WHERE nth = 1", "recall"),
+        ("DELETE FROM logged", "recall"),
+        ("UPDATE logged SET input = '2' WHERE nth = 1", "recall"),
+        ("UPDATE logged SET at = at + 1 WHERE nth = 2", "recall"),
+        ("DELETE FROM memories", "recall"),
+        ("DELETE FROM memories; DELETE FROM logged", "recall"),
+        ("DELETE FROM commands WHERE command = 1", "commands"),
+        ("UPDATE commands SET body = '7' WHERE command = 2", "commands"),
+        ("UPDATE commands SET command = 3 WHERE command = 2", "commands"),
+    ] {
+        let disk = OnDisk::new();
+        let (run, other) = (owned_run(&disk.store, "a").await, owned_run(&disk.store, "b").await);
+        for expected_seq in [0, 2, 4] {
+            let logged = (expected_seq < 4).then(|| logged("analyst", "save", "kept"));
+            let written = Batch { logged: logged.into_iter().collect(), ..batch(&run, expected_seq, 2) };
+            disk.store.append(written).await.expect("two entries");
+        }
+        for _ in 0..2 {
+            disk.store.put_command(&run, Json::null()).await.expect("the run is there");
+        }
+        disk.stranger()
+            .execute_batch(&format!("PRAGMA foreign_keys = OFF; {damage}"))
+            .unwrap_or_else(|error| panic!("{damage}: {error}"));
+        let said = match noticed_by {
+            "task" => disk.store.task_entries(&run, &"0".into(), u64::MAX).await.map(drop),
+            "runs" => disk.store.runs().await.map(drop),
+            "run" => disk.store.run(&other).await.map(drop),
+            "recall" => disk.store.recall(&AgentId::new("analyst"), &ToolId::new("save"), 9).await.map(drop),
+            _ => disk.store.take_commands(&run, 0).await.map(drop),
+        };
+        assert!(matches!(said, Err(StoreError::Corrupt { .. })), "{damage}: {said:?}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! What every store promises, and what the one on disk promises besides.
 
 mod disk;
+mod formats;
 mod group_commit;
 mod promises;
 mod support;

@@ -1,0 +1,268 @@
+//! The rows that say how things stand: one for each run, one for the whole file.
+//!
+//! A search that finds nothing is believed only after a look at all rows, which are counted: damage to an index must not make
+//! a run unknown. So what is not there costs more to find out than what is.
+
+use baton_core::entry::ForkPoint;
+use baton_core::id::{ContentHash, JobId, RunId};
+use baton_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Serialize;
+
+use super::rows::{WHOLE_RUN, first_eight};
+use super::to_sql;
+use crate::{RunRecord, StoreError};
+
+/// What guards a row: part of a hash over all that it says.
+pub(super) fn checksum_of(row: &impl Serialize) -> i64 {
+    let text = serde_json::to_vec(row).expect("numbers and texts serialise");
+    first_eight(ContentHash::of(&text))
+}
+
+/// A run's row.
+#[derive(Clone, Debug)]
+pub(super) struct RunRow {
+    /// Its number: what stands for it in other rows.
+    pub(super) number: i64,
+    pub(super) id: RunId,
+    pub(super) job: JobId,
+    pub(super) status: String,
+    pub(super) created: i64,
+    pub(super) updated: i64,
+    pub(super) last_seq: u64,
+    pub(super) epoch: u64,
+    pub(super) owner: Option<String>,
+    /// The number of the run that it begins with, and the last entry of it.
+    pub(super) past: Option<i64>,
+    pub(super) past_seq: u64,
+    /// How many commands wait in its inbox.
+    pub(super) commands: u64,
+    /// How many tasks it has places for.
+    pub(super) tasks: u64,
+    /// What its timeline comes to: see [`super::rows`].
+    pub(super) link: ContentHash,
+}
+
+const COLUMNS: &str =
+    "run, id, job, status, created, updated, last_seq, epoch, owner, past, past_seq, commands, tasks, link, checksum";
+
+impl RunRow {
+    /// The row of the run called `id`, if there is one.
+    pub(super) fn find(file: &Connection, id: &RunId) -> Result<Option<Self>, StoreError> {
+        let found = file
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE id = ?1"))?
+            .query_row([id.as_str()], |row| Ok(Self::read(row)))
+            .optional()?;
+        match found {
+            Some(row) => row.map(Some),
+            None if Self::all(file)?.iter().any(|row| row.id == *id) => {
+                Err(StoreError::Corrupt { what: format!("the index of runs lacks run {id}") })
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The row of the run that stands as `number` in other rows.
+    pub(super) fn load(file: &Connection, number: i64) -> Result<Self, StoreError> {
+        let found = file
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE run = ?1"))?
+            .query_row([number], |row| Ok(Self::read(row)))
+            .optional()?;
+        found.ok_or_else(|| StoreError::Corrupt {
+            what: format!("the run that another one begins with, number {number}, is missing"),
+        })?
+    }
+
+    /// All runs, oldest row first.
+    pub(super) fn all(file: &Connection) -> Result<Vec<Self>, StoreError> {
+        let mut statement = file.prepare_cached(&format!("SELECT {COLUMNS} FROM runs NOT INDEXED ORDER BY run"))?;
+        let rows = statement.query_map([], |row| Ok(Self::read(row)))?;
+        let rows = rows.map(|row| row?).collect::<Result<Vec<_>, _>>()?;
+        let expected = Totals::load(file)?.runs;
+        if rows.len() as u64 != expected || !rows.is_sorted_by(|one, next| one.number < next.number) {
+            return Err(StoreError::Corrupt { what: format!("there are {} runs and should be {expected}", rows.len()) });
+        }
+        Ok(rows)
+    }
+
+    /// Writes a new row; answers `false`, and writes nothing, if there is a run of this id.
+    pub(super) fn insert(&mut self, file: &Connection) -> Result<bool, StoreError> {
+        let number = file.prepare_cached("SELECT coalesce(max(run), 0) + 1 FROM runs")?.query_row([], |row| row.get(0))?;
+        self.insert_as(file, number)
+    }
+
+    /// Writes a new row under a number that is free; answers like [`Self::insert`].
+    pub(super) fn insert_as(&mut self, file: &Connection, number: i64) -> Result<bool, StoreError> {
+        self.number = number;
+        let written = file
+            .prepare_cached(&format!(
+                "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+                 ON CONFLICT (id) DO NOTHING"
+            ))?
+            .execute(params![
+                self.number,
+                self.id.as_str(),
+                self.job.as_str(),
+                self.status,
+                self.created,
+                self.updated,
+                to_sql(self.last_seq),
+                to_sql(self.epoch),
+                self.owner,
+                self.past,
+                to_sql(self.past_seq),
+                to_sql(self.commands),
+                to_sql(self.tasks),
+                self.link.as_bytes(),
+                self.checksum()
+            ])?;
+        Ok(written == 1)
+    }
+
+    /// Writes what can change of a row.
+    pub(super) fn save(&self, file: &Connection) -> Result<(), StoreError> {
+        file.prepare_cached(
+            "UPDATE runs SET status = ?2, updated = ?3, last_seq = ?4, epoch = ?5, owner = ?6, commands = ?7, tasks = ?8, link = ?9,
+             checksum = ?10 WHERE run = ?1",
+        )?
+        .execute(params![
+            self.number,
+            self.status,
+            self.updated,
+            to_sql(self.last_seq),
+            to_sql(self.epoch),
+            self.owner,
+            to_sql(self.commands),
+            to_sql(self.tasks),
+            self.link.as_bytes(),
+            self.checksum()
+        ])?;
+        Ok(())
+    }
+
+    /// The run as lists show it.
+    pub(super) fn into_record(self, file: &Connection) -> Result<RunRecord, StoreError> {
+        let past = match self.past {
+            Some(past) => Some(ForkPoint { run: Self::load(file, past)?.id, seq: self.past_seq }),
+            None => None,
+        };
+        Ok(RunRecord {
+            id: self.id,
+            job: self.job,
+            status: self.status,
+            created: Timestamp::from_micros(self.created),
+            updated: Timestamp::from_micros(self.updated),
+            last_seq: self.last_seq,
+            past,
+            epoch: self.epoch,
+            owner: self.owner,
+        })
+    }
+
+    /// The link that its first own row of entries follows.
+    pub(super) fn first_link(&self, file: &Connection) -> Result<ContentHash, StoreError> {
+        match self.past {
+            Some(past) => link_at(file, Self::load(file, past)?, self.past_seq),
+            None => Ok(Self::root_link(&self.id)),
+        }
+    }
+
+    /// The link before the first entry of the run called `id`.
+    pub(super) fn root_link(id: &RunId) -> ContentHash {
+        ContentHash::of(id.as_str().as_bytes())
+    }
+
+    fn read(row: &Row<'_>) -> Result<Self, StoreError> {
+        let read = Self {
+            number: row.get(0)?,
+            id: RunId::new(row.get::<_, String>(1)?),
+            job: JobId::new(row.get::<_, String>(2)?),
+            status: row.get(3)?,
+            created: row.get(4)?,
+            updated: row.get(5)?,
+            last_seq: row.get::<_, i64>(6)? as u64,
+            epoch: row.get::<_, i64>(7)? as u64,
+            owner: row.get(8)?,
+            past: row.get(9)?,
+            past_seq: row.get::<_, i64>(10)? as u64,
+            commands: row.get::<_, i64>(11)? as u64,
+            tasks: row.get::<_, i64>(12)? as u64,
+            link: ContentHash::from_bytes(row.get(13)?),
+        };
+        if row.get::<_, i64>(14)? != read.checksum() {
+            return Err(StoreError::Corrupt { what: format!("the row of run {} does not fit its checksum", read.id) });
+        }
+        Ok(read)
+    }
+
+    fn checksum(&self) -> i64 {
+        let Self { number, id, job, status, created, updated, last_seq, epoch, owner, past, past_seq, commands, tasks, link } =
+            self;
+        checksum_of(&(
+            (number, id, job, status, created, updated),
+            (last_seq, epoch, owner, past, past_seq),
+            (commands, tasks, link.as_bytes()),
+        ))
+    }
+}
+
+/// The link of the row that has entry `seq` of the timeline of `run`.
+pub(super) fn link_at(file: &Connection, mut run: RunRow, seq: u64) -> Result<ContentHash, StoreError> {
+    while seq <= run.past_seq {
+        run = match run.past {
+            // A past is older than what begins with it, and so has a lower number: no damage makes this walk endless.
+            Some(past) if past < run.number => RunRow::load(file, past)?,
+            Some(_) => return Err(StoreError::Corrupt { what: format!("run {} begins with a run that came later", run.id) }),
+            None => return Ok(RunRow::root_link(&run.id)),
+        };
+    }
+    let found = file
+        .prepare_cached(
+            "SELECT link FROM places CROSS JOIN batches USING (batch)
+             WHERE places.run = ?1 AND places.task = ?2 AND places.last >= ?3 ORDER BY places.last LIMIT 1",
+        )?
+        .query_row([run.number, WHOLE_RUN, to_sql(seq)], |row| row.get(0))
+        .optional()?;
+    found.map(ContentHash::from_bytes).ok_or_else(|| StoreError::Corrupt { what: format!("run {} lacks entry {seq}", run.id) })
+}
+
+/// The row of the whole file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    /// How many runs there are.
+    pub(super) runs: u64,
+    /// How many pairs of an agent and a tool have memories.
+    pub(super) memories: u64,
+    /// The number of the last command.
+    pub(super) commands: u64,
+}
+
+impl Totals {
+    pub(super) fn load(file: &Connection) -> Result<Self, StoreError> {
+        let (totals, checksum) = file
+            .prepare_cached("SELECT runs, memories, commands, checksum FROM totals WHERE total = 1")?
+            .query_row([], |row| {
+                let number = |index| row.get::<_, i64>(index).map(|number| number as u64);
+                Ok((Self { runs: number(0)?, memories: number(1)?, commands: number(2)? }, row.get::<_, i64>(3)?))
+            })
+            .optional()?
+            .unwrap_or_default();
+        if checksum == totals.checksum() {
+            Ok(totals)
+        } else {
+            Err(StoreError::Corrupt { what: "the totals of the store do not fit their checksum".into() })
+        }
+    }
+
+    pub(super) fn save(self, file: &Connection) -> Result<(), StoreError> {
+        file.prepare_cached(
+            "INSERT OR REPLACE INTO totals (total, runs, memories, commands, checksum) VALUES (1, ?1, ?2, ?3, ?4)",
+        )?
+        .execute([to_sql(self.runs), to_sql(self.memories), to_sql(self.commands), self.checksum()])?;
+        Ok(())
+    }
+
+    fn checksum(self) -> i64 {
+        checksum_of(&(self.runs, self.memories, self.commands))
+    }
+}
