@@ -46,6 +46,12 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Simulates runs of random jobs with everything that can go wrong round them; a seed that breaks something is printed.
+    Simulate {
+        /// Names and numbers: `--seeds 100000`, `--seed 7`, `--first 0`, `--jobs 2`, `--twice-in 10`, `--failures 3`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Checks form, lints, generated files, and licences and advisories if cargo-deny is there.
     Check,
 }
@@ -62,6 +68,10 @@ fn main() -> ExitCode {
         }
         Chore::Crash { release, arguments } => {
             return crash::run(release, &arguments).unwrap_or_else(|error| failed(&error));
+        }
+        Chore::Simulate { arguments } => {
+            let run = ["run", "--quiet", "--release", "--package", "baton-proof", "--example", "simulate", "--"];
+            project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
         }
         Chore::Check => check::run(),
     };

@@ -71,6 +71,21 @@ impl Checker {
         self.ledger.findings()
     }
 
+    /// The books.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The fold of the timeline, as far as it holds.
+    pub fn run(&self) -> &Run {
+        &self.folded.run
+    }
+
+    /// The requests, as far as the timeline holds.
+    pub fn requests(&self) -> &Requests {
+        &self.folded.requests
+    }
+
     /// What was found, and what the timeline says.
     pub fn report(self) -> Report {
         let Folded { run, requests } = self.folded;

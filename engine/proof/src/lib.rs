@@ -14,7 +14,9 @@ pub mod print;
 pub mod random;
 pub mod requests;
 pub mod script;
+pub mod shapes;
 pub mod sim;
+pub mod simulation;
 
 pub use checker::{Checker, Report, verify};
 pub use finding::{Finding, Invariant};

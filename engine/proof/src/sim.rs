@@ -351,7 +351,8 @@ impl Sim {
         self.asked.retain(|question| tasks[question].ended.is_none());
         assert!(!self.run.graph().waits_in_a_circle(), "I3: tasks wait for each other in a circle");
         self.judge();
-        self.check_effects(&decision);
+        effects_match(&decision).unwrap_or_else(|what| panic!("{what}"));
+        assert!(!self.ended || decision.effects.is_empty(), "effects after the end: {:?}", decision.effects);
         for effect in decision.effects {
             self.perform(effect);
         }
@@ -364,21 +365,6 @@ impl Sim {
         if let Some(finding) = self.ledger.findings().first() {
             panic!("{finding}");
         }
-    }
-
-    /// What the shell is asked to do is what the entries say that begins.
-    fn check_effects(&self, decision: &Decision) {
-        let asked = decision.effects.iter().filter(|effect| matches!(effect, Effect::Prompt { .. })).count();
-        let requested = decision.entries.iter().filter(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).count();
-        assert_eq!(asked, requested, "a model is asked when the timeline says so");
-        let recovers = decision.entries.first().is_some_and(|recorded| match &recorded.entry {
-            Entry::Control(control) => control.action == ControlAction::TakenOver,
-            _ => false,
-        });
-        let begun: Vec<&CallId> = decision.entries.iter().filter_map(|recorded| begun(&recorded.entry)).collect();
-        let executed: Vec<&CallId> = decision.effects.iter().filter_map(executed).collect();
-        assert!(recovers || begun == executed, "what begins is executed: {begun:?} and {executed:?}");
-        assert!(!self.ended || decision.effects.is_empty(), "effects after the end: {:?}", decision.effects);
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -481,15 +467,34 @@ impl Sim {
     }
 }
 
-/// The function call that `entry` begins.
-fn begun(entry: &Entry) -> Option<&CallId> {
-    match entry {
+/// Whether what `decision` begins is what it asks the shell to do; what is not, if anything.
+pub(crate) fn effects_match(decision: &Decision) -> Result<(), String> {
+    let prompted = decision.effects.iter().filter(|effect| matches!(effect, Effect::Prompt { .. })).count();
+    let requested = decision.entries.iter().filter(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).count();
+    if prompted != requested {
+        return Err(format!("{requested} models are asked by the timeline and {prompted} by the shell"));
+    }
+    let recovers = decision.entries.first().is_some_and(|recorded| match &recorded.entry {
+        Entry::Control(control) => control.action == ControlAction::TakenOver,
+        _ => false,
+    });
+    let begun: Vec<&CallId> = decision.entries.iter().filter_map(begun).collect();
+    let executed: Vec<&CallId> = decision.effects.iter().filter_map(executed).collect();
+    if !recovers && begun != executed {
+        return Err(format!("{begun:?} begin and {executed:?} are executed"));
+    }
+    Ok(())
+}
+
+/// The function call that an entry begins.
+fn begun(recorded: &Recorded) -> Option<&CallId> {
+    match &recorded.entry {
         Entry::CallStarted(started) if started.tool_type.behavior().runs_code => Some(&started.call),
         _ => None,
     }
 }
 
-/// The call that `effect` executes.
+/// The call that an effect executes.
 fn executed(effect: &Effect) -> Option<&CallId> {
     match effect {
         Effect::Execute { call, .. } => Some(call),

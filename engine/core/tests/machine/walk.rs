@@ -4,185 +4,17 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use baton_core::call::{AfterExecution, CallStatus, ErrorCode, ModelCall};
-use baton_core::config::EffectClass;
-use baton_core::document::DocumentRef;
 use baton_core::event::{Event, Outcome};
 use baton_core::id::{CallId, TaskId};
-use baton_core::limits::Limits;
-use baton_core::model::{FinishReason, ModelTurn, Usage};
+use baton_core::model::ModelTurn;
 use serde_json::{Value, json};
 
-use crate::support::jobs::{AgentDraft, JobDraft};
+use crate::support::jobs::JobDraft;
 use crate::support::random::Random;
-use crate::support::script::{Answer, Execution, Prompted, document_path};
+use crate::support::script::Prompted;
+use crate::support::shapes::{TOOLS, any_outcome, any_turn, job_of_any_shape};
 use crate::support::sim::Work;
-use crate::support::{
-    Sim, agent, call, call_with, error, function, handoff_with, job, malformed, note, print, stopped, then, to_user, turn, write,
-};
-
-const PATHS: [&str; 4] = ["a.md", "b.csv", "c.json", "missing.md"];
-const TOOLS: [&str; 6] = ["work", "look", "once", "save", "jot", "last"];
-
-/// Between `low` and `high`, or no limit at all once in `rarely`.
-fn perhaps(random: &mut Random, rarely: usize, low: usize, high: usize) -> Option<u64> {
-    (!random.once_in(rarely)).then(|| (low + random.below(high - low + 1)) as u64)
-}
-
-fn random_limits(random: &mut Random, generous: bool) -> Limits {
-    if generous {
-        return Limits { turns: Some(6 + random.below(6) as u32), inject_tokens: Some(8), ..Limits::default() };
-    }
-    let narrow = |value: Option<u64>| value.map(|value| value as u32);
-    Limits {
-        turns: Some(1 + random.below(10) as u32),
-        depth: narrow(perhaps(random, 2, 1, 5)),
-        children: narrow(perhaps(random, 2, 0, 5)),
-        parallel_calls: narrow(perhaps(random, 2, 1, 3)),
-        tokens: if random.once_in(3) { perhaps(random, 2, 300, 20_000) } else { None },
-        result_bytes: if random.once_in(4) { Some(20) } else { None },
-        repeats: narrow(perhaps(random, 2, 2, 3)),
-        worked_seconds: if random.once_in(6) { Some(40) } else { None },
-        deadline_seconds: if random.once_in(6) { Some(90) } else { None },
-        inject_tokens: perhaps(random, 2, 0, 8),
-        ..Limits::default()
-    }
-}
-
-fn random_agent(random: &mut Random, index: usize, agents: usize, generous: bool) -> AgentDraft {
-    let mut tools: Vec<String> = TOOLS.iter().filter(|_| generous || !random.once_in(3)).map(|tool| (*tool).to_owned()).collect();
-    tools.extend((0..agents).filter(|_| generous || !random.once_in(3)).map(|other| format!("route_to_agent{other}")));
-    if generous || !random.once_in(3) {
-        tools.push("ask_master".to_owned());
-    }
-    let mut draft = agent(&format!("agent{index}"), &tools.join(" "))
-        .limits(random_limits(random, generous))
-        .settings(json!({"max_tokens": 20 + random.below(200)}));
-    if random.once_in(2) {
-        draft = draft.reminded_on_text();
-    }
-    if random.once_in(4) {
-        draft = draft.asks_a_person();
-    }
-    draft
-}
-
-fn random_job(random: &mut Random) -> JobDraft {
-    // Half of the jobs have room for many tasks; the others run into every limit.
-    let generous = random.once_in(2);
-    let agents = if generous { 4 } else { 1 + random.below(4) };
-    let limits = Limits {
-        turns: Some(1 + random.below(120) as u32),
-        depth: Some(random.below(6) as u32),
-        live_tasks: Some(1 + random.below(20) as u32),
-        parallel_calls: Some(1 + random.below(4) as u32),
-        tokens: if random.once_in(3) { Some(200 + random.below(60_000) as u64) } else { None },
-        worked_seconds: if random.once_in(6) { Some(100) } else { None },
-        deadline_seconds: if random.once_in(6) { Some(200) } else { None },
-        ..Limits::default()
-    };
-    let drafts: Vec<AgentDraft> = (0..agents).map(|index| random_agent(random, index, agents, generous)).collect();
-    let limits =
-        if generous { Limits { turns: Some(80), depth: Some(4), live_tasks: Some(24), ..Limits::default() } } else { limits };
-    job(drafts)
-        .tools([
-            function("work").effect(EffectClass::Idempotent),
-            function("look").effect(EffectClass::Pure),
-            function("once").effect(EffectClass::AtMostOnce),
-            function("save").effect(EffectClass::Keyed).writing(),
-            note("jot"),
-            function("last").after(AfterExecution::Terminate),
-        ])
-        .limits(limits)
-}
-
-fn random_paths(random: &mut Random) -> Vec<&'static str> {
-    let known = if random.once_in(8) { PATHS.len() } else { 2 };
-    (0..random.below(3)).map(|_| PATHS[random.below(known)]).collect()
-}
-
-fn random_call(random: &mut Random) -> ModelCall {
-    let mark = random.below(3).to_string();
-    // `last`, which ends the task, is rarely called.
-    let tools = if random.once_in(6) { TOOLS.len() } else { TOOLS.len() - 1 };
-    let called = match random.below(16) {
-        0..=4 => call(TOOLS[random.below(tools)], &mark),
-        5..=8 => {
-            let request = json!({"request": mark, "documents": random_paths(random)});
-            call_with(&format!("route_to_agent{}", random.below(4)), request)
-        }
-        9 | 10 => random_question(random),
-        11 | 12 => handoff_with(mark, &random_paths(random)),
-        13 => call_with("work", json!({"x": 1})),
-        14 => malformed("work"),
-        _ => call("nothing", &mark),
-    };
-    match random.below(40) {
-        0..=2 => to_user(called),
-        3 => then(called, AfterExecution::Terminate),
-        4 => then(called, AfterExecution::Suspend),
-        _ => called,
-    }
-}
-
-fn random_question(random: &mut Random) -> ModelCall {
-    let mut input = json!({"question": random.below(3).to_string(), "documents": random_paths(random)});
-    if random.once_in(3) {
-        input["deadline_seconds"] = json!(1 + random.below(60));
-        input["on_deadline"] = json!(random.pick(&["default", "escalate", "fail"]));
-        input["default_answer"] = json!("by default");
-    }
-    if random.once_in(4) {
-        input["answer_schema"] = json!({"type": "string", "minLength": 2});
-        input["default_answer"] = json!("long enough");
-    }
-    call_with("ask_master", input)
-}
-
-/// A turn of any kind, which uses at most what was reserved for it.
-fn random_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
-    if random.once_in(80) {
-        return Err(Sim::model_error());
-    }
-    let calls: Vec<ModelCall> = (0..=random.below(4)).map(|_| random_call(random)).collect();
-    // The longer a task goes on, the likelier it hands off.
-    let said = match random.below(24).saturating_sub(prompted.turn as usize) {
-        0 if random.once_in(2) => ModelTurn::text("a text"),
-        1 => ModelTurn::text(""),
-        2 => stopped(turn(calls), *random.pick(&[FinishReason::Length, FinishReason::ContentFilter, FinishReason::Refusal])),
-        3 => ModelTurn { text: "meanwhile".to_owned(), ..turn(calls) },
-        0 | 4 => turn([handoff_with("done", &random_paths(random))]),
-        _ => turn(calls),
-    };
-    let spent = random.below(prompted.reserved as usize + 1) as u64;
-    let usage = Usage { input_tokens: spent / 2, output_tokens: spent - spent / 2, ..Usage::default() };
-    Ok(ModelTurn { usage: Some(usage), ..said })
-}
-
-fn random_outcome(random: &mut Random, execution: &Execution) -> Outcome {
-    let mut outcome = match random.below(8) {
-        0 => Outcome::error(
-            *random.pick(&[CallStatus::Failed, CallStatus::Timeout, CallStatus::Cancelled, CallStatus::Partial]),
-            error(ErrorCode::ToolFailed),
-        ),
-        1 => Outcome::success(json!("x".repeat(random.below(30)))),
-        2 => Outcome::success(json!({"__cg_control": {"after_execution": "terminate"}})),
-        _ => Outcome::success(json!(random.below(2))),
-    };
-    if execution.tool.as_str() == "save" || random.once_in(20) {
-        let paths = &PATHS[..3];
-        let count = random.below(3);
-        let start = random.below(3);
-        outcome.writes = (0..count).map(|index| write(paths[(start + index) % 3], &random.bits().to_string())).collect();
-    }
-    if random.once_in(4) {
-        outcome.loads = vec![DocumentRef { path: document_path(PATHS[random.below(4)]), version: 1 + random.below(2) as u32 }];
-    }
-    if random.once_in(30) {
-        outcome.after = Some(*random.pick(&[AfterExecution::Suspend, AfterExecution::Terminate]));
-    }
-    outcome
-}
+use crate::support::{Sim, print, write};
 
 /// A run whose models, tools and schedule come from `seed`.
 fn random_sim(seed: u64, agents: usize, draft: &JobDraft) -> Sim {
@@ -192,13 +24,13 @@ fn random_sim(seed: u64, agents: usize, draft: &JobDraft) -> Sim {
         let id = format!("agent{index}");
         for in_questions in [false, true] {
             let chance = Rc::clone(&chance);
-            let model = move |prompted: &Prompted<'_>| random_turn(&mut chance.borrow_mut(), prompted);
+            let model = move |prompted: &Prompted<'_>| any_turn(&mut chance.borrow_mut(), prompted);
             sim = if in_questions { sim.answers_with(&id, model) } else { sim.agent_with(&id, model) };
         }
     }
     for tool in TOOLS.iter().filter(|tool| **tool != "jot") {
         let chance = Rc::clone(&chance);
-        sim = sim.tool(tool, move |execution| random_outcome(&mut chance.borrow_mut(), execution));
+        sim = sim.tool(tool, move |execution| any_outcome(&mut chance.borrow_mut(), execution));
     }
     sim
 }
@@ -290,7 +122,7 @@ fn answer_somebody(random: &mut Random, sim: &mut Sim) {
 /// Walks with `seed` to the end of the run.
 fn walk(seed: u64) -> Sim {
     let mut random = Random::seeded(seed);
-    let draft = random_job(&mut random);
+    let draft = job_of_any_shape(&mut random);
     let agents = draft.build().agents.len();
     let mut sim = random_sim(seed, agents, &draft);
     sim.begin(vec![write("a.md", "one"), write("b.csv", "two")]);

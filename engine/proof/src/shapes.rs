@@ -1,0 +1,230 @@
+//! Random jobs of any shape, and what their models and tools say: one chance names all of it.
+
+use baton_core::call::{AfterExecution, CallStatus, ErrorCode, ModelCall};
+use baton_core::config::EffectClass;
+use baton_core::document::DocumentRef;
+use baton_core::event::Outcome;
+use baton_core::limits::Limits;
+use baton_core::model::{FinishReason, ModelTurn, Usage};
+use serde_json::json;
+
+use crate::jobs::{AgentDraft, JobDraft, agent, function, job, note};
+use crate::random::Random;
+use crate::script::{
+    Answer, Execution, Prompted, call, call_with, document_path, error, handoff_with, malformed, route_with, stopped, then,
+    to_user, turn, write, writes,
+};
+
+const PATHS: [&str; 4] = ["a.md", "b.csv", "c.json", "missing.md"];
+/// The tools of the jobs.
+pub const TOOLS: [&str; 6] = ["work", "look", "once", "save", "jot", "last"];
+
+/// Between `low` and `high`, or no limit at all once in `rarely`.
+fn perhaps(random: &mut Random, rarely: usize, low: usize, high: usize) -> Option<u64> {
+    (!random.once_in(rarely)).then(|| (low + random.below(high - low + 1)) as u64)
+}
+
+fn random_limits(random: &mut Random, generous: bool) -> Limits {
+    if generous {
+        return Limits { turns: Some(6 + random.below(6) as u32), inject_tokens: Some(8), ..Limits::default() };
+    }
+    let narrow = |value: Option<u64>| value.map(|value| value as u32);
+    Limits {
+        turns: Some(1 + random.below(10) as u32),
+        depth: narrow(perhaps(random, 2, 1, 5)),
+        children: narrow(perhaps(random, 2, 0, 5)),
+        parallel_calls: narrow(perhaps(random, 2, 1, 3)),
+        tokens: if random.once_in(3) { perhaps(random, 2, 300, 20_000) } else { None },
+        result_bytes: if random.once_in(4) { Some(20) } else { None },
+        repeats: narrow(perhaps(random, 2, 2, 3)),
+        worked_seconds: if random.once_in(6) { Some(40) } else { None },
+        deadline_seconds: if random.once_in(6) { Some(90) } else { None },
+        inject_tokens: perhaps(random, 2, 0, 8),
+        ..Limits::default()
+    }
+}
+
+fn random_agent(random: &mut Random, index: usize, agents: usize, generous: bool) -> AgentDraft {
+    let mut tools: Vec<String> = TOOLS.iter().filter(|_| generous || !random.once_in(3)).map(|tool| (*tool).to_owned()).collect();
+    tools.extend((0..agents).filter(|_| generous || !random.once_in(3)).map(|other| format!("route_to_agent{other}")));
+    if generous || !random.once_in(3) {
+        tools.push("ask_master".to_owned());
+    }
+    let mut draft = agent(&format!("agent{index}"), &tools.join(" "))
+        .limits(random_limits(random, generous))
+        .settings(json!({"max_tokens": 20 + random.below(200)}));
+    if random.once_in(2) {
+        draft = draft.reminded_on_text();
+    }
+    if random.once_in(4) {
+        draft = draft.asks_a_person();
+    }
+    draft
+}
+
+/// A job of one to four agents; half of them have room for many tasks, the others run into every limit.
+pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
+    // Half of the jobs have room for many tasks; the others run into every limit.
+    let generous = random.once_in(2);
+    let agents = if generous { 4 } else { 1 + random.below(4) };
+    let limits = Limits {
+        turns: Some(1 + random.below(120) as u32),
+        depth: Some(random.below(6) as u32),
+        live_tasks: Some(1 + random.below(20) as u32),
+        parallel_calls: Some(1 + random.below(4) as u32),
+        tokens: if random.once_in(3) { Some(200 + random.below(60_000) as u64) } else { None },
+        worked_seconds: if random.once_in(6) { Some(100) } else { None },
+        deadline_seconds: if random.once_in(6) { Some(200) } else { None },
+        ..Limits::default()
+    };
+    let drafts: Vec<AgentDraft> = (0..agents).map(|index| random_agent(random, index, agents, generous)).collect();
+    let limits =
+        if generous { Limits { turns: Some(80), depth: Some(4), live_tasks: Some(24), ..Limits::default() } } else { limits };
+    job(drafts)
+        .tools([
+            function("work").effect(EffectClass::Idempotent),
+            function("look").effect(EffectClass::Pure),
+            function("once").effect(EffectClass::AtMostOnce),
+            function("save").effect(EffectClass::Keyed).writing(),
+            note("jot"),
+            function("last").after(AfterExecution::Terminate),
+        ])
+        .limits(limits)
+}
+
+fn random_paths(random: &mut Random) -> Vec<&'static str> {
+    let known = if random.once_in(8) { PATHS.len() } else { 2 };
+    (0..random.below(3)).map(|_| PATHS[random.below(known)]).collect()
+}
+
+fn random_call(random: &mut Random) -> ModelCall {
+    let mark = random.below(3).to_string();
+    // `last`, which ends the task, is rarely called.
+    let tools = if random.once_in(6) { TOOLS.len() } else { TOOLS.len() - 1 };
+    let called = match random.below(16) {
+        0..=4 => call(TOOLS[random.below(tools)], &mark),
+        5..=8 => {
+            let request = json!({"request": mark, "documents": random_paths(random)});
+            call_with(&format!("route_to_agent{}", random.below(4)), request)
+        }
+        9 | 10 => random_question(random),
+        11 | 12 => handoff_with(mark, &random_paths(random)),
+        13 => call_with("work", json!({"x": 1})),
+        14 => malformed("work"),
+        _ => call("nothing", &mark),
+    };
+    match random.below(40) {
+        0..=2 => to_user(called),
+        3 => then(called, AfterExecution::Terminate),
+        4 => then(called, AfterExecution::Suspend),
+        _ => called,
+    }
+}
+
+fn random_question(random: &mut Random) -> ModelCall {
+    let mut input = json!({"question": random.below(3).to_string(), "documents": random_paths(random)});
+    if random.once_in(3) {
+        input["deadline_seconds"] = json!(1 + random.below(60));
+        input["on_deadline"] = json!(random.pick(&["default", "escalate", "fail"]));
+        input["default_answer"] = json!("by default");
+    }
+    if random.once_in(4) {
+        input["answer_schema"] = json!({"type": "string", "minLength": 2});
+        input["default_answer"] = json!("long enough");
+    }
+    call_with("ask_master", input)
+}
+
+/// A turn of any kind, which uses at most what was reserved for it.
+pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
+    if random.once_in(80) {
+        return Err(error(ErrorCode::ModelFailed));
+    }
+    let calls: Vec<ModelCall> = (0..=random.below(4)).map(|_| random_call(random)).collect();
+    // The longer a task goes on, the likelier it hands off.
+    let said = match random.below(24).saturating_sub(prompted.turn as usize) {
+        0 if random.once_in(2) => ModelTurn::text("a text"),
+        1 => ModelTurn::text(""),
+        2 => stopped(turn(calls), *random.pick(&[FinishReason::Length, FinishReason::ContentFilter, FinishReason::Refusal])),
+        3 => ModelTurn { text: "meanwhile".to_owned(), ..turn(calls) },
+        0 | 4 => turn([handoff_with("done", &random_paths(random))]),
+        _ => turn(calls),
+    };
+    let spent = random.below(prompted.reserved as usize + 1) as u64;
+    let usage = Usage { input_tokens: spent / 2, output_tokens: spent - spent / 2, ..Usage::default() };
+    Ok(ModelTurn { usage: Some(usage), ..said })
+}
+
+/// What a call brings back: any status, writes, loads, an envelope.
+pub fn any_outcome(random: &mut Random, execution: &Execution) -> Outcome {
+    let mut outcome = match random.below(8) {
+        0 => Outcome::error(
+            *random.pick(&[CallStatus::Failed, CallStatus::Timeout, CallStatus::Cancelled, CallStatus::Partial]),
+            error(ErrorCode::ToolFailed),
+        ),
+        1 => Outcome::success(json!("x".repeat(random.below(30)))),
+        2 => Outcome::success(json!({"__cg_control": {"after_execution": "terminate"}})),
+        _ => Outcome::success(json!(random.below(2))),
+    };
+    if execution.tool.as_str() == "save" || random.once_in(20) {
+        let paths = &PATHS[..3];
+        let count = random.below(3);
+        let start = random.below(3);
+        outcome.writes = (0..count).map(|index| write(paths[(start + index) % 3], &random.bits().to_string())).collect();
+    }
+    if random.once_in(4) {
+        outcome.loads = vec![DocumentRef { path: document_path(PATHS[random.below(4)]), version: 1 + random.below(2) as u32 }];
+    }
+    if random.once_in(30) {
+        outcome.after = Some(*random.pick(&[AfterExecution::Suspend, AfterExecution::Terminate]));
+    }
+    outcome
+}
+
+/// A job in which one thing happens at a time, so that no schedule and no crash can change what comes out.
+pub fn straight_job(random: &mut Random) -> JobDraft {
+    let agents = 2 + random.below(3);
+    let tools = |index: usize| {
+        let routes = (index + 1..agents).map(|other| format!("route_to_agent{other}"));
+        routes.chain(["work look save jot ask_master".to_owned()]).collect::<Vec<_>>().join(" ")
+    };
+    let drafts = (0..agents).map(|index| agent(&format!("agent{index}"), &tools(index)));
+    job(drafts).tools([
+        function("work").effect(EffectClass::Idempotent),
+        function("look").effect(EffectClass::Pure),
+        function("save").effect(EffectClass::Keyed).writing(),
+        note("jot"),
+    ])
+}
+
+/// A turn of one call, or of a text; after a few of them a handoff.
+pub fn straight_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
+    if prompted.request.is_question {
+        return Ok(ModelTurn::text(format!("answer {}", random.below(100))));
+    }
+    let mark = format!("{} {}", prompted.turn, random.below(1_000));
+    if prompted.turn as usize > 3 + random.below(3) {
+        return Ok(turn([handoff_with(mark, &["a.md"])]));
+    }
+    Ok(turn([match random.below(8) {
+        0 => call("work", &mark),
+        1 => call("look", &mark),
+        2 | 3 => call("save", &mark),
+        4 => call("jot", &mark),
+        5 => call_with("ask_master", json!({"question": mark})),
+        // An agent that was not granted this one, or nobody, is refused: that too must be the same again.
+        _ => route_with(&format!("agent{}", 1 + random.below(4)), &mark, &["a.md"]),
+    }]))
+}
+
+/// What a call of a straight job brings back: a success, with a write where the tool writes.
+pub fn straight_outcome(random: &mut Random, execution: &Execution) -> Outcome {
+    let output = json!(random.below(1_000));
+    match execution.tool.as_str() {
+        "save" => {
+            let path = *random.pick(&["a.md", "d.md", "e.md"]);
+            writes(output, vec![write(path, &format!("{} {}", execution.call, random.bits()))])
+        }
+        _ => Outcome::success(output),
+    }
+}

@@ -1,0 +1,373 @@
+//! What happens, one thing at a time: beats, commits, answers, and the faults among them.
+
+use std::time::Duration;
+
+use baton_core::config::EffectClass;
+use baton_core::event::{Effect, Event, Outcome};
+use baton_core::id::{CallId, ContentHash, TaskId};
+use baton_core::json::Json;
+use baton_core::model::ModelTurn;
+use serde_json::json;
+
+use super::faults::Fault;
+use super::owner::{Commit, Work};
+use super::store::Batch;
+use super::world::World;
+use crate::finding::Invariant;
+use crate::random::Random;
+use crate::script::{Execution, Prompted, write};
+use crate::shapes;
+use crate::sim::effects_match;
+
+/// Up to here the state is compared with the fold of the timeline after every batch; later at every [`CHECKPOINT`].
+const EACH_BATCH: u64 = 200;
+
+/// How far apart the later comparisons are.
+const CHECKPOINT: u64 = 16;
+
+/// What a command or an answer that changes nothing more says.
+const BY: &str = "ada";
+
+impl World {
+    /// First and second beat: takes what has come, and lets the core decide each of it in memory.
+    pub(super) fn beat(&mut self, index: usize) {
+        let faulty = self.faulty;
+        let owner = &mut self.owners[index];
+        owner.last = owner.last.max(self.now);
+        let many =
+            if faulty && owner.mailbox.len() > 1 { 1 + self.random.below(owner.mailbox.len()) } else { owner.mailbox.len() };
+        let mut events: std::collections::VecDeque<Event> = owner.mailbox.drain(..many).collect();
+        let mut consumed = Vec::new();
+        for (number, command) in self.store.commands(owner.taken) {
+            consumed.push(*number);
+            events.push_back(command.clone());
+        }
+        owner.taken = consumed.last().copied().unwrap_or(owner.taken);
+        if let Some(wake) = owner.due(self.now) {
+            owner.woken_for = Some(wake);
+            events.push_back(Event::TimePassed);
+        }
+        let expected_seq = owner.run.last_seq();
+        let (mut entries, mut effects, mut unlike) = (Vec::new(), Vec::new(), None);
+        while let Some(event) = events.pop_front() {
+            // A refusal is told to whoever asked, and changes nothing.
+            let Ok(decision) = owner.run.decide(owner.last, event) else { continue };
+            unlike = unlike.or(effects_match(&decision).err());
+            for recorded in decision.entries {
+                owner.run.apply(&recorded);
+                entries.push(recorded);
+            }
+            for effect in decision.effects {
+                match effect {
+                    Effect::Execute { task, agent, call, tool, input } if is_pure(&self.configs, tool.as_str()) => {
+                        // What has no effect outside runs at once, and its result joins the batch.
+                        let execution = Execution { task, agent, call: call.clone(), tool, input };
+                        let outcome = outcome(self.seed, self.straight, &execution);
+                        events.push_front(Event::CallReturned { call, outcome });
+                    }
+                    effect => effects.push(effect),
+                }
+            }
+        }
+        let batch = Batch { epoch: owner.epoch, expected_seq, entries, consumed };
+        owner.commit = Some(Commit { batch, effects });
+        if let Some(what) = unlike {
+            self.broken(Invariant::I6, what);
+        }
+    }
+
+    /// Third beat: the store writes or refuses; what is durable is checked, and only then are effects performed.
+    pub(super) fn commit(&mut self, index: usize) {
+        let Some(Commit { batch, effects }) = self.owners[index].commit.take() else { return };
+        if batch.epoch != self.store.epoch() {
+            self.faults.count(Fault::StaleCommit);
+        }
+        if self.faulty && self.random.once_in(40) {
+            self.faults.count(Fault::StoreError);
+            return self.die(index);
+        }
+        if !self.write(&batch) {
+            return self.die(index);
+        }
+        if self.faulty && self.random.once_in(60) {
+            self.faults.count(Fault::LostAnswer);
+            return self.die(index);
+        }
+        let seq = self.store.last_seq();
+        if (seq <= EACH_BATCH || seq.is_multiple_of(CHECKPOINT)) && self.owners[index].run != *self.checker.run() {
+            self.broken(Invariant::I6, "the state differs from the fold of the timeline".to_owned());
+        }
+        let owner = self.owners[index].id;
+        for effect in effects {
+            self.perform(owner, effect);
+            if self.faulty && self.random.once_in(150) {
+                self.faults.count(Fault::CrashAmidEffects);
+                return self.die(index);
+            }
+        }
+    }
+
+    /// Makes a batch durable and looks at what it says; false if the store refuses it.
+    fn write(&mut self, batch: &Batch) -> bool {
+        let written = self.store.append(batch);
+        if written && !batch.entries.is_empty() {
+            self.checker.enter(&batch.entries);
+        }
+        written
+    }
+
+    fn perform(&mut self, owner: u64, effect: Effect) {
+        // A later event of the same batch may have ended the task.
+        let lives = |task: &TaskId| {
+            let owner = self.owners.iter().find(|other| other.id == owner);
+            owner.and_then(|owner| owner.run.task(task)).is_some_and(baton_core::machine::Task::is_live)
+        };
+        match effect {
+            Effect::Prompt { task, .. } | Effect::Execute { task, .. } if !lives(&task) => {}
+            Effect::Prompt { task, turn } => self.works.push((owner, Work::Prompt { task, turn })),
+            Effect::Execute { task, agent, call, tool, input } => {
+                let class = class_of(&self.configs, tool.as_str());
+                let execution = Execution { task, agent, call, tool, input };
+                let finished = self.checker.ledger().calls.get(&execution.call).is_some_and(|call| call.status.is_some());
+                // A process that lost the run between its commit and this effect does not know it.
+                let current = self.owners.iter().any(|other| other.id == owner && other.epoch == self.store.epoch());
+                if let Err(what) = self.effects.start(&execution, class, finished && current) {
+                    self.broken(Invariant::I12, what);
+                }
+                self.works.push((owner, Work::Execute(execution)));
+            }
+            Effect::Stop { task } => {
+                let stopped = |work: &(u64, Work)| work.0 == owner && *work.1.task() == task;
+                let (stopped, works) = std::mem::take(&mut self.works).into_iter().partition(stopped);
+                self.works = works;
+                self.late.extend::<Vec<_>>(stopped);
+            }
+            Effect::EndRun => self.ended = true,
+            // The question stands in the state; people find it there.
+            Effect::AskPerson { question: _ } => {}
+        }
+    }
+
+    /// A model or a tool answers whoever asked, if that one still runs.
+    pub(super) fn finish(&mut self, index: usize) {
+        let (owner, work) = self.works.swap_remove(index);
+        if let Work::Execute(execution) = &work {
+            self.happen(execution);
+        }
+        let event = self.answer(&work);
+        if self.faulty && self.random.once_in(30) {
+            self.faults.count(Fault::Duplicate);
+            self.deliver(owner, event.clone());
+        }
+        if self.random.once_in(4) && self.faulty {
+            self.late.push((owner, work));
+        }
+        self.deliver(owner, event);
+    }
+
+    fn deliver(&mut self, id: u64, event: Event) {
+        let Some(owner) = self.owners.iter_mut().find(|owner| owner.id == id) else { return };
+        owner.mailbox.push_back(event);
+        let waiting = owner.mailbox.len();
+        if self.faulty && waiting > 1 && self.random.once_in(4) {
+            self.faults.count(Fault::Reorder);
+            let place = self.random.below(waiting);
+            owner.mailbox.swap(place, waiting - 1);
+        }
+    }
+
+    /// What comes of `work`: the same however often it is asked, so that a crash changes no answer.
+    fn answer(&mut self, work: &Work) -> Event {
+        match work {
+            Work::Prompt { task, turn } => {
+                let request = self.checker.requests().newest(task);
+                let reserved =
+                    self.checker.ledger().tasks.get(task).and_then(|book| book.request).map_or(0, |(_, tokens)| tokens);
+                let mut random = Random::seeded(self.seed ^ number_of(request.hash.as_bytes()) ^ u64::from(*turn));
+                let prompted = Prompted { task, turn: *turn, request: &request, reserved };
+                let answer = if self.straight {
+                    shapes::straight_turn(&mut random, &prompted)
+                } else {
+                    shapes::any_turn(&mut random, &prompted)
+                };
+                let (task, turn) = (task.clone(), *turn);
+                match answer {
+                    Ok(answer) => Event::ModelAnswered { task, turn, request: request.hash, answer },
+                    Err(error) => Event::ModelFailed { task, turn, error },
+                }
+            }
+            Work::Execute(execution) => {
+                let outcome = outcome(self.seed, self.straight, execution);
+                Event::CallReturned { call: execution.call.clone(), outcome }
+            }
+        }
+    }
+
+    /// A tool does what it does.
+    fn happen(&mut self, execution: &Execution) {
+        let class = class_of(&self.configs, execution.tool.as_str());
+        if let Err(what) = self.effects.happen(&execution.call, class) {
+            self.broken(Invariant::I12, what);
+        }
+    }
+
+    /// A process dies. Whoever worked for it is not heard any more; some tools have done their work nevertheless.
+    fn die(&mut self, index: usize) {
+        let owner = self.owners.swap_remove(index);
+        let (orphans, works) = std::mem::take(&mut self.works).into_iter().partition(|(of, _)| *of == owner.id);
+        self.works = works;
+        let orphans: Vec<(u64, Work)> = orphans;
+        for (_, work) in orphans {
+            if let Work::Execute(execution) = work
+                && self.random.once_in(2)
+            {
+                self.happen(&execution);
+            }
+        }
+    }
+
+    /// Something goes wrong, or somebody acts, whatever the run is doing.
+    pub(super) fn inject(&mut self, fault: Fault) {
+        let awake = |world: &Self| world.owners.iter().position(|owner| !owner.asleep);
+        match fault {
+            Fault::Crash => {
+                if self.owners.is_empty() {
+                    return;
+                }
+                let index = self.random.below(self.owners.len());
+                // A commit under way may have reached the store.
+                if let Some(commit) = self.owners[index].commit.take()
+                    && self.random.once_in(2)
+                {
+                    self.write(&commit.batch);
+                }
+                self.die(index);
+            }
+            Fault::Sleep => {
+                let Some(index) = awake(self) else { return };
+                self.owners[index].asleep = true;
+            }
+            Fault::Wake => {
+                let Some(owner) = self.owners.iter_mut().find(|owner| owner.asleep) else { return };
+                owner.asleep = false;
+            }
+            Fault::Duplicate => {
+                if self.late.is_empty() {
+                    return;
+                }
+                let (owner, work) = self.late.swap_remove(self.random.below(self.late.len()));
+                if self.is_asked_again(owner, &work) {
+                    return;
+                }
+                self.faults.count(Fault::Late);
+                let event = self.late_answer(&work);
+                return self.deliver(owner, event);
+            }
+            Fault::Foreign => {
+                let foreign = ["0/7.7", "0", "nonsense", "0/1.1/77.2", ""];
+                let call = CallId::from(*self.random.pick(&foreign));
+                let Some(index) = awake(self) else { return };
+                let id = self.owners[index].id;
+                self.deliver(id, Event::CallReturned { call, outcome: Outcome::success(json!("from nowhere")) });
+            }
+            Fault::Forward => self.now = self.now.plus(Duration::from_hours(1)),
+            Fault::Back => {
+                let hour = 3_600_000_000;
+                self.now = baton_core::time::Timestamp::from_micros(self.now.as_micros() - hour);
+            }
+            Fault::Cancel => {
+                let Some(task) = self.any_task() else { return };
+                self.store.put_command(cancel(task));
+            }
+            Fault::Answer => {
+                let Some(question) = self.any_question() else { return };
+                let answer = self.any_answer(question);
+                self.store.put_command(answer);
+            }
+            Fault::Race => {
+                let Some(question) = self.any_question() else { return };
+                let (one, other) = (self.any_answer(question.clone()), self.any_answer(question.clone()));
+                let commands = if self.random.once_in(2) { [one, cancel(question)] } else { [cancel(question), other] };
+                for command in commands {
+                    self.store.put_command(command);
+                }
+            }
+            Fault::Pause => self.store.put_command(Event::PauseRequested { by: BY.to_owned() }),
+            Fault::Unpause => self.store.put_command(Event::UnpauseRequested { by: BY.to_owned() }),
+            Fault::Steer => {
+                let Some(task) = self.any_task() else { return };
+                self.store.put_command(Event::Steered { task, text: "hurry".to_owned(), by: BY.to_owned() });
+            }
+            Fault::CrashAmidEffects
+            | Fault::StoreError
+            | Fault::LostAnswer
+            | Fault::StaleCommit
+            | Fault::Late
+            | Fault::Reorder => return,
+        }
+        self.faults.count(fault);
+    }
+
+    /// What comes late: of a straight job the same once more, else something that must not be taken.
+    fn late_answer(&mut self, work: &Work) -> Event {
+        match self.answer(work) {
+            event if self.straight => event,
+            Event::CallReturned { call, .. } => Event::CallReturned { call, outcome: Outcome::success(json!("late")) },
+            Event::ModelAnswered { task, turn, request, .. } => {
+                Event::ModelAnswered { task, turn, request, answer: ModelTurn::text("late") }
+            }
+            event => event,
+        }
+    }
+
+    /// Whether somebody runs the same again, so that its answer is a good one whenever it comes.
+    fn is_asked_again(&self, owner: u64, work: &Work) -> bool {
+        let same = |other: &Work| match (work, other) {
+            (Work::Prompt { task, .. }, Work::Prompt { task: other, .. }) => task == other,
+            (Work::Execute(one), Work::Execute(other)) => one.call == other.call,
+            _ => false,
+        };
+        self.works.iter().any(|(of, other)| *of == owner && same(other))
+    }
+
+    fn any_task(&mut self) -> Option<TaskId> {
+        let tasks: Vec<TaskId> = self.checker.ledger().tasks.keys().cloned().collect();
+        // The root is the end of everything, so it is seldom meant.
+        let task = (!tasks.is_empty()).then(|| self.random.pick(&tasks).clone())?;
+        (task != TaskId::root() || self.random.once_in(10)).then_some(task)
+    }
+
+    fn any_question(&mut self) -> Option<TaskId> {
+        let open: Vec<TaskId> = self.checker.run().open_questions().map(|question| question.id.clone()).collect();
+        (!open.is_empty()).then(|| self.random.pick(&open).clone())
+    }
+
+    fn any_answer(&mut self, question: TaskId) -> Event {
+        let answer = Json::from(self.random.pick(&[json!("yes"), json!("x"), json!(7)]).clone());
+        let sends = self.random.once_in(3);
+        let documents = if sends { vec![write("a.md", &self.random.bits().to_string())] } else { Vec::new() };
+        Event::PersonAnswered { question, by: BY.to_owned(), answer, documents }
+    }
+}
+
+fn cancel(task: TaskId) -> Event {
+    Event::CancelRequested { task, reason: "enough".to_owned(), by: BY.to_owned() }
+}
+
+/// What a call brings back: the same however often it runs.
+fn outcome(seed: u64, straight: bool, execution: &Execution) -> Outcome {
+    let mut random = Random::seeded(seed ^ number_of(ContentHash::of(execution.call.as_str().as_bytes()).as_bytes()));
+    if straight { shapes::straight_outcome(&mut random, execution) } else { shapes::any_outcome(&mut random, execution) }
+}
+
+fn number_of(hash: &[u8; 32]) -> u64 {
+    hash[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn class_of(configs: &baton_core::config::Configs, tool: &str) -> EffectClass {
+    configs.tools.get(tool).map_or(EffectClass::AtMostOnce, |tool| tool.effect)
+}
+
+fn is_pure(configs: &baton_core::config::Configs, tool: &str) -> bool {
+    class_of(configs, tool) == EffectClass::Pure
+}

@@ -1,0 +1,59 @@
+//! What tools really did: the world outside, by idempotency key (I12).
+
+use std::collections::BTreeMap;
+
+use baton_core::config::EffectClass;
+use baton_core::id::CallId;
+use baton_core::json::Json;
+
+use crate::script::Execution;
+
+/// Everything that calls did outside.
+#[derive(Default)]
+pub(super) struct Effects {
+    by_key: BTreeMap<CallId, Effect>,
+}
+
+struct Effect {
+    input: Json,
+    /// How often an executor was started.
+    started: u32,
+    /// How often something happened that could be seen.
+    visible: u32,
+}
+
+impl Effects {
+    /// An executor of a call of `class` is started; `finished` says whether the call has a durable result. What must not
+    /// be, if anything is.
+    pub(super) fn start(&mut self, execution: &Execution, class: EffectClass, finished: bool) -> Result<(), String> {
+        let call = &execution.call;
+        let new = || Effect { input: execution.input.clone(), started: 0, visible: 0 };
+        let effect = self.by_key.entry(call.clone()).or_insert_with(new);
+        effect.started += 1;
+        if effect.input != execution.input {
+            return Err(format!("{call} was started again with another input"));
+        }
+        if class == EffectClass::AtMostOnce && effect.started > 1 {
+            return Err(format!("{call} may run once at most and was started {} times", effect.started));
+        }
+        if finished && effect.started > 1 {
+            return Err(format!("{call} has its result and was started again"));
+        }
+        Ok(())
+    }
+
+    /// An executor does what it does. One that knows its key does it once; one that need not be told apart by its key,
+    /// being idempotent, does the same again, which nobody sees.
+    pub(super) fn happen(&mut self, call: &CallId, class: EffectClass) -> Result<(), String> {
+        let Some(effect) = self.by_key.get_mut(call) else { return Err(format!("{call} happens and was never started")) };
+        match class {
+            EffectClass::Pure => {}
+            EffectClass::Idempotent | EffectClass::Keyed => effect.visible = 1,
+            EffectClass::AtMostOnce => effect.visible += 1,
+        }
+        if effect.visible > 1 {
+            return Err(format!("{call} happened {} times", effect.visible));
+        }
+        Ok(())
+    }
+}

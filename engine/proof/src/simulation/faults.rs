@@ -1,0 +1,107 @@
+//! What goes wrong on purpose, and how often it did.
+
+use crate::random::Random;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A process dies between two steps; a commit of it that was under way may or may not take hold.
+    Crash,
+    /// A process dies after its commit, with some of its effects begun.
+    CrashAmidEffects,
+    /// The store refuses a batch: nothing of it is written.
+    StoreError,
+    /// The store writes a batch and the answer is lost.
+    LostAnswer,
+    /// A process sleeps past its lease, and another takes the run over.
+    Sleep,
+    /// A process that slept wakes up and goes on as if nothing had happened.
+    Wake,
+    /// A commit of an epoch that is over was tried.
+    StaleCommit,
+    /// An answer of a model or a tool comes twice.
+    Duplicate,
+    /// An answer comes after its call or task was stopped.
+    Late,
+    /// The answer to nothing that was asked.
+    Foreign,
+    /// What waits in a mailbox comes in another order.
+    Reorder,
+    /// The clock jumps an hour forward.
+    Forward,
+    /// The clock jumps an hour back.
+    Back,
+    /// Somebody cancels a task.
+    Cancel,
+    /// Somebody answers a question, perhaps with nonsense.
+    Answer,
+    /// Two commands race for the same task or question.
+    Race,
+    /// Somebody pauses the run.
+    Pause,
+    /// Somebody lets it go on.
+    Unpause,
+    /// Somebody sends a message into a task.
+    Steer,
+}
+
+impl Fault {
+    /// All kinds.
+    pub const ALL: [Self; 19] = [
+        Self::Crash,
+        Self::CrashAmidEffects,
+        Self::StoreError,
+        Self::LostAnswer,
+        Self::Sleep,
+        Self::Wake,
+        Self::StaleCommit,
+        Self::Duplicate,
+        Self::Late,
+        Self::Foreign,
+        Self::Reorder,
+        Self::Forward,
+        Self::Back,
+        Self::Cancel,
+        Self::Answer,
+        Self::Race,
+        Self::Pause,
+        Self::Unpause,
+        Self::Steer,
+    ];
+
+    /// Those that come from nowhere, at any step; the others happen to something that is under way.
+    pub(super) fn any(random: &mut Random, straight: bool) -> Self {
+        use Fault::{Answer, Back, Cancel, Crash, Duplicate, Foreign, Forward, Pause, Race, Sleep, Steer, Unpause, Wake};
+        // What people do changes what comes out, so nobody does it to a straight job.
+        let disturbing = [Crash, Crash, Sleep, Wake, Wake, Duplicate, Foreign, Forward, Back, Pause, Unpause];
+        let by_people = [Cancel, Answer, Answer, Race, Steer];
+        let choice = random.below(disturbing.len() + if straight { 0 } else { by_people.len() });
+        disturbing.get(choice).copied().unwrap_or_else(|| by_people[choice - disturbing.len()])
+    }
+}
+
+/// How often each kind of fault was injected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults([u64; Fault::ALL.len()]);
+
+impl Faults {
+    /// Counts one more.
+    pub fn count(&mut self, fault: Fault) {
+        self.0[fault as usize] += 1;
+    }
+
+    /// How often `fault` was injected.
+    pub fn of(&self, fault: Fault) -> u64 {
+        self.0[fault as usize]
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Adds what another run counted.
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+}

@@ -1,0 +1,225 @@
+//! One run and everything round it; what happens next is chosen by chance.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::Run;
+use baton_core::config::Configs;
+use baton_core::entry::RunStarted;
+use baton_core::event::Event;
+use baton_core::id::{ContentHash, RunId};
+use baton_core::json::Json;
+use baton_core::time::Timestamp;
+use serde_json::json;
+
+use super::effects::Effects;
+use super::faults::{Fault, Faults};
+use super::owner::{Owner, Work};
+use super::store::Store;
+use crate::checker::Checker;
+use crate::finding::{Finding, Invariant};
+use crate::random::Random;
+use crate::script::write;
+
+/// How many things happen at most before the faults stop.
+const FAULTY_STEPS: usize = 600;
+
+/// How many things may happen after that until the run must have ended (I20).
+const STEPS_TO_END: u64 = 20_000;
+
+/// Once in how many steps a fault comes from nowhere.
+const FAULT_ONCE_IN: usize = 9;
+
+/// One run and everything round it.
+pub(super) struct World {
+    pub(super) seed: u64,
+    pub(super) configs: Arc<Configs>,
+    pub(super) random: Random,
+    pub(super) straight: bool,
+    /// Whether faults still come.
+    pub(super) faulty: bool,
+    pub(super) now: Timestamp,
+    pub(super) store: Store,
+    pub(super) owners: Vec<Owner>,
+    pub(super) next_owner: u64,
+    /// What runs outside, and for whom.
+    pub(super) works: Vec<(u64, Work)>,
+    /// What was stopped, or answered already; its answers may still come.
+    pub(super) late: Vec<(u64, Work)>,
+    pub(super) effects: Effects,
+    pub(super) checker: Checker,
+    pub(super) faults: Faults,
+    pub(super) steps: u64,
+    pub(super) steps_to_end: u64,
+    pub(super) ended: bool,
+    findings: Vec<Finding>,
+}
+
+/// What may happen next.
+enum Step {
+    /// A process takes what has come and decides.
+    Beat(usize),
+    /// The store answers a process.
+    Commit(usize),
+    /// A model or a tool answers.
+    Finish(usize),
+}
+
+impl World {
+    pub(super) fn new(seed: u64, configs: Arc<Configs>, random: Random, straight: bool, faulty: bool) -> Self {
+        Self {
+            seed,
+            checker: Checker::new(&configs),
+            configs,
+            random,
+            straight,
+            faulty,
+            now: Timestamp::from_micros(1_000_000_000_000),
+            store: Store::default(),
+            owners: Vec::new(),
+            next_owner: 0,
+            works: Vec::new(),
+            late: Vec::new(),
+            effects: Effects::default(),
+            faults: Faults::default(),
+            steps: 0,
+            steps_to_end: 0,
+            ended: false,
+            findings: Vec::new(),
+        }
+    }
+
+    /// Goes on until the run has ended or something is broken.
+    pub(super) fn run(&mut self) {
+        let faulty_steps = if self.faulty { 20 + self.random.below(FAULTY_STEPS) as u64 } else { 0 };
+        while !self.ended && self.holds() {
+            self.steps += 1;
+            self.faulty = self.steps <= faulty_steps;
+            if !self.faulty {
+                self.steps_to_end += 1;
+            }
+            if self.steps_to_end > STEPS_TO_END {
+                self.broken(Invariant::I20, format!("the run goes on {STEPS_TO_END} steps after the last fault"));
+            }
+            self.step();
+        }
+    }
+
+    /// Whether nothing is broken so far.
+    pub(super) fn holds(&self) -> bool {
+        self.findings.is_empty() && self.checker.findings().is_empty()
+    }
+
+    pub(super) fn broken(&mut self, invariant: Invariant, what: String) {
+        self.findings.push(Finding { invariant, seq: self.store.last_seq(), what });
+    }
+
+    /// What was broken, by the timeline or by the world round it.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        self.checker.findings().iter().chain(&self.findings).cloned().collect()
+    }
+
+    /// The documents that the timeline ends with.
+    pub(super) fn documents(&self) -> Vec<(String, u32, ContentHash)> {
+        let documents = self.checker.run().documents().iter();
+        documents
+            .map(|(path, document)| (path.to_string(), document.current().version, document.current().content.hash))
+            .collect()
+    }
+
+    fn step(&mut self) {
+        self.now = self.now.plus(Duration::from_millis(1));
+        if self.faulty && self.random.once_in(FAULT_ONCE_IN) {
+            let fault = Fault::any(&mut self.random, self.straight);
+            return self.inject(fault);
+        }
+        if !self.owners.iter().any(|owner| !owner.asleep) {
+            return self.take_over();
+        }
+        let mut steps = Vec::new();
+        for (index, owner) in self.owners.iter().enumerate().filter(|(_, owner)| !owner.asleep) {
+            let commands = self.store.commands(owner.taken).next().is_some();
+            if owner.commit.is_some() {
+                steps.push(Step::Commit(index));
+            } else if owner.has_events(self.now, commands) {
+                steps.push(Step::Beat(index));
+            }
+        }
+        steps.extend((0..self.works.len()).map(Step::Finish));
+        if steps.is_empty() {
+            return self.nothing_runs();
+        }
+        // Without faults things happen in one order: that of the list.
+        let next = if self.steps_to_end == self.steps { 0 } else { self.random.below(steps.len()) };
+        match steps[next] {
+            Step::Beat(owner) => self.beat(owner),
+            Step::Commit(owner) => self.commit(owner),
+            Step::Finish(work) => self.finish(work),
+        }
+    }
+
+    /// Nothing runs and nothing waits to be decided: somebody has to act, or time has to pass.
+    fn nothing_runs(&mut self) {
+        let owner = self.owners.iter().filter(|owner| !owner.asleep).max_by_key(|owner| owner.epoch);
+        let Some(owner) = owner else { return };
+        let run = &owner.run;
+        let people = run.open_questions().next().map(|question| question.id.clone());
+        let wake = run.next_wake();
+        // A process that lost the run has nothing to say about it.
+        let stale = owner.epoch != self.store.epoch();
+        if stale {
+            let id = owner.id;
+            self.owners.retain(|owner| owner.id != id);
+        } else if run.totals().paused {
+            self.store.put_command(Event::UnpauseRequested { by: "ada".to_owned() });
+        } else if let Some(question) = people {
+            let answer = Json::from(json!("yes"));
+            self.store.put_command(Event::PersonAnswered { question, by: "ada".to_owned(), answer, documents: Vec::new() });
+        } else if let Some(wake) = wake.filter(|wake| *wake > self.now) {
+            self.now = wake;
+        } else {
+            self.broken(Invariant::I20, "nothing runs, nobody is asked and no time is waited for, yet the run lives".to_owned());
+        }
+    }
+
+    /// Another process takes the run over, or, before its first entry, starts it.
+    pub(super) fn take_over(&mut self) {
+        let mut mailbox = VecDeque::new();
+        let run = Run::fold(Arc::clone(&self.configs), self.store.entries());
+        if run.ended().is_some() {
+            self.ended = true;
+            return;
+        }
+        mailbox.push_back(if run.started().is_none() { self.start() } else { Event::TakenOver { by: "another".to_owned() } });
+        let last = self.store.entries().last().map_or(self.now, |last| last.at);
+        self.next_owner += 1;
+        self.owners.push(Owner {
+            id: self.next_owner,
+            epoch: self.store.take_over(),
+            run,
+            last,
+            mailbox,
+            taken: 0,
+            commit: None,
+            asleep: false,
+            woken_for: None,
+        });
+    }
+
+    fn start(&self) -> Event {
+        let run = RunStarted {
+            run: RunId::from("simulated"),
+            job: self.configs.job.id.clone(),
+            configs: ContentHash::of(b"configs"),
+            folder: None,
+            request: self.configs.job.request.clone(),
+            inputs: Json::null(),
+            model: None,
+            engine: "simulated".to_owned(),
+            forked_from: None,
+        };
+        let documents = vec![write("a.md", "one"), write("b.csv", "two")];
+        Event::Started { run, root: self.configs.job.root.clone(), documents }
+    }
+}
