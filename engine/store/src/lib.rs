@@ -10,6 +10,7 @@ mod error;
 pub mod failpoint;
 mod inbox;
 mod memory;
+mod retention;
 mod sqlite;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 
 pub use error::StoreError;
 pub use memory::MemoryStore;
+pub use retention::{Collected, Retention, Verification};
 pub use sqlite::{FORMAT_VERSION, SqliteStats, SqliteStore};
 
 /// Keeps runs. Shared by every run of a process, and for a store on disk by several processes.

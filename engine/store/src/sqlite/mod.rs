@@ -8,11 +8,13 @@
 //! keeps two of them from one run is the run's epoch, *not* a lock on the file.
 
 mod bell;
+mod collect;
 mod migrate;
 mod reader;
 mod records;
 mod rows;
 mod schema;
+mod verify;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -28,7 +30,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
-use crate::{Batch, LoggedCall, NewRun, RunRecord, Store, StoreError};
+use crate::{Batch, Collected, LoggedCall, NewRun, Retention, RunRecord, Store, StoreError, Verification};
 use bell::Bell;
 use reader::Readers;
 pub use schema::FORMAT_VERSION;
@@ -103,6 +105,27 @@ impl SqliteStore {
         let subscribers = Arc::default();
         let bell = Bell::new(path, &readers, &subscribers);
         Self { path: path.to_owned(), writer, readers, subscribers, bell, _copy: copy.map(|(folder, _)| folder) }
+    }
+
+    /// Removes the runs that `retention` lets go, with the contents that only they named, and gives the room back; with
+    /// `dry_run` it only says what would go. Runs that others begin with stay. What runs logged is still recalled.
+    ///
+    /// Other processes may use the store meanwhile; while the file is written anew they wait, and may be told
+    /// [`StoreError::Busy`]. The owner of a run that was removed finds out at its next write.
+    ///
+    /// Fails with [`StoreError::UnknownRun`] if a run that is named is not there, and with [`StoreError::Corrupt`], having
+    /// removed nothing, if what stays cannot be read.
+    pub async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
+        self.writer()?;
+        let path = self.path.clone();
+        let collecting = tokio::task::spawn_blocking(move || collect::collect(&path, &retention, dry_run));
+        collecting.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Looks at everything in the store, as it is at one moment: SQLite's trees, every row against its checksum, the chain of
+    /// every timeline, every content against its hash, and that nothing is missing or left over.
+    pub async fn verify(&self) -> Result<Verification, StoreError> {
+        self.readers.read(|file| Ok(verify::verify(file))).await
     }
 
     fn writer(&self) -> Result<&Writer, StoreError> {

@@ -105,7 +105,7 @@ fn stretches(file: &Transaction<'_>, run: &RunId) -> Result<Vec<Stretch>, StoreE
 /// The rows filed under a key of a run, from the one that ends after an entry to the one that begins by another, in order. A
 /// row that is filed and not there is all nulls; that one and a row whose places contradict each other always come, so that
 /// they are noticed.
-const ROWS: &str = "SELECT first, last, entries, checksum, link FROM places LEFT JOIN batches USING (batch)
+const ROWS: &str = "SELECT first, last, entries, checksum, link, batch FROM places LEFT JOIN batches USING (batch)
      WHERE places.run = ?1 AND places.task = ?2 AND places.last > ?3
      AND (first <= ?4 OR first > last OR first IS NULL) ORDER BY places.last";
 
@@ -128,7 +128,8 @@ fn each_row(
         };
         let text = row.get_ref(2)?.as_str().map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
         let link = ContentHash::from_bytes(row.get(4)?);
-        if !with(StoredRow { first: first as u64, last, text, checksum: row.get(3)?, link })? {
+        let batch = row.get(5)?;
+        if !with(StoredRow { first: first as u64, last, text, checksum: row.get(3)?, link, batch })? {
             break;
         }
     }
@@ -175,6 +176,33 @@ pub(super) fn entries(file: &Transaction<'_>, run: &RunId, after: u64, limit: us
         }
     }
     Ok(found)
+}
+
+/// Gives every row of a run's own entries to `with`, with its number, after a look at its text, its place and its link.
+pub(super) fn each_own_row(
+    file: &Transaction<'_>,
+    run: &RunRow,
+    mut with: impl FnMut(&StoredRow<'_>, i64) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let (mut last, mut link) = (run.past_seq, run.first_link(file)?);
+    each_row(file, run, WHOLE_RUN, 0, u64::MAX, |row| {
+        if row.first != last + 1 {
+            return Err(StoreError::Corrupt { what: format!("run {} lacks entry {}", run.id, last + 1) });
+        }
+        link = link.extended(row.check(&run.id)?.as_bytes());
+        if link != row.link {
+            return Err(row.damaged(&run.id, &"they were not written after the entries that stand before them"));
+        }
+        last = row.last;
+        with(&row, row.batch).map(|()| true)
+    })?;
+    if last == run.last_seq && link == run.link {
+        Ok(())
+    } else {
+        Err(StoreError::Corrupt {
+            what: format!("run {} ends with entry {last}, and not with {} as it was written", run.id, run.last_seq),
+        })
+    }
 }
 
 /// See [`crate::Store::task_entries`].

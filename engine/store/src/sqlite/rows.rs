@@ -94,6 +94,8 @@ pub(super) struct StoredRow<'a> {
     pub(super) text: &'a str,
     pub(super) checksum: i64,
     pub(super) link: ContentHash,
+    /// Its number.
+    pub(super) batch: i64,
 }
 
 impl StoredRow<'_> {
@@ -105,16 +107,23 @@ impl StoredRow<'_> {
         found: &mut Vec<Arc<Recorded>>,
     ) -> Result<ContentHash, StoreError> {
         let Self { first, last, text, .. } = self;
-        let body = body(run, *first, text);
-        if first_eight(body) != self.checksum {
-            return Err(self.damaged(run, &"what is stored does not fit its checksum"));
-        }
+        let body = self.check(run)?;
         let mut json = serde_json::Deserializer::from_str(text);
         let end = Entries { seq: *first, wanted, found }.deserialize(&mut json).map_err(|error| self.damaged(run, &error))?;
         if end.checked_sub(1) == Some(*last) {
             Ok(body)
         } else {
             Err(self.damaged(run, &format!("what is stored ends before entry {end}")))
+        }
+    }
+
+    /// Checks that the row is as it was written, and returns its body.
+    pub(super) fn check(&self, run: &RunId) -> Result<ContentHash, StoreError> {
+        let body = body(run, self.first, self.text);
+        if first_eight(body) == self.checksum {
+            Ok(body)
+        } else {
+            Err(self.damaged(run, &"what is stored does not fit its checksum"))
         }
     }
 

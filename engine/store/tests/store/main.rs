@@ -3,5 +3,6 @@
 mod disk;
 mod formats;
 mod group_commit;
+mod keeping;
 mod promises;
 mod support;

@@ -1,0 +1,61 @@
+//! What may leave a store, what left it, and whether what is in it is whole.
+
+use baton_core::id::RunId;
+use baton_core::time::Timestamp;
+
+/// Which runs may go. Without a rule none does but those that are named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Of the ended runs, those that changed last stay, this many.
+    pub keep_newest: Option<usize>,
+    /// Of the ended runs, those that changed at this moment or later stay. With both rules, a run goes that neither keeps.
+    pub unchanged_since: Option<Timestamp>,
+    /// These go, ended or not.
+    pub named: Vec<RunId>,
+}
+
+/// What left a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// The runs that went, oldest first.
+    pub runs: Vec<RunId>,
+    /// Runs that would have gone, and stay because another run, named second, begins with entries of theirs.
+    pub held: Vec<(RunId, RunId)>,
+    /// How many runs stay.
+    pub kept: u64,
+    /// How many entries went.
+    pub entries: u64,
+    /// How many contents went.
+    pub contents: u64,
+    /// Their bytes.
+    pub content_bytes: u64,
+    /// The bytes of the store's files before.
+    pub bytes_before: u64,
+    /// And after.
+    pub bytes_after: u64,
+    /// Whether the file was written anew without the room that became free.
+    pub shrunk: bool,
+}
+
+/// What a look at everything in a store found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// Runs.
+    pub runs: u64,
+    /// Entries of all runs, each counted where it is stored.
+    pub entries: u64,
+    /// Rows of entries.
+    pub batches: u64,
+    /// Contents.
+    pub contents: u64,
+    /// Their bytes.
+    pub content_bytes: u64,
+    /// Contents that no entry and no command names.
+    pub unnamed: u64,
+    /// Logged calls.
+    pub logged: u64,
+    /// Commands that wait.
+    pub commands: u64,
+    /// What is wrong, each in a sentence; nothing if the store is whole.
+    pub findings: Vec<String>,
+}

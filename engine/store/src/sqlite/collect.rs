@@ -1,0 +1,172 @@
+//! Old runs go, and what only they needed; the file shrinks.
+//!
+//! Runs are removed in one transaction, so a crash leaves all of them or none. A content goes if a removed run named it and
+//! nothing that stays does: the store does not understand entries, so every 64 hexadecimal digits between other characters
+//! count as a name. One that no run ever named stays: whoever put it may be about to name it.
+//!
+//! Afterwards `VACUUM` writes the file anew without its free pages. Vacuuming by and by (`auto_vacuum`) would cost every
+//! commit that grows the file a page more; this costs one that removed something.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use baton_core::entry::Entry;
+use baton_core::id::{ContentHash, RunId};
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
+
+use super::reader::each_own_row;
+use super::records::{RunRow, Totals};
+use super::rows::WHOLE_RUN;
+use super::{named, schema};
+use crate::{Collected, Retention, StoreError};
+
+/// See [`super::SqliteStore::collect`].
+pub(super) fn collect(path: &Path, retention: &Retention, dry_run: bool) -> Result<Collected, StoreError> {
+    let named = |error: StoreError| named(path, error);
+    let mut file = schema::open_for_writing(path)?;
+    // What other runs begin with is kept here by rule; SQLite would look through all runs for each that goes.
+    file.pragma_update(None, "foreign_keys", false).map_err(|error| named(error.into()))?;
+    let mut collected = Collected { bytes_before: bytes(path), ..Collected::default() };
+    let transaction = file.transaction_with_behavior(TransactionBehavior::Immediate).map_err(|error| named(error.into()))?;
+    remove(&transaction, retention, &mut collected).map_err(named)?;
+    if dry_run {
+        collected.bytes_after = collected.bytes_before;
+        return Ok(collected);
+    }
+    transaction.commit().map_err(|error| named(error.into()))?;
+    if !collected.runs.is_empty() || free_pages(&file).map_err(named)? > 0 {
+        // Room comes back another time if somebody else writes just now; it is used again in any case.
+        collected.shrunk = file.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)").is_ok();
+    }
+    collected.bytes_after = bytes(path);
+    Ok(collected)
+}
+
+/// How many bytes the file and its log have.
+fn bytes(path: &Path) -> u64 {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    [path, Path::new(&log)].iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+}
+
+fn free_pages(file: &rusqlite::Connection) -> Result<u64, StoreError> {
+    Ok(file.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0))? as u64)
+}
+
+fn remove(file: &Transaction<'_>, retention: &Retention, collected: &mut Collected) -> Result<(), StoreError> {
+    let runs = RunRow::all(file)?;
+    for id in &retention.named {
+        if !runs.iter().any(|run| run.id == *id) {
+            return Err(StoreError::UnknownRun(id.clone()));
+        }
+    }
+    let (mut leaving, mut staying) = choose(file, runs, retention)?;
+    hold_pasts(&mut leaving, &mut staying, &mut collected.held);
+    let mut gone = HashSet::new();
+    for run in &leaving {
+        names_in(file, run, &mut gone)?;
+    }
+    if !gone.is_empty() {
+        let mut needed = HashSet::new();
+        for run in &staying {
+            names_in(file, run, &mut needed)?;
+        }
+        gone.retain(|hash| !needed.contains(hash));
+    }
+    // What begins with another run was made later, and goes first.
+    for run in leaving.iter().rev() {
+        file.execute(
+            "DELETE FROM batches WHERE batch IN (SELECT batch FROM places WHERE run = ?1 AND task = ?2)",
+            [run.number, WHOLE_RUN],
+        )?;
+        for table in ["places", "commands", "runs"] {
+            file.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run.number])?;
+        }
+        collected.entries += run.last_seq - run.past_seq;
+    }
+    let mut content = file.prepare("DELETE FROM contents WHERE hash = ?1 RETURNING length(bytes)")?;
+    for hash in gone {
+        if let Some(bytes) = content.query_row([hash.as_bytes()], |row| row.get::<_, i64>(0)).optional()? {
+            collected.contents += 1;
+            collected.content_bytes += bytes as u64;
+        }
+    }
+    let mut totals = Totals::load(file)?;
+    totals.runs -= leaving.len() as u64;
+    totals.save(file)?;
+    collected.kept = staying.len() as u64;
+    collected.runs = leaving.into_iter().map(|run| run.id).collect();
+    Ok(())
+}
+
+/// Which runs are to go and which stay, both oldest row first.
+fn choose(file: &Transaction<'_>, runs: Vec<RunRow>, retention: &Retention) -> Result<(Vec<RunRow>, Vec<RunRow>), StoreError> {
+    let Retention { keep_newest, unchanged_since, named } = retention;
+    let mut ended = Vec::new();
+    if keep_newest.is_some() || unchanged_since.is_some() {
+        for run in &runs {
+            if has_ended(file, run)? {
+                ended.push((run.updated, run.number));
+            }
+        }
+    }
+    ended.sort_unstable();
+    ended.truncate(ended.len() - keep_newest.unwrap_or(0).min(ended.len()));
+    if let Some(since) = unchanged_since {
+        ended.retain(|(updated, _)| *updated < since.as_micros());
+    }
+    let ended: HashSet<_> = ended.into_iter().map(|(_, number)| number).collect();
+    Ok(runs.into_iter().partition(|run| ended.contains(&run.number) || named.contains(&run.id)))
+}
+
+/// Keeps what staying runs begin with.
+fn hold_pasts(leaving: &mut Vec<RunRow>, staying: &mut Vec<RunRow>, held: &mut Vec<(RunId, RunId)>) {
+    let mut at = 0;
+    while let Some(run) = staying.get(at) {
+        let (id, past) = (run.id.clone(), run.past);
+        if let Some(place) = leaving.iter().position(|other| Some(other.number) == past) {
+            let other = leaving.remove(place);
+            held.push((other.id.clone(), id));
+            staying.push(other);
+        }
+        at += 1;
+    }
+}
+
+/// Whether the last entries of `run` say that it has ended.
+fn has_ended(file: &Transaction<'_>, run: &RunRow) -> Result<bool, StoreError> {
+    let last = super::reader::entries(file, &run.id, run.last_seq.saturating_sub(LAST_ENTRIES).max(run.past_seq), usize::MAX)?;
+    Ok(last.iter().any(|recorded| matches!(recorded.entry, Entry::RunEnded(_))))
+}
+
+/// How many entries of a run are looked through for its end: what is noted after it, that something came late, is little.
+const LAST_ENTRIES: u64 = 64;
+
+/// Adds every hash that the entries or commands of `run` may name to `names`.
+fn names_in(file: &Transaction<'_>, run: &RunRow, names: &mut HashSet<ContentHash>) -> Result<(), StoreError> {
+    each_own_row(file, run, |row, _| {
+        hashes_in(row.text, names);
+        Ok(())
+    })?;
+    for (_, command) in super::reader::commands(file, &run.id, 0)? {
+        hashes_in(command.text(), names);
+    }
+    Ok(())
+}
+
+/// Adds every 64 hexadecimal digits of `text` that stand alone to `names`.
+pub(super) fn hashes_in(text: &str, names: &mut HashSet<ContentHash>) {
+    let mut rest = text;
+    while let Some(start) = rest.find(is_digit) {
+        rest = &rest[start..];
+        let end = rest.find(|c| !is_digit(c)).unwrap_or(rest.len());
+        if end == 64 {
+            names.extend(ContentHash::from_hex(&rest[..end]));
+        }
+        rest = &rest[end..];
+    }
+}
+
+fn is_digit(c: char) -> bool {
+    matches!(c, '0'..='9' | 'a'..='f')
+}
