@@ -1,8 +1,8 @@
 //! What the trials do with a store, and what must be there afterwards.
 //!
 //! Six runs proceed at the same time and share commits; they have contents small and large, logged calls and commands; one
-//! is taken over by a second opening of the file, one begins with entries of another; the log is checkpointed in every way
-//! and the store closed and opened again. What was acknowledged is noted with its place in the disk's log.
+//! is taken over by a second opening of the file, one begins with entries of another; an older one is removed and the file
+//! written anew without it; the log is checkpointed in every way and the store closed and opened again. What was acknowledged is noted with its place in the disk's log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use baton_core::function::Content;
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
-use baton_store::{Batch, LoggedCall, NewRun, RunSummaryUpdate, SqliteStore, Store, StoreError};
+use baton_store::{Batch, LoggedCall, NewRun, Retention, RunSummaryUpdate, SqliteStore, Store, StoreError};
 use futures_util::future::join_all;
 
 use crate::disk::Disk;
@@ -30,6 +30,11 @@ const TAKE_OVER: usize = 4;
 /// The run that begins with entries of the one before it, and when it does.
 const FORKED: usize = 5;
 const FORK: usize = 5;
+
+/// The run that is removed, after which round, and how many bytes it named.
+const REMOVED: &str = "removed";
+const REMOVAL: usize = 6;
+const REMOVED_BYTES: usize = 50_000;
 
 /// What is written: the same at every time.
 #[derive(Debug)]
@@ -54,6 +59,10 @@ pub struct PlannedRun {
 pub enum Acknowledged {
     /// The run has this many of its batches.
     Batches(RunId, usize),
+    /// The run that is removed is there.
+    Kept,
+    /// It is not there any more.
+    Removed,
     /// The run was taken over: it has this epoch at least.
     Epoch(RunId, u64),
     /// A command waits for the run, until the batch of this number takes it.
@@ -140,6 +149,19 @@ fn planned_batch(run: &RunId, index: usize, round: usize, after: u64, bytes: usi
     batch
 }
 
+/// The run that is removed, with its batch.
+fn removed_run() -> (NewRun, Batch) {
+    let id = RunId::new(REMOVED);
+    let bytes = vec![7; REMOVED_BYTES];
+    let hash = ContentHash::of(&bytes);
+    let action = ControlAction::Steered { text: hash.to_string() };
+    let control = Control { task: None, action, by: "trial".into() };
+    let mut batch = Batch::new(id.clone(), 1, 0);
+    batch.entries.push(Arc::new(Recorded { seq: 1, at: Timestamp::default(), entry: Entry::Control(control) }));
+    batch.contents.push((hash, Content::from(bytes)));
+    (NewRun { id, job: "job".into(), at: Timestamp::default(), past: None }, batch)
+}
+
 fn agent() -> AgentId {
     AgentId::new("analyst")
 }
@@ -155,6 +177,9 @@ pub async fn perform(plan: &Plan, folder: &Path, disk: &Disk, acknowledged: &Mut
     let mut store = Arc::new(SqliteStore::open(&path)?);
     let mut second = None;
     let mut consumed: Vec<Vec<u64>> = vec![Vec::new(); RUNS];
+    let (new, batch) = removed_run();
+    store.begin(new, "first owner", batch).await?;
+    note(Acknowledged::Kept);
     for round in 0..ROUNDS {
         // All runs at the same time: they share commits.
         let steps = plan.runs.iter().enumerate().map(|(index, run)| {
@@ -180,6 +205,11 @@ pub async fn perform(plan: &Plan, folder: &Path, disk: &Disk, acknowledged: &Mut
         });
         for done in join_all(steps).await {
             done?;
+        }
+        if round == REMOVAL {
+            let retention = Retention { named: vec![RunId::new(REMOVED)], ..Retention::default() };
+            store.collect(retention, false).await?;
+            note(Acknowledged::Removed);
         }
         match round {
             1 | 3 | 6 | 9 => {
@@ -218,6 +248,11 @@ fn checkpoint(path: &Path, how: &str) {
     drop(written);
 }
 
+/// Whether the removal may have begun before this was acknowledged.
+fn ends_removed(what: &Acknowledged) -> bool {
+    matches!(what, Acknowledged::Removed) || matches!(what, Acknowledged::Batches(_, count) if *count > REMOVAL)
+}
+
 /// What a store says to a question, printed.
 pub type Answer = Result<String, String>;
 
@@ -251,9 +286,23 @@ pub async fn ask_everything(store: &SqliteStore, plan: &Plan) -> Vec<Answer> {
 pub async fn check(plan: &Plan, folder: &Path, acknowledged: &[Acknowledged]) -> Result<(), String> {
     let store = SqliteStore::open(folder.join(FILE)).map_err(|error| format!("it does not open: {error}"))?;
     let said = |error: StoreError| format!("it says: {error}");
+    let found = store.verify().await.map_err(said)?.findings;
+    if !found.is_empty() {
+        return Err(format!("it is not whole: {found:?}"));
+    }
+    // Whole or gone, with all that it named.
+    let (removed, batch) = removed_run();
+    let is_there = store.run(&removed.id).await.map_err(said)?.is_some();
+    let has_content = store.content(batch.contents[0].0).await.map_err(said)?.is_some();
+    let may_be_there = !acknowledged.contains(&Acknowledged::Removed);
+    let must_be_there = acknowledged.contains(&Acknowledged::Kept) && acknowledged.iter().all(|what| !ends_removed(what));
+    if is_there != has_content || (is_there && !may_be_there) || (!is_there && must_be_there) {
+        return Err(format!("the run that is removed: there {is_there}, its content {has_content}"));
+    }
     for run in &plan.runs {
         let id = &run.new.id;
         let mine = |what: &&Acknowledged| match what {
+            Acknowledged::Kept | Acknowledged::Removed => false,
             Acknowledged::Batches(run, _) | Acknowledged::Epoch(run, _) | Acknowledged::Command { run, .. } => run == id,
         };
         let owed: Vec<_> = acknowledged.iter().filter(mine).collect();
@@ -288,6 +337,7 @@ pub async fn check(plan: &Plan, folder: &Path, acknowledged: &[Acknowledged]) ->
         let waiting = store.take_commands(id, 0).await.map_err(said)?;
         for what in owed {
             let kept = match what {
+                Acknowledged::Kept | Acknowledged::Removed => true,
                 Acknowledged::Batches(_, count) => batches >= *count,
                 Acknowledged::Epoch(_, epoch) => record.epoch >= *epoch,
                 Acknowledged::Command { number, body, until, .. } => {
