@@ -9,11 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use crate::run::End;
-use crate::scene::{At, Case, Process, Step};
+use crate::scene::{At, Case, PassName, Process, Step};
 use crate::trial::{Outcome, Trial, Violation};
 
 /// The kills of a trial: the process, counted from 0, and where.
 type Kills = Vec<(usize, At)>;
+
+/// How many trials are made between two words about it.
+const TOLD_EVERY: usize = 250;
 
 /// How often a trial is made whose process did not come to its place.
 const TRIES: usize = 5;
@@ -21,7 +24,8 @@ const TRIES: usize = 5;
 /// What is tried beside one kill at every place.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many kills of the process that recovers are tried: at random places, or at each with `None`.
+    /// How many kills of the process that recovers are tried, at random places of random trials; with `None`, at every write
+    /// of the recovery from a kill at every write.
     pub nested: Option<usize>,
     /// How many kills at random moments are tried.
     pub random: usize,
@@ -133,7 +137,11 @@ impl<'a> Sweep<'a> {
             figures.missed += usize::from(outcome.kills == 0);
             let [kill] = kills else { return };
             if let Some((Step::Resume, recovering)) = outcome.processes.get(kill.0 + 1) {
-                again.extend(recovering.passes.iter().map(|pass| vec![*kill, (kill.0 + 1, At::Pass(pass.name))]));
+                let only_writes = self.plan.nested.is_none();
+                let counts = |name: PassName| name.is_write || !only_writes;
+                let At::Pass(died) = kill.1 else { return };
+                let then = recovering.passes.iter().filter(|pass| counts(died) && counts(pass.name));
+                again.extend(then.map(|pass| vec![*kill, (kill.0 + 1, At::Pass(pass.name))]));
             }
         });
 
@@ -175,13 +183,17 @@ impl<'a> Sweep<'a> {
 
     /// Makes these trials, some at the same time. `count` adds what is told of each, beside what is told of all.
     fn trials(&self, trials: &[Kills], figures: &mut Figures, count: impl FnMut(&mut Figures, &[(usize, At)], &Outcome) + Send) {
-        let next = AtomicUsize::new(0);
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let shared = Mutex::new((figures, count));
         std::thread::scope(|scope| {
             for _ in 0..self.plan.jobs.max(1) {
                 scope.spawn(|| {
                     while let Some(kills) = trials.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let outcome = self.trial(kills);
+                        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                        if done.is_multiple_of(TOLD_EVERY) {
+                            eprintln!("{}: {done} of {} trials", self.case.name, trials.len());
+                        }
                         let (figures, count) = &mut *shared.lock().unwrap_or_else(PoisonError::into_inner);
                         match outcome {
                             Ok(outcome) => {

@@ -20,7 +20,8 @@ struct Arguments {
     /// Generated jobs beside them [default: all, unless jobs are given]
     #[arg(long, value_delimiter = ',')]
     shapes: Vec<Shape>,
-    /// Second kills while the first one is being recovered: at `all` places, or at so many random ones
+    /// Second kills while the first one is being recovered: at so many random places, or with `all` at every write of the
+    /// recovery from a kill at every write
     #[arg(long, value_parser = nested, default_value = "0", value_name = "N|all")]
     nested: Nested,
     /// Kills at random moments, for each job
