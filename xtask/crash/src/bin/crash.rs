@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use baton_crash::{At, Case, Figures, PassName, Plan, Shape, Sweep, lay_out, ledger_configs, zombies};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 /// How many violations of one job are printed.
 const SHOWN: usize = 20;
@@ -165,7 +165,9 @@ fn tell(case: &Case, figures: &Figures) {
         let named: Vec<String> = kills.iter().map(ToString::to_string).collect();
         let at: Vec<String> = named.iter().map(|kill| kill.split(' ').next().unwrap_or_default().to_owned()).collect();
         eprintln!("{}: killed at {}: {what}", case.name, named.join(", "));
-        eprintln!("  again: cargo xtask crash {} --at {}", case.name, at.join(","));
+        let known = Shape::value_variants().iter().any(|shape| shape.name() == case.name);
+        let job = if known { format!("--shapes {}", case.name) } else { case.job.display().to_string() };
+        eprintln!("  again: cargo xtask crash {job} --at {}", at.join(","));
     }
 }
 
