@@ -62,7 +62,9 @@ pub struct Figures {
     pub lost: usize,
     /// Effects that took place twice.
     pub duplicated: usize,
-    /// Calls in doubt; as many were in flight, unless there are violations.
+    /// Calls that were in flight at a kill, and must not be repeated.
+    pub in_flight: usize,
+    /// Calls in doubt at the end: the same ones, unless there are violations.
     pub in_doubt: usize,
     /// Timelines at whose end the checker of invariants was asked.
     pub verified: usize,
@@ -232,6 +234,7 @@ impl Figures {
     /// Adds what every kind of trial tells.
     fn take_in(&mut self, kills: &[(usize, At)], outcome: &Outcome) {
         self.unborn += outcome.unborn;
+        self.in_flight += outcome.in_flight.len();
         self.in_doubt += outcome.in_doubt.len();
         self.verified += usize::from(outcome.timeline.findings.is_some());
         self.resumed += usize::from(outcome.kills > outcome.unborn);

@@ -67,6 +67,8 @@ pub struct Outcome {
     pub kills: usize,
     /// How many kills came before the run was durable: it was started again.
     pub unborn: usize,
+    /// The calls that were in flight when a process was killed, and must not be repeated.
+    pub in_flight: BTreeSet<String>,
     /// The calls that are in doubt.
     pub in_doubt: BTreeSet<String>,
     /// The timeline at the end.
@@ -141,9 +143,10 @@ impl Trial<'_> {
         }
         let Some(timeline) = scene.timeline()? else { bail!("the job has ended, and there is no run") };
         scene.wait_for_commands()?;
+        let in_flight = watched.in_flight.clone();
         let violations = watched.violations(&timeline, &scene, expected)?;
         let kept = (!violations.is_empty()).then(|| scene.keep());
-        Ok(Outcome { processes, kills, unborn, in_doubt: timeline.in_doubt(), timeline, violations, kept })
+        Ok(Outcome { processes, kills, unborn, in_flight, in_doubt: timeline.in_doubt(), timeline, violations, kept })
     }
 }
 

@@ -171,33 +171,36 @@ fn tell(case: &Case, figures: &Figures) {
     }
 }
 
+/// Prints a table with a line for each job.
 fn print(all: &[Figures]) {
-    println!(
-        "| job | writes | places | kills | at writes | nested | random | missed | not begun | resumed | lost | duplicated | in doubt \
-         | verified | other violations | recovery p50 ms | max ms |"
-    );
-    println!("| --- |{}", " ---: |".repeat(16));
+    let Some(first) = all.first() else { return };
+    let names: Vec<&str> = columns(first).into_iter().map(|(name, _)| name).collect();
+    println!("| job | {} |\n| --- |{}", names.join(" | "), " ---: |".repeat(names.len()));
     for figures in all {
-        let ms = |share| figures.recovery_at(share).map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}"));
-        let other = figures.violations.len() + figures.errors.len() - figures.lost - figures.duplicated;
-        println!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {other} | {} | {} |",
-            figures.case,
-            figures.writes,
-            figures.places,
-            figures.kills,
-            figures.kills_at_writes,
-            figures.nested,
-            figures.random,
-            figures.missed,
-            figures.unborn,
-            figures.resumed,
-            figures.lost,
-            figures.duplicated,
-            figures.in_doubt,
-            figures.verified,
-            ms(0.5),
-            ms(1.0),
-        );
+        let values: Vec<String> = columns(figures).into_iter().map(|(_, value)| value).collect();
+        println!("| {} | {} |", figures.case, values.join(" | "));
     }
+}
+
+fn columns(figures: &Figures) -> Vec<(&'static str, String)> {
+    let counts = [
+        ("writes", figures.writes),
+        ("places", figures.places),
+        ("kills", figures.kills),
+        ("at writes", figures.kills_at_writes),
+        ("nested", figures.nested),
+        ("random", figures.random),
+        ("missed", figures.missed),
+        ("not begun", figures.unborn),
+        ("resumed", figures.resumed),
+        ("lost", figures.lost),
+        ("duplicated", figures.duplicated),
+        ("in flight", figures.in_flight),
+        ("in doubt", figures.in_doubt),
+        ("verified", figures.verified),
+        ("other faults", figures.violations.len() + figures.errors.len() - figures.lost - figures.duplicated),
+    ];
+    let ms = |share| figures.recovery_at(share).map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}"));
+    let times = [("recovery p50 ms", ms(0.5)), ("max ms", ms(1.0))];
+    counts.map(|(name, count)| (name, count.to_string())).into_iter().chain(times).collect()
 }
