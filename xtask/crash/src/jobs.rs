@@ -27,7 +27,7 @@ note() {
   printf '{"kind":"%s","key":"%s","tool":"%s","process":%s}\n' "$1" "$BATON_CALL_ID" "$2" "$$" >> "$BATON_LEDGER"
 }
 note attempt "$1"
-if [ "$2" = always ] || mkdir "$BATON_LEDGER.$(printf %s "$BATON_CALL_ID" | tr / _)" 2> /dev/null; then
+if [ "$2" = always ] || mkdir "$BATON_LEDGER-$(printf %s "$BATON_CALL_ID" | tr / _)" 2> /dev/null; then
   note effect "$1"
 fi
 printf '{"done":true}\n'

@@ -11,8 +11,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baton::{ToolContext, ToolError, tool};
 use baton_store::failpoint;
@@ -45,50 +46,79 @@ pub enum Kind {
     Effect,
 }
 
-/// A ledger, open for notes. Several processes may have the same one open.
+/// A ledger, open for notes. Several processes may have the same one open, and none waits for another: one that is stopped
+/// in the middle of a note holds up nobody.
 #[derive(Debug)]
-pub struct Ledger(File);
+pub struct Ledger {
+    path: PathBuf,
+    file: File,
+}
 
 impl Ledger {
     /// Opens the ledger at `path`, or begins it.
     pub fn open(path: &Path) -> io::Result<Self> {
-        File::options().create(true).append(true).read(true).open(path).map(Self)
+        let file = File::options().create(true).append(true).open(path)?;
+        Ok(Self { path: path.to_owned(), file })
     }
 
     /// Notes `kind` for `key`; returns when the note is on the disk.
     pub fn note(&mut self, kind: Kind, tool: &str, key: &str) -> io::Result<()> {
-        let note = Note { kind, key: key.to_owned(), tool: tool.to_owned(), process: std::process::id() };
-        let mut line = serde_json::to_vec(&note)?;
-        line.push(b'\n');
-        self.0.write_all(&line)?;
-        self.0.sync_data()
+        self.file.write_all(&line(kind, tool, key)?)?;
+        self.file.sync_data()
     }
 
-    /// Notes the effect of `key` unless it is noted already; says whether it did. No other process can come between.
+    /// Notes the effect of `key` unless it is noted already; says whether it did.
+    ///
+    /// Such a note is a file of its own that appears whole under the key's name, or is there already.
     pub fn note_once(&mut self, tool: &str, key: &str) -> io::Result<bool> {
-        self.0.lock()?;
-        let mut noted = || {
-            let mut text = String::new();
-            // Appending does not depend on where reading has come to.
-            io::Seek::rewind(&mut self.0)?;
-            self.0.read_to_string(&mut text)?;
-            if notes(&text)?.iter().any(|note| note.kind == Kind::Effect && note.key == key) {
-                return Ok(false);
-            }
-            self.note(Kind::Effect, tool, key).map(|()| true)
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let folder = once(&self.path);
+        std::fs::create_dir_all(&folder)?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let unfinished = folder.join(format!("{UNFINISHED}{}-{number}", std::process::id()));
+        let mut file = File::create(&unfinished)?;
+        file.write_all(&line(Kind::Effect, tool, key)?)?;
+        file.sync_data()?;
+        let noted = match std::fs::hard_link(&unfinished, folder.join(key.replace('/', "_"))) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            linked => linked.map(|()| true),
         };
-        let noted = noted();
-        self.0.unlock()?;
+        std::fs::remove_file(&unfinished)?;
         noted
     }
 }
 
+/// How the name of a note begins that may not be whole.
+const UNFINISHED: &str = "unfinished-";
+
+/// Where the notes lie that are made once for a key.
+fn once(ledger: &Path) -> PathBuf {
+    ledger.with_extension("once")
+}
+
+fn line(kind: Kind, tool: &str, key: &str) -> io::Result<Vec<u8>> {
+    let note = Note { kind, key: key.to_owned(), tool: tool.to_owned(), process: std::process::id() };
+    let mut line = serde_json::to_vec(&note)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 /// How often each effect took place, by tool and key. What a process did not finish writing is no note.
 pub fn effects(path: &Path) -> io::Result<BTreeMap<(String, String), usize>> {
-    let text = match std::fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        read => read?,
+    let absent_is_empty = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(String::new()),
+        _ => Err(error),
     };
+    let mut text = std::fs::read_to_string(path).or_else(absent_is_empty)?;
+    text.truncate(text.rfind('\n').map_or(0, |last| last + 1));
+    if once(path).is_dir() {
+        for note in std::fs::read_dir(once(path))? {
+            let note = note?;
+            if !note.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                text.push_str(&std::fs::read_to_string(note.path())?);
+            }
+        }
+    }
     let mut counts = BTreeMap::new();
     for note in notes(&text)?.into_iter().filter(|note| note.kind == Kind::Effect) {
         *counts.entry((note.tool, note.key)).or_default() += 1;
@@ -97,10 +127,7 @@ pub fn effects(path: &Path) -> io::Result<BTreeMap<(String, String), usize>> {
 }
 
 fn notes(text: &str) -> io::Result<Vec<Note>> {
-    text.split_inclusive('\n')
-        .filter(|line| line.ends_with('\n'))
-        .map(|line| serde_json::from_str(line).map_err(io::Error::from))
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).map_err(io::Error::from)).collect()
 }
 
 fn open() -> Result<Ledger, ToolError> {
@@ -171,7 +198,7 @@ mod tests {
         assert!(Ledger::open(&path).unwrap().note_once("b", "r/0/1.2").unwrap());
         assert!(!Ledger::open(&path).unwrap().note_once("b", "r/0/1.2").unwrap());
         // A line that was being written when its process died.
-        Ledger::open(&path).unwrap().0.write_all(b"{\"kind\":\"effect\",\"key").unwrap();
+        Ledger::open(&path).unwrap().file.write_all(b"{\"kind\":\"effect\",\"key").unwrap();
         let expected = [(("a", "r/0/1.1"), 2), (("b", "r/0/1.2"), 1)];
         let expected = expected.map(|((tool, key), count)| ((tool.to_owned(), key.to_owned()), count));
         assert_eq!(effects(&path).unwrap(), BTreeMap::from(expected));

@@ -9,7 +9,7 @@ use baton::Engine;
 use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::config::{Role, Sources};
 use baton_core::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind};
-use baton_core::id::TaskId;
+use baton_core::id::{CallId, TaskId};
 use baton_core::tool_type::ToolType;
 use baton_store::{RunRecord, SqliteStore, Store};
 use serde_json::Value;
@@ -126,6 +126,14 @@ impl Timeline {
             }
         }
         open.keys().map(ToString::to_string).collect()
+    }
+
+    /// The calls that began.
+    pub fn begun(&self) -> impl Iterator<Item = &CallId> {
+        self.entries.iter().filter_map(|recorded| match &recorded.entry {
+            Entry::CallStarted(call) => Some(&call.call),
+            _ => None,
+        })
     }
 
     /// The calls whose outcome nobody knows.

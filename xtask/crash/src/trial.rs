@@ -229,6 +229,11 @@ impl Watched {
         for ((tool, key), count) in effects.iter().filter(|(_, count)| **count > 1) {
             self.found.push(Violation::Duplicated(format!("{tool} took effect {count} times for {key}")));
         }
+        // The same call under another key would be a second effect that no key shows.
+        let begun: BTreeSet<String> = timeline.begun().map(|call| format!("{run}/{call}")).collect();
+        for ((tool, key), _) in effects.iter().filter(|((_, key), _)| !begun.contains(key)) {
+            self.found.push(Violation::Duplicated(format!("{tool} took effect for {key}, which is no call of the run")));
+        }
         for (call, tool) in timeline.succeeded().filter(|(_, tool)| EFFECTIVE.contains(&tool.as_str())) {
             let key = (tool, format!("{run}/{call}"));
             if !effects.contains_key(&key) {

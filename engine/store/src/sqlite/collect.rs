@@ -18,7 +18,7 @@ use super::reader::each_own_row;
 use super::records::{RunRow, Totals};
 use super::rows::WHOLE_RUN;
 use super::{named, schema};
-use crate::{Collected, Retention, StoreError};
+use crate::{Collected, Retention, StoreError, failpoint};
 
 /// See [`super::SqliteStore::collect`].
 pub(super) fn collect(path: &Path, retention: &Retention, dry_run: bool) -> Result<Collected, StoreError> {
@@ -33,7 +33,9 @@ pub(super) fn collect(path: &Path, retention: &Retention, dry_run: bool) -> Resu
         collected.bytes_after = collected.bytes_before;
         return Ok(collected);
     }
+    failpoint::pass("store.collect.before");
     transaction.commit().map_err(|error| named(error.into()))?;
+    failpoint::pass("store.collect.after");
     if !collected.runs.is_empty() || free_pages(&file).map_err(named)? > 0 {
         // Room comes back another time if somebody else writes just now; it is used again in any case.
         collected.shrunk = file.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)").is_ok();
