@@ -66,6 +66,10 @@ pub(crate) enum Command {
     Graph(commands::graph::GraphArgs),
     /// Look at the documents of a run
     Doc(commands::doc::DocArgs),
+    /// Check that the whole store is as it was written
+    Verify(commands::verify::VerifyArgs),
+    /// Remove old runs and give their room back
+    Gc(commands::gc::GcArgs),
     /// Look at tools and try them
     Tool(commands::tool::ToolArgs),
     /// Print the script that completes commands in a shell

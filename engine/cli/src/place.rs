@@ -93,6 +93,30 @@ impl Place {
         }
     }
 
+    /// Opens the store to be read, if there is one. One of an older format is read as it is; whoever writes migrates it.
+    pub(crate) fn store_to_read(&self) -> Result<Option<Arc<SqliteStore>>, Failure> {
+        self.check_scheme()?;
+        match self.store_file() {
+            Some(file) if file.is_file() => {
+                let store = SqliteStore::open_to_read(&file);
+                Ok(Some(Arc::new(store.map_err(|error| Failure::Store(format!("{}: {error}", file.display())))?)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Opens the store's file, if there is one.
+    pub(crate) fn store_on_disk(&self) -> Result<Option<SqliteStore>, Failure> {
+        self.check_scheme()?;
+        let Some(file) = self.store_file() else {
+            return Err(Failure::Usage("a store in memory ends with its process: there is nothing to look after".to_owned()));
+        };
+        if !file.is_file() {
+            return Ok(None);
+        }
+        SqliteStore::open(&file).map(Some).map_err(|error| Failure::Store(format!("{}: {error}", file.display())))
+    }
+
     /// A store that this program does not have must not become a file of a strange name.
     fn check_scheme(&self) -> Result<(), Failure> {
         match self.store.as_deref().and_then(|store| store.split_once("://")) {

@@ -21,9 +21,18 @@ pub(crate) struct FoundRun {
     pub(crate) record: RunRecord,
 }
 
-/// Finds the run that `name` means in the place's store.
+/// Finds the run that `name` means in the place's store, to do something with it.
 pub(crate) async fn find(place: &Place, name: &str) -> Result<FoundRun, Failure> {
-    let store = place.existing_store()?.ok_or_else(|| Failure::not_found("run", name, []))?;
+    find_in(place.existing_store()?, name).await
+}
+
+/// Finds the run that `name` means in the place's store, to look at it: nothing is written.
+pub(crate) async fn find_to_read(place: &Place, name: &str) -> Result<FoundRun, Failure> {
+    find_in(place.store_to_read()?.map(|store| store as Arc<dyn Store>), name).await
+}
+
+async fn find_in(store: Option<Arc<dyn Store>>, name: &str) -> Result<FoundRun, Failure> {
+    let store = store.ok_or_else(|| Failure::not_found("run", name, []))?;
     let runs = store.runs().await.map_err(store_failure)?;
     let record = choose(runs, name)?;
     Ok(FoundRun { store, record })
@@ -50,7 +59,7 @@ fn choose(runs: Vec<RunRecord>, name: &str) -> Result<RunRecord, Failure> {
 
 /// Whether `text` may name a run rather than something else; used where a command takes a run or another thing.
 pub(crate) async fn is_run(place: &Place, text: &str) -> Result<bool, Failure> {
-    match find(place, text).await {
+    match find_to_read(place, text).await {
         Ok(_) => Ok(true),
         Err(Failure::NotFound { .. }) => Ok(false),
         Err(failure) => Err(failure),

@@ -42,6 +42,11 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// A count with the one or the other noun: `1 entry`, `2 entries`.
+pub(crate) fn counted_as(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { more })
+}
+
 /// A count with its noun, in the plural where needed: `1 task`, `2 tasks`.
 pub(crate) fn counted(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };

@@ -1,5 +1,6 @@
 //! `baton completions`: the script for a shell, and the values that it asks this program for while typing.
 
+use baton_store::Store;
 use clap::builder::StyledStr;
 use clap::{Args, CommandFactory};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
@@ -45,7 +46,7 @@ fn place() -> Option<Place> {
 /// Candidates for a run: newest first, with job and status.
 pub(crate) fn runs() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let Some(store) = place().and_then(|place| place.existing_store().ok().flatten()) else { return Vec::new() };
+        let Some(store) = place().and_then(|place| place.store_to_read().ok().flatten()) else { return Vec::new() };
         let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
         let runs = tokio.block_on(store.runs()).unwrap_or_default();
         let last = CompletionCandidate::new("@last").help(Some(StyledStr::from("the newest run")));

@@ -78,7 +78,7 @@ enum DocVerb {
 pub(crate) async fn run(args: &DocArgs, place: &Place) -> Result<Exit, Failure> {
     let (DocVerb::Ls { run, .. } | DocVerb::Cat { run, .. } | DocVerb::Diff { run, .. } | DocVerb::Export { run, .. }) =
         &args.verb;
-    let found = runs::find(place, run).await?;
+    let found = runs::find_to_read(place, run).await?;
     let view = found.view().await?;
     match &args.verb {
         DocVerb::Ls { versions, .. } => list(&view, *versions, place)?,

@@ -73,7 +73,7 @@ enum Look {
 pub(crate) async fn run(args: &GraphArgs, place: &Place) -> Result<Exit, Failure> {
     let is_folder = place.current.join(&args.target).is_dir();
     let drawing = if !is_folder && runs::is_run(place, &args.target).await? {
-        of_run(&runs::find(place, &args.target).await?.view().await?)
+        of_run(&runs::find_to_read(place, &args.target).await?.view().await?)
     } else {
         match job::load(place, Path::new(&args.target)) {
             Ok(job) => of_job(&job.configs),

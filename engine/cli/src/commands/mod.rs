@@ -3,6 +3,7 @@
 pub(crate) mod answer;
 pub(crate) mod completions;
 pub(crate) mod doc;
+pub(crate) mod gc;
 pub(crate) mod graph;
 pub(crate) mod init;
 pub(crate) mod new;
@@ -13,6 +14,7 @@ pub(crate) mod show;
 pub(crate) mod timeline;
 pub(crate) mod tool;
 pub(crate) mod validate;
+pub(crate) mod verify;
 
 use crate::args::Command;
 use crate::exit::{Exit, Failure};
@@ -32,6 +34,8 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Answer(args) => answer::run(&args, place).await,
         Command::Graph(args) => graph::run(&args, place).await,
         Command::Doc(args) => doc::run(&args, place).await,
+        Command::Gc(args) => gc::run(args, place).await,
+        Command::Verify(args) => verify::run(&args, place).await,
         Command::Tool(args) => tool::run(&args, place).await,
         Command::Completions(args) => completions::run(&args, place),
     }

@@ -1,6 +1,6 @@
 //! `baton ps`: the runs of the store, newest first.
 
-use baton_store::RunRecord;
+use baton_store::{RunRecord, Store};
 use clap::Args;
 use serde::Serialize;
 
@@ -49,7 +49,7 @@ impl From<&RunRecord> for Listed {
 
 /// Lists runs.
 pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
-    let all = match place.existing_store()? {
+    let all = match place.store_to_read()? {
         Some(store) => store.runs().await.map_err(store_failure)?,
         None => Vec::new(),
     };

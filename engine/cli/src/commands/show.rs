@@ -32,7 +32,7 @@ pub(crate) struct ShowArgs {
 
 /// Shows a run.
 pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure> {
-    let found = runs::find(place, &args.run).await?;
+    let found = runs::find_to_read(place, &args.run).await?;
     let view = found.view().await?;
     match &args.task {
         Some(task) => {

@@ -28,7 +28,7 @@ pub(crate) struct TimelineArgs {
 
 /// Prints the entries.
 pub(crate) async fn run(args: &TimelineArgs, place: &Place) -> Result<Exit, Failure> {
-    let found = runs::find(place, &args.run).await?;
+    let found = runs::find_to_read(place, &args.run).await?;
     let entries = found.entries().await?;
     if let Some(task) = &args.task
         && !entries.iter().any(|entry| entry.entry.task().is_some_and(|known| known.as_str() == task))

@@ -3,6 +3,7 @@
 mod answers;
 mod crates;
 mod documents;
+mod keeping;
 mod looking;
 mod projects;
 mod runs;

@@ -1,0 +1,105 @@
+//! `baton gc`: old runs go, with what only they needed, and the store's file shrinks.
+
+use std::time::Duration;
+
+use baton_core::time::Timestamp;
+use baton_store::{Collected, Retention};
+use clap::Args;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::runs::{find_to_read, store_failure};
+use crate::{session, words};
+
+/// What `gc` takes.
+#[derive(Debug, Args)]
+#[command(after_help = "Without --keep, --older-than and RUN no run is removed, and only free room is given back.\n\
+                        A run that did not end goes only by its name; one that another run was forked from stays.")]
+pub(crate) struct GcArgs {
+    /// Remove these runs, whether they ended or not
+    #[arg(value_name = "RUN")]
+    runs: Vec<String>,
+    /// Remove ended runs, but not the COUNT that changed last
+    #[arg(long, value_name = "COUNT")]
+    keep: Option<usize>,
+    /// Remove ended runs, but none that changed in the last DAYS
+    #[arg(long, value_name = "DAYS")]
+    older_than: Option<u32>,
+    /// Remove nothing, and say what would be removed
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// A run that stays because of another one.
+#[derive(Debug, Serialize)]
+struct Held {
+    run: String,
+    by: String,
+}
+
+/// What was removed.
+#[derive(Debug, Serialize)]
+struct Removed {
+    dry_run: bool,
+    runs: Vec<String>,
+    held: Vec<Held>,
+    kept: u64,
+    entries: u64,
+    contents: u64,
+    content_bytes: u64,
+    bytes_before: u64,
+    bytes_after: u64,
+}
+
+/// Removes what may go.
+pub(crate) async fn run(args: GcArgs, place: &Place) -> Result<Exit, Failure> {
+    let retention = retention(&args, place).await?;
+    let collected = match place.store_on_disk()? {
+        Some(store) => store.collect(retention, args.dry_run).await.map_err(store_failure)?,
+        None => Collected::default(),
+    };
+    if place.screen.is_text() {
+        place.screen.text(&told(&collected, args.dry_run))?;
+    } else {
+        let Collected { runs, held, kept, entries, contents, content_bytes, bytes_before, bytes_after, shrunk: _ } = collected;
+        let runs = runs.iter().map(ToString::to_string).collect();
+        let held = held.iter().map(|(run, by)| Held { run: run.to_string(), by: by.to_string() }).collect();
+        let dry_run = args.dry_run;
+        place.screen.json(&Removed { dry_run, runs, held, kept, entries, contents, content_bytes, bytes_before, bytes_after })?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The rules that the arguments name.
+async fn retention(args: &GcArgs, place: &Place) -> Result<Retention, Failure> {
+    let mut named = Vec::new();
+    for name in &args.runs {
+        named.push(find_to_read(place, name).await?.record.id);
+    }
+    let unchanged_since = args.older_than.map(|days| {
+        let age = Duration::from_hours(24 * u64::from(days));
+        Timestamp::from_micros(session::now().as_micros().saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX)))
+    });
+    Ok(Retention { keep_newest: args.keep, unchanged_since, named })
+}
+
+/// What was removed, for people.
+fn told(collected: &Collected, dry_run: bool) -> String {
+    let Collected { runs, held, kept, entries, contents, content_bytes, bytes_before, bytes_after, shrunk: _ } = collected;
+    let verb = if dry_run { "would remove" } else { "removed" };
+    let mut lines = vec![format!(
+        "{verb} {} with {} and {} ({})   {} kept",
+        words::counted(runs.len(), "run"),
+        words::counted_as(*entries, "entry", "entries"),
+        words::counted_as(*contents, "content", "contents"),
+        words::size(*content_bytes),
+        words::count(*kept)
+    )];
+    lines.extend(runs.iter().map(|run| format!("  {run}")));
+    lines.extend(held.iter().map(|(run, by)| format!("kept {run}: {by} was forked from it")));
+    if !dry_run {
+        lines.push(format!("store       {} → {}", words::size(*bytes_before), words::size(*bytes_after)));
+    }
+    lines.join("\n")
+}

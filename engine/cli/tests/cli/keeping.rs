@@ -1,0 +1,106 @@
+//! `gc`, and stores of older formats: what goes, what stays and goes on.
+
+use serde_json::{Value, json};
+
+use crate::support::Folder;
+
+/// Two ended runs and one that waits for a person, newest first.
+fn three_runs(folder: &Folder) -> Vec<String> {
+    folder.writing_job();
+    folder.echo_job();
+    folder.asking_job();
+    folder.baton(&["run", "writing"]).exits(0);
+    folder.baton(&["run", "asking"]).exits(3);
+    folder.baton(&["run", "echoing"]).exits(0);
+    names(folder)
+}
+
+fn names(folder: &Folder) -> Vec<String> {
+    let runs = folder.baton(&["ps", "--output", "json"]).exits(0).json();
+    runs.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn old_runs_go_and_the_rest_is_replayed_and_goes_on() {
+    let folder = Folder::new();
+    let [echoing, asking, writing] = <[String; 3]>::try_from(three_runs(&folder)).unwrap();
+    let shown = folder.baton(&["show", &echoing, "--output", "json"]).exits(0).json();
+
+    let would = folder.baton(&["gc", "--keep", "1", "--dry-run", "--output", "json"]).exits(0).json();
+    assert_eq!((&would["dry_run"], &would["runs"], &would["kept"]), (&json!(true), &json!([writing]), &json!(2)));
+    assert_eq!(names(&folder).len(), 3, "looking removes nothing");
+    folder.baton(&["gc", "--keep", "1", "--dry-run"]).exits(0).says("would remove 1 run with").says(&writing);
+
+    let gone = folder.baton(&["gc", "--keep", "1", "--output", "ndjson"]).exits(0).lines();
+    assert_eq!((gone.len(), &gone[0]["runs"]), (1, &json!([writing])));
+    assert!(gone[0]["contents"].as_u64().unwrap() > 0, "{gone:?}");
+    assert!(gone[0]["bytes_after"].as_u64() < gone[0]["bytes_before"].as_u64(), "{gone:?}");
+    assert_eq!(names(&folder), [echoing.clone(), asking.clone()]);
+    folder.baton(&["show", &writing]).exits(6);
+
+    assert_eq!(folder.baton(&["show", &echoing, "--output", "json"]).exits(0).json(), shown);
+    folder.baton(&["resume", &echoing]).exits(0);
+    folder.baton(&["verify"]).exits(0).says("whole").says("2 runs");
+    folder.baton(&["answer", &asking, "revenue"]).exits(0);
+    let ran = folder.baton(&["resume", &asking, "--output", "json"]).exits(0).json();
+    assert_eq!(ran["result"], json!({"summary": "revenue"}));
+}
+
+#[test]
+fn a_run_that_did_not_end_goes_by_its_name_alone() {
+    let folder = Folder::new();
+    let [echoing, asking, writing] = <[String; 3]>::try_from(three_runs(&folder)).unwrap();
+    folder.baton(&["gc"]).exits(0).says("removed 0 runs");
+    folder.baton(&["gc", "--older-than", "1"]).exits(0).says("removed 0 runs");
+    assert_eq!(names(&folder).len(), 3);
+    folder.baton(&["gc", "--keep", "0"]).exits(0).says("removed 2 runs").says(&echoing).says(&writing).says("1 kept");
+    assert_eq!(names(&folder), std::slice::from_ref(&asking));
+    folder.baton(&["gc", &asking[..6]]).exits(0).says("removed 1 run");
+    assert_eq!(names(&folder), Vec::<String>::new());
+    folder.baton(&["gc", "nobody"]).exits(6).tells("nobody");
+    folder.baton(&["gc", "--store", "memory"]).exits(2).tells("memory");
+    folder.baton(&["gc", "--store", "none.db"]).exits(0).says("removed 0 runs");
+    assert!(!folder.path().join("none.db").exists());
+}
+
+#[test]
+fn verify_says_what_is_wrong_with_the_store() {
+    let folder = Folder::new();
+    let [echoing, _, _] = <[String; 3]>::try_from(three_runs(&folder)).unwrap();
+    let whole = folder.baton(&["verify", "--output", "json"]).exits(0).json();
+    assert_eq!((&whole["whole"], &whole["runs"], &whole["findings"]), (&json!(true), &json!(3), &json!([])));
+    let store = rusqlite::Connection::open(folder.path().join(".baton/baton.db")).unwrap();
+    store
+        .execute(
+            "UPDATE batches SET entries = replace(entries, 'hello', 'hullo') WHERE run = (SELECT run FROM runs WHERE id = ?1)",
+            [&echoing],
+        )
+        .unwrap();
+    drop(store);
+    folder
+        .baton(&["verify"])
+        .exits(1)
+        .says("finding")
+        .says(&format!("of run {echoing}: what is stored does not fit its checksum"));
+    let found = folder.baton(&["verify", "--output", "ndjson"]).exits(1).lines();
+    assert_eq!((found.len(), &found[0]["whole"]), (1, &json!(false)));
+    folder.baton(&["verify", "--store", "none.db"]).exits(0).says("0 runs");
+}
+
+#[test]
+fn looking_at_a_store_of_an_older_format_leaves_it_as_it_is() {
+    let folder = Folder::new();
+    let file = folder.path().join("old.db");
+    let old = rusqlite::Connection::open(&file).unwrap();
+    old.execute_batch(include_str!("../../../store/tests/store/format-2.sql")).unwrap();
+    drop(old);
+    let before = std::fs::read(&file).unwrap();
+    let runs = folder.baton(&["ps", "--store", "old.db", "--output", "json"]).exits(0).json();
+    assert_eq!((&runs[0]["job"], &runs[0]["entries"]), (&json!("ask-the-master"), &json!(56)));
+    let rows: Vec<Value> = folder.baton(&["timeline", "@last", "--store", "old.db", "--output", "ndjson"]).exits(0).lines();
+    assert_eq!(rows.len(), 56);
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    folder.baton(&["gc", "--store", "old.db"]).exits(0).says("1 kept");
+    assert_ne!(std::fs::read(&file).unwrap(), before, "who writes migrates");
+    folder.baton(&["ps", "--store", "old.db"]).exits(0).says("ask-the-master");
+}
