@@ -4,6 +4,7 @@ mod configs;
 mod early_calls;
 mod examples;
 mod exec;
+mod forks;
 mod memory;
 mod recovery;
 mod runs;

@@ -157,6 +157,8 @@ pub enum ErrorCode {
     TurnDiscarded,
     /// Nobody answered in time.
     Unanswered,
+    /// A fork would have had an effect that its original did not have.
+    EffectNotAllowed,
 }
 
 impl ErrorCode {
@@ -181,6 +183,7 @@ impl ErrorCode {
             Self::ModelFailed => "model_failed",
             Self::TurnDiscarded => "turn_discarded",
             Self::Unanswered => "unanswered",
+            Self::EffectNotAllowed => "effect_not_allowed",
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::call::{AfterExecution, CallError, CallStatus};
 use crate::document::{DocumentRef, Write};
-use crate::entry::{Recorded, RunStarted};
+use crate::entry::{Adoption, ForkPoint, Recorded, RunStarted};
 use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::model::ModelTurn;
@@ -31,6 +31,8 @@ pub enum Event {
         request: ContentHash,
         /// The answer.
         answer: ModelTurn,
+        /// Where it stands in another run, when it was taken from there.
+        recorded: Option<ForkPoint>,
     },
     /// A model gave no answer to a [`Effect::Prompt`], after all retries.
     ModelFailed {
@@ -97,6 +99,16 @@ pub enum Event {
     /// A process took the run over: whatever was in flight is gone.
     TakenOver {
         /// How the process is known.
+        by: String,
+    },
+    /// A person lets the run go on by configs that the shell brought with [`crate::Run::know_configs`]: whatever was in
+    /// flight is gone. The first event of a fork, or in place of [`Event::TakenOver`].
+    Adopted {
+        /// Which configs, and why.
+        adoption: Adoption,
+        /// Documents that the person writes at the same moment.
+        documents: Vec<Write>,
+        /// Who.
         by: String,
     },
 }
@@ -223,6 +235,12 @@ pub enum Refusal {
     InvalidAnswer {
         /// What does not fit.
         reason: String,
+    },
+    /// The configs lack what the run is in the middle of.
+    #[error("the run cannot go on by these configs: {}", .reasons.join("; "))]
+    CannotAdopt {
+        /// Everything that they lack.
+        reasons: Vec<String>,
     },
     /// A document that comes along cannot be written.
     #[error("document {path} cannot be written: {reason}")]

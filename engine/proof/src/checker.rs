@@ -11,6 +11,7 @@ use std::sync::Arc;
 use baton_core::Run;
 use baton_core::config::Configs;
 use baton_core::entry::{Entry, Recorded};
+use baton_core::id::ContentHash;
 use baton_core::machine::TaskState;
 
 use crate::finding::{Finding, Invariant};
@@ -52,6 +53,12 @@ impl Checker {
     pub fn new(configs: &Arc<Configs>) -> Self {
         let folded = Folded { run: Run::new(Arc::clone(configs)), requests: Requests::new(Arc::clone(configs)) };
         Self { ledger: Ledger::new(Arc::clone(configs)), folded, folds: true }
+    }
+
+    /// Says which configs an entry adopts that names `hash`: those of a fork, or of a migration.
+    pub fn know_configs(&mut self, hash: ContentHash, configs: &Arc<Configs>) {
+        self.folded.run.know_configs(hash, Arc::clone(configs));
+        self.ledger.known_configs.push((hash, Arc::clone(configs)));
     }
 
     /// Enters one batch: entries that became durable together.

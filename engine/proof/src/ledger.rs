@@ -23,6 +23,8 @@ use crate::finding::{Finding, Invariant};
 #[derive(Debug)]
 pub struct Ledger {
     pub(crate) configs: Arc<Configs>,
+    /// Configs that the run may adopt, by the hash that its entries name.
+    pub(crate) known_configs: Vec<(ContentHash, Arc<Configs>)>,
     last_seq: u64,
     last_at: i64,
     /// Every task that was created.
@@ -148,6 +150,7 @@ impl Ledger {
     pub fn new(configs: Arc<Configs>) -> Self {
         Self {
             configs,
+            known_configs: Vec::new(),
             last_seq: 0,
             last_at: 0,
             tasks: BTreeMap::new(),

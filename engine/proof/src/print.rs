@@ -46,7 +46,16 @@ pub fn line(entry: &Entry) -> Option<String> {
             reserved_tokens: _reserved_tokens,
             notice,
         }) => format!("{task} turn {turn} asked{}", notice.as_ref().map(notice_text).unwrap_or_default()),
-        Entry::ModelAnswered(ModelAnswered { task, turn, text, calls, finish, request: _request, reasoning: _reasoning }) => {
+        Entry::ModelAnswered(ModelAnswered {
+            task,
+            turn,
+            text,
+            calls,
+            finish,
+            request: _request,
+            reasoning: _reasoning,
+            recorded: _recorded,
+        }) => {
             let calls: Vec<String> = calls.iter().map(|call| model_call(call)).collect();
             let mut line = format!("{task} turn {turn}:");
             if !text.is_empty() {
@@ -277,6 +286,7 @@ fn control(action: &ControlAction) -> String {
         ControlAction::Cancelled { reason } => format!("cancelled: {reason}"),
         ControlAction::Steered { text } => format!("steered: {text:?}"),
         ControlAction::TakenOver => "taken over".to_owned(),
+        ControlAction::Adopted(adoption) => format!("other configs: {}", adoption.changes.join(", ")),
         ControlAction::Late { what: _what } => "late".to_owned(),
     }
 }

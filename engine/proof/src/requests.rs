@@ -40,6 +40,9 @@ impl Requests {
             }
             return;
         }
+        if recorded.entry.adopts().is_some() {
+            self.switch(run);
+        }
         let Some(task) = recorded.entry.task() else { return };
         if let Some(transcript) = self.transcripts.get_mut(task) {
             transcript.apply(recorded, run.documents());
@@ -54,6 +57,18 @@ impl Requests {
             let same = sent == Some(&answered.request);
             let turn = answered.turn;
             ledger.rule(same, Invariant::I7, || format!("turn {turn} of {task} answers another request than is rendered"));
+        }
+    }
+
+    /// Other configs hold from here on: what requests begin with is another prefix.
+    fn switch(&mut self, run: &Run) {
+        self.configs = Arc::clone(run.configs());
+        self.newest.clear();
+        for (id, transcript) in &mut self.transcripts {
+            let task = run.task(id);
+            if let Some((task, agent)) = task.and_then(|task| Some((task, self.configs.agents.get(task.agent()?)?))) {
+                transcript.adopt(agent, agent.system_prompt.as_str().into(), run.limits(task).inject_tokens);
+            }
         }
     }
 

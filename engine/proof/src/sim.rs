@@ -242,7 +242,7 @@ impl Sim {
                 let answer = self.script.answer(&Prompted { task: &task, turn, request: &request, reserved });
                 let hash = request.hash;
                 match answer {
-                    Ok(answer) => self.event(Event::ModelAnswered { task, turn, request: hash, answer }),
+                    Ok(answer) => self.event(Event::ModelAnswered { task, turn, request: hash, answer, recorded: None }),
                     Err(error) => self.event(Event::ModelFailed { task, turn, error }),
                 }
             }

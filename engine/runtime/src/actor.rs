@@ -30,6 +30,7 @@ use crate::engine::{Models, Shared};
 use crate::error::RunError;
 use crate::execute::panic_message;
 use crate::handle::{Message, OpenQuestion, Progress, Reply, RunOutcome, Standing};
+use crate::recording::Recording;
 use crate::transcripts::Transcripts;
 use crate::work::Work;
 
@@ -62,6 +63,8 @@ pub(crate) struct Actor {
     pub(crate) last: Timestamp,
     /// The step that began the run, durable already.
     pub(crate) begun: Option<Step>,
+    /// For a fork: what its original heard and did.
+    pub(crate) recording: Option<Recording>,
 }
 
 /// The run's inbox in the store.
@@ -71,6 +74,8 @@ pub(crate) struct Commands {
     pub(crate) taken: u64,
     /// Whether there may be commands to take.
     pub(crate) waiting: bool,
+    /// Whether they are taken before anything else happens.
+    pub(crate) at_once: bool,
 }
 
 /// An event to be decided, and what belongs to it.
@@ -153,7 +158,7 @@ impl Actor {
         let at_once = self.work.arrived.len().min(MESSAGES_PER_COMMIT);
         let mut messages: Vec<Message> = self.work.arrived.drain(..at_once).collect();
         let done_at_once = messages.len();
-        if messages.is_empty() {
+        if messages.is_empty() && !std::mem::take(&mut self.commands.at_once) {
             tokio::select! {
                 _ = self.mailbox.recv_many(&mut messages, MESSAGES_PER_COMMIT) => {}
                 Ok(()) = self.commands.rings.changed() => self.commands.waiting = true,
@@ -270,7 +275,7 @@ impl Actor {
         let entries = &step.entries;
         if let Some(first) = entries.first() {
             if !contents.is_empty() {
-                let named: HashSet<ContentHash> = entries.iter().filter_map(|recorded| named_content(&recorded.entry)).collect();
+                let named: HashSet<ContentHash> = entries.iter().filter_map(|recorded| recorded.entry.content()).collect();
                 contents.retain(|(hash, _)| named.contains(hash));
             }
             let mut batch = Batch::new(self.id.clone(), self.epoch, first.seq - 1);
@@ -377,7 +382,8 @@ impl Actor {
     // ---- What the handle sees.
 
     fn tell_standing(&mut self) {
-        let waits = self.run.waits_only_for_people();
+        // What a fork knows the answer to does not wait.
+        let waits = self.run.waits_only_for_people() && self.work.arrived.is_empty();
         if waits {
             // People take their time: until one answers, the run holds nothing but its records.
             self.transcripts.clear();
@@ -414,15 +420,6 @@ pub(crate) async fn root_result(shared: &Shared, run: &RunId, through: u64) -> R
 fn result_of_root(recorded: &Arc<Recorded>) -> Option<Arc<CallResult>> {
     match &recorded.entry {
         Entry::TaskEnded(entry) if entry.task == TaskId::root() => Some(Arc::clone(&entry.result)),
-        _ => None,
-    }
-}
-
-/// The content that `entry` names, if it names one.
-fn named_content(entry: &Entry) -> Option<ContentHash> {
-    match entry {
-        Entry::DocumentWritten(version) => Some(version.content.hash),
-        Entry::RunStarted(started) => Some(started.configs),
         _ => None,
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_core::Run;
-use baton_core::config::{Configs, ModelSpec, Sources, TemplateError, Unconfigured};
-use baton_core::entry::{Entry, Recorded, RunStarted};
+use baton_core::config::{Configs, ModelSpec, TemplateError};
+use baton_core::entry::{RunEnded, RunStarted};
 use baton_core::event::Event;
 use baton_core::function::{Content, ToolFunction};
 use baton_core::id::{ContentHash, RunId, TaskId};
@@ -23,12 +23,13 @@ use crate::command::Command;
 use crate::contents::Contents;
 use crate::error::RunError;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
-use crate::job::{InitialDocument, LoadedJob, StartOptions, load_configs, typed_inputs};
+use crate::job::{InitialDocument, LoadedJob, StartOptions, typed_inputs};
+use crate::migrate::Adopting;
+use crate::reading::Reading;
+use crate::recording::Recording;
 use crate::transcripts::{Prompts, Transcripts};
 use crate::work::Work;
 
-/// How many entries are read from the store at once.
-const PAGE: usize = 4_096;
 /// How many entries a live reader may be behind before it reads the store.
 const LIVE_ENTRIES: usize = 128;
 /// How many progress messages a reader may be behind before it misses some.
@@ -36,7 +37,7 @@ const LIVE_PROGRESS: usize = 32;
 /// Characters of a run's id: 50 random bits, so that a billion runs of one store rarely share one.
 const RUN_ID_CHARACTERS: usize = 10;
 /// How often a new id is made up when the one before is taken.
-const RUN_ID_ATTEMPTS: usize = 5;
+pub(crate) const RUN_ID_ATTEMPTS: usize = 5;
 /// Crockford's base 32: no letter looks like a digit.
 const RUN_ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
@@ -118,13 +119,24 @@ impl Engine {
             let decision = run.decide(now, event)?;
             let begun = Step::of(decision, &mut run);
             // Before the run is there, so that no command comes unnoticed, and its empty inbox need not be read.
-            let commands = Commands { rings: self.0.store.subscribe(&id), taken: 0, waiting: false };
+            let commands = Commands { rings: self.0.store.subscribe(&id), taken: 0, waiting: false, at_once: false };
             match self.store_first(&id, &configs, &begun, &contents, now).await {
                 Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}
                 Err(error) => return Err(error.into()),
                 Ok(()) => {
                     let transcripts = self.0.transcripts(&id, prompts);
-                    let parts = Parts { run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun: Some(begun) };
+                    let parts = Parts {
+                        run,
+                        id,
+                        epoch: 1,
+                        commands,
+                        models,
+                        transcripts,
+                        folder,
+                        last: now,
+                        begun: Some(begun),
+                        recording: None,
+                    };
                     return Ok(self.0.spawn(parts));
                 }
             }
@@ -153,31 +165,51 @@ impl Engine {
     /// Goes on with a run that stopped, by the configs it is pinned to; returns when the take-over is durable.
     ///
     /// A run that proceeds in another process is taken from it: that process can commit nothing more. An ended run is
-    /// not touched; its handle gives its entries and its outcome.
+    /// not touched; its handle gives its entries and its outcome. Fails with [`RunError::PinnedConfigs`] only if this program
+    /// lacks a function that the run's agents were granted, or has it with another signature.
     pub async fn resume(&self, id: &RunId) -> Result<RunHandle, RunError> {
+        self.go_on(id, None).await
+    }
+
+    /// Goes on with a run; with `adopting`, by those configs.
+    pub(crate) async fn go_on(&self, id: &RunId, adopting: Option<Adopting>) -> Result<RunHandle, RunError> {
         if self.live(id).is_some() {
             return Err(RunError::AlreadyRunning(id.clone()));
         }
-        let started = self.started(id).await?;
-        let mut run = Run::new(Arc::new(self.pinned_configs(&started).await?));
-        let prompts = Prompts::render(run.configs(), &started.inputs).map_err(|error| template(&error))?;
+        let (mut reading, prompts) = self.0.read(id).await?;
         let mut transcripts = self.0.transcripts(id, prompts);
-        let mut last = self.0.catch_up(id, &mut run, &mut transcripts).await?;
-        if let Some(end) = run.ended().cloned() {
-            let result = root_result(&self.0, id, run.last_seq()).await?;
-            return Ok(self.0.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }));
+        self.0.catch_up(&mut reading, &mut transcripts).await?;
+        if let Some(end) = reading.run.ended().cloned() {
+            return self.0.ended(id, end, reading.run).await;
         }
-        let models = self.0.models(run.configs(), started.model.as_deref())?;
+        if let Some(lacking) = reading.lacking.take_if(|_| adopting.is_none()) {
+            return Err(lacking);
+        }
+        let stand_in = |run: &Run| run.started().and_then(|started| started.model.clone());
+        let wanted = adopting.as_ref().map_or(reading.run.configs(), |adopting| &adopting.configs);
+        let models = self.0.models(wanted, stand_in(&reading.run).as_deref())?;
         // From here on nobody else can append, so what is read next is the end of the timeline.
         let epoch = self.0.store.take_over(id, &self.0.owner).await?;
-        last = last.max(self.0.catch_up(id, &mut run, &mut transcripts).await?);
-        if let Some(end) = run.ended().cloned() {
-            let result = root_result(&self.0, id, run.last_seq()).await?;
-            return Ok(self.0.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }));
+        self.0.catch_up(&mut reading, &mut transcripts).await?;
+        if let Some(end) = reading.run.ended().cloned() {
+            return self.0.ended(id, end, reading.run).await;
         }
-        let folder = started.folder.map(PathBuf::from);
-        let commands = Commands { rings: self.0.store.subscribe(id), taken: 0, waiting: true };
-        let handle = self.0.spawn(Parts { run, id: id.clone(), epoch, commands, models, transcripts, folder, last, begun: None });
+        let begun = match adopting {
+            Some(adopting) => Some(self.0.adopt(&mut reading, &mut transcripts, epoch, adopting).await?),
+            None => None,
+        };
+        let recording = match &reading.fork {
+            Some(fork) => Some(self.0.recording(fork).await?),
+            None => None,
+        };
+        let folder = reading.run.started().and_then(|started| started.folder.as_ref().map(PathBuf::from));
+        let is_begun = begun.is_some();
+        let commands = Commands { rings: self.0.store.subscribe(id), taken: 0, waiting: true, at_once: is_begun };
+        let (run, id, last) = (reading.run, id.clone(), reading.last);
+        let handle = self.0.spawn(Parts { run, id, epoch, commands, models, transcripts, folder, last, begun, recording });
+        if is_begun {
+            return Ok(handle);
+        }
         begin(handle, Event::TakenOver { by: self.0.owner.clone() }, Vec::new()).await
     }
 
@@ -186,36 +218,14 @@ impl Engine {
         self.0.running().get(id).filter(|handle| !handle.is_over()).cloned()
     }
 
-    /// The state of a run, live or ended, as its timeline tells it up to now.
-    pub async fn state(&self, id: &RunId) -> Result<Run, RunError> {
-        let started = self.started(id).await?;
-        let mut run = Run::new(Arc::new(self.pinned_configs(&started).await?));
-        self.each_entry(id, |recorded| run.apply(recorded)).await?;
-        Ok(run)
-    }
-
-    /// The first entry of a run.
+    /// The first entry of a run, as a fork of another reads it.
     pub async fn started(&self, id: &RunId) -> Result<RunStarted, RunError> {
-        let first = self.0.store.entries(id, 0, 1).await?;
-        match first.first().map(|recorded| &recorded.entry) {
-            Some(Entry::RunStarted(started)) => Ok((**started).clone()),
-            _ => Err(RunError::NeverStarted(id.clone())),
-        }
-    }
-
-    /// The files that a run is pinned to.
-    pub async fn pinned_sources(&self, started: &RunStarted) -> Result<Sources, RunError> {
-        let missing = || RunError::MissingContent { hash: started.configs, what: "the configs of the run" };
-        let content = self.0.contents.find(started.configs).await?.ok_or_else(missing)?;
-        serde_json::from_slice(&content)
-            .map_err(|error| StoreError::Corrupt { what: format!("the configs of run {}: {error}", started.run) }.into())
-    }
-
-    /// The configs that a run is pinned to, loaded again by the same loader.
-    pub async fn pinned_configs(&self, started: &RunStarted) -> Result<Configs, RunError> {
-        let sources = self.pinned_sources(started).await?;
-        load_configs(&sources, &self.0.functions, Unconfigured::Allowed)
-            .map_err(|faults| RunError::PinnedConfigs { run: started.run.clone(), faults: Arc::new(faults) })
+        let started = self.0.first_entry(id).await?;
+        let past = self.0.store.run(id).await?.and_then(|record| record.past);
+        let Some(past) = past else { return Ok(started) };
+        let own = self.0.store.entries(id, past.seq, 1).await?;
+        let adoption = own.first().and_then(|recorded| recorded.entry.adopts());
+        Ok(adoption.map_or(started.clone(), |adoption| adoption.restarted(&started)))
     }
 
     /// The bytes of a document.
@@ -245,10 +255,6 @@ impl Engine {
     /// Ends a task and all below it, wherever its run proceeds, or when it is resumed.
     pub async fn cancel(&self, id: &RunId, task: TaskId, reason: &str, by: &str) -> Result<Delivery, RunError> {
         self.send(id, Command::Cancel { task, reason: reason.to_owned(), by: by.to_owned() }, Vec::new()).await
-    }
-
-    pub(crate) async fn each_entry(&self, id: &RunId, mut with: impl FnMut(&Recorded)) -> Result<(), StoreError> {
-        self.0.each_page(id, 0, |page| page.iter().for_each(|recorded| with(recorded))).await
     }
 
     async fn send(&self, id: &RunId, command: Command, contents: Vec<(ContentHash, Content)>) -> Result<Delivery, RunError> {
@@ -302,26 +308,27 @@ async fn begin(handle: RunHandle, first: Event, contents: Vec<(ContentHash, Cont
 }
 
 /// What an actor begins with.
-struct Parts {
-    run: Run,
-    id: RunId,
-    epoch: u64,
-    commands: Commands,
-    models: Models,
-    transcripts: Transcripts,
-    folder: Option<PathBuf>,
-    last: Timestamp,
-    begun: Option<Step>,
+pub(crate) struct Parts {
+    pub(crate) run: Run,
+    pub(crate) id: RunId,
+    pub(crate) epoch: u64,
+    pub(crate) commands: Commands,
+    pub(crate) models: Models,
+    pub(crate) transcripts: Transcripts,
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) last: Timestamp,
+    pub(crate) begun: Option<Step>,
+    pub(crate) recording: Option<Recording>,
 }
 
-fn template(error: &TemplateError) -> RunError {
+pub(crate) fn template(error: &TemplateError) -> RunError {
     RunError::Template { reason: error.to_string() }
 }
 
 impl Shared {
     /// Spawns the actor of a run. Its first event comes with the handle.
-    fn spawn(self: &Arc<Self>, parts: Parts) -> RunHandle {
-        let Parts { run, id, epoch, commands, models, transcripts, folder, last, begun } = parts;
+    pub(crate) fn spawn(self: &Arc<Self>, parts: Parts) -> RunHandle {
+        let Parts { run, id, epoch, commands, models, transcripts, folder, last, begun, recording } = parts;
         let (sender, mailbox) = mpsc::unbounded_channel();
         let (live, _) = broadcast::channel(LIVE_ENTRIES);
         let (progress, _) = broadcast::channel(LIVE_PROGRESS);
@@ -356,6 +363,7 @@ impl Shared {
             durable,
             last,
             begun,
+            recording,
         };
         tokio::spawn(actor.run().instrument(span));
         handle
@@ -379,37 +387,33 @@ impl Shared {
     }
 
     /// No conversations of a run yet.
-    fn transcripts(&self, id: &RunId, prompts: Prompts) -> Transcripts {
+    pub(crate) fn transcripts(&self, id: &RunId, prompts: Prompts) -> Transcripts {
         Transcripts::new(Arc::clone(&self.store), id.clone(), prompts, self.transcript_bytes)
     }
 
-    /// Folds what is stored after the entries that `run` holds into it and its conversations, so that going on reads no
-    /// entry twice. Answers the moment of the last entry.
-    async fn catch_up(&self, id: &RunId, run: &mut Run, transcripts: &mut Transcripts) -> Result<Timestamp, StoreError> {
-        let mut last = Timestamp::default();
-        self.each_page(id, run.last_seq(), |page| {
-            for recorded in page {
-                run.apply(recorded);
-                last = recorded.at;
-            }
-            transcripts.absorb(page, run);
-        })
-        .await?;
-        Ok(last)
-    }
-
-    /// Gives every entry of a run after `after` to `with`, in order, some at a time.
-    async fn each_page(&self, id: &RunId, mut after: u64, mut with: impl FnMut(&[Arc<Recorded>])) -> Result<(), StoreError> {
+    /// Folds what is stored after the entries that were read into the state and its conversations, so that going on reads no
+    /// entry twice.
+    async fn catch_up(&self, reading: &mut Reading, transcripts: &mut Transcripts) -> Result<(), RunError> {
         loop {
-            let page = self.store.entries(id, after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = last.seq;
-            with(&page);
+            let page = self.page(reading, &mut transcripts.prompts).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for recorded in &page {
+                reading.apply(recorded);
+            }
+            transcripts.absorb(&page, &reading.run);
         }
     }
 
+    /// The handle of a run that was found ended.
+    async fn ended(&self, id: &RunId, end: RunEnded, run: Run) -> Result<RunHandle, RunError> {
+        let result = root_result(self, id, run.last_seq()).await?;
+        Ok(self.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }))
+    }
+
     /// The models that a run may ask: the job's and the engine's. `stand_in` must be one of them.
-    fn models(&self, configs: &Configs, stand_in: Option<&str>) -> Result<Models, RunError> {
+    pub(crate) fn models(&self, configs: &Configs, stand_in: Option<&str>) -> Result<Models, RunError> {
         let mut models = Models::new();
         for (name, spec) in &configs.job.models {
             if self.models.contains_key(name) {
@@ -456,7 +460,7 @@ fn faults(faults: &[ScriptFault]) -> String {
 }
 
 /// A run id that nobody can guess from others: a short prefix tells runs apart, which a leading time would not.
-fn random_run_id() -> RunId {
+pub(crate) fn random_run_id() -> RunId {
     let hash = ContentHash::of(uuid::Uuid::now_v7().as_bytes());
     let characters = hash.as_bytes()[..RUN_ID_CHARACTERS].iter().map(|byte| char::from(RUN_ID_ALPHABET[usize::from(byte % 32)]));
     RunId::new(characters.collect::<String>())

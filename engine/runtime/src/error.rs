@@ -59,6 +59,17 @@ pub enum RunError {
         /// What is wrong.
         faults: Arc<Faults>,
     },
+    /// The configs that a run shall go on by have faults.
+    #[error("the configs cannot be used:\n{0}")]
+    Configs(Arc<Faults>),
+    /// A fork would begin within a step, before the first one is complete.
+    #[error("no step of the run is complete by entry {at}; the first ends with entry {first}")]
+    NoSuchStep {
+        /// The entry asked for.
+        at: u64,
+        /// The first entry that a fork can share last.
+        first: u64,
+    },
     /// A content that the run needs is not in the store.
     #[error("the store has no content {hash}, which holds {what}")]
     MissingContent {

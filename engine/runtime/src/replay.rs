@@ -38,6 +38,11 @@ pub struct Mismatch {
     pub sent: ContentHash,
     /// The hash of the request as it is rendered now; `None` if nothing asked for it.
     pub rendered: Option<ContentHash>,
+    /// How many messages at the beginning of the request are the same as they were sent, because an earlier request of the
+    /// task came out right.
+    pub same_messages: usize,
+    /// How many messages the request has as it is rendered now.
+    pub messages: usize,
 }
 
 /// Reads the timeline of a run again: folds the state, rebuilds every conversation, and compares every request.
@@ -52,36 +57,49 @@ pub async fn request_of(engine: &Engine, id: &RunId, task: &TaskId) -> Result<Op
 }
 
 async fn read(engine: &Engine, id: &RunId) -> Result<Replay, RunError> {
-    let started = engine.started(id).await?;
-    let configs = std::sync::Arc::new(engine.pinned_configs(&started).await?);
-    let prompts = Prompts::render(&configs, &started.inputs).map_err(|error| RunError::Template { reason: error.to_string() })?;
+    let (mut reading, mut prompts) = engine.0.read(id).await?;
     let mut replay = Replay {
-        prompts,
         transcripts: HashMap::new(),
         rendered: HashMap::new(),
-        report: ReplayReport { entries: 0, requests: 0, mismatches: Vec::new(), run: Run::new(configs) },
+        messages: HashMap::new(),
+        report: ReplayReport { entries: 0, requests: 0, mismatches: Vec::new(), run: reading.run.clone() },
     };
-    engine.each_entry(id, |recorded| replay.apply(recorded)).await?;
-    Ok(replay)
+    loop {
+        let page = engine.0.page(&mut reading, &mut prompts).await?;
+        if page.is_empty() {
+            replay.report.run = reading.run;
+            return Ok(replay);
+        }
+        for recorded in &page {
+            reading.apply(recorded);
+            replay.apply(recorded, &reading.run, &prompts);
+        }
+    }
 }
 
 /// A replay in progress.
 struct Replay {
-    prompts: Prompts,
     transcripts: HashMap<TaskId, Transcript>,
     /// The request that each task sent last.
     rendered: HashMap<TaskId, ContentHash>,
+    /// For each task: how many messages its last request that came out right had, and how many its last request has.
+    messages: HashMap<TaskId, (usize, usize)>,
     report: ReplayReport,
 }
 
 impl Replay {
-    fn apply(&mut self, recorded: &Recorded) {
-        self.report.run.apply(recorded);
+    /// Takes in an entry; `run` is the state after it.
+    fn apply(&mut self, recorded: &Recorded, run: &Run, prompts: &Prompts) {
         self.report.entries += 1;
-        let run = &self.report.run;
+        if recorded.entry.adopts().is_some() {
+            for (task, transcript) in &mut self.transcripts {
+                prompts.switch(run, task, recorded.seq, transcript);
+            }
+            return;
+        }
         if let Entry::TaskCreated(created) = &recorded.entry {
             let master = created.answers_for.as_ref().and_then(|master| self.transcripts.get(master));
-            if let Some(transcript) = self.prompts.begin(run, created, master) {
+            if let Some(transcript) = prompts.begin(run, recorded.seq, created, master) {
                 self.transcripts.insert(created.task.clone(), transcript);
             }
             return;
@@ -90,15 +108,26 @@ impl Replay {
         if let Entry::ModelAnswered(answered) = &recorded.entry {
             self.report.requests += 1;
             let rendered = self.rendered.get(task).copied();
-            if rendered != Some(answered.request) {
-                let (task, turn, sent) = (task.clone(), answered.turn, answered.request);
-                self.report.mismatches.push(Mismatch { seq: recorded.seq, task, turn, sent, rendered });
+            let (same, messages) = self.messages.get(task).copied().unwrap_or_default();
+            if rendered == Some(answered.request) {
+                self.messages.insert(task.clone(), (messages, messages));
+            } else {
+                self.report.mismatches.push(Mismatch {
+                    seq: recorded.seq,
+                    task: task.clone(),
+                    turn: answered.turn,
+                    sent: answered.request,
+                    rendered,
+                    same_messages: same,
+                    messages,
+                });
             }
         }
         if let Some(transcript) = self.transcripts.get_mut(task) {
             transcript.apply(recorded, run.documents());
             if matches!(recorded.entry, Entry::ModelRequested(_)) {
                 self.rendered.insert(task.clone(), transcript.request().hash);
+                self.messages.entry(task.clone()).or_default().1 = transcript.messages().len();
             }
         }
     }

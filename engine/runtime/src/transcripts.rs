@@ -12,36 +12,82 @@ use baton_core::entry::{Entry, Recorded, TaskCreated};
 use baton_core::function::BoxFuture;
 use baton_core::id::{AgentId, RunId, TaskId};
 use baton_core::json::Json;
+use baton_core::machine::limits_under;
 use baton_core::model::ModelRequest;
 use baton_core::render::{Transcript, TranscriptStart};
 use baton_store::{Store, StoreError};
 use rustc_hash::FxHashMap;
+use serde_json::Value;
 
-/// The system prompts of a run's agents, rendered once.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Prompts(BTreeMap<AgentId, Arc<str>>);
+/// The system prompts of a run's agents, rendered once under every configs that the run went by.
+#[derive(Clone, Debug)]
+pub(crate) struct Prompts {
+    inputs: BTreeMap<String, Value>,
+    /// In the order of their first entries.
+    eras: Vec<Era>,
+}
+
+/// The entries of a run that were decided under the same configs.
+#[derive(Clone, Debug)]
+struct Era {
+    /// The first of them: the one that adopts the configs.
+    from: u64,
+    configs: Arc<Configs>,
+    prompts: BTreeMap<AgentId, Arc<str>>,
+}
 
 impl Prompts {
     /// Renders the prompt of every agent of the job.
-    pub(crate) fn render(configs: &Configs, inputs: &Json) -> Result<Self, TemplateError> {
-        let inputs = serde_json::from_str(inputs.text()).unwrap_or_default();
-        let prompts = configs.agents.values().map(|agent| Ok((agent.id.clone(), configs.render_prompt(agent, &inputs)?.into())));
-        prompts.collect::<Result<_, _>>().map(Self)
+    pub(crate) fn render(configs: &Arc<Configs>, inputs: &Json) -> Result<Self, TemplateError> {
+        let mut prompts = Self { inputs: serde_json::from_str(inputs.text()).unwrap_or_default(), eras: Vec::new() };
+        prompts.adopt(0, configs)?;
+        Ok(prompts)
     }
 
-    /// The conversation of a task of `run` at its creation; `None` for one that a person holds. `master` is the
+    /// Renders the prompts anew: from entry `seq` on, the run goes by `configs`.
+    pub(crate) fn adopt(&mut self, seq: u64, configs: &Arc<Configs>) -> Result<(), TemplateError> {
+        let render = |agent| Ok(configs.render_prompt(agent, &self.inputs)?.into());
+        let prompts = configs.agents.values().map(|agent| Ok((agent.id.clone(), render(agent)?)));
+        let prompts = prompts.collect::<Result<_, _>>()?;
+        self.eras.push(Era { from: seq, configs: Arc::clone(configs), prompts });
+        Ok(())
+    }
+
+    /// The system prompt that `agent` has now.
+    pub(crate) fn of_agent(&self, agent: &AgentId) -> Option<&Arc<str>> {
+        self.eras.last().and_then(|era| era.prompts.get(agent))
+    }
+
+    /// What holds at entry `seq`.
+    fn era(&self, seq: u64) -> &Era {
+        self.eras.iter().rev().find(|era| era.from <= seq).expect("the first era begins before the first entry")
+    }
+
+    /// Lets the conversation of `task` go on under what entry `seq` adopts.
+    pub(crate) fn switch(&self, run: &Run, task: &TaskId, seq: u64, transcript: &mut Transcript) {
+        let era = self.era(seq);
+        if let Some(task) = run.task(task)
+            && let Some(agent) = task.agent().and_then(|agent| era.configs.agents.get(agent))
+        {
+            let system = era.prompts.get(&agent.id).cloned().unwrap_or_default();
+            transcript.adopt(agent, system, limits_under(&era.configs, task).inject_tokens);
+        }
+    }
+
+    /// The conversation of a task of `run` at its creation, entry `seq`; `None` for one that a person holds. `master` is the
     /// conversation that a question is answered on, as it stood then.
-    pub(crate) fn begin(&self, run: &Run, created: &TaskCreated, master: Option<&Transcript>) -> Option<Transcript> {
+    pub(crate) fn begin(&self, run: &Run, seq: u64, created: &TaskCreated, master: Option<&Transcript>) -> Option<Transcript> {
+        let era = self.era(seq);
         let task = run.task(&created.task)?;
-        let agent = run.configs().agents.get(task.agent()?)?;
+        let agent = era.configs.agents.get(task.agent()?)?;
         let asking = task.question.as_ref().map(|question| &question.asker).or(created.caller.as_ref());
         Some(Transcript::new(TranscriptStart {
             agent,
-            system: self.0.get(&agent.id).cloned().unwrap_or_default(),
+            system: era.prompts.get(&agent.id).cloned().unwrap_or_default(),
             created,
             asker: asking.and_then(|asker| run.task(asker)).and_then(|asker| asker.agent()),
             documents: run.documents(),
-            inject_tokens: run.limits(task).inject_tokens,
+            inject_tokens: limits_under(&era.configs, task).inject_tokens,
             master,
         }))
     }
@@ -51,7 +97,7 @@ impl Prompts {
 pub(crate) struct Transcripts {
     store: Arc<dyn Store>,
     run: RunId,
-    prompts: Prompts,
+    pub(crate) prompts: Prompts,
     kept: FxHashMap<TaskId, Box<Kept>>,
     /// The sum of all weights.
     bytes: usize,
@@ -78,7 +124,12 @@ impl Transcripts {
     pub(crate) fn absorb(&mut self, entries: &[Arc<Recorded>], run: &Run) {
         for recorded in entries {
             match &recorded.entry {
-                Entry::TaskCreated(created) => self.begin(created, run),
+                Entry::TaskCreated(created) => self.begin(recorded.seq, created, run),
+                entry if entry.adopts().is_some() => {
+                    for (task, kept) in &mut self.kept {
+                        self.prompts.switch(run, task, recorded.seq, &mut kept.transcript);
+                    }
+                }
                 Entry::TaskEnded(ended) => self.drop_task(&ended.task),
                 Entry::SubtreeClosed(closed) => closed.tasks.iter().for_each(|task| self.drop_task(task)),
                 entry => {
@@ -115,12 +166,12 @@ impl Transcripts {
     }
 
     /// Begins the conversation of a new task, if all it begins with is at hand; otherwise it is rebuilt when needed.
-    fn begin(&mut self, created: &TaskCreated, run: &Run) {
+    fn begin(&mut self, seq: u64, created: &TaskCreated, run: &Run) {
         let master = created.answers_for.as_ref().map(|master| self.kept.get(master));
         let transcript = match master {
             Some(None) => None,
-            Some(Some(master)) => self.prompts.begin(run, created, Some(&master.transcript)),
-            None => self.prompts.begin(run, created, None),
+            Some(Some(master)) => self.prompts.begin(run, seq, created, Some(&master.transcript)),
+            None => self.prompts.begin(run, seq, created, None),
         };
         if let Some(transcript) = transcript {
             self.keep(created.task.clone(), transcript);
@@ -143,10 +194,19 @@ impl Transcripts {
                 Some(master) => Some(self.rebuild(run, master, seq).await?),
                 None => None,
             };
-            let begun = self.prompts.begin(run, created, master.as_ref());
+            let begun = self.prompts.begin(run, seq, created, master.as_ref());
             let mut transcript = begun.ok_or_else(|| corrupt("no agent holds it"))?;
+            // What the run adopted since then is no entry of the task, so it comes between them by its number.
+            let mut adopted =
+                self.prompts.eras.iter().map(|era| era.from).filter(|from| *from > seq && *from <= through).peekable();
             for recorded in &entries {
+                while let Some(from) = adopted.next_if(|from| *from < recorded.seq) {
+                    self.prompts.switch(run, task, from, &mut transcript);
+                }
                 transcript.apply(recorded, run.documents());
+            }
+            for from in adopted {
+                self.prompts.switch(run, task, from, &mut transcript);
             }
             Ok(transcript)
         })

@@ -110,15 +110,25 @@ impl Actor {
                 self.work.arrived.extend(done);
             }
             Effect::Stop { task } => self.stop(&task),
-            // A question's entry tells whoever watches, and its answer comes by the mailbox or the inbox. That the run
-            // has ended, its state says.
-            Effect::AskPerson { .. } | Effect::EndRun => {}
+            // A question's entry tells whoever watches, and its answer comes by the mailbox or the inbox; unless a fork knows
+            // what the person said to the same question.
+            Effect::AskPerson { question } => {
+                let answered = self.recording.as_ref().and_then(|recording| recording.person(&self.run, &question));
+                let answered = answered.map(|event| Message::Event { event, contents: Vec::new(), reply: None });
+                self.work.arrived.extend(answered);
+            }
+            // That the run has ended, its state says.
+            Effect::EndRun => {}
         }
     }
 
     /// Renders the task's request and asks its model.
     pub(crate) async fn prompt(&mut self, task: TaskId, turn: u32) -> Result<(), StoreError> {
         let request = self.transcripts.request(&self.run, &task).await?;
+        if let Some(event) = self.recording.as_ref().and_then(|recording| recording.answer(&request)) {
+            self.work.arrived.push_back(Message::Event { event, contents: Vec::new(), reply: None });
+            return Ok(());
+        }
         let model = self.models.get(&request.model).cloned();
         let (shared, stopped, of) = (Arc::clone(&self.shared), self.token(&task), task.clone());
         let done = self.begin(&of, stopped.clone(), async move {
@@ -139,7 +149,7 @@ impl Actor {
                 answered = answered => answered,
             };
             let event = match answered {
-                Ok(answer) => Event::ModelAnswered { task, turn, request: request.hash, answer },
+                Ok(answer) => Event::ModelAnswered { task, turn, request: request.hash, answer, recorded: None },
                 Err(error) if error.fails_run() => {
                     let message = format!("agent {} in task {task}, turn {turn}: {error}", request.agent);
                     Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }
@@ -184,6 +194,11 @@ impl Actor {
 
     /// Runs the tool's executor; what returns at once is returned.
     pub(crate) fn execute(&mut self, task: TaskId, agent: AgentId, call: CallId, tool: &ToolId, input: Json) -> Option<Message> {
+        let recorded = self.recording.as_ref().zip(self.run.configs().tools.get(tool));
+        if let Some(outcome) = recorded.and_then(|(recording, tool)| recording.call(&call, tool, &input)) {
+            let event = Event::CallReturned { call, outcome };
+            return Some(Message::Event { event, contents: Vec::new(), reply: None });
+        }
         if !self.is_repeatable(tool) {
             self.work.unrepeatable.insert(call.clone(), task.clone());
         }

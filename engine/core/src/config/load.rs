@@ -29,8 +29,11 @@ pub type ScriptCheck = dyn Fn(&str) -> Vec<(String, String)>;
 pub enum Unconfigured {
     /// None may be without: a start.
     Refused,
-    /// Some may be without: a run pinned to older configs goes on in a program that has learned new tools.
+    /// Some may be without: a run pinned to older configs goes on in a program that has learned new tools. Tools that no
+    /// agent is granted are not loaded, so the program may also have lost their functions.
     Allowed,
+    /// Nothing will be executed: a run is only read, and no tool needs a function.
+    Reading,
 }
 
 /// Loads a job: everything that a run of it needs, or every fault of every file.
@@ -41,6 +44,7 @@ pub fn load(
     check_script: &ScriptCheck,
 ) -> Result<Configs, Faults> {
     let mut loader = Loader::new(sources, functions);
+    loader.reading = unconfigured == Unconfigured::Reading;
     loader.read_agents();
     loader.load_tools(unconfigured);
     let job = loader.load_job(check_script);
@@ -96,6 +100,8 @@ pub(crate) struct Loader<'s> {
     pub(crate) assumed_agents: BTreeSet<String>,
     pub(crate) assumed_tools: BTreeSet<String>,
     pub(crate) tools: BTreeMap<ToolId, Arc<Tool>>,
+    /// Whether tools may be without an executor.
+    pub(crate) reading: bool,
 }
 
 impl<'s> Loader<'s> {
@@ -108,6 +114,7 @@ impl<'s> Loader<'s> {
             assumed_agents: BTreeSet::new(),
             assumed_tools: BTreeSet::new(),
             tools: BTreeMap::new(),
+            reading: false,
         };
         for function in functions {
             if let Some(first) = loader.functions.insert(function.id, function) {
@@ -170,6 +177,12 @@ impl<'s> Loader<'s> {
             let fault = read.text.fault(FaultKind::FileName, pointer, Spot::Value, message);
             self.faults.push(fault.expected(format!("\"{stem}\", or a file named {id}.json")));
         }
+    }
+
+    /// The tools that some agent is granted.
+    pub(crate) fn granted_ids(&self) -> BTreeSet<String> {
+        let lists = self.agents.values().filter_map(|agent| agent.read.value.get("tools")?.as_array());
+        lists.flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
     /// Whether an agent of that id exists or was meant to.

@@ -21,6 +21,7 @@ use crate::tool_type::ToolType;
 
 mod agent;
 mod dialect;
+mod edit;
 mod fault;
 pub mod form;
 mod job;
@@ -36,6 +37,7 @@ mod template;
 mod tool;
 mod tool_schema;
 
+pub use edit::EditFault;
 pub use fault::{Fault, FaultKind, Faults, nearest};
 pub use form::ProjectForm as Project;
 pub use load::{ScriptCheck, Unconfigured, load, load_project, load_tools};

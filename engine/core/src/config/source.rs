@@ -97,6 +97,11 @@ impl Sources {
         self.files.iter()
     }
 
+    /// The files, to be changed.
+    pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut Source> {
+        self.files.iter_mut()
+    }
+
     /// The files of `role`.
     pub fn of(&self, role: Role) -> impl Iterator<Item = &Source> {
         self.files.iter().filter(move |source| source.role == role)

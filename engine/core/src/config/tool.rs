@@ -54,8 +54,13 @@ impl<'t, 's> Origin<'t, 's> {
 impl<'s> Loader<'s> {
     /// Loads every tool: those of the program, those of the job, and one that delegates to each agent.
     pub(crate) fn load_tools(&mut self, unconfigured: Unconfigured) {
-        let base = self.read_tools(Role::BuiltinTool);
-        let over = self.read_tools(Role::Tool);
+        let mut base = self.read_tools(Role::BuiltinTool);
+        let mut over = self.read_tools(Role::Tool);
+        if unconfigured == Unconfigured::Allowed {
+            let granted = self.granted_ids();
+            base.retain(|id, _| granted.contains(id));
+            over.retain(|id, _| granted.contains(id));
+        }
         self.check_twins(&base, &over);
         for (id, read) in &base {
             if id.starts_with(ROUTE_PREFIX) {
@@ -363,6 +368,7 @@ impl<'s> Loader<'s> {
                 self.faults.push(fault.expected("one of them").note(place_of(function)));
                 None
             }
+            (true, None, None) if self.reading => None,
             (true, None, None) => {
                 let message = format!("nothing runs the function tool \"{id}\": no function of that name is linked");
                 let fault = origin.fault(FaultKind::NoExecutor, "/tool_id", Spot::Value, message);

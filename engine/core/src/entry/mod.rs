@@ -8,6 +8,7 @@
 mod call;
 mod question;
 mod run;
+mod steps;
 mod task;
 mod turn;
 
@@ -17,12 +18,13 @@ use serde::{Deserialize, Serialize};
 
 pub use call::{CallFinished, CallRefused, CallStarted, Conflict, Output, Said};
 pub use question::{Otherwise, QuestionClosed, QuestionEnd, QuestionOpened};
-pub use run::{Control, ControlAction, ForkPoint, RunEnded, RunStarted};
+pub use run::{Adoption, Control, ControlAction, Fork, ForkPoint, ForkedEffects, RunEnded, RunStarted};
+pub use steps::Steps;
 pub use task::{FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
 pub use turn::{BudgetSettled, Compacted, ModelAnswered, ModelRequested, Notice, ReminderReason};
 
 use crate::document::DocumentVersion;
-use crate::id::TaskId;
+use crate::id::{ContentHash, TaskId};
 use crate::time::Timestamp;
 
 /// An entry in its place: `seq` runs from 1 without gaps.
@@ -96,6 +98,23 @@ impl Entry {
             Self::Control(entry) => entry.task.as_ref(),
             Self::SubtreeClosed(entry) => Some(&entry.task),
             Self::TaskEnded(entry) => Some(&entry.task),
+        }
+    }
+
+    /// The configs that the run goes on by from this entry on, when it changes them.
+    pub fn adopts(&self) -> Option<&Adoption> {
+        match self {
+            Self::Control(Control { action: ControlAction::Adopted(adoption), .. }) => Some(adoption),
+            _ => None,
+        }
+    }
+
+    /// The stored content that the entry names: it is durable with the entry, and kept as long as the entry is.
+    pub fn content(&self) -> Option<ContentHash> {
+        match self {
+            Self::DocumentWritten(version) => Some(version.content.hash),
+            Self::RunStarted(started) => Some(started.configs),
+            entry => entry.adopts().map(|adoption| adoption.configs),
         }
     }
 

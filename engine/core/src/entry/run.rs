@@ -30,7 +30,8 @@ pub struct RunStarted {
     pub model: Option<String>,
     /// The version of the engine that started it.
     pub engine: String,
-    /// Where it was forked from.
+    /// Where it was forked from. Never in a stored entry: a fork shares the first entry of its original, and
+    /// [`Adoption::restarted`] says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkPoint>,
 }
@@ -42,6 +43,58 @@ pub struct ForkPoint {
     pub run: RunId,
     /// Its last entry that is shared.
     pub seq: u64,
+}
+
+/// The configs that a run goes on by from some entry on: the first own entry of a fork, or a migration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Adoption {
+    /// The stored sources of every config that holds from here on.
+    pub configs: ContentHash,
+    /// A model that stands in for every agent's own from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What is different from here on, as people read it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+    /// The run that begins here, when it is a fork: all entries before are another run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Fork>,
+}
+
+impl Adoption {
+    /// The first entry of the run as it reads from here on.
+    pub fn restarted(&self, started: &RunStarted) -> RunStarted {
+        let mut started = RunStarted { configs: self.configs, model: self.model.clone(), ..started.clone() };
+        if let Some(fork) = &self.fork {
+            started.run = fork.run.clone();
+            started.forked_from = Some(fork.from.clone());
+        }
+        started
+    }
+}
+
+/// A run that shares the past of another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fork {
+    /// Its id.
+    pub run: RunId,
+    /// Where it begins to be another run.
+    pub from: ForkPoint,
+    /// What its calls with effects may do.
+    pub effects: ForkedEffects,
+}
+
+/// What calls of tools that are not `pure` may do in a fork, whose original may have done the same already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForkedEffects {
+    /// They take the result that the same call has in the original; without one they get an error result.
+    #[default]
+    Recorded,
+    /// They take the result that the same call has in the original; without one they are executed.
+    New,
+    /// They are executed, whatever the original did.
+    All,
 }
 
 /// Somebody outside the task graph acted.
@@ -76,6 +129,8 @@ pub enum ControlAction {
     },
     /// A process took the run over after another stopped.
     TakenOver,
+    /// The run goes on by these configs from here on; what was in flight begins anew, as after a take-over.
+    Adopted(Box<Adoption>),
     /// Something came too late, or twice, or from nowhere: recorded and not applied.
     Late {
         /// What came.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ForkPoint;
 use crate::call::ModelCall;
 use crate::id::{ContentHash, TaskId};
 use crate::json::Json;
@@ -89,6 +90,9 @@ pub struct ModelAnswered {
     /// The vendor's reasoning blocks, sent back unchanged to that vendor only.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub reasoning: Json,
+    /// The entry of another run that this answer was taken from, because a fork asked the same; `None` if a model gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<ForkPoint>,
 }
 
 /// What a model request really used.

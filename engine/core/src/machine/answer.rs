@@ -6,8 +6,8 @@ use super::{Draft, Task, TaskState, World, agent};
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{Configs, OnText, Schema};
 use crate::entry::{
-    BudgetSettled, CallFinished, CallRefused, Control, ControlAction, Entry, FinalState, ModelAnswered, Output, ReminderReason,
-    TaskKind,
+    BudgetSettled, CallFinished, CallRefused, Control, ControlAction, Entry, FinalState, ForkPoint, ModelAnswered, Output,
+    ReminderReason, TaskKind,
 };
 use crate::id::{ContentHash, TaskId, ToolId};
 use crate::json::Json;
@@ -70,7 +70,14 @@ pub(super) fn returns_to_user(asked: &crate::call::ModelCall, tool_type: crate::
 
 impl Draft<'_> {
     /// Decides what a model's turn means for `task`: which calls are refused, logged and begun, or how the task ends.
-    pub(super) fn model_answered(&mut self, id: &TaskId, turn: u32, request: ContentHash, answer: ModelTurn) {
+    pub(super) fn model_answered(
+        &mut self,
+        id: &TaskId,
+        turn: u32,
+        request: ContentHash,
+        answer: ModelTurn,
+        recorded: Option<ForkPoint>,
+    ) {
         if !self.awaits_answer(id, turn) {
             self.record_late(id, format!("an answer for turn {turn}"));
             return;
@@ -86,6 +93,7 @@ impl Draft<'_> {
             finish,
             request,
             reasoning: Json::null(),
+            recorded,
         }));
         self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage }));
         if self.task(id).fault.is_some() {

@@ -7,7 +7,7 @@ use rpds::{RedBlackTreeMapSync, VectorSync};
 
 use super::task::{Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
 use super::world::World;
-use super::{agent, answer, task_limits};
+use super::{adopt, agent, answer, task_limits};
 use crate::call::AfterExecution;
 use crate::document::{DocumentRef, DocumentVersion};
 use crate::entry::{
@@ -413,6 +413,7 @@ fn control<W: World>(world: &mut W, entry: &Control) {
         (ControlAction::Paused, _) => world.shared_mut().paused = true,
         (ControlAction::Unpaused, _) => world.shared_mut().paused = false,
         (ControlAction::Steered { text }, Some(task)) => known(world, task).steering.push(text.clone()),
+        (ControlAction::Adopted(adoption), _) => adopt::adopted(world, adoption),
         (
             ControlAction::Steered { .. }
             | ControlAction::Cancelled { .. }

@@ -16,7 +16,9 @@ pub(super) fn decide(run: &Run, at: Timestamp, event: Event) -> Result<Decision,
     let mut draft = Draft::new(run, at);
     match event {
         Event::Started { run, root, documents } => draft.start(run, &root, documents)?,
-        Event::ModelAnswered { task, turn, request, answer } => draft.model_answered(&task, turn, request, answer),
+        Event::ModelAnswered { task, turn, request, answer, recorded } => {
+            draft.model_answered(&task, turn, request, answer, recorded);
+        }
         Event::ModelFailed { task, turn, error } => draft.model_failed(&task, turn, error),
         Event::RunFailed { error } => draft.run_failed(error),
         Event::CallReturned { call, outcome } => draft.call_returned(&call, outcome),
@@ -27,6 +29,7 @@ pub(super) fn decide(run: &Run, at: Timestamp, event: Event) -> Result<Decision,
         Event::Steered { task, text, by } => draft.steered(&task, text, by)?,
         Event::TimePassed => draft.time_passed(),
         Event::TakenOver { by } => draft.taken_over(by),
+        Event::Adopted { adoption, documents, by } => draft.adopted(adoption, documents, by)?,
     }
     draft.settle();
     Ok(draft.decision)

@@ -7,6 +7,7 @@
 
 mod act;
 mod admit;
+mod adopt;
 mod advance;
 mod answer;
 mod apply;
@@ -30,7 +31,7 @@ use crate::config::{Agent, Configs};
 use crate::document::Documents;
 use crate::entry::{Entry, Holder, Recorded, RunEnded, RunStarted};
 use crate::event::{Decision, Event, Refusal};
-use crate::id::{AgentId, TaskId};
+use crate::id::{AgentId, ContentHash, TaskId};
 use crate::limits::Limits;
 use crate::time::Timestamp;
 
@@ -38,6 +39,8 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 pub struct Run {
     configs: Arc<Configs>,
+    /// Configs that entries may adopt, under the hash that such an entry names.
+    known_configs: Vec<(ContentHash, Arc<Configs>)>,
     graph: TaskGraph,
     shared: Shared,
 }
@@ -45,7 +48,7 @@ pub struct Run {
 impl Run {
     /// A run before its first entry.
     pub fn new(configs: Arc<Configs>) -> Self {
-        Self { configs, graph: TaskGraph::default(), shared: Shared::default() }
+        Self { configs, known_configs: Vec::new(), graph: TaskGraph::default(), shared: Shared::default() }
     }
 
     /// The run that `timeline` tells of.
@@ -68,12 +71,20 @@ impl Run {
     ///
     /// # Panics
     /// If the entry is not the next one, or names what earlier entries did not create: such a timeline was not made
-    /// by [`Run::decide`].
+    /// by [`Run::decide`]. If it adopts configs that nobody brought with [`Run::know_configs`].
     pub fn apply(&mut self, recorded: &Recorded) {
         apply::apply(self, recorded);
     }
 
-    /// The configs that the run is pinned to.
+    /// Lets entries from here on adopt `configs` under `hash`.
+    ///
+    /// Entries name configs by hash only, so whoever folds a timeline brings what [`Entry::adopts`] names before the entry
+    /// is applied.
+    pub fn know_configs(&mut self, hash: ContentHash, configs: Arc<Configs>) {
+        self.known_configs.push((hash, configs));
+    }
+
+    /// The configs that the run is pinned to: those that it adopted last.
     pub fn configs(&self) -> &Arc<Configs> {
         &self.configs
     }
@@ -138,6 +149,11 @@ impl Run {
     }
 }
 
+/// The limits that hold for `task` where `configs` do, which must have its agent.
+pub fn limits_under<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limits> {
+    task_limits(configs, task)
+}
+
 impl PartialEq for Run {
     fn eq(&self, other: &Self) -> bool {
         self.shared == other.shared && self.graph == other.graph
@@ -165,6 +181,14 @@ impl World for Run {
         self.graph.get_mut(id)
     }
 
+    fn adopt(&mut self, hash: ContentHash) {
+        self.configs = Arc::clone(known(&self.known_configs, &self.configs, &self.shared, hash));
+    }
+
+    fn tasks(&self) -> Vec<TaskId> {
+        self.graph.iter().map(|task| task.id.clone()).collect()
+    }
+
     fn insert(&mut self, caller: Option<&TaskId>, task: Task) {
         self.graph.insert(caller, task);
     }
@@ -172,6 +196,18 @@ impl World for Run {
     fn caller(&self, id: &TaskId) -> Option<TaskId> {
         self.graph.caller(id).map(|task| task.id.clone())
     }
+}
+
+/// The configs that an entry adopts under `hash`: some that were brought, or those the run has already.
+fn known<'a>(
+    known: &'a [(ContentHash, Arc<Configs>)],
+    present: &'a Arc<Configs>,
+    shared: &Shared,
+    hash: ContentHash,
+) -> &'a Arc<Configs> {
+    let brought = known.iter().rev().find(|(known, _)| *known == hash).map(|(_, configs)| configs);
+    let present = || shared.started.as_ref().is_some_and(|started| started.configs == hash).then_some(present);
+    brought.or_else(present).unwrap_or_else(|| panic!("an entry adopts the configs {hash}, which nobody brought along"))
 }
 
 /// The agent named `id`. Configs are joined when loaded, so it exists.
@@ -200,12 +236,7 @@ struct Draft<'run> {
 
 impl<'run> Draft<'run> {
     fn new(run: &'run Run, at: Timestamp) -> Self {
-        Self {
-            at,
-            world: LookAhead::new(&run.configs, &run.graph, &run.shared),
-            decision: Decision::default(),
-            changed: std::collections::VecDeque::new(),
-        }
+        Self { at, world: LookAhead::new(run), decision: Decision::default(), changed: std::collections::VecDeque::new() }
     }
 
     /// Adds an entry and looks one step further ahead.

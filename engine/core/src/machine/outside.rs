@@ -8,13 +8,14 @@ use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{EffectClass, Schema};
 use crate::document::Write;
 use crate::entry::{
-    Control, ControlAction, Entry, FinalState, Holder, Master, Otherwise, QuestionClosed, QuestionEnd, RunStarted, TaskCreated,
-    TaskKind,
+    BudgetSettled, Control, ControlAction, Entry, FinalState, Holder, Master, Otherwise, QuestionClosed, QuestionEnd, RunStarted,
+    TaskCreated, TaskKind,
 };
 use crate::event::{Effect, Refusal};
 use crate::id::{AgentId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
+use crate::model::Usage;
 
 impl Draft<'_> {
     /// The first entries of a run: its start, its documents, its root task.
@@ -46,7 +47,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn check_new_document(&self, write: &Write) -> Result<(), Refusal> {
+    pub(super) fn check_new_document(&self, write: &Write) -> Result<(), Refusal> {
         match self.world.shared().documents.twin(&write.path) {
             None => Ok(()),
             Some(twin) => Err(Refusal::InvalidDocument {
@@ -214,12 +215,13 @@ impl Draft<'_> {
         let live: Vec<TaskId> = self.world.graph().iter().filter(|task| task.is_live()).map(|task| task.id.clone()).collect();
         for id in live {
             if self.is_live(&id) {
-                self.recover(&id);
+                self.recover(&id, Recovery::AfterCrash);
             }
         }
     }
 
-    fn recover(&mut self, id: &TaskId) {
+    /// Lets `id` go on where what was in flight for it is gone.
+    pub(super) fn recover(&mut self, id: &TaskId, recovery: Recovery) {
         let task = self.task(id);
         if task.holder == Holder::Person {
             self.decision.effects.push(Effect::AskPerson { question: id.clone() });
@@ -228,8 +230,16 @@ impl Draft<'_> {
         let Some(open) = task.open.clone() else { return };
         if open.requested {
             let (turn, reserved_tokens) = (open.turn, task.reserved_tokens);
-            // What it used nobody will say. The task is ready from here on, and is asked again as limits admit it.
-            self.settle_at_worst(id, turn, reserved_tokens);
+            // The task is ready from here on, and is asked again as limits admit it.
+            match recovery {
+                // What it used nobody will say.
+                Recovery::AfterCrash => self.settle_at_worst(id, turn, reserved_tokens),
+                // The original made the request and has it in its books.
+                Recovery::InFork => {
+                    let usage = Usage::default();
+                    self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage }));
+                }
+            }
             return;
         }
         if task.state != TaskState::Running && open.running_functions == 0 {
@@ -242,7 +252,8 @@ impl Draft<'_> {
                 continue;
             }
             let tool = &configs.tools[call.asked.tool.as_str()];
-            if tool.effect == EffectClass::AtMostOnce {
+            // In a fork the shell knows what became of the call in the original.
+            if tool.effect == EffectClass::AtMostOnce && recovery == Recovery::AfterCrash {
                 let message = "a crash interrupted the call; whether it took effect is not known, and it is not repeated";
                 let error = CallError::new(ErrorCode::UnknownOutcome, message);
                 self.finish_call(id, index, CallResult::error(CallStatus::UnknownOutcome, error), None, Vec::new());
@@ -259,6 +270,15 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+/// Why what was in flight is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recovery {
+    /// The process that waited for it is gone.
+    AfterCrash,
+    /// It is another run's.
+    InFork,
 }
 
 /// How a question was closed, for whoever came late.

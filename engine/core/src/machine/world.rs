@@ -9,12 +9,13 @@ use std::sync::Arc;
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync, VectorSync};
 use rustc_hash::FxHashMap;
 
+use super::Run;
 use super::graph::TaskGraph;
 use super::task::Task;
 use crate::config::Configs;
 use crate::document::Documents;
 use crate::entry::{RunEnded, RunStarted};
-use crate::id::TaskId;
+use crate::id::{ContentHash, TaskId};
 use crate::model::Usage;
 use crate::time::Timestamp;
 
@@ -77,6 +78,10 @@ pub(super) trait World {
     fn task(&self, id: &TaskId) -> Option<&Task>;
     /// A task, to be changed.
     fn task_mut(&mut self, id: &TaskId) -> Option<&mut Task>;
+    /// From here on the run is pinned to the configs that were brought along under `hash`.
+    fn adopt(&mut self, hash: ContentHash);
+    /// All tasks, in the order of their creation, those excepted that the decision of now created.
+    fn tasks(&self) -> Vec<TaskId>;
     /// Adds a task below its caller.
     fn insert(&mut self, caller: Option<&TaskId>, task: Task);
     /// The task that waits for `id`.
@@ -86,6 +91,7 @@ pub(super) trait World {
 /// A state as it would be: the tasks touched so far lie over those of the real one.
 pub(super) struct LookAhead<'run> {
     configs: &'run Arc<Configs>,
+    known_configs: &'run [(ContentHash, Arc<Configs>)],
     graph: &'run TaskGraph,
     shared: Shared,
     touched: FxHashMap<TaskId, Task>,
@@ -94,8 +100,20 @@ pub(super) struct LookAhead<'run> {
 
 impl<'run> LookAhead<'run> {
     /// A look ahead from the real state.
-    pub(super) fn new(configs: &'run Arc<Configs>, graph: &'run TaskGraph, shared: &Shared) -> Self {
-        Self { configs, graph, shared: shared.clone(), touched: FxHashMap::default(), created: FxHashMap::default() }
+    pub(super) fn new(run: &'run Run) -> Self {
+        Self {
+            configs: &run.configs,
+            known_configs: &run.known_configs,
+            graph: &run.graph,
+            shared: run.shared.clone(),
+            touched: FxHashMap::default(),
+            created: FxHashMap::default(),
+        }
+    }
+
+    /// The configs that were brought along under `hash`.
+    pub(super) fn known(&self, hash: ContentHash) -> &'run Arc<Configs> {
+        super::known(self.known_configs, self.configs, &self.shared, hash)
     }
 
     /// The unfinished tasks below `id`, callers before callees.
@@ -145,6 +163,14 @@ impl World for LookAhead<'_> {
             self.touched.insert(id.clone(), copy);
         }
         self.touched.get_mut(id)
+    }
+
+    fn adopt(&mut self, hash: ContentHash) {
+        self.configs = self.known(hash);
+    }
+
+    fn tasks(&self) -> Vec<TaskId> {
+        self.graph.iter().map(|task| task.id.clone()).collect()
     }
 
     fn insert(&mut self, caller: Option<&TaskId>, task: Task) {

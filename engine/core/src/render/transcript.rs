@@ -130,6 +130,15 @@ impl Transcript {
         }
     }
 
+    /// Goes on under other configs: what was said stays as it was rendered; the prompt, the tools and the settings are those
+    /// of `agent` from the next request on, which begins a new prefix.
+    pub fn adopt(&mut self, agent: &Arc<Agent>, system: Arc<str>, inject_tokens: Option<u64>) {
+        self.agent = Arc::clone(agent);
+        self.system = system;
+        self.inject_tokens = inject_tokens;
+        self.frame = None;
+    }
+
     /// The request for the turn that was last asked for.
     pub fn request(&self) -> ModelRequest {
         ModelRequest {
@@ -177,7 +186,12 @@ impl Transcript {
 
     fn requested(&mut self, entry: &ModelRequested) {
         if entry.turn == self.turn {
-            // The same turn is asked for again after a crash: it was rendered when it was asked for first.
+            // The same turn is asked for again after a crash: it was rendered when it was asked for first. Only configs that
+            // were adopted meanwhile can name another model.
+            if self.model != entry.model {
+                self.model.clone_from(&entry.model);
+                self.frame = None;
+            }
             return;
         }
         self.flush();

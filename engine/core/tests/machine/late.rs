@@ -46,7 +46,7 @@ fn returned(call: &str) -> Event {
 
 fn answered(task: &str, turn: u32) -> Event {
     let answer = ModelTurn::text("late");
-    Event::ModelAnswered { task: TaskId::from(task), turn, request: ContentHash::of(b"late"), answer }
+    Event::ModelAnswered { task: TaskId::from(task), turn, request: ContentHash::of(b"late"), answer, recorded: None }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use baton_core::id::{CallId, TaskId};
 use baton_core::model::ModelTurn;
 use serde_json::{Value, json};
 
+use crate::cuts::may_be_cut;
 use crate::support::jobs::JobDraft;
 use crate::support::random::Random;
 use crate::support::script::Prompted;
@@ -86,7 +87,10 @@ fn deliver_late(sim: &mut Sim, late: Work) {
             // After a crash the same turn may be asked again, and then any answer to it is a good one.
             let asked_again = sim.pending.iter().any(|work| matches!(work, Work::Prompt { task: other, .. } if *other == task));
             if !asked_again {
-                deliver(sim, Event::ModelAnswered { task, turn, request: request.hash, answer: ModelTurn::text("late") });
+                deliver(
+                    sim,
+                    Event::ModelAnswered { task, turn, request: request.hash, answer: ModelTurn::text("late"), recorded: None },
+                );
             }
         }
         Work::Execute(execution) => {
@@ -150,6 +154,7 @@ fn walk_checked(seed: u64) -> (usize, usize) {
     let walked = std::panic::catch_unwind(|| {
         let sim = walk(seed);
         sim.assert_over();
+        may_be_cut(&sim, &mut Random::seeded(seed));
         (sim.ledger.tasks.len(), sim.timeline.len())
     });
     walked.unwrap_or_else(|_| panic!("seed {seed} breaks: BATON_FIRST_WALK={seed} BATON_WALKS=1 walks it again"))

@@ -470,7 +470,15 @@ impl Ledger {
                     self.live(id, "a message");
                 }
             }
-            ControlAction::TakenOver => {
+            ControlAction::TakenOver | ControlAction::Adopted(_) => {
+                if let ControlAction::Adopted(adoption) = action {
+                    let known = self.known_configs.iter().rev().find(|(hash, _)| *hash == adoption.configs);
+                    if let Some((_, configs)) = known {
+                        self.configs = Arc::clone(configs);
+                    }
+                    // What a person stopped was the original.
+                    self.paused &= adoption.fork.is_none();
+                }
                 self.last_takeover = seq;
                 self.takeovers = self.takeovers.saturating_add(1);
                 let live = self.live.clone();

@@ -192,7 +192,7 @@ impl World {
                 };
                 let (task, turn) = (task.clone(), *turn);
                 match answer {
-                    Ok(answer) => Event::ModelAnswered { task, turn, request: request.hash, answer },
+                    Ok(answer) => Event::ModelAnswered { task, turn, request: request.hash, answer, recorded: None },
                     Err(error) => Event::ModelFailed { task, turn, error },
                 }
             }
@@ -314,7 +314,7 @@ impl World {
             event if self.straight => event,
             Event::CallReturned { call, .. } => Event::CallReturned { call, outcome: Outcome::success(json!("late")) },
             Event::ModelAnswered { task, turn, request, .. } => {
-                Event::ModelAnswered { task, turn, request, answer: ModelTurn::text("late") }
+                Event::ModelAnswered { task, turn, request, answer: ModelTurn::text("late"), recorded: None }
             }
             event => event,
         }

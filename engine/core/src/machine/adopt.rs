@@ -1,0 +1,103 @@
+//! The run goes on by other configs: a fork's first own entry, or a migration.
+//!
+//! State that configs once led to stays as it is: tasks keep their holders, deadlines and open turns. What is checked,
+//! offered and admitted from here on goes by the new ones.
+
+use std::sync::Arc;
+
+use super::outside::Recovery;
+use super::task::Budget;
+use super::world::World;
+use super::{Draft, Task, agent, task_limits};
+use crate::config::Configs;
+use crate::document::Write;
+use crate::entry::{Adoption, Control, ControlAction, Entry};
+use crate::event::Refusal;
+use crate::id::TaskId;
+use crate::render;
+
+impl Draft<'_> {
+    /// Adopts configs, writes a person's documents, and lets every task go on as after a take-over.
+    ///
+    /// Refused with every reason at once if the configs lack what the run is in the middle of.
+    pub(super) fn adopted(&mut self, adoption: Adoption, documents: Vec<Write>, by: String) -> Result<(), Refusal> {
+        let reasons = self.hindrances(self.world.known(adoption.configs));
+        if !reasons.is_empty() {
+            return Err(Refusal::CannotAdopt { reasons });
+        }
+        let recovery = if adoption.fork.is_some() { Recovery::InFork } else { Recovery::AfterCrash };
+        self.push(Entry::Control(Control { task: None, action: ControlAction::Adopted(Box::new(adoption)), by }));
+        for write in documents {
+            self.check_new_document(&write)?;
+            self.write_document(write, None);
+        }
+        for id in self.world.tasks() {
+            if self.is_live(&id) {
+                self.recover(&id, recovery);
+            }
+        }
+        Ok(())
+    }
+
+    /// What `configs` lack that living tasks need.
+    fn hindrances(&self, configs: &Configs) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for task in self.world.graph().iter().filter(|task| task.is_live()) {
+            if let Some(agent) = task.agent().filter(|agent| !configs.agents.contains_key(*agent)) {
+                reasons.push(format!("task {} is held by agent {agent}, which they do not have", task.id));
+            }
+            for call in task.open.iter().flat_map(|open| open.calls.iter()).filter(|call| !call.is_finished()) {
+                let Some(tool_type) = call.tool_type else { continue };
+                let (id, tool) = (&call.id, call.asked.tool.as_str());
+                match configs.tools.get(tool) {
+                    None => reasons.push(format!("call {id} waits for tool {tool}, which they do not have")),
+                    Some(now) if now.tool_type != tool_type => {
+                        let (was, is) = (tool_type.as_str(), now.tool_type.as_str());
+                        reasons.push(format!("call {id} waits for tool {tool} as a {was}, which is a {is} in them"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        reasons
+    }
+}
+
+/// Pins the run to the configs and keeps true what was derived from those before.
+pub(super) fn adopted<W: World>(world: &mut W, adoption: &Adoption) {
+    let before = Arc::clone(world.configs());
+    world.adopt(adoption.configs);
+    let now = Arc::clone(world.configs());
+    let tasks = world.tasks();
+    let mut unkept: Vec<TaskId> = Vec::new();
+    for id in &tasks {
+        let Some(task) = world.task_mut(id).filter(|task| task.is_live()) else { continue };
+        if let Some(id) = task.agent().cloned() {
+            let (was, is) = (render::prompt_tokens(agent(&before, &id)), render::prompt_tokens(agent(&now, &id)));
+            task.context_tokens = (task.context_tokens + is).saturating_sub(was);
+        }
+        if task.budget.is_none() && task_limits(&now, task).tokens.is_some() {
+            unkept.push(id.clone());
+        }
+    }
+    for id in &unkept {
+        let below: Vec<&Task> =
+            tasks.iter().filter(|task| is_within(world, task, id)).filter_map(|task| world.task(task)).collect();
+        let spent = below.iter().map(|task| task.usage.total()).sum();
+        let reserved = below.iter().map(|task| task.reserved_tokens).sum();
+        if let Some(task) = world.task_mut(id) {
+            task.budget = Some(Box::new(Budget { spent, reserved }));
+        }
+    }
+    let limited = now.job.limits.tokens.is_some() || !unkept.is_empty();
+    let shared = world.shared_mut();
+    // What a person stopped was the original.
+    shared.paused &= adoption.fork.is_none();
+    shared.tokens_limited |= limited;
+    shared.started = shared.started.as_ref().map(|started| Arc::new(adoption.restarted(started)));
+}
+
+/// Whether `task` is `above` or below it.
+fn is_within<W: World>(world: &W, task: &TaskId, above: &TaskId) -> bool {
+    std::iter::successors(Some(task.clone()), |task| world.caller(task)).any(|task| task == *above)
+}

@@ -1,0 +1,45 @@
+//! Where a timeline may be cut, and that a fork goes on from there.
+
+use std::sync::Arc;
+
+use baton_core::Run;
+use baton_core::entry::{Adoption, Fork, ForkPoint, ForkedEffects, Steps};
+use baton_core::event::{Effect, Event};
+use baton_core::id::{RunId, TaskId};
+use baton_core::machine::Task;
+
+use crate::support::Sim;
+use crate::support::random::Random;
+
+/// Whether every place where [`Steps`] says that a decision begins is one; and that a fork goes on from one of them: what the
+/// original waited for there is begun anew.
+pub(crate) fn may_be_cut(sim: &Sim, random: &mut Random) {
+    let (mut steps, mut cuts) = (Steps::default(), Vec::new());
+    for (before, recorded) in sim.timeline.iter().enumerate() {
+        if steps.begins(&recorded.entry) && before > 0 {
+            assert!(sim.batches.binary_search(&before).is_ok(), "entry {} is within a decision", recorded.seq);
+            cuts.push(before);
+        }
+    }
+    if cuts.is_empty() {
+        return;
+    }
+    let cut = *random.pick(&cuts);
+    let mut run = Run::fold(Arc::clone(&sim.configs), &sim.timeline[..cut]);
+    let configs = run.started().expect("the first entry is before every cut").configs;
+    let from = ForkPoint { run: RunId::new("original"), seq: cut as u64 };
+    let fork = Fork { run: RunId::new("fork"), from, effects: ForkedEffects::Recorded };
+    let adoption = Adoption { configs, model: None, changes: Vec::new(), fork: Some(fork) };
+    let event = Event::Adopted { adoption, documents: Vec::new(), by: "ada".to_owned() };
+    let decision = run.decide(sim.now, event).expect("a run that has not ended goes on by its own configs");
+    decision.entries.iter().for_each(|recorded| run.apply(recorded));
+    let live = || run.graph().iter().filter(|task| task.is_live());
+    let prompted =
+        |id: &TaskId| decision.effects.iter().any(|effect| matches!(effect, Effect::Prompt { task, .. } if task == id));
+    let requested = |task: &&Task| task.open.as_ref().is_some_and(|open| open.requested);
+    assert!(live().filter(requested).all(|task| prompted(&task.id)), "each open request is made anew");
+    let running: u32 = live().filter_map(|task| task.open.as_ref()).map(|open| open.running_functions).sum();
+    let executed = decision.effects.iter().filter(|effect| matches!(effect, Effect::Execute { .. })).count();
+    assert_eq!(running as usize, executed, "each call that runs is begun anew");
+    assert_eq!(run.started().and_then(|started| started.forked_from.as_ref()).map(|from| from.seq), Some(cut as u64));
+}

@@ -1,0 +1,510 @@
+//! `diff`: two runs side by side. Tasks are aligned by path, their entries in order; what differs first is named with its
+//! cause.
+//!
+//! An entry's difference can only be caused by an earlier one, so of all tasks' first differences the earliest is the one
+//! that no other explains.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use baton_core::call::{CallResult, ErrorCode};
+use baton_core::document::{DocumentRef, DocumentVersion};
+use baton_core::entry::{Control, ControlAction, Entry, FinalState, Holder, Notice, Recorded, RunStarted};
+use baton_core::id::{ContentHash, RunId, TaskId};
+use baton_core::model::Usage;
+use serde::Serialize;
+
+use crate::engine::Engine;
+use crate::error::RunError;
+use crate::reading::PAGE;
+
+/// How much of a text is shown of what differs.
+const SHOWN: usize = 80;
+
+/// How two runs differ.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunDiff {
+    /// The two runs.
+    pub runs: [RunId; 2],
+    /// How many of their first entries are the same entries, because one was forked from the other or both from a third.
+    pub shared: u64,
+    /// What differs first; `None` if nothing does.
+    pub first: Option<Divergent>,
+    /// The files of their configs that differ, and how, whether or not that led to anything.
+    pub configs: Vec<String>,
+    /// Every task of either run, callers before callees.
+    pub tasks: Vec<TaskDiff>,
+    /// Every document of either run.
+    pub documents: Vec<DocumentDiff>,
+    /// What each run's timeline says that its requests used.
+    pub usage: [Usage; 2],
+}
+
+impl RunDiff {
+    /// Whether nothing in the runs differs.
+    pub fn is_same(&self) -> bool {
+        self.first.is_none() && self.documents.iter().all(DocumentDiff::is_same)
+    }
+}
+
+/// The first entries of a task that differ.
+#[derive(Clone, Debug, Serialize)]
+pub struct Divergent {
+    /// The task; `-` for what belongs to none.
+    pub task: String,
+    /// Who holds it.
+    pub agent: Option<String>,
+    /// Their numbers; `None` where a run has no such entry.
+    pub seq: [Option<u64>; 2],
+    /// Why they differ.
+    pub cause: Cause,
+    /// What differs.
+    pub what: String,
+}
+
+/// Why two entries differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Prompts, tools, settings, models.
+    Config,
+    /// A model answered the same request otherwise.
+    ModelAnswer,
+    /// A tool gave another result.
+    ToolResult,
+    /// A person or the job wrote another document.
+    Document,
+    /// A person asked for, answered or did something else.
+    Person,
+    /// A limit was reached in one of them.
+    Limit,
+    /// One of them has not come as far.
+    Unfinished,
+}
+
+impl Cause {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Config => "config",
+            Self::ModelAnswer => "model_answer",
+            Self::ToolResult => "tool_result",
+            Self::Document => "document",
+            Self::Person => "person",
+            Self::Limit => "limit",
+            Self::Unfinished => "unfinished",
+        }
+    }
+}
+
+/// A task of either run.
+#[derive(Clone, Debug, Serialize)]
+pub struct TaskDiff {
+    /// Its path.
+    pub task: TaskId,
+    /// Who holds it, in each run; `None` where there is no such task.
+    pub agents: [Option<String>; 2],
+    /// How it stands in each run.
+    pub states: [Option<&'static str>; 2],
+    /// Turns answered in each run.
+    pub turns: [u32; 2],
+    /// What it used itself in each run, in tokens.
+    pub tokens: [u64; 2],
+    /// Its first entries that differ.
+    pub first: Option<Divergent>,
+}
+
+impl TaskDiff {
+    /// Whether nothing of it differs.
+    pub fn is_same(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+/// A document of either run.
+#[derive(Clone, Debug, Serialize)]
+pub struct DocumentDiff {
+    /// Its path.
+    pub path: String,
+    /// How many versions it has in each run.
+    pub versions: [u32; 2],
+    /// The hash of the newest one in each run.
+    pub contents: [Option<String>; 2],
+}
+
+impl DocumentDiff {
+    /// Whether both runs have the same.
+    pub fn is_same(&self) -> bool {
+        self.versions[0] == self.versions[1] && self.contents[0] == self.contents[1]
+    }
+}
+
+/// Compares two runs.
+pub async fn diff(engine: &Engine, a: &RunId, b: &RunId) -> Result<RunDiff, RunError> {
+    let sides = [Side::read(engine, a).await?, Side::read(engine, b).await?];
+    let mut configs = Vec::new();
+    let [was, is] = sides.each_ref().map(|side| side.configs);
+    if was != is {
+        let was = engine.0.sources(a, was).await?;
+        configs = engine.0.sources(b, is).await?.changes_from(&was);
+    }
+    Ok(compare([a.clone(), b.clone()], &sides, configs))
+}
+
+/// A timeline, by task.
+struct Side {
+    /// The configs that it went by last.
+    configs: ContentHash,
+    ended: bool,
+    entries: Vec<Arc<Recorded>>,
+    /// What each task was told, said and did, in order; what belongs to no task is under `None`.
+    tasks: BTreeMap<Option<TaskId>, Vec<usize>>,
+    order: Vec<TaskId>,
+    holders: BTreeMap<TaskId, Holder>,
+    documents: BTreeMap<String, Vec<Arc<DocumentVersion>>>,
+    versions: BTreeMap<DocumentRef, ContentHash>,
+    states: BTreeMap<TaskId, FinalState>,
+    used: BTreeMap<TaskId, Usage>,
+    usage: Usage,
+}
+
+impl Side {
+    async fn read(engine: &Engine, id: &RunId) -> Result<Self, RunError> {
+        let mut side = Self {
+            configs: engine.started(id).await?.configs,
+            ended: false,
+            entries: Vec::new(),
+            tasks: BTreeMap::new(),
+            order: Vec::new(),
+            holders: BTreeMap::new(),
+            documents: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            states: BTreeMap::new(),
+            used: BTreeMap::new(),
+            usage: Usage::default(),
+        };
+        loop {
+            let after = side.entries.last().map_or(0, |last| last.seq);
+            let page = engine.store().entries(id, after, PAGE).await?;
+            if page.is_empty() {
+                side.put_in_order();
+                return Ok(side);
+            }
+            for recorded in page {
+                side.take(recorded);
+            }
+        }
+    }
+
+    fn take(&mut self, recorded: Arc<Recorded>) {
+        match &recorded.entry {
+            Entry::TaskCreated(created) => {
+                self.order.push(created.task.clone());
+                self.holders.insert(created.task.clone(), created.holder.clone());
+            }
+            Entry::DocumentWritten(version) => {
+                self.versions.insert(version.reference(), version.content.hash);
+                self.documents.entry(version.path.to_string()).or_default().push(Arc::clone(version));
+            }
+            Entry::BudgetSettled(settled) => {
+                self.used.entry(settled.task.clone()).or_default().add(&settled.usage);
+                self.usage.add(&settled.usage);
+            }
+            Entry::TaskEnded(ended) => {
+                self.states.insert(ended.task.clone(), ended.state);
+            }
+            Entry::SubtreeClosed(closed) => {
+                self.states.extend(closed.tasks.iter().map(|task| (task.clone(), FinalState::Cancelled)));
+            }
+            Entry::RunEnded(_) => self.ended = true,
+            entry => {
+                if let Some(adoption) = entry.adopts() {
+                    self.configs = adoption.configs;
+                }
+            }
+        }
+        if is_compared(&recorded.entry) {
+            let task = recorded.entry.task().cloned();
+            self.tasks.entry(task).or_default().push(self.entries.len());
+        }
+        self.entries.push(recorded);
+    }
+
+    /// Puts what came of a turn's calls into the order of the calls: when each came is chance.
+    fn put_in_order(&mut self) {
+        for indices in self.tasks.values_mut() {
+            let mut latest = 0;
+            indices.sort_by_cached_key(|index| place(&self.entries[*index].entry, &mut latest));
+        }
+    }
+
+    fn of<'a>(&'a self, task: Option<&TaskId>) -> impl Iterator<Item = &'a Recorded> + use<'a> {
+        let indices = self.tasks.get(&task.cloned()).map(Vec::as_slice).unwrap_or_default();
+        indices.iter().map(|index| &*self.entries[*index])
+    }
+
+    fn holder(&self, task: &TaskId) -> Option<String> {
+        self.holders.get(task).map(ToString::to_string)
+    }
+
+    fn state(&self, task: &TaskId) -> Option<&'static str> {
+        self.holders.get(task).map(|_| self.states.get(task).map_or("unfinished", |state| state.as_str()))
+    }
+
+    fn contents<'a>(&'a self, documents: &'a [DocumentRef]) -> impl Iterator<Item = (&'a DocumentRef, Option<&'a ContentHash>)> {
+        documents.iter().map(|document| (document, self.versions.get(document)))
+    }
+
+    fn is_result_same(&self, own: &CallResult, other: &Self, others: &CallResult) -> bool {
+        own.status == others.status
+            && own.output == others.output
+            && own.error.as_ref().map(|error| (error.code, &error.message))
+                == others.error.as_ref().map(|error| (error.code, &error.message))
+            && self.contents(&own.documents).eq(other.contents(&others.documents))
+    }
+}
+
+/// Where an entry stands within its task: turn, part of the turn, call. `latest` is the turn of the entries before.
+fn place(entry: &Entry, latest: &mut u32) -> (u32, u8, u32) {
+    let call = match entry {
+        Entry::ModelRequested(requested) => {
+            *latest = requested.turn;
+            return (requested.turn, 0, 0);
+        }
+        Entry::ModelAnswered(answered) => {
+            *latest = answered.turn;
+            return (answered.turn, 1, 0);
+        }
+        Entry::CallRefused(refused) => Some(&refused.call),
+        Entry::CallFinished(finished) => Some(&finished.call),
+        Entry::DocumentWritten(version) => version.call.as_ref(),
+        Entry::Output(output) => Some(&output.call),
+        _ => None,
+    };
+    match call.and_then(baton_core::id::CallId::position) {
+        Some((turn, position)) => (turn, 2, position),
+        None => (*latest, 3, 0),
+    }
+}
+
+/// Whether an entry is compared: accounts, crashes and what came late say nothing of what a run did.
+fn is_compared(entry: &Entry) -> bool {
+    match entry {
+        Entry::BudgetSettled(_) | Entry::RunEnded(_) | Entry::SubtreeClosed(_) | Entry::CallStarted(_) => false,
+        // A request is compared by its answer; the engine's word at its head is compared here.
+        Entry::ModelRequested(requested) => requested.notice.is_some(),
+        Entry::Control(control) => matches!(control.action, ControlAction::Cancelled { .. } | ControlAction::Steered { .. }),
+        _ => true,
+    }
+}
+
+fn compare(runs: [RunId; 2], sides: &[Side; 2], configs: Vec<String>) -> RunDiff {
+    let [a, b] = sides;
+    let shared = a.entries.iter().zip(&b.entries).take_while(|(a, b)| a == b).count() as u64;
+    let mut order: Vec<&TaskId> = a.order.iter().collect();
+    let known: BTreeSet<&TaskId> = a.order.iter().collect();
+    order.extend(b.order.iter().filter(|task| !known.contains(task)));
+    let tasks: Vec<TaskDiff> = order
+        .into_iter()
+        .map(|task| TaskDiff {
+            task: task.clone(),
+            agents: sides.each_ref().map(|side| side.holder(task)),
+            states: sides.each_ref().map(|side| side.state(task)),
+            turns: sides.each_ref().map(|side| answered(side, task)),
+            tokens: sides.each_ref().map(|side| side.used.get(task).map_or(0, Usage::total)),
+            first: first_of(Some(task), sides, &configs),
+        })
+        .collect();
+    let of_run = first_of(None, sides, &configs);
+    let candidates = of_run.into_iter().chain(tasks.iter().filter_map(|task| task.first.clone()));
+    // The present end of an unfinished run explains nothing.
+    let first = candidates.min_by_key(|first| (first.cause == Cause::Unfinished, first.seq[1].or(first.seq[0])));
+    let paths: BTreeSet<&String> = a.documents.keys().chain(b.documents.keys()).collect();
+    let documents = paths
+        .into_iter()
+        .map(|path| {
+            let versions = sides.each_ref().map(|side| side.documents.get(path).map(Vec::as_slice).unwrap_or_default());
+            DocumentDiff {
+                path: path.clone(),
+                versions: versions.map(|versions| u32::try_from(versions.len()).unwrap_or(u32::MAX)),
+                contents: versions.map(|versions| versions.last().map(|version| version.content.hash.to_string())),
+            }
+        })
+        .collect();
+    RunDiff { runs, shared, first, configs, tasks, documents, usage: sides.each_ref().map(|side| side.usage) }
+}
+
+fn answered(side: &Side, task: &TaskId) -> u32 {
+    let answers = side.of(Some(task)).filter(|recorded| matches!(recorded.entry, Entry::ModelAnswered(_))).count();
+    u32::try_from(answers).unwrap_or(u32::MAX)
+}
+
+/// The first entries of `task` that differ.
+fn first_of(task: Option<&TaskId>, sides: &[Side; 2], configs: &[String]) -> Option<Divergent> {
+    let [mut a, mut b] = sides.each_ref().map(|side| side.of(task));
+    loop {
+        let pair = [a.next(), b.next()];
+        let (cause, what) = match pair {
+            [None, None] => return None,
+            [Some(a), Some(b)] if is_same(a, b, sides) => continue,
+            [Some(a), Some(b)] => explain(&a.entry, &b.entry, sides, configs),
+            [Some(only), None] | [None, Some(only)] => {
+                let lacking = usize::from(pair[1].is_none());
+                let of_task = task.is_some_and(|task| sides[lacking].states.contains_key(task));
+                if sides[lacking].ended || of_task || task.is_some_and(|task| !sides[lacking].holders.contains_key(task)) {
+                    alone(&only.entry)
+                } else {
+                    (Cause::Unfinished, "one of the runs has not come as far".to_owned())
+                }
+            }
+        };
+        return Some(Divergent {
+            task: task.map_or_else(|| "-".to_owned(), ToString::to_string),
+            agent: task.and_then(|task| sides[1].holder(task).or_else(|| sides[0].holder(task))),
+            seq: pair.map(|recorded| recorded.map(|recorded| recorded.seq)),
+            cause,
+            what,
+        });
+    }
+}
+
+/// Whether two entries say the same, moments and numbers aside.
+fn is_same(a: &Recorded, b: &Recorded, sides: &[Side; 2]) -> bool {
+    let [left, right] = sides;
+    match (&a.entry, &b.entry) {
+        (Entry::RunStarted(a), Entry::RunStarted(b)) => (&a.job, &a.request, &a.inputs) == (&b.job, &b.request, &b.inputs),
+        (Entry::TaskCreated(a), Entry::TaskCreated(b)) => {
+            (&a.holder, &a.request, &a.answer_schema, a.kind) == (&b.holder, &b.request, &b.answer_schema, b.kind)
+                && left.contents(&a.documents).eq(right.contents(&b.documents))
+        }
+        (Entry::ModelRequested(a), Entry::ModelRequested(b)) => (a.turn, &a.notice) == (b.turn, &b.notice),
+        (Entry::ModelAnswered(a), Entry::ModelAnswered(b)) => {
+            (a.request, &a.text, &a.calls, a.finish) == (b.request, &b.text, &b.calls, b.finish)
+        }
+        (Entry::CallRefused(a), Entry::CallRefused(b)) => {
+            (&a.call, a.error.code, &a.error.message) == (&b.call, b.error.code, &b.error.message)
+        }
+        (Entry::CallFinished(a), Entry::CallFinished(b)) => a.call == b.call && left.is_result_same(&a.result, right, &b.result),
+        (Entry::DocumentWritten(a), Entry::DocumentWritten(b)) => {
+            (&a.path, a.version, a.content.hash) == (&b.path, b.version, b.content.hash)
+        }
+        (Entry::QuestionClosed(a), Entry::QuestionClosed(b)) => match (&a.how, &b.how) {
+            (
+                baton_core::entry::QuestionEnd::Answered { answer: a, .. },
+                baton_core::entry::QuestionEnd::Answered { answer: b, .. },
+            ) => a == b,
+            (a, b) => a == b,
+        },
+        (Entry::TaskEnded(a), Entry::TaskEnded(b)) => {
+            (a.state, a.limit) == (b.state, b.limit) && left.is_result_same(&a.result, right, &b.result)
+        }
+        (Entry::Control(a), Entry::Control(b)) => a.action == b.action,
+        (a, b) => a == b,
+    }
+}
+
+/// Why two entries differ that stand at the same place.
+fn explain(a: &Entry, b: &Entry, sides: &[Side; 2], configs: &[String]) -> (Cause, String) {
+    let config = |what: &str| {
+        let what = if configs.is_empty() { what.to_owned() } else { format!("{what} ({})", configs.join("; ")) };
+        (Cause::Config, what)
+    };
+    match (a, b) {
+        (Entry::RunStarted(a), Entry::RunStarted(b)) => (Cause::Person, started(a, b)),
+        (Entry::TaskCreated(a), Entry::TaskCreated(b)) => {
+            if a.request == b.request && a.holder == b.holder {
+                (Cause::Document, "the documents that came with the request".to_owned())
+            } else {
+                (Cause::ModelAnswer, format!("the request: {} → {}", shown(&a.request), shown(&b.request)))
+            }
+        }
+        (Entry::ModelAnswered(a), Entry::ModelAnswered(b)) if a.request != b.request => {
+            config(&format!("the request of turn {}", b.turn))
+        }
+        (Entry::ModelAnswered(a), Entry::ModelAnswered(b)) => {
+            let said = |text: &str, calls: &[Arc<baton_core::call::ModelCall>]| {
+                let calls: Vec<String> = calls.iter().map(|call| format!("{}({})", call.tool, call.input.text())).collect();
+                shown(&format!("{text} {}", calls.join(", ")))
+            };
+            let (a, b) = (said(&a.text, &a.calls), said(&b.text, &b.calls));
+            (Cause::ModelAnswer, format!("the answer to the same request: {a} → {b}"))
+        }
+        (Entry::CallFinished(a), Entry::CallFinished(b)) if a.call == b.call => {
+            let result = |result: &CallResult| {
+                let error = result.error.as_ref().map(|error| error.message.clone());
+                shown(&error.unwrap_or_else(|| result.output.text().to_owned()))
+            };
+            let what = format!("the result of {} ({}): {} → {}", b.tool, b.call, result(&a.result), result(&b.result));
+            (Cause::ToolResult, what)
+        }
+        (Entry::DocumentWritten(a), Entry::DocumentWritten(b)) => {
+            let cause = if a.call.is_some() || b.call.is_some() { Cause::ToolResult } else { Cause::Document };
+            (cause, format!("document {} as it was written → {}", a.reference(), b.reference()))
+        }
+        (Entry::QuestionClosed(_), Entry::QuestionClosed(b)) => {
+            let of_person = sides.iter().any(|side| side.holders.get(&b.task) == Some(&Holder::Person));
+            let cause = if of_person { Cause::Person } else { Cause::ModelAnswer };
+            (cause, format!("the answer to question Q{}", b.number))
+        }
+        (Entry::TaskEnded(a), Entry::TaskEnded(b)) if a.limit != b.limit => {
+            (Cause::Limit, format!("the end of task {}: {} → {}", b.task, a.state.as_str(), b.state.as_str()))
+        }
+        (Entry::TaskEnded(a), Entry::TaskEnded(b)) => {
+            (Cause::ToolResult, format!("the end of task {}: {} → {}", b.task, a.state.as_str(), b.state.as_str()))
+        }
+        (Entry::CallRefused(a), Entry::CallRefused(b)) => {
+            config(&format!("why a call was refused: {} → {}", shown(&a.error.message), shown(&b.error.message)))
+        }
+        // Something else happened at this place: that of the two which has a cause of its own tells.
+        (a, b) => {
+            let (first, second) = (alone(a), alone(b));
+            let config_differs = !configs.is_empty() && (first.0, second.0) == (Cause::ToolResult, Cause::ToolResult);
+            let cause = match (first.0, second.0) {
+                _ if config_differs => Cause::Config,
+                (Cause::ToolResult, other) | (other, _) => other,
+            };
+            (cause, format!("{} → {}", first.1, second.1))
+        }
+    }
+}
+
+/// Why one run has an entry where the other has none.
+fn alone(entry: &Entry) -> (Cause, String) {
+    match entry {
+        Entry::ModelRequested(requested) => match &requested.notice {
+            Some(Notice::LastTurn { limit }) => (Cause::Limit, format!("the last turn, at limit {limit}")),
+            Some(Notice::Steer { .. }) => (Cause::Person, "a message to the running task".to_owned()),
+            _ => (Cause::ModelAnswer, "a reminder".to_owned()),
+        },
+        Entry::Control(Control { by, .. }) => (Cause::Person, format!("what {by} did")),
+        Entry::CallRefused(refused) => {
+            let by_limit = refused.error.code == ErrorCode::LimitReached;
+            let cause = if by_limit { Cause::Limit } else { Cause::ToolResult };
+            (cause, format!("call {} of {} was refused: {}", refused.call, refused.tool, shown(&refused.error.message)))
+        }
+        Entry::TaskEnded(ended) if ended.limit.is_some() => (Cause::Limit, format!("task {} ended at a limit", ended.task)),
+        Entry::DocumentWritten(version) if version.call.is_none() => {
+            (Cause::Document, format!("document {} was written", version.reference()))
+        }
+        Entry::QuestionClosed(closed) => (Cause::Person, format!("question Q{} was closed", closed.number)),
+        Entry::TaskCreated(created) => (Cause::ModelAnswer, format!("task {} exists in one of them only", created.task)),
+        entry => (Cause::ToolResult, format!("{} in one of them only", entry.name().replace('_', " "))),
+    }
+}
+
+fn started(a: &RunStarted, b: &RunStarted) -> String {
+    if a.job != b.job {
+        return format!("the job: {} → {}", a.job, b.job);
+    }
+    if a.inputs != b.inputs {
+        return format!("the inputs: {} → {}", shown(a.inputs.text()), shown(b.inputs.text()));
+    }
+    format!("the request: {} → {}", shown(&a.request), shown(&b.request))
+}
+
+/// The beginning of `text`.
+fn shown(text: &str) -> String {
+    let text = text.trim();
+    let short: String = text.chars().take(SHOWN).collect();
+    if short.len() < text.len() { format!("{short}…") } else { short }
+}

@@ -1,0 +1,143 @@
+//! `fork`: a new run that shares the past of another by reference, and goes on from there by other configs or documents.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_core::config::{Sources, Unconfigured};
+use baton_core::entry::{Adoption, Fork, ForkPoint, ForkedEffects, Recorded, Steps};
+use baton_core::event::Event;
+use baton_core::function::Content;
+use baton_core::id::{ContentHash, RunId};
+use baton_store::{Batch, NewRun, RunSummaryUpdate, StoreError};
+
+use crate::actor::{Commands, STATUS_RUNNING, Step};
+use crate::engine::{Engine, Parts, RUN_ID_ATTEMPTS, random_run_id, template};
+use crate::error::RunError;
+use crate::handle::{RunHandle, measured};
+use crate::job::{InitialDocument, load_configs};
+use crate::reading::PAGE;
+
+/// Where a fork begins, and what is different in it.
+#[derive(Clone, Debug, Default)]
+pub struct ForkOptions {
+    /// The last entry of the original that the fork may share: its past ends with the last step that is complete by then.
+    /// Without it, with the first step, so that everything is done again; what is asked again as it was asked takes the
+    /// recorded answer.
+    pub at: Option<u64>,
+    /// The files to go on by, in place of the original's.
+    pub sources: Option<Sources>,
+    /// What is different, as people read it.
+    pub changes: Vec<String>,
+    /// A model that stands in for every agent's own, in place of the original's.
+    pub model: Option<String>,
+    /// Documents that the person writes at the fork: a first version, or a next one.
+    pub documents: Vec<InitialDocument>,
+    /// What calls with effects may do.
+    pub effects: ForkedEffects,
+    /// The fork's id; made up when absent.
+    pub run: Option<RunId>,
+}
+
+impl Engine {
+    /// Starts a run that begins with the first entries of `original`, which stays as it is; returns when its own first entries
+    /// are durable.
+    ///
+    /// From there on a model request identical to one of the original takes its recorded answer, and no model is asked. Calls of
+    /// `pure` tools are executed again; others do what `options.effects` says. A person's answer to the same question is taken
+    /// over. What people did to the original besides (cancel, pause, steer) is not repeated.
+    ///
+    /// Fails with [`RunError::NoSuchStep`] if no step is complete by then, and with
+    /// [`baton_core::event::Refusal::CannotAdopt`] if the configs lack what the shared past is in the middle of.
+    pub async fn fork(&self, original: &RunId, by: &str, options: ForkOptions) -> Result<RunHandle, RunError> {
+        let shared = &self.0;
+        let seq = self.fork_place(original, options.at).await?;
+        let (mut reading, mut prompts) = shared.read(original).await?;
+        reading.through = seq;
+        while reading.run.last_seq() < seq {
+            for recorded in &shared.page(&mut reading, &mut prompts).await? {
+                reading.apply(recorded);
+            }
+        }
+        let mut run = reading.run;
+        let started = run.started().cloned().ok_or_else(|| RunError::NeverStarted(original.clone()))?;
+        let sources = match options.sources {
+            Some(sources) => sources,
+            None => shared.sources(original, started.configs).await?,
+        };
+        let loaded = load_configs(&sources, &shared.functions, Unconfigured::Allowed);
+        let configs = Arc::new(loaded.map_err(|faults| RunError::Configs(Arc::new(faults)))?);
+        let (pinned, text) = pinned(&sources);
+        prompts.adopt(seq + 1, &configs).map_err(|error| template(&error))?;
+        run.know_configs(pinned, Arc::clone(&configs));
+        let model = options.model.or(started.model);
+        let models = shared.models(&configs, model.as_deref())?;
+        let (documents, mut contents) = measured(&options.documents);
+        contents.push((pinned, text));
+
+        let now = shared.clock.now().max(reading.last);
+        let from = ForkPoint { run: original.clone(), seq };
+        for attempt in 1.. {
+            let id = options.run.clone().unwrap_or_else(random_run_id);
+            let fork = Fork { run: id.clone(), from: from.clone(), effects: options.effects };
+            let adoption =
+                Adoption { configs: pinned, model: model.clone(), changes: options.changes.clone(), fork: Some(fork.clone()) };
+            let mut run = run.clone();
+            let decision = run.decide(now, Event::Adopted { adoption, documents: documents.clone(), by: by.to_owned() })?;
+            let begun = Step::of(decision, &mut run);
+            let commands = Commands { rings: shared.store.subscribe(&id), taken: 0, waiting: false, at_once: false };
+            let mut first = Batch::new(id.clone(), 1, seq);
+            first.entries.clone_from(&begun.entries);
+            first.contents.clone_from(&contents);
+            first.summary = Some(RunSummaryUpdate { status: STATUS_RUNNING.to_owned(), at: now });
+            let new = NewRun { id: id.clone(), job: configs.job.id.clone(), at: now, past: Some(from.clone()) };
+            match shared.store.begin(new, &shared.owner, first).await {
+                Err(StoreError::RunExists(_)) if options.run.is_none() && attempt < RUN_ID_ATTEMPTS => {}
+                Err(error) => return Err(error.into()),
+                Ok(()) => {
+                    shared.contents.remember(&contents);
+                    let transcripts = shared.transcripts(&id, prompts);
+                    let recording = Some(shared.recording(&fork).await?);
+                    let folder = started.folder.map(PathBuf::from);
+                    let begun = Some(begun);
+                    let parts = Parts { run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
+                    return Ok(shared.spawn(parts));
+                }
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// The last entry that a fork of `original` shares when it may share those up to `at`; the first possible one without `at`.
+    pub async fn fork_place(&self, original: &RunId, at: Option<u64>) -> Result<u64, RunError> {
+        let (mut steps, mut place, mut after) = (Steps::default(), 0, 0);
+        loop {
+            let page: Vec<Arc<Recorded>> = self.0.store.entries(original, after, PAGE).await?;
+            for recorded in &page {
+                let ends = recorded.seq - 1;
+                if steps.begins(&recorded.entry) && ends > 0 {
+                    match at {
+                        Some(at) if ends > at && place == 0 => return Err(RunError::NoSuchStep { at, first: ends }),
+                        Some(at) if ends > at => return Ok(place),
+                        Some(_) => place = ends,
+                        None => return Ok(ends),
+                    }
+                }
+            }
+            let Some(last) = page.last() else { break };
+            after = last.seq;
+        }
+        match at {
+            _ if after == 0 => Err(RunError::NeverStarted(original.clone())),
+            // The end of a timeline is the end of a step.
+            Some(at) if at < after && place == 0 => Err(RunError::NoSuchStep { at, first: after }),
+            Some(at) if at < after => Ok(place),
+            _ => Ok(after),
+        }
+    }
+}
+
+/// The texts as a run is pinned to them.
+pub(crate) fn pinned(sources: &Sources) -> (ContentHash, Content) {
+    let text: Content = serde_json::to_vec(sources).expect("texts always serialise").into();
+    (ContentHash::of(&text), text)
+}

@@ -1,0 +1,186 @@
+//! `resume --migrate`: a run goes on by the configs that its job has now, after saying what would be different.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use baton_core::Run;
+use baton_core::config::{Agent, Configs, Sources, Tool, Unconfigured};
+use baton_core::entry::Adoption;
+use baton_core::event::{Event, Refusal};
+use baton_core::function::Content;
+use baton_core::id::{AgentId, ContentHash, RunId, TaskId};
+use baton_core::machine::limits_under;
+use baton_store::{Batch, RunSummaryUpdate};
+
+use crate::actor::{STATUS_RUNNING, Step};
+use crate::engine::{Engine, Shared, template};
+use crate::error::RunError;
+use crate::fork::pinned;
+use crate::handle::RunHandle;
+use crate::job::load_configs;
+use crate::reading::Reading;
+use crate::transcripts::{Prompts, Transcripts};
+
+/// What a run would do differently by other configs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Migration {
+    /// The files that differ, and how.
+    pub files: Vec<String>,
+    /// The unfinished tasks that would go on differently.
+    pub tasks: Vec<Divergence>,
+    /// Why the run cannot go on by these configs; empty if it can.
+    pub hindrances: Vec<String>,
+}
+
+/// A task that would go on differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence {
+    /// The task.
+    pub task: TaskId,
+    /// The agent that holds it.
+    pub agent: AgentId,
+    /// What is different for it.
+    pub changes: Vec<String>,
+    /// Whether the beginning of its next request changes, so that a provider's prompt cache no longer helps.
+    pub new_prefix: bool,
+}
+
+/// Configs that a run is about to adopt.
+pub(crate) struct Adopting {
+    pub(crate) configs: Arc<Configs>,
+    pinned: (ContentHash, Content),
+    changes: Vec<String>,
+    by: String,
+}
+
+impl Engine {
+    /// Goes on with a run by the configs that `sources` say, from here on; returns when that is durable. A run that has ended
+    /// is not touched.
+    pub async fn migrate(&self, id: &RunId, sources: &Sources, by: &str) -> Result<RunHandle, RunError> {
+        let before = self.0.sources(id, self.present_configs(id).await?).await?;
+        let configs = Arc::new(self.loaded(sources)?);
+        let changes = sources.changes_from(&before);
+        self.go_on(id, Some(Adopting { configs, pinned: pinned(sources), changes, by: by.to_owned() })).await
+    }
+
+    /// What the run would do differently by the configs that `sources` say. Nothing is changed.
+    pub async fn migration(&self, id: &RunId, sources: &Sources) -> Result<Migration, RunError> {
+        let mut run = self.state(id).await?;
+        let started = run.started().cloned().ok_or_else(|| RunError::NeverStarted(id.clone()))?;
+        let before = self.0.sources(id, started.configs).await?;
+        let now = Arc::new(self.loaded(sources)?);
+        let prompts = |configs| Prompts::render(configs, &started.inputs).map_err(|error| template(&error));
+        let (was, is) = (prompts(run.configs())?, prompts(&now)?);
+        let files = sources.changes_from(&before);
+        let live = run.graph().iter().filter(|task| task.is_live());
+        let tasks = live.filter_map(|task| divergence(&run, &now, task, &was, &is)).collect();
+        let (hash, _) = pinned(sources);
+        run.know_configs(hash, now);
+        let adoption = Adoption { configs: hash, model: started.model, changes: Vec::new(), fork: None };
+        let event = Event::Adopted { adoption, documents: Vec::new(), by: String::new() };
+        let hindrances = match run.decide(self.0.clock.now(), event) {
+            Err(Refusal::CannotAdopt { reasons }) => reasons,
+            Err(refusal) => vec![refusal.to_string()],
+            Ok(_) => Vec::new(),
+        };
+        Ok(Migration { files, tasks, hindrances })
+    }
+
+    async fn present_configs(&self, id: &RunId) -> Result<ContentHash, RunError> {
+        let run = self.state(id).await?;
+        run.started().map(|started| started.configs).ok_or_else(|| RunError::NeverStarted(id.clone()))
+    }
+
+    fn loaded(&self, sources: &Sources) -> Result<Configs, RunError> {
+        let loaded = load_configs(sources, &self.0.functions, Unconfigured::Allowed);
+        loaded.map_err(|faults| RunError::Configs(Arc::new(faults)))
+    }
+}
+
+impl Shared {
+    /// Adopts configs for a run that this process has just taken over; durable when this returns.
+    pub(crate) async fn adopt(
+        &self,
+        reading: &mut Reading,
+        transcripts: &mut Transcripts,
+        epoch: u64,
+        adopting: Adopting,
+    ) -> Result<Step, RunError> {
+        let Adopting { configs, pinned: (hash, text), changes, by } = adopting;
+        let run = &mut reading.run;
+        let model = run.started().and_then(|started| started.model.clone());
+        let before = run.last_seq();
+        transcripts.prompts.adopt(before + 1, &configs).map_err(|error| template(&error))?;
+        run.know_configs(hash, configs);
+        reading.last = self.clock.now().max(reading.last);
+        let adoption = Adoption { configs: hash, model, changes, fork: None };
+        let decision = run.decide(reading.last, Event::Adopted { adoption, documents: Vec::new(), by })?;
+        let step = Step::of(decision, run);
+        let mut batch = Batch::new(reading.id.clone(), epoch, before);
+        batch.entries.clone_from(&step.entries);
+        batch.contents = vec![(hash, text)];
+        batch.summary = Some(RunSummaryUpdate { status: STATUS_RUNNING.to_owned(), at: reading.last });
+        self.store.append(batch).await?;
+        Ok(step)
+    }
+}
+
+/// What would be different for `task`, if anything.
+fn divergence(run: &Run, now: &Configs, task: &baton_core::machine::Task, was: &Prompts, is: &Prompts) -> Option<Divergence> {
+    let id = task.agent()?;
+    let before = run.configs().agents.get(id)?;
+    let mut changes = Vec::new();
+    let mut new_prefix = false;
+    match now.agents.get(id) {
+        None => changes.push("its agent is gone".to_owned()),
+        Some(agent) => {
+            if was.of_agent(id) != is.of_agent(id) {
+                changes.push("system prompt".to_owned());
+            }
+            let stands_in = run.started().is_some_and(|started| started.model.is_some());
+            if before.model != agent.model && !stands_in {
+                changes.push(format!("model {} → {}", before.model, agent.model));
+            }
+            if before.settings != agent.settings {
+                changes.push("settings".to_owned());
+            }
+            changes.extend(tools(before, agent));
+            // What the model sees beside the conversation comes first in a request.
+            new_prefix = !changes.is_empty();
+            if limits_under(run.configs(), task) != limits_under(now, task) {
+                changes.push("limits".to_owned());
+            }
+            let schema = |agent: &Agent| agent.result_schema.as_ref().map(|schema| schema.json().clone());
+            if schema(before) != schema(agent) {
+                changes.push("what its result must be".to_owned());
+            }
+            if (before.on_text, before.master) != (agent.on_text, agent.master) {
+                changes.push("what a turn without calls means, or who answers its questions".to_owned());
+            }
+        }
+    }
+    (!changes.is_empty()).then(|| Divergence { task: task.id.clone(), agent: id.clone(), changes, new_prefix })
+}
+
+/// Tools that an agent has more, fewer, or described otherwise.
+fn tools(before: &Agent, now: &Agent) -> Vec<String> {
+    let ids: BTreeSet<_> = before.tools.keys().chain(now.tools.keys()).collect();
+    let change = |id| match (before.tools.get(id), now.tools.get(id)) {
+        (None, Some(_)) => Some(format!("tool {id} is new")),
+        (Some(_), None) => Some(format!("tool {id} is gone")),
+        (Some(was), Some(is)) if !is_same(was, is) => Some(format!("tool {id} changed")),
+        _ => None,
+    };
+    ids.into_iter().filter_map(change).collect()
+}
+
+fn is_same(was: &Tool, is: &Tool) -> bool {
+    was.definition == is.definition
+        && was.tool_type == is.tool_type
+        && was.effect == is.effect
+        && was.writes == is.writes
+        && was.after == is.after
+        && was.timeout == is.timeout
+        && was.limits == is.limits
+        && format!("{:?}", was.executor) == format!("{:?}", is.executor)
+}

@@ -1,0 +1,128 @@
+//! A run as it is read from its store: the fold of its entries, under the configs that they name.
+
+use std::sync::Arc;
+
+use baton_core::Run;
+use baton_core::config::{Configs, Sources, Unconfigured};
+use baton_core::entry::{Entry, Fork, Recorded, RunStarted};
+use baton_core::id::{ContentHash, RunId};
+use baton_core::time::Timestamp;
+use baton_store::StoreError;
+
+use crate::engine::{Engine, Shared, template};
+use crate::error::RunError;
+use crate::job::load_configs;
+use crate::transcripts::Prompts;
+
+/// How many entries are read from the store at once.
+pub(crate) const PAGE: usize = 4_096;
+
+/// A run, as far as it was read.
+pub(crate) struct Reading {
+    pub(crate) id: RunId,
+    /// The state.
+    pub(crate) run: Run,
+    /// Why this program cannot go on with the run: what its present configs need and the program lacks.
+    pub(crate) lacking: Option<RunError>,
+    /// What the run is a fork of.
+    pub(crate) fork: Option<Fork>,
+    /// The moment of the last entry.
+    pub(crate) last: Timestamp,
+    /// The last entry that is to be read.
+    pub(crate) through: u64,
+}
+
+impl Reading {
+    /// Takes in an entry of the page that was read last.
+    pub(crate) fn apply(&mut self, recorded: &Recorded) {
+        self.run.apply(recorded);
+        self.last = recorded.at;
+    }
+}
+
+impl Engine {
+    /// The state of a run, live or ended, as its timeline tells it up to now. Needs none of its functions and models.
+    pub async fn state(&self, id: &RunId) -> Result<Run, RunError> {
+        let (mut reading, mut prompts) = self.0.read(id).await?;
+        loop {
+            let page = self.0.page(&mut reading, &mut prompts).await?;
+            if page.is_empty() {
+                return Ok(reading.run);
+            }
+            for recorded in &page {
+                reading.apply(recorded);
+            }
+        }
+    }
+
+    /// The files that a run is pinned to; what it is pinned to now, the start in its state says.
+    pub async fn pinned_sources(&self, started: &RunStarted) -> Result<Sources, RunError> {
+        self.0.sources(&started.run, started.configs).await
+    }
+}
+
+impl Shared {
+    /// Begins to read a run: before its first entry.
+    pub(crate) async fn read(&self, id: &RunId) -> Result<(Reading, Prompts), RunError> {
+        let started = self.first_entry(id).await?;
+        let (configs, lacking) = self.pinned(id, started.configs).await?;
+        let prompts = Prompts::render(&configs, &started.inputs).map_err(|error| template(&error))?;
+        let reading = Reading {
+            id: id.clone(),
+            run: Run::new(configs),
+            lacking,
+            fork: None,
+            last: Timestamp::default(),
+            through: u64::MAX,
+        };
+        Ok((reading, prompts))
+    }
+
+    /// The entries after those that were read, some at a time; none at the end. Whatever configs they adopt are known to the
+    /// run and to `prompts` then.
+    pub(crate) async fn page(&self, reading: &mut Reading, prompts: &mut Prompts) -> Result<Vec<Arc<Recorded>>, RunError> {
+        let mut page = self.store.entries(&reading.id, reading.run.last_seq(), PAGE).await?;
+        page.retain(|recorded| recorded.seq <= reading.through);
+        for recorded in &page {
+            let Some(adoption) = recorded.entry.adopts() else { continue };
+            let (configs, lacking) = self.pinned(&reading.id, adoption.configs).await?;
+            prompts.adopt(recorded.seq, &configs).map_err(|error| template(&error))?;
+            reading.run.know_configs(adoption.configs, configs);
+            reading.lacking = lacking;
+            if adoption.fork.is_some() {
+                reading.fork.clone_from(&adoption.fork);
+            }
+        }
+        Ok(page)
+    }
+
+    /// The first entry of a run; that of a fork is its original's.
+    pub(crate) async fn first_entry(&self, id: &RunId) -> Result<RunStarted, RunError> {
+        let first = self.store.entries(id, 0, 1).await?;
+        match first.first().map(|recorded| &recorded.entry) {
+            Some(Entry::RunStarted(started)) => Ok((**started).clone()),
+            _ => Err(RunError::NeverStarted(id.clone())),
+        }
+    }
+
+    /// The texts of pinned configs.
+    pub(crate) async fn sources(&self, run: &RunId, configs: ContentHash) -> Result<Sources, RunError> {
+        let missing = || RunError::MissingContent { hash: configs, what: "the configs of the run" };
+        let content = self.contents.find(configs).await?.ok_or_else(missing)?;
+        serde_json::from_slice(&content)
+            .map_err(|error| StoreError::Corrupt { what: format!("the configs of run {run}: {error}") }.into())
+    }
+
+    /// Pinned configs, loaded again by the same loader; and why they are only good for reading, if they are.
+    async fn pinned(&self, run: &RunId, hash: ContentHash) -> Result<(Arc<Configs>, Option<RunError>), RunError> {
+        let sources = self.sources(run, hash).await?;
+        let refused = match load_configs(&sources, &self.functions, Unconfigured::Allowed) {
+            Ok(configs) => return Ok((Arc::new(configs), None)),
+            Err(faults) => RunError::PinnedConfigs { run: run.clone(), faults: Arc::new(faults) },
+        };
+        match load_configs(&sources, &[], Unconfigured::Reading) {
+            Ok(configs) => Ok((Arc::new(configs), Some(refused))),
+            Err(_) => Err(refused),
+        }
+    }
+}

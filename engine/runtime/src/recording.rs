@@ -1,0 +1,232 @@
+//! What a fork takes over from its original: answers of models and people, and results of calls with effects.
+//!
+//! Task ids are paths of call positions, so what a fork does again has the same names. An answer is taken only where the
+//! request is the same byte for byte, a result only for the same input, a person's word only for the same question about the
+//! same documents.
+
+use std::sync::Arc;
+
+use baton_core::Run;
+use baton_core::call::{CallError, CallStatus, ErrorCode};
+use baton_core::config::{EffectClass, Tool};
+use baton_core::document::{DocumentRef, DocumentVersion, Write};
+use baton_core::entry::{
+    BudgetSettled, CallFinished, Entry, Fork, ForkPoint, ForkedEffects, ModelAnswered, QuestionEnd, QuestionOpened, Recorded,
+};
+use baton_core::event::{Event, Outcome};
+use baton_core::id::{CallId, ContentHash, RunId, TaskId};
+use baton_core::json::Json;
+use baton_core::model::{ModelRequest, ModelTurn, Usage};
+use rustc_hash::FxHashMap;
+
+use crate::engine::Shared;
+use crate::error::RunError;
+use crate::reading::PAGE;
+
+/// What happened in the original after the fork.
+pub(crate) struct Recording {
+    original: RunId,
+    effects: ForkedEffects,
+    answers: FxHashMap<(TaskId, u32), Answer>,
+    calls: FxHashMap<CallId, Call>,
+    questions: FxHashMap<TaskId, Question>,
+    versions: FxHashMap<DocumentRef, Arc<DocumentVersion>>,
+}
+
+/// An answer of a model.
+struct Answer {
+    entry: Arc<Recorded>,
+    usage: Option<Usage>,
+}
+
+impl Answer {
+    fn answered(&self) -> &ModelAnswered {
+        match &self.entry.entry {
+            Entry::ModelAnswered(answered) => answered,
+            _ => unreachable!("only answers are kept as answers"),
+        }
+    }
+}
+
+/// A call of a function, and what it wrote.
+struct Call {
+    entry: Arc<Recorded>,
+    writes: Vec<Arc<DocumentVersion>>,
+}
+
+/// A question to a person, and what came of it.
+struct Question {
+    opened: QuestionOpened,
+    answered: Option<(String, Json)>,
+    documents: Vec<DocumentRef>,
+}
+
+impl Recording {
+    /// The recording of `original` for a run that was forked from it as `fork` says.
+    fn new(fork: &Fork) -> Self {
+        Self {
+            original: fork.from.run.clone(),
+            effects: fork.effects,
+            answers: FxHashMap::default(),
+            calls: FxHashMap::default(),
+            questions: FxHashMap::default(),
+            versions: FxHashMap::default(),
+        }
+    }
+
+    /// Takes in an entry of the original.
+    fn absorb(&mut self, recorded: &Arc<Recorded>, shared: u64) {
+        match &recorded.entry {
+            Entry::ModelAnswered(answered) => {
+                let answer = Answer { entry: Arc::clone(recorded), usage: None };
+                self.answers.insert((answered.task.clone(), answered.turn), answer);
+            }
+            Entry::BudgetSettled(BudgetSettled { task, turn, usage, .. }) => {
+                if let Some(answer) = self.answers.get_mut(&(task.clone(), *turn)) {
+                    answer.usage = Some(*usage);
+                }
+            }
+            Entry::DocumentWritten(version) => {
+                self.versions.insert(version.reference(), Arc::clone(version));
+                if let Some(call) = &version.call {
+                    let kept = || Call { entry: Arc::clone(recorded), writes: Vec::new() };
+                    self.calls.entry(call.clone()).or_insert_with(kept).writes.push(Arc::clone(version));
+                }
+            }
+            Entry::CallFinished(finished) if finished.tool_type.behavior().runs_code && recorded.seq > shared => {
+                let kept = || Call { entry: Arc::clone(recorded), writes: Vec::new() };
+                self.calls.entry(finished.call.clone()).or_insert_with(kept).entry = Arc::clone(recorded);
+            }
+            Entry::QuestionOpened(opened) => {
+                let question = Question { opened: (**opened).clone(), answered: None, documents: Vec::new() };
+                self.questions.insert(opened.task.clone(), question);
+            }
+            Entry::QuestionClosed(closed) => {
+                if let (QuestionEnd::Answered { by, answer }, Some(question)) =
+                    (&closed.how, self.questions.get_mut(&closed.task))
+                {
+                    question.answered = Some((by.clone(), answer.clone()));
+                }
+            }
+            Entry::TaskEnded(ended) => {
+                if let Some(question) = self.questions.get_mut(&ended.task) {
+                    question.documents.clone_from(&ended.result.documents);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What the model said to the same request.
+    pub(crate) fn answer(&self, request: &ModelRequest) -> Option<Event> {
+        let answer = self.answers.get(&(request.task.clone(), request.turn))?;
+        let answered = answer.answered();
+        (answered.request == request.hash).then(|| Event::ModelAnswered {
+            task: request.task.clone(),
+            turn: request.turn,
+            request: request.hash,
+            answer: ModelTurn {
+                text: answered.text.clone(),
+                calls: answered.calls.iter().map(|call| (**call).clone()).collect(),
+                finish: answered.finish,
+                usage: answer.usage,
+            },
+            recorded: Some(ForkPoint { run: self.original.clone(), seq: answer.entry.seq }),
+        })
+    }
+
+    /// What comes of `call` without executing it; `None` if it is to be executed.
+    pub(crate) fn call(&self, call: &CallId, tool: &Tool, input: &Json) -> Option<Outcome> {
+        if tool.effect == EffectClass::Pure || self.effects == ForkedEffects::All {
+            return None;
+        }
+        match self.same_call(call, tool, input) {
+            Some(outcome) => Some(outcome),
+            None if self.effects == ForkedEffects::New => None,
+            None => {
+                let message = format!(
+                    "tool {} acts outside the run, and this run is a fork that may not: run {} made no such call. A person can \
+                     allow it with --allow-effects.",
+                    tool.id, self.original
+                );
+                Some(Outcome::error(CallStatus::Failed, CallError::new(ErrorCode::EffectNotAllowed, message)))
+            }
+        }
+    }
+
+    /// The result of the same call of the same tool with the same input.
+    fn same_call(&self, call: &CallId, tool: &Tool, input: &Json) -> Option<Outcome> {
+        let recorded = self.calls.get(call)?;
+        let Entry::CallFinished(CallFinished { tool: name, result, after, .. }) = &recorded.entry.entry else { return None };
+        let (turn, position) = call.position()?;
+        let answered = self.answers.get(&(call.task(), turn))?.answered();
+        let asked = answered.calls.get((position as usize).checked_sub(1)?)?;
+        // One that was stopped with its task has no result of its own.
+        if *name != tool.id || asked.input != *input || result.status == CallStatus::Cancelled {
+            return None;
+        }
+        let written: Vec<DocumentRef> = recorded.writes.iter().map(|version| version.reference()).collect();
+        let by_default = asked.after_execution.unwrap_or_else(|| tool.after_by_default());
+        Some(Outcome {
+            status: result.status,
+            output: result.output.clone(),
+            error: result.error.clone(),
+            writes: recorded.writes.iter().map(|version| again(version)).collect(),
+            loads: result.documents.iter().filter(|document| !written.contains(document)).cloned().collect(),
+            after: Some(*after).filter(|after| *after != by_default),
+        })
+    }
+
+    /// What the person said to the same question about the same documents.
+    pub(crate) fn person(&self, run: &Run, task: &TaskId) -> Option<Event> {
+        let now = run.task(task)?.question.as_ref()?;
+        let recorded = self.questions.get(task)?;
+        let content = |document: &DocumentRef| run.documents().version(document).map(|version| version.content.hash);
+        let same = recorded.opened.question == now.text
+            && recorded.opened.answer_schema == now.answer_schema
+            && recorded.opened.documents == now.documents
+            && now.documents.iter().all(|document| self.content(document) == content(document));
+        let (by, answer) = recorded.answered.as_ref().filter(|_| same)?;
+        Some(Event::PersonAnswered {
+            question: task.clone(),
+            by: format!("{by}, in run {}", self.original),
+            answer: answer.clone(),
+            documents: recorded
+                .documents
+                .iter()
+                .filter_map(|document| self.versions.get(document))
+                .map(|version| again(version))
+                .collect(),
+        })
+    }
+
+    fn content(&self, document: &DocumentRef) -> Option<ContentHash> {
+        self.versions.get(document).map(|version| version.content.hash)
+    }
+}
+
+/// The write that made `version`.
+fn again(version: &DocumentVersion) -> Write {
+    Write {
+        path: version.path.clone(),
+        content: version.content.clone(),
+        description: Some(version.description.clone()).filter(|text| !text.is_empty()),
+        tags: Some(version.tags.clone()).filter(|tags| !tags.is_empty()),
+    }
+}
+
+impl Shared {
+    /// What the original of a fork heard and did.
+    pub(crate) async fn recording(&self, fork: &Fork) -> Result<Recording, RunError> {
+        let mut recording = Recording::new(fork);
+        let mut after = 0;
+        loop {
+            let page = self.store.entries(&fork.from.run, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(recording) };
+            after = last.seq;
+            for recorded in &page {
+                recording.absorb(recorded, fork.from.seq);
+            }
+        }
+    }
+}
