@@ -54,6 +54,12 @@ pub(crate) enum Command {
     Run(commands::run::RunArgs),
     /// Continue a run that was interrupted or waited
     Resume(commands::resume::ResumeArgs),
+    /// Start a new run from some point of another
+    Fork(commands::fork::ForkArgs),
+    /// Read a run again without models and tools, and compare every request
+    Replay(commands::replay::ReplayArgs),
+    /// Show where two runs differ first, and why
+    Diff(commands::diff::DiffArgs),
     /// List runs, newest first
     Ps(commands::ps::PsArgs),
     /// Show a run: tree, result, documents, questions

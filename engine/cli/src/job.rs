@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use baton_core::config::{Faults, Role, Sources, Tool, Unconfigured, load_tools};
+use baton_core::entry::RunStarted;
 use baton_core::function::registered_functions;
 use baton_core::id::ToolId;
 use baton_runtime::folder::{FolderError, read_job};
-use baton_runtime::{InitialDocument, LoadedJob, RunError, RunHandle};
+use baton_runtime::{InitialDocument, LoadedJob, RunError};
 use baton_store::StoreError;
 
 use crate::commands::run::engine;
@@ -73,11 +74,13 @@ pub(crate) fn tools(place: &Place) -> Result<BTreeMap<ToolId, Arc<Tool>>, Failur
 }
 
 /// Says that a resumed run keeps the configs it started with, when the job's folder has others by now.
-pub(crate) async fn tell_changes(place: &Place, found: &FoundRun, handle: &RunHandle) -> Result<(), Failure> {
+pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), Failure> {
     let engine = engine(&found.store)?;
-    let started = engine.started(handle.id()).await.map_err(run_failure)?;
-    let Some(folder) = &started.folder else { return Ok(()) };
-    let pinned = engine.pinned_sources(&started).await.map_err(run_failure)?;
+    let state = engine.state(found.id()).await.map_err(run_failure)?;
+    let Some((started, folder)) = state.started().and_then(|started| Some((started, started.folder.as_ref()?))) else {
+        return Ok(());
+    };
+    let pinned = engine.pinned_sources(started).await.map_err(run_failure)?;
     let configs = place.tool_configs(Some(Path::new(folder)))?;
     let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let now = read_job(Path::new(folder), &carried).ok().map(|(sources, _)| sources);
@@ -87,9 +90,22 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun, handle: &RunHa
     };
     if now.as_ref().is_none_or(|now| own(now) != own(&pinned)) {
         let warning = style::waiting("note:");
-        place.screen.tell(&format!("{warning} {folder} has changed since; this run keeps the configs it started with"));
+        let adopt = if state.ended().is_none() {
+            format!("; baton resume {} --migrate adopts the new ones", found.id())
+        } else {
+            String::new()
+        };
+        place.screen.tell(&format!("{warning} {folder} has changed since; this run keeps the configs it started with{adopt}"));
     }
     Ok(())
+}
+
+/// The job of a run as its folder has it now.
+pub(crate) fn of_run(place: &Place, started: &RunStarted) -> Result<LoadedJob, Failure> {
+    match &started.folder {
+        Some(folder) => load(place, Path::new(folder)),
+        None => Err(Failure::Usage("the run was not started from a folder, so it has no other configs".to_owned())),
+    }
 }
 
 fn folder_failure(error: FolderError) -> Failure {
@@ -107,7 +123,9 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::InputTwice { .. }
         | RunError::Template { .. }
         | RunError::UnknownModel { .. }
+        | RunError::NoSuchStep { .. }
         | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),
+        RunError::Configs(faults) => Failure::Faults(faults.to_string()),
         RunError::Model { .. } => Failure::Unavailable(error.to_string()),
         RunError::Refused(refusal) => Failure::Refused(refusal.to_string()),
         RunError::Store(error) => match &*error {

@@ -2,12 +2,15 @@
 
 pub(crate) mod answer;
 pub(crate) mod completions;
+pub(crate) mod diff;
 pub(crate) mod doc;
+pub(crate) mod fork;
 pub(crate) mod gc;
 pub(crate) mod graph;
 pub(crate) mod init;
 pub(crate) mod new;
 pub(crate) mod ps;
+pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod show;
@@ -28,6 +31,9 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Validate(args) => validate::run(&args, place),
         Command::Run(args) => run::run(args, place).await,
         Command::Resume(args) => resume::run(args, place).await,
+        Command::Fork(args) => fork::run(args, place).await,
+        Command::Replay(args) => replay::run(&args, place).await,
+        Command::Diff(args) => diff::run(&args, place).await,
         Command::Ps(args) => ps::run(&args, place).await,
         Command::Show(args) => show::run(&args, place).await,
         Command::Timeline(args) => timeline::run(&args, place).await,

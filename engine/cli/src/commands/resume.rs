@@ -1,12 +1,16 @@
-//! `baton resume`: continues a run, with the configs it started with.
+//! `baton resume`: continues a run, with the configs it is pinned to, or with those its job has now.
 
+use baton_core::config::Sources;
+use baton_runtime::{Engine, RunHandle};
 use clap::Args;
 
 use crate::commands::completions;
 use crate::commands::run::{Ending, engine, finish};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::{job, runs};
+use crate::runs::FoundRun;
+use crate::screen::style;
+use crate::{job, runs, session, trust};
 
 /// What `resume` takes.
 #[derive(Debug, Args)]
@@ -14,6 +18,15 @@ pub(crate) struct ResumeArgs {
     /// The run: its id, a beginning of it, or @last
     #[arg(add = completions::runs())]
     run: String,
+    /// Go on by the configs that the job's folder has now, after saying what that changes
+    #[arg(long)]
+    migrate: bool,
+    /// Do not ask before --migrate changes anything
+    #[arg(long, requires = "migrate")]
+    yes: bool,
+    /// Allow the job to run its `exec` commands on this machine, from now on
+    #[arg(long, requires = "migrate")]
+    trust: bool,
     #[command(flatten)]
     ending: Ending,
 }
@@ -22,7 +35,58 @@ pub(crate) struct ResumeArgs {
 pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
     let out = args.ending.folder(place)?;
-    let handle = engine(&found.store)?.resume(found.id()).await.map_err(job::run_failure)?;
-    job::tell_changes(place, &found, &handle).await?;
+    let engine = engine(&found.store)?;
+    let migrated = if args.migrate { migrate(&args, &engine, &found, place).await? } else { None };
+    let handle = if let Some(handle) = migrated {
+        handle
+    } else {
+        let handle = engine.resume(found.id()).await.map_err(job::run_failure)?;
+        if !args.migrate {
+            job::tell_changes(place, &found).await?;
+        }
+        handle
+    };
     finish(&handle, found.record.last_seq, &found.store, place, out.as_deref()).await
+}
+
+/// Goes on by the folder's configs, unless they are those of the run.
+async fn migrate(args: &ResumeArgs, engine: &Engine, found: &FoundRun, place: &Place) -> Result<Option<RunHandle>, Failure> {
+    let state = engine.state(found.id()).await.map_err(job::run_failure)?;
+    let Some(started) = state.started().filter(|_| state.ended().is_none()) else { return Ok(None) };
+    let job = job::of_run(place, started)?;
+    let sources: &Sources = job.sources();
+    let migration = engine.migration(found.id(), sources).await.map_err(job::run_failure)?;
+    let screen = place.screen;
+    if migration.files.is_empty() {
+        screen.tell("the job is as it was when the run adopted it; nothing to migrate");
+        return Ok(None);
+    }
+    if !migration.hindrances.is_empty() {
+        let reasons: Vec<String> = migration.hindrances.iter().map(|reason| format!("\n  {reason}")).collect();
+        return Err(Failure::Refused(format!("the run cannot go on by the job's present configs:{}", reasons.concat())));
+    }
+    for (index, file) in migration.files.iter().enumerate() {
+        screen.tell(&format!("{}{file}", if index == 0 { "migrate     " } else { "            " }));
+    }
+    for task in &migration.tasks {
+        let prefix = if task.new_prefix { "; its next request starts a new prefix" } else { "" };
+        screen.tell(&format!("  {} ({}): {}{prefix}", task.task, task.agent, task.changes.join(", ")));
+    }
+    if migration.tasks.is_empty() {
+        screen.tell("  no unfinished task goes on differently; tasks that are yet to come may");
+    }
+    trust::require(place, &job.configs, job.folder.as_deref(), args.trust)?;
+    if !args.yes {
+        if !screen.interactive {
+            return Err(Failure::Usage("nothing was changed; --yes goes on by these configs".to_owned()));
+        }
+        screen.tell(&format!("{} Go on by these configs? [y/N]", style::waiting("?")));
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+            return Err(Failure::Usage("nothing was changed".to_owned()));
+        }
+    }
+    let handle = engine.migrate(found.id(), sources, &session::person()).await.map_err(job::run_failure)?;
+    Ok(Some(handle))
 }

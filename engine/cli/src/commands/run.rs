@@ -138,6 +138,9 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
     }
     if screen.is_text() {
         screen.tell(&format!("tokens      {}", view.tokens()));
+        if let Some(recorded) = view.recorded() {
+            screen.tell(&format!("recorded    {recorded}"));
+        }
     }
     for line in next(view, exit) {
         screen.tell(&line);

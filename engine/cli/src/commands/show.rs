@@ -83,6 +83,9 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
         ))?;
     }
     screen.text(&format!("tokens      {}", view.tokens()))?;
+    if let Some(recorded) = view.recorded() {
+        screen.text(&format!("recorded    {recorded}"))?;
+    }
     let exit = if view.waits_for_person() {
         Exit::Waiting
     } else if view.ended.is_some() {

@@ -160,6 +160,10 @@ impl Rows {
                     ControlAction::Cancelled { reason } => json!({"cancelled": reason}),
                     ControlAction::Steered { text } => json!({"steered": text}),
                     ControlAction::TakenOver => json!("taken_over"),
+                    ControlAction::Adopted(adoption) => {
+                        let name = if adoption.fork.is_some() { "forked" } else { "migrated" };
+                        json!({name: adoption})
+                    }
                     ControlAction::Late { what } => json!({"late": what}),
                 };
                 row.input = json!({"by": control.by});

@@ -26,6 +26,8 @@ pub(crate) struct RunReport {
     questions: Vec<QuestionReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     outputs: Vec<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fork: Option<ForkReport>,
     usage: UsageReport,
     elapsed_ms: u64,
 }
@@ -79,6 +81,15 @@ pub(crate) struct QuestionReport {
     documents: Vec<String>,
 }
 
+/// What a fork has of its original. `usage` counts what both share and what answers of the recording once used.
+#[derive(Debug, Serialize)]
+struct ForkReport {
+    run: RunId,
+    seq: u64,
+    turns: u32,
+    recorded_turns: u32,
+}
+
 /// Tokens in a report.
 #[derive(Debug, Serialize)]
 struct UsageReport {
@@ -124,6 +135,12 @@ impl RunView {
             tasks: self.order.iter().filter_map(|task| self.task_report(task)).collect(),
             questions: self.questions.iter().map(|question| self.question_report(question)).collect(),
             outputs: self.outputs.clone(),
+            fork: self.fork.as_ref().map(|fork| ForkReport {
+                run: fork.of.run.clone(),
+                seq: fork.of.seq,
+                turns: fork.turns,
+                recorded_turns: fork.recorded_turns,
+            }),
             usage: UsageReport::from(self.usage),
             elapsed_ms: u64::try_from(self.latest.since(self.began).as_millis()).unwrap_or(u64::MAX),
         }

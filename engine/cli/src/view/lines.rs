@@ -67,6 +67,10 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
             ControlAction::Paused => format!("paused by {}", control.by),
             ControlAction::Unpaused => format!("unpaused by {}", control.by),
             ControlAction::Steered { text } => format!("steered by {}: {}", control.by, words::preview(text, PREVIEW)),
+            ControlAction::Adopted(adoption) => {
+                let what = if adoption.fork.is_some() { "forked" } else { "migrated" };
+                format!("{what} by {}: {}", control.by, words::preview(&adoption.changes.join(", "), PREVIEW))
+            }
             ControlAction::Late { .. } => return None,
         },
         Entry::SubtreeClosed(closed) => {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use baton_core::call::{CallResult, CallStatus};
 use baton_core::document::{DocumentRef, DocumentVersion, Documents};
 use baton_core::entry::{
-    Entry, FinalState, Holder, Otherwise, QuestionEnd, Recorded, RunEnded, RunStarted, TaskCreated, TaskKind,
+    Entry, FinalState, ForkPoint, Holder, Otherwise, QuestionEnd, Recorded, RunEnded, RunStarted, TaskCreated, TaskKind,
 };
 use baton_core::id::{CallId, TaskId};
 use baton_core::json::Json;
@@ -49,6 +49,19 @@ pub(crate) struct RunView {
     pub(crate) usage: Usage,
     /// Calls made, refused ones included.
     pub(crate) calls: usize,
+    /// What it shares with another run, when it is a fork.
+    pub(crate) fork: Option<Fork>,
+}
+
+/// What a fork has of its original.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fork {
+    /// The last entry that both have.
+    pub(crate) of: ForkPoint,
+    /// Turns answered since then.
+    pub(crate) turns: u32,
+    /// Those of them whose answer was taken from the original.
+    pub(crate) recorded_turns: u32,
 }
 
 /// A task as a row shows it.
@@ -148,6 +161,10 @@ impl RunView {
                 "thinking".clone_into(&mut row.step);
             }),
             Entry::ModelAnswered(answered) => {
+                if let Some(fork) = &mut self.fork {
+                    fork.turns += 1;
+                    fork.recorded_turns += u32::from(answered.recorded.is_some());
+                }
                 self.calls += answered.calls.len();
                 let said = crate::words::preview(&answered.text, 60);
                 self.row(&answered.task, |row| {
@@ -205,7 +222,15 @@ impl RunView {
                 self.usage.add(&settled.usage);
                 self.row(&settled.task, |row| row.usage.add(&settled.usage));
             }
-            Entry::Compacted(_) | Entry::Control(_) => {}
+            Entry::Compacted(_) => {}
+            Entry::Control(_) => {
+                if let Some((adoption, started)) = recorded.entry.adopts().zip(self.started.as_ref()) {
+                    self.started = Some(adoption.restarted(started));
+                    if let Some(fork) = &adoption.fork {
+                        self.fork = Some(Fork { of: fork.from.clone(), turns: 0, recorded_turns: 0 });
+                    }
+                }
+            }
             Entry::SubtreeClosed(closed) => {
                 for task in &closed.tasks {
                     self.end(task, FinalState::Cancelled, None, recorded.at);

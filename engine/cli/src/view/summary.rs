@@ -64,6 +64,13 @@ impl RunView {
         format!("{text}{cached} · {}", words::duration(elapsed))
     }
 
+    /// The line with what a fork took from its original.
+    pub(crate) fn recorded(&self) -> Option<String> {
+        let fork = self.fork.as_ref()?;
+        let (turns, of) = (words::counted(fork.turns as usize, "turn"), &fork.of);
+        Some(format!("{} of {turns} from the recording of {}, shared up to entry {}", fork.recorded_turns, of.run, of.seq))
+    }
+
     /// A table of documents: path, version, size, tokens, author, summary.
     pub(crate) fn document_table(&self, documents: &[&DocumentVersion], width: usize) -> Vec<String> {
         let rows: Vec<Vec<String>> = documents

@@ -3,6 +3,7 @@
 mod answers;
 mod crates;
 mod documents;
+mod forks;
 mod keeping;
 mod looking;
 mod projects;

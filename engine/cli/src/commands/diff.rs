@@ -1,0 +1,131 @@
+//! `baton diff`: two runs side by side, and what differs first.
+
+use baton_core::model::Usage;
+use baton_runtime::{Divergent, RunDiff, TaskDiff, diff};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::commands::completions;
+use crate::commands::run::engine;
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::screen::{Output, style};
+use crate::{job, runs, words};
+
+/// How many tasks or documents that differ are shown; `--output json` has all.
+const SHOWN: usize = 20;
+
+/// What `diff` takes.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// A run: its id, a beginning of it, or @last
+    #[arg(add = completions::runs())]
+    a: String,
+    /// The run to compare with it
+    #[arg(add = completions::runs())]
+    b: String,
+}
+
+/// Compares two runs. Exits with 0 whether or not they differ.
+pub(crate) async fn run(args: &DiffArgs, place: &Place) -> Result<Exit, Failure> {
+    let (a, b) = (runs::find(place, &args.a).await?, runs::find(place, &args.b).await?);
+    let diff = diff(&engine(&a.store)?, a.id(), b.id()).await.map_err(job::run_failure)?;
+    match place.screen.output {
+        Output::Text => text(&diff, place)?,
+        Output::Json => {
+            let mut whole = serde_json::to_value(&diff).map_err(|error| Failure::Engine(error.to_string()))?;
+            whole["same"] = json!(diff.is_same());
+            place.screen.json(&whole)?;
+        }
+        Output::Ndjson => {
+            let lines = diff.tasks.iter().filter(|task| !task.is_same()).map(|task| json!({"type": "task", "task": task}));
+            let documents = diff.documents.iter().filter(|document| !document.is_same());
+            let documents = documents.map(|document| json!({"type": "document", "document": document}));
+            let lines: Vec<Value> = lines.chain(documents).collect();
+            place.screen.json_list(&lines)?;
+            place.screen.json(&json!({
+                "type": "diff", "runs": diff.runs, "same": diff.is_same(), "shared": diff.shared, "first": diff.first,
+                "configs": diff.configs, "usage": diff.usage,
+            }))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn text(diff: &RunDiff, place: &Place) -> Result<(), Failure> {
+    let screen = place.screen;
+    let [a, b] = &diff.runs;
+    let shared = if diff.shared > 0 { format!(" · the first {} entries are the same", diff.shared) } else { String::new() };
+    screen.text(&format!("{} → {}{shared}", style::name(a), style::name(b)))?;
+    match &diff.first {
+        None => screen.text(&format!("{} nothing differs", style::good("✓")))?,
+        Some(first) => {
+            let agent = first.agent.as_ref().map(|agent| format!(" ({agent})")).unwrap_or_default();
+            screen.text(&format!("first       task {}{agent}, {}", first.task, entries(first)))?;
+            screen.text(&format!(
+                "cause       {}: {}",
+                style::waiting(first.cause.as_str().replace('_', " ")),
+                words::one_line(&first.what)
+            ))?;
+        }
+    }
+    for (index, line) in diff.configs.iter().enumerate() {
+        screen.text(&format!("{}{line}", if index == 0 { "configs     " } else { "            " }))?;
+    }
+    let differing: Vec<&TaskDiff> = diff.tasks.iter().filter(|task| !task.is_same()).collect();
+    screen.text(&format!("tasks       {} the same, {} not", diff.tasks.len() - differing.len(), differing.len()))?;
+    for task in differing.iter().take(SHOWN) {
+        screen.text(&format!("  {}", line(task)))?;
+    }
+    more(differing.len(), place)?;
+    let documents: Vec<_> = diff.documents.iter().filter(|document| !document.is_same()).collect();
+    screen.text(&format!("documents   {} the same, {} not", diff.documents.len() - documents.len(), documents.len()))?;
+    for document in documents.iter().take(SHOWN) {
+        let [was, is] = document.versions.map(|count| if count == 0 { "none".to_owned() } else { format!("v{count}") });
+        screen.text(&format!("  {}  {was} → {is}", document.path))?;
+    }
+    more(documents.len(), place)?;
+    let [was, is] = diff.usage.each_ref().map(tokens);
+    screen.text(&format!("tokens      {was} → {is}"))?;
+    if diff.first.is_some() && !documents.is_empty() {
+        let first = &documents[0].path;
+        screen.tell(&format!("{}       baton doc cat {a} {first} · baton doc cat {b} {first}", style::faint("next:")));
+    }
+    Ok(())
+}
+
+/// A task that differs: path, holder, states, where.
+fn line(task: &TaskDiff) -> String {
+    let agent = match &task.agents {
+        [Some(a), Some(b)] if a != b => format!("{a} → {b}"),
+        [Some(agent), _] | [None, Some(agent)] => agent.clone(),
+        [None, None] => String::new(),
+    };
+    let [was, is] = task.states.map(|state| state.unwrap_or("not there"));
+    let state = if was == is { was.to_owned() } else { format!("{was} → {is}") };
+    let first = task.first.as_ref().map(|first| format!("{}: {}", entries(first), first.what)).unwrap_or_default();
+    words::preview(&format!("{}  {agent}  {state}  {first}", task.task), 160)
+}
+
+/// The numbers of the first entries that differ.
+fn entries(first: &Divergent) -> String {
+    match first.seq {
+        [Some(a), Some(b)] if a == b => format!("entry {a}"),
+        [Some(a), Some(b)] => format!("entries {a} and {b}"),
+        [Some(a), None] => format!("entry {a} of the first only"),
+        [None, Some(b)] => format!("entry {b} of the second only"),
+        [None, None] => String::new(),
+    }
+}
+
+fn tokens(usage: &Usage) -> String {
+    let sign = if usage.estimated { "≈" } else { "" };
+    format!("{sign}{} in, {sign}{} out", words::count(usage.input_tokens), words::count(usage.output_tokens))
+}
+
+fn more(count: usize, place: &Place) -> Result<(), Failure> {
+    if count > SHOWN {
+        place.screen.text(&format!("  … and {} more: --output json", count - SHOWN))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! `baton fork`: a new run from some point of another, with other configs or documents from there on.
+
+use baton_core::config::Sources;
+use baton_core::entry::ForkedEffects;
+use baton_core::path::DocumentPath;
+use baton_runtime::folder::read_document;
+use baton_runtime::{ForkOptions, InitialDocument};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::commands::completions;
+use crate::commands::run::{Ending, engine, finish};
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::runs::{self, FoundRun};
+use crate::screen::style;
+use crate::{job, session, trust};
+
+/// What `fork` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ForkArgs {
+    /// The run to start from: its id, a beginning of it, or @last
+    #[arg(add = completions::runs())]
+    run: String,
+    /// The last entry that both share; the fork begins after the last whole step up to it [default: the first step]
+    #[arg(long, value_name = "SEQ")]
+    at: Option<u64>,
+    /// Change a config: agents.ID.KEY, job.KEY or tools.ID.KEY, to JSON or text (null removes it); several times
+    #[arg(long = "set", value_name = "PLACE=VALUE", value_parser = setting)]
+    settings: Vec<(String, Value)>,
+    /// Write a document before the fork goes on; several times
+    #[arg(long = "edit", value_name = "PATH=FILE", value_parser = edit)]
+    edits: Vec<(DocumentPath, String)>,
+    /// One of the job's models, in place of every agent's own
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Go on by the configs that the job's folder has now; --set comes on top
+    #[arg(long)]
+    reload: bool,
+    /// Execute calls with effects outside the run: `new` only those that the original did not make, `all` of them again
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    allow_effects: Option<Allowed>,
+    #[command(flatten)]
+    ending: Ending,
+    /// Allow the job to run its `exec` commands on this machine, from now on
+    #[arg(long)]
+    trust: bool,
+}
+
+/// Which calls with effects a fork may execute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Allowed {
+    /// Those whose result the original does not have.
+    New,
+    /// All of them, also those that the original made.
+    All,
+}
+
+/// `PLACE=VALUE`; a value that is no JSON is text.
+fn setting(text: &str) -> Result<(String, Value), String> {
+    let (place, value) = text.split_once('=').ok_or("expected PLACE=VALUE")?;
+    Ok((place.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::from(value))))
+}
+
+/// `PATH=FILE`.
+fn edit(text: &str) -> Result<(DocumentPath, String), String> {
+    let (path, file) = text.split_once('=').ok_or("expected PATH=FILE")?;
+    Ok((DocumentPath::parse(path).map_err(|error| error.to_string())?, file.to_owned()))
+}
+
+/// Starts the fork and follows it to its end.
+pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> {
+    let found = runs::find(place, &args.run).await?;
+    let engine = engine(&found.store)?;
+    let seq = engine.fork_place(found.id(), args.at).await.map_err(job::run_failure)?;
+    let (sources, changes) = args.configs(&found, place).await?;
+    let documents = args.edits.iter().map(|(path, file)| written(place, path, file)).collect::<Result<_, _>>()?;
+    let out = args.ending.folder(place)?;
+    let options = ForkOptions {
+        at: args.at,
+        sources,
+        changes,
+        model: args.model,
+        documents,
+        effects: match args.allow_effects {
+            None => ForkedEffects::Recorded,
+            Some(Allowed::New) => ForkedEffects::New,
+            Some(Allowed::All) => ForkedEffects::All,
+        },
+        run: None,
+    };
+    let handle = engine.fork(found.id(), &session::person(), options).await.map_err(job::run_failure)?;
+    let asked = args.at.filter(|at| *at != seq).map(|at| format!(", the last whole step up to {at}")).unwrap_or_default();
+    place.screen.tell(&format!("fork {} · of run {} after entry {seq}{asked}", style::name(handle.id()), found.id()));
+    finish(&handle, seq, &found.store, place, out.as_deref()).await
+}
+
+impl ForkArgs {
+    /// The configs to go on by, if they are to be others, and how they differ.
+    async fn configs(&self, found: &FoundRun, place: &Place) -> Result<(Option<Sources>, Vec<String>), Failure> {
+        let engine = engine(&found.store)?;
+        let state = engine.state(found.id()).await.map_err(job::run_failure)?;
+        let Some(started) = state.started() else { return Ok((None, Vec::new())) };
+        let mut changes = Vec::new();
+        let pinned = engine.pinned_sources(started).await.map_err(job::run_failure)?;
+        let mut sources = pinned.clone();
+        if self.reload {
+            let job = job::of_run(place, started)?;
+            trust::require(place, &job.configs, job.folder.as_deref(), self.trust)?;
+            sources = job.sources().clone();
+            changes.extend(sources.changes_from(&pinned));
+        }
+        for (target, value) in &self.settings {
+            sources.set(target, value.clone()).map_err(|fault| Failure::Usage(fault.to_string()))?;
+            changes.push(format!("{target} = {value}"));
+        }
+        if let Some(model) = &self.model {
+            changes.push(format!("model {model} for every agent"));
+        }
+        changes.extend(self.edits.iter().map(|(path, _)| format!("document {path}")));
+        if let Some(model) = started.model.as_ref().filter(|_| self.model.is_none())
+            && self.settings.iter().any(|(target, _)| {
+                target.starts_with("agents.") && target.rsplit_once('.').is_some_and(|(_, key)| key == "model")
+            })
+        {
+            return Err(Failure::Usage(format!(
+                "the run was started with --model {model}, which stands in for every agent's own; name another with --model"
+            )));
+        }
+        Ok(((self.reload || !self.settings.is_empty()).then_some(sources), changes))
+    }
+}
+
+/// The document at `path`, as the file says.
+fn written(place: &Place, path: &DocumentPath, file: &str) -> Result<InitialDocument, Failure> {
+    let file = place.current.join(file);
+    let content = read_document(&file).map_err(|error| Failure::file(&file, error))?;
+    Ok(InitialDocument::new(path.clone(), content))
+}

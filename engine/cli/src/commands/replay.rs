@@ -1,0 +1,98 @@
+//! `baton replay`: reads a run again, with no model and no tool, and compares every request with what was sent.
+
+use baton_core::render::message_blocks;
+use baton_runtime::Mismatch;
+use clap::Args;
+use serde_json::json;
+
+use crate::commands::completions;
+use crate::commands::run::engine;
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::screen::{Output, style};
+use crate::{job, runs, words};
+
+/// What `replay` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The run: its id, a beginning of it, or @last
+    #[arg(add = completions::runs())]
+    run: String,
+}
+
+/// Reads a run again. Exits with 1 if a request came out differently.
+pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failure> {
+    let found = runs::find(place, &args.run).await?;
+    let engine = engine(&found.store)?;
+    let report = baton_runtime::replay(&engine, found.id()).await.map_err(job::run_failure)?;
+    let holder = |mismatch: &Mismatch| {
+        report.run.task(&mismatch.task).and_then(|task| task.agent()).map(ToString::to_string).unwrap_or_default()
+    };
+    let screen = place.screen;
+    let exit = if report.mismatches.is_empty() { Exit::Done } else { Exit::Failed };
+    if !screen.is_text() {
+        let differences: Vec<_> = report
+            .mismatches
+            .iter()
+            .map(|mismatch| {
+                json!({
+                    "seq": mismatch.seq, "task": mismatch.task, "agent": holder(mismatch), "turn": mismatch.turn,
+                    "sent": mismatch.sent.to_string(), "rendered": mismatch.rendered.map(|hash| hash.to_string()),
+                    "same_messages": mismatch.same_messages, "messages": mismatch.messages,
+                })
+            })
+            .collect();
+        let whole = json!({
+            "run": found.id(), "entries": report.entries, "requests": report.requests,
+            "identical": differences.is_empty(), "differences": differences.len(),
+        });
+        if screen.output == Output::Ndjson {
+            screen.json_list(&differences)?;
+            screen.json(&whole)?;
+        } else {
+            let mut whole = whole;
+            whole["differences"] = json!(differences);
+            screen.json(&whole)?;
+        }
+        return Ok(exit);
+    }
+    let read = format!(
+        "{} · {}",
+        words::counted(usize::try_from(report.entries).unwrap_or(usize::MAX), "entry"),
+        words::counted(usize::try_from(report.requests).unwrap_or(usize::MAX), "request")
+    );
+    let Some(first) = report.mismatches.first() else {
+        screen
+            .text(&format!("{} {read}, each byte for byte as it was sent; no model and no tool was called", style::good("✓")))?;
+        return Ok(exit);
+    };
+    screen.text(&format!("{} {read}, {} came out differently", style::bad("✗"), report.mismatches.len()))?;
+    screen.text(&format!("first       entry {}, task {} ({}), turn {}", first.seq, first.task, holder(first), first.turn))?;
+    screen.text(&format!("            {}", place_of(first)))?;
+    screen.text(&format!("sent        {}", first.sent))?;
+    screen.text(&format!(
+        "rendered    {}",
+        first.rendered.map_or_else(|| "nothing asked for it".to_owned(), |hash| hash.to_string())
+    ))?;
+    // The messages that may differ, as they are rendered now; later requests of the task have them too.
+    let request = baton_runtime::request_of(&engine, found.id(), &first.task).await.map_err(job::run_failure)?;
+    for message in request.iter().flat_map(|request| request.messages.iter()).take(first.messages).skip(first.same_messages) {
+        let blocks = message_blocks(message, &|_| None).to_string();
+        screen.text(&style::faint(format!("            {}", words::preview(&blocks, 160))))?;
+    }
+    Ok(exit)
+}
+
+/// Which part of a request came out differently, as far as hashes tell.
+fn place_of(mismatch: &Mismatch) -> String {
+    match (mismatch.same_messages, mismatch.messages) {
+        (0, messages) => format!("in its prompt, tools, settings or one of its {}", words::counted(messages, "message")),
+        (same, messages) if same >= messages => "in its prompt, tools or settings: the messages are as they were".to_owned(),
+        (same, messages) => {
+            format!(
+                "messages 1 to {same} are as they were; it is in messages {} to {messages}, the tools or the settings",
+                same + 1
+            )
+        }
+    }
+}

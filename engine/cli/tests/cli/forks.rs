@@ -1,0 +1,121 @@
+//! `fork`, `replay`, `diff` and `resume --migrate`.
+
+use serde_json::{Value, json};
+
+use crate::support::Folder;
+
+/// A run that wrote a page, and its id.
+fn written(folder: &Folder) -> String {
+    folder.writing_job();
+    folder.baton(&["run", "writing"]).exits(0);
+    folder.last_run()
+}
+
+#[test]
+fn a_run_replays_byte_for_byte_without_its_job() {
+    let folder = Folder::new();
+    let run = written(&folder);
+    std::fs::remove_dir_all(folder.path().join("writing")).unwrap();
+    folder.baton(&["replay", "@last"]).exits(0).says("5 requests, each byte for byte as it was sent");
+    let report = folder.baton(&["replay", &run[..4], "--output", "json"]).exits(0).json();
+    assert_eq!((&report["run"], &report["identical"], &report["differences"]), (&json!(run), &json!(true), &json!([])));
+    folder.baton(&["replay", "zzzz"]).exits(6);
+}
+
+#[test]
+fn a_fork_takes_recorded_answers_and_says_how_many() {
+    let folder = Folder::new();
+    let run = written(&folder);
+    let ran = folder.baton(&["fork", &run]).exits(0).says("written").tells(&format!("of run {run} after entry"));
+    ran.tells("5 of 5 turns from the recording");
+    let fork = folder.last_run();
+    assert_ne!(fork, run);
+    folder.baton(&["diff", &run, &fork]).exits(0).says("nothing differs").says("tasks       2 the same, 0 not");
+    folder.baton(&["replay", &fork]).exits(0).says("5 requests");
+
+    let edited = ["fork", &run, "--set", "agents.worker.system_prompt=Do it well.", "--output", "json"];
+    let report = folder.baton(&edited).exits(0).json();
+    assert_eq!((&report["fork"]["run"], &report["fork"]["turns"]), (&json!(run), &json!(5)));
+    assert_eq!(report["fork"]["recorded_turns"], json!(2), "the script says the same, so the lead is asked nothing new");
+    let edited = report["run"].as_str().unwrap().to_owned();
+    let diff = folder.baton(&["diff", &run, &edited, "--output", "json"]).exits(0).json();
+    assert_eq!(
+        (&diff["same"], &diff["first"]["cause"], &diff["first"]["task"]),
+        (&json!(false), &json!("config"), &json!("0/1.1"))
+    );
+    assert_eq!(diff["configs"], json!(["agents/worker.json: system_prompt"]));
+    let differing: Vec<&Value> = diff["tasks"].as_array().unwrap().iter().filter(|task| !task["first"].is_null()).collect();
+    assert_eq!(differing.len(), 1, "{differing:?}");
+    folder.baton(&["diff", &run, &edited]).exits(0).says("cause       config: the request of turn 1 (agents/worker.json");
+    let lines = folder.baton(&["diff", &run, &edited, "--output", "ndjson"]).exits(0).lines();
+    assert_eq!((&lines[0]["type"], &lines.last().unwrap()["type"]), (&json!("task"), &json!("diff")));
+    let timeline = folder.baton(&["timeline", &edited, "--type", "control", "--output", "json"]).exits(0).json();
+    assert_eq!(timeline[0]["result"]["forked"]["fork"]["from"]["run"], json!(run));
+}
+
+#[test]
+fn a_fork_begins_at_a_step_with_the_document_that_the_person_gives() {
+    let folder = Folder::new();
+    let run = written(&folder);
+    let entries = folder.baton(&["timeline", &run, "--output", "json"]).exits(0).json();
+    let written = entries
+        .as_array()
+        .unwrap()
+        .iter()
+        .rev()
+        .find(|row| row["entry"] == "document_written" || row["type"] == "document_written");
+    let at = written.unwrap()["seq"].as_u64().unwrap();
+    folder.write("other.csv", "a,b\n5,6\n");
+    let after = at.to_string();
+    let ran = folder.baton(&["fork", &run, "--at", &after, "--edit", "source.csv=other.csv"]).exits(0);
+    ran.tells("the last whole step up to");
+    let fork = folder.last_run();
+    folder.baton(&["doc", "cat", &fork, "source.csv"]).exits(0).says("5,6");
+    folder.baton(&["diff", &run, &fork]).exits(0).says("cause       document: document source.csv v2 was written");
+    folder.baton(&["fork", &run, "--at", "1"]).exits(2).tells("the first ends with entry");
+    folder.baton(&["fork", &run, "--at", "100000"]).exits(1).tells("has ended");
+}
+
+#[test]
+fn what_a_fork_cannot_be_is_told_before_it_is_one() {
+    let folder = Folder::new();
+    let run = written(&folder);
+    let before = folder.baton(&["ps", "--output", "json"]).exits(0).json();
+    folder.baton(&["fork", &run, "--set", "agents.wroker.model=m"]).exits(2).tells("known: lead, worker");
+    folder.baton(&["fork", &run, "--set", "agents.worker.model=m"]).exits(2).tells("uses the model \"m\"");
+    folder.baton(&["fork", &run, "--set", "agents.worker.modell=m"]).exits(2).tells("modell");
+    folder.baton(&["fork", &run, "--edit", "../x=other.csv"]).exits(2);
+    folder.baton(&["fork", &run, "--edit", "x.md=missing.md"]).exits(6);
+    assert_eq!(folder.baton(&["ps", "--output", "json"]).exits(0).json(), before);
+}
+
+#[test]
+fn a_waiting_run_adopts_the_folders_configs_when_told_to() {
+    let folder = Folder::new();
+    folder.asking_job();
+    folder.baton(&["run", "asking"]).exits(3);
+    let run = folder.last_run();
+    let agent = folder.read("asking/agents/lead.json").replace("Do it.", "Do it carefully.");
+    folder.write("asking/agents/lead.json", agent);
+    folder.baton(&["resume", &run]).exits(3).tells("has changed since").tells(&format!("baton resume {run} --migrate"));
+    let told = folder.baton(&["resume", &run, "--migrate"]).exits(2).tells("agents/lead.json: system_prompt");
+    told.tells("0 (lead): system prompt; its next request starts a new prefix").tells("--yes");
+    folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(3);
+    folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(3).tells("nothing to migrate");
+    folder.baton(&["answer", &run, "units"]).exits(0);
+    folder.baton(&["resume", &run]).exits(0).says("units");
+    folder.baton(&["show", &run, "--task", "0", "--messages"]).exits(0).says("Do it carefully.");
+    folder.baton(&["replay", &run]).exits(0).says("2 requests, each byte for byte");
+
+    // What the run is in the middle of must be there.
+    folder.baton(&["run", "asking"]).exits(3);
+    let run = folder.last_run();
+    let agent = folder.read("asking/agents/lead.json").replace("lead", "chief");
+    std::fs::remove_file(folder.path().join("asking/agents/lead.json")).unwrap();
+    folder.write("asking/agents/chief.json", agent);
+    let job = folder.read("asking/job.json").replace("lead", "chief");
+    folder.write("asking/job.json", job);
+    let script = folder.read("asking/the.script.json").replace("lead", "chief");
+    folder.write("asking/the.script.json", script);
+    folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(1).tells("task 0 is held by agent lead, which they do not have");
+}
