@@ -9,4 +9,5 @@ mod memory;
 mod recovery;
 mod runs;
 mod scale;
+mod size;
 mod support;
