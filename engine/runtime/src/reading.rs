@@ -59,6 +59,12 @@ impl Engine {
     pub async fn pinned_sources(&self, started: &RunStarted) -> Result<Sources, RunError> {
         self.0.sources(&started.run, started.configs).await
     }
+
+    /// The configs that a run is pinned to, loaded again by the same loader; good for reading where this program lacks what
+    /// they need.
+    pub async fn pinned_configs(&self, started: &RunStarted) -> Result<Arc<Configs>, RunError> {
+        self.0.pinned(&started.run, started.configs).await.map(|(configs, _)| configs)
+    }
 }
 
 impl Shared {

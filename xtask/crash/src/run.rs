@@ -78,7 +78,7 @@ impl Timeline {
                 // Another program may have tools that this one has not.
                 if let Ok(configs) = engine.pinned_configs(started).await {
                     let timeline: Vec<Recorded> = entries.iter().map(|recorded| (**recorded).clone()).collect();
-                    let report = baton_proof::verify(&Arc::new(configs), &timeline);
+                    let report = baton_proof::verify(&configs, &timeline);
                     findings = Some(report.findings.iter().map(ToString::to_string).collect());
                 }
             }

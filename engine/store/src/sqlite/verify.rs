@@ -88,6 +88,7 @@ fn one_run(file: &Transaction<'_>, run: &RunRow, look: &mut Look, found: &mut Ve
             let needs = match &recorded.entry {
                 Entry::RunStarted(started) => Some((started.configs, "its configs".to_owned())),
                 Entry::DocumentWritten(version) => Some((version.content.hash, format!("{} v{}", version.path, version.version))),
+                entry if entry.adopts().is_some() => entry.content().map(|hash| (hash, "configs that it adopted".to_owned())),
                 _ => None,
             };
             look.needed.extend(needs.map(|(hash, what)| (hash, format!("run {}: {what}", run.id))));
