@@ -8,10 +8,10 @@ use baton_core::json::Json;
 use baton_core::time::Timestamp;
 use rusqlite::{OptionalExtension, Transaction, params};
 
+use super::perform;
 use super::records::{RunRow, Totals};
 use super::rows::{HEADS, WHOLE_RUN, body, first_eight};
 use super::schema::TABLES;
-use super::writer;
 use crate::{LoggedCall, StoreError};
 
 /// The oldest format that can be read.
@@ -102,7 +102,7 @@ fn copy_commands(file: &Transaction<'_>, run: &mut RunRow) -> Result<(), StoreEr
     let mut old = old.query([run.number])?;
     while let Some(row) = old.next()? {
         let body: String = row.get(1)?;
-        writer::insert_command(file, run, row.get::<_, i64>(0)? as u64, &body)?;
+        perform::insert_command(file, run, row.get::<_, i64>(0)? as u64, &body)?;
     }
     Ok(())
 }
@@ -118,7 +118,7 @@ fn copy_logged(file: &Transaction<'_>) -> Result<(), StoreError> {
             .map_err(|error| StoreError::Corrupt { what: format!("the logged input of call {call}: {error}") })?;
         let at = Timestamp::from_micros(row.get(5)?);
         let (agent, tool, task) = (AgentId::new(text(1)?), ToolId::new(text(2)?), TaskId::new(text(3)?));
-        writer::insert_logged(file, &run, &LoggedCall { agent, tool, task, call, at, input })?;
+        perform::insert_logged(file, &run, &LoggedCall { agent, tool, task, call, at, input })?;
     }
     Ok(())
 }

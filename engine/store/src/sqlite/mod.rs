@@ -1,8 +1,14 @@
 //! The store on disk: one SQLite file, written by one thread and read by a few connections.
 //!
-//! [`writer`] owns the only connection that writes and puts whatever waits into one transaction, so throughput grows with
-//! load. [`reader`] owns the connections that read. [`schema`] owns the file's format, [`rows`] that of
-//! the entries in it. SQL stands in these files and nowhere else. [`bell`] tells other processes of new commands.
+//! [`writer`] owns the connection that writes and puts whatever waits into one transaction, so throughput grows with load;
+//! [`perform`] does one write. [`reader`] owns the connections that read. [`schema`] owns the file's format and [`migrate`]
+//! what came before it, [`rows`] the form of entries in it, [`records`] that of what says how a run stands. [`collect`] removes
+//! runs, [`verify`] looks at everything. SQL stands in these files and nowhere else. [`bell`] tells other processes of new
+//! commands.
+//!
+//! What is answered is durable, as far as the disk keeps what SQLite counts on: a flush is a flush, sectors of 512 bytes are
+//! written whole, and a write changes no byte beside it. Damage is noticed in whatever is read, but for one kind: a log that a
+//! crash left behind, and that rotted before the store was opened again, ends where it is damaged, like one that was torn.
 //!
 //! Several processes may open one file. Each has a writer thread, and SQLite lets one of them write at a time; what
 //! keeps two of them from one run is the run's epoch, *not* a lock on the file.
@@ -10,6 +16,7 @@
 mod bell;
 mod collect;
 mod migrate;
+mod perform;
 mod reader;
 mod records;
 mod rows;

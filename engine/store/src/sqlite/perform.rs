@@ -1,0 +1,201 @@
+//! One write: checked against the rows that say how things stand, then written.
+
+use baton_core::entry::ForkPoint;
+use baton_core::function::Content;
+use baton_core::id::{ContentHash, RunId};
+use baton_core::json::Json;
+use rusqlite::{Transaction, params};
+
+use super::records::{RunRow, Totals, checksum_of, link_at};
+use super::rows::{self, EntryRow, HEADS, WHOLE_RUN};
+use super::to_sql;
+use super::writer::{Answer, Write};
+use crate::{Batch, LoggedCall, NewRun, STATUS_CREATED, StoreError};
+
+/// Checks one write, then writes it. The inner error is a refusal, which has written nothing; the outer one leaves the
+/// transaction fit only for rolling back.
+pub(super) fn perform(file: &Transaction<'_>, write: &Write) -> Result<Answer, StoreError> {
+    match write {
+        Write::Create(run) => insert_run(file, run, &mut |_| Ok(())),
+        Write::Begin { run, owner, batch, rows } => begin(file, run, owner, batch, rows),
+        Write::TakeOver { run, owner } => take_over(file, run, owner),
+        Write::Append { batch, rows } => append(file, batch, rows),
+        Write::PutContent { hash, content } => put_content(file, *hash, content).map(|()| Ok(0)),
+        Write::PutCommand { run, command } => put_command(file, run, command),
+    }
+}
+
+/// Makes a run known; `with` adds to it before it is written down for good.
+fn insert_run(
+    file: &Transaction<'_>,
+    run: &NewRun,
+    with: &mut dyn FnMut(&mut RunRow) -> Result<(), StoreError>,
+) -> Result<Answer, StoreError> {
+    let (past, link) = match &run.past {
+        None => (None, RunRow::root_link(&run.id)),
+        Some(ForkPoint { run: other, seq }) => match RunRow::find(file, other)? {
+            None => return Ok(Err(StoreError::UnknownRun(other.clone()))),
+            Some(RunRow { last_seq: found, .. }) if found < *seq => {
+                return Ok(Err(StoreError::SequenceMismatch { run: other.clone(), expected: *seq, found }));
+            }
+            Some(other) => (Some(other.number), link_at(file, other, *seq)?),
+        },
+    };
+    let mut row = RunRow {
+        number: 0,
+        id: run.id.clone(),
+        job: run.job.clone(),
+        status: STATUS_CREATED.to_owned(),
+        created: run.at.as_micros(),
+        updated: run.at.as_micros(),
+        last_seq: run.past_seq(),
+        epoch: 0,
+        owner: None,
+        past,
+        past_seq: run.past_seq(),
+        commands: 0,
+        tasks: 0,
+        link,
+    };
+    if !row.insert(file)? {
+        return Ok(Err(StoreError::RunExists(run.id.clone())));
+    }
+    let mut totals = Totals::load(file)?;
+    totals.runs += 1;
+    totals.save(file)?;
+    with(&mut row)?;
+    row.save(file)?;
+    Ok(Ok(0))
+}
+
+fn begin(file: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows: &[EntryRow]) -> Result<Answer, StoreError> {
+    // What the batch could be refused for comes first: a refusal has written nothing.
+    if let Err(refused) = batch.check(1, run.past_seq()) {
+        return Ok(Err(refused));
+    }
+    insert_run(file, run, &mut |row| {
+        (row.epoch, row.owner) = (1, Some(owner.to_owned()));
+        put_parts(file, row, batch, rows)
+    })
+}
+
+fn take_over(file: &Transaction<'_>, run: &RunId, owner: &str) -> Result<Answer, StoreError> {
+    let Some(mut row) = RunRow::find(file, run)? else { return Ok(Err(StoreError::UnknownRun(run.clone()))) };
+    (row.epoch, row.owner) = (row.epoch + 1, Some(owner.to_owned()));
+    row.save(file)?;
+    Ok(Ok(row.epoch))
+}
+
+fn append(file: &Transaction<'_>, batch: &Batch, rows: &[EntryRow]) -> Result<Answer, StoreError> {
+    let Some(mut row) = RunRow::find(file, &batch.run)? else { return Ok(Err(StoreError::UnknownRun(batch.run.clone()))) };
+    if let Err(refused) = batch.check(row.epoch, row.last_seq) {
+        return Ok(Err(refused));
+    }
+    put_parts(file, &mut row, batch, rows)?;
+    row.save(file)?;
+    Ok(Ok(0))
+}
+
+/// Writes what a batch adds to its run, and changes the run's row by it.
+fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[EntryRow]) -> Result<(), StoreError> {
+    for (hash, content) in &batch.contents {
+        debug_assert_eq!(*hash, ContentHash::of(content), "a content of a batch stands under a hash that is not its own");
+        put_content(file, *hash, content)?;
+    }
+    let mut insert =
+        file.prepare_cached("INSERT INTO batches (run, first, checksum, link, entries) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    let mut place = file.prepare_cached("INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut count = file.prepare_cached(
+        "INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE SET batch = batch + 1
+         RETURNING batch",
+    )?;
+    for row in rows {
+        run.link = run.link.extended(row.body.as_bytes());
+        let checksum = rows::first_eight(row.body);
+        let number = insert.insert(params![run.number, to_sql(row.first), checksum, run.link.as_bytes(), row.text])?;
+        place.execute([run.number, WHOLE_RUN, to_sql(row.last), number])?;
+        for task in &row.tasks {
+            place.execute([run.number, *task, to_sql(row.last), number])?;
+            if count.query_row([run.number, HEADS, *task], |row| row.get::<_, i64>(0))? == 1 {
+                run.tasks += 1;
+            }
+        }
+    }
+    for call in &batch.logged {
+        insert_logged(file, &run.id, call)?;
+    }
+    for number in &batch.consumed {
+        let consumed = file
+            .prepare_cached("DELETE FROM commands WHERE run = ?1 AND command = ?2")?
+            .execute([run.number, to_sql(*number)])?;
+        run.commands = run.commands.saturating_sub(consumed as u64);
+    }
+    run.last_seq = batch.last_seq();
+    if let Some(last) = batch.entries.last() {
+        run.updated = last.at.as_micros();
+    }
+    if let Some(summary) = &batch.summary {
+        run.status.clone_from(&summary.status);
+        run.updated = summary.at.as_micros();
+    }
+    Ok(())
+}
+
+fn put_content(file: &Transaction<'_>, hash: ContentHash, content: &Content) -> Result<(), StoreError> {
+    file.prepare_cached("INSERT INTO contents (hash, bytes) VALUES (?1, ?2) ON CONFLICT (hash) DO NOTHING")?
+        .execute(params![hash.as_bytes(), &content[..]])?;
+    Ok(())
+}
+
+/// Writes down that `run` made `call`, which only logs.
+pub(super) fn insert_logged(file: &Transaction<'_>, run: &RunId, call: &LoggedCall) -> Result<(), StoreError> {
+    let LoggedCall { agent, tool, task, call, at, input } = call;
+    let nth: i64 = file
+        .prepare_cached(
+            "INSERT INTO memories (agent, tool, calls) VALUES (?1, ?2, 1) ON CONFLICT DO UPDATE SET calls = calls + 1
+             RETURNING calls",
+        )?
+        .query_row([agent.as_str(), tool.as_str()], |row| row.get(0))?;
+    if nth == 1 {
+        let mut totals = Totals::load(file)?;
+        totals.memories += 1;
+        totals.save(file)?;
+    }
+    file.prepare_cached(
+        "INSERT INTO logged (agent, tool, nth, run, task, call, at, input, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        agent.as_str(),
+        tool.as_str(),
+        nth,
+        run.as_str(),
+        task.as_str(),
+        call.as_str(),
+        at.as_micros(),
+        input.text(),
+        checksum_of(&(agent, tool, nth, run, task, call, at.as_micros(), input.text()))
+    ])?;
+    Ok(())
+}
+
+fn put_command(file: &Transaction<'_>, run: &RunId, command: &Json) -> Result<Answer, StoreError> {
+    let Some(mut row) = RunRow::find(file, run)? else { return Ok(Err(StoreError::UnknownRun(run.clone()))) };
+    let mut totals = Totals::load(file)?;
+    totals.commands += 1;
+    totals.save(file)?;
+    insert_command(file, &mut row, totals.commands, command.text())?;
+    row.save(file)?;
+    Ok(Ok(totals.commands))
+}
+
+/// Puts a command into the inbox of `run`; the run's row is still to be written.
+pub(super) fn insert_command(file: &Transaction<'_>, run: &mut RunRow, number: u64, body: &str) -> Result<(), StoreError> {
+    file.prepare_cached("INSERT INTO commands (run, command, body, checksum) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+        run.number,
+        to_sql(number),
+        body,
+        checksum_of(&(&run.id, number, body))
+    ])?;
+    run.commands += 1;
+    Ok(())
+}
