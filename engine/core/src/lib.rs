@@ -22,6 +22,7 @@ pub mod limits;
 pub mod machine;
 pub mod measure;
 pub mod model;
+pub mod money;
 pub mod path;
 pub mod render;
 pub mod time;

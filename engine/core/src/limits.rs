@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use validator::Validate;
 
+use crate::money::Money;
+
 /// The limits a person may write on a job, an agent or a tool that delegates. An absent key means the default
 /// of its level ([`Limits::run_defaults`], [`Limits::task_defaults`]) or, where there is none, no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Validate, JsonSchema)]
@@ -33,9 +35,14 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(min = 1))]
     pub tokens: Option<u64>,
-    /// Money in US dollars. Needs a price for every model that may spend it.
+    /// Calls that a task may make in its life, and a run in all of its tasks: functions, logged calls, delegations and
+    /// questions. Refused calls and handoffs do not count; the call beyond is refused with `limit_reached`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[validate(range(min = 0.0))]
+    #[validate(range(max = 10_000_000))]
+    pub calls: Option<u32>,
+    /// Money in US dollars, of a task and all below it. Needs a price for every model that may spend it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[validate(range(min = 0.0, max = 1_000_000.0))]
     pub cost_usd: Option<f64>,
     /// Bytes of one call's output; a larger output is an error result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +52,12 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(min = 2, max = 1_000_000))]
     pub repeats: Option<u32>,
-    /// Seconds of work; waiting for a person does not count.
+    /// Seconds that one model request may take; past them it is stopped and its task fails with status `timeout`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[validate(range(min = 1, max = 86_400))]
+    pub turn_seconds: Option<u32>,
+    /// Seconds of work; waiting for a person does not count. Looked at before each request: what runs may finish, within
+    /// `turn_seconds` and the time-outs of its tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(min = 1))]
     pub worked_seconds: Option<u64>,
@@ -86,13 +98,25 @@ impl Limits {
             live_tasks: self.live_tasks.or(fallback.live_tasks),
             parallel_calls: self.parallel_calls.or(fallback.parallel_calls),
             tokens: self.tokens.or(fallback.tokens),
+            calls: self.calls.or(fallback.calls),
             cost_usd: self.cost_usd.or(fallback.cost_usd),
             result_bytes: self.result_bytes.or(fallback.result_bytes),
             repeats: self.repeats.or(fallback.repeats),
+            turn_seconds: self.turn_seconds.or(fallback.turn_seconds),
             worked_seconds: self.worked_seconds.or(fallback.worked_seconds),
             deadline_seconds: self.deadline_seconds.or(fallback.deadline_seconds),
             inject_tokens: self.inject_tokens.or(fallback.inject_tokens),
         }
+    }
+
+    /// The most money that may be spent, where there is such a limit.
+    pub fn cost(&self) -> Option<Money> {
+        self.cost_usd.map(Money::from_usd)
+    }
+
+    /// Whether a request must be reserved before it is made, since tokens or money are limited.
+    pub const fn has_budget(&self) -> bool {
+        self.tokens.is_some() || self.cost_usd.is_some()
     }
 }
 
@@ -114,8 +138,18 @@ pub enum LimitKind {
     Tokens,
     /// [`Limits::tokens`] of the run or of a task above.
     TokensAbove,
+    /// [`Limits::cost_usd`] of the task.
+    Cost,
+    /// [`Limits::cost_usd`] of the run or of a task above.
+    CostAbove,
+    /// [`Limits::calls`] of the task.
+    Calls,
+    /// [`Limits::calls`] of the run.
+    RunCalls,
     /// [`Limits::result_bytes`].
     ResultBytes,
+    /// [`Limits::turn_seconds`].
+    TurnSeconds,
     /// [`Limits::worked_seconds`].
     WorkedSeconds,
     /// [`Limits::deadline_seconds`].
@@ -133,7 +167,12 @@ impl LimitKind {
             Self::LiveTasks => "limits.live_tasks",
             Self::Tokens => "limits.tokens",
             Self::TokensAbove => "limits.tokens of a task above or of the run",
+            Self::Cost => "limits.cost_usd",
+            Self::CostAbove => "limits.cost_usd of a task above or of the run",
+            Self::Calls => "limits.calls",
+            Self::RunCalls => "limits.calls of the run",
             Self::ResultBytes => "limits.result_bytes",
+            Self::TurnSeconds => "limits.turn_seconds",
             Self::WorkedSeconds => "limits.worked_seconds",
             Self::Deadline => "limits.deadline_seconds",
         }

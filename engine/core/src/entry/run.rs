@@ -1,5 +1,7 @@
 //! Entries of the whole run: its start, its end, and what people do to it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::FinalState;
@@ -7,6 +9,7 @@ use crate::call::CallStatus;
 use crate::id::{ContentHash, JobId, RunId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
+use crate::money::Price;
 
 /// The run exists. Always entry 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +31,9 @@ pub struct RunStarted {
     /// A model that stands in for every agent's own, when one was named at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What the models cost, by name, as far as it was known at the start. Whatever prices are later, the run keeps these.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, Price>,
     /// The version of the engine that started it.
     pub engine: String,
     /// Where it was forked from. Never in a stored entry: a fork shares the first entry of its original, and

@@ -10,6 +10,7 @@ use crate::id::{ContentHash, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::{FinishReason, Usage};
+use crate::money::Money;
 
 /// A model is about to be asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +25,9 @@ pub struct ModelRequested {
     pub input_tokens: u64,
     /// Tokens reserved on this task, every task above it and the run: the worst case.
     pub reserved_tokens: u64,
+    /// Money reserved there: the most that those tokens can cost. Nothing where the price is not known.
+    #[serde(default, skip_serializing_if = "Money::is_zero")]
+    pub reserved_cost: Money,
     /// What the agent is told first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Notice>,
@@ -106,6 +110,9 @@ pub struct BudgetSettled {
     pub reserved_tokens: u64,
     /// What was used.
     pub usage: Usage,
+    /// What that cost, at the price that the run is pinned to; absent where none is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
 }
 
 /// Older turns are replaced by a summary in later requests.

@@ -10,7 +10,8 @@ use crate::entry::{Entry, ModelRequested, Notice};
 use crate::event::Effect;
 use crate::id::TaskId;
 use crate::json::Json;
-use crate::limits::LimitKind;
+use crate::limits::{LimitKind, Limits};
+use crate::money::{Money, Price};
 
 /// Whether a request may be made now.
 enum Admission {
@@ -82,37 +83,62 @@ impl Draft<'_> {
                 return Admission::Reached(LimitKind::WorkedSeconds);
             }
         }
-        self.admits_tokens(id, last)
+        self.admits_budget(id, last)
     }
 
-    /// Whether the worst case of a turn, or of the last turn, fits every token limit above it.
-    fn admits_tokens(&self, id: &TaskId, last: bool) -> Admission {
-        let configs = self.configs();
-        let run = &configs.job.limits;
+    /// Whether the worst case of a turn, or of the last turn, fits every limit of tokens and money above it.
+    fn admits_budget(&self, id: &TaskId, last: bool) -> Admission {
         let shared = self.world.shared();
-        if !shared.tokens_limited {
+        if !shared.has_budgets {
             return Admission::Now;
         }
-        let worst = self.worst_case(id);
-        // What a later last turn needs at most: what this request holds, and one more answer.
-        let set_aside = if last { 0 } else { worst + self.output_tokens(id) };
+        let (input, output) = (self.task(id).context_tokens, self.output_tokens(id));
+        let worst = input.saturating_add(output);
+        let price = self.price(id);
+        // Without a price nothing is known to fit: the start has refused that, and it is not taken for free here.
+        let cost = |input, output| price.map_or(Money::MAX, |price| price.worst_case(input, output));
+        let (mut tokens, mut money) = (worst, cost(input, output));
+        if !last {
+            // What a later last turn needs at most is set aside: what this request holds, and one more answer.
+            tokens = tokens.saturating_add(worst.saturating_add(output));
+            money = money.plus(cost(worst, output));
+        }
         let mut later = false;
-        let mut check = |budget: Budget, allowed: Option<u64>, kind| {
+        let mut check = |spent: u64, reserved: u64, needed: u64, allowed: Option<u64>, kind| {
             let allowed = allowed?;
-            if budget.spent + worst + set_aside > allowed {
+            if spent.saturating_add(needed) > allowed {
                 return Some(kind);
             }
-            later |= budget.spent + budget.reserved + worst + set_aside > allowed;
+            later |= spent.saturating_add(reserved).saturating_add(needed) > allowed;
             None
         };
-        let whole = Budget { spent: shared.usage.total(), reserved: shared.reserved_tokens };
-        let mut reached = check(whole, run.tokens, LimitKind::TokensAbove);
+        let mut check_all = |budget: &Budget, limits: &Limits, of_tokens, of_money| {
+            let money = check(
+                budget.cost.picos(),
+                budget.reserved_cost.picos(),
+                money.picos(),
+                limits.cost().map(Money::picos),
+                of_money,
+            );
+            check(budget.tokens, budget.reserved_tokens, tokens, limits.tokens, of_tokens).or(money)
+        };
+        let whole = Budget {
+            tokens: shared.usage.total(),
+            reserved_tokens: shared.reserved_tokens,
+            cost: shared.cost.known,
+            reserved_cost: shared.reserved_cost,
+        };
+        let run = &self.world.configs().job.limits;
+        let mut reached = check_all(&whole, run, LimitKind::TokensAbove, LimitKind::CostAbove);
         let mut next = Some(id.clone());
         while let Some(holder) = next {
-            let task = self.task(&holder);
-            if let Some(budget) = task.budget.as_deref().copied() {
-                let kind = if holder == *id { LimitKind::Tokens } else { LimitKind::TokensAbove };
-                reached = check(budget, self.limits(&holder).tokens, kind).or(reached);
+            if let Some(budget) = self.task(&holder).budget.as_deref() {
+                let kinds = if holder == *id {
+                    (LimitKind::Tokens, LimitKind::Cost)
+                } else {
+                    (LimitKind::TokensAbove, LimitKind::CostAbove)
+                };
+                reached = check_all(budget, &self.limits(&holder), kinds.0, kinds.1).or(reached);
             }
             next = self.world.caller(&holder);
         }
@@ -123,6 +149,18 @@ impl Draft<'_> {
         }
     }
 
+    /// The name of the model that answers for `id`: the one that stands in for all, or its agent's.
+    fn model(&self, id: &TaskId) -> &str {
+        let started = self.world.shared().started.as_ref().expect("a task exists, so the run has started");
+        let agent = self.task(id).agent().expect("only agents have models");
+        started.model.as_ref().unwrap_or_else(|| &super::agent(self.world.configs(), agent).model)
+    }
+
+    /// What the tokens of `id` cost, if it is known: as the run's start recorded it.
+    pub(super) fn price(&self, id: &TaskId) -> Option<&Price> {
+        self.world.shared().started.as_ref()?.prices.get(self.model(id))
+    }
+
     fn output_tokens(&self, id: &TaskId) -> u64 {
         let configs = self.configs();
         self.task(id).agent().map_or(0, |agent| super::agent(&configs, agent).max_output_tokens)
@@ -130,7 +168,7 @@ impl Draft<'_> {
 
     /// The most tokens that the next request and its answer may use.
     fn worst_case(&self, id: &TaskId) -> u64 {
-        self.task(id).context_tokens + self.output_tokens(id)
+        self.task(id).context_tokens.saturating_add(self.output_tokens(id))
     }
 
     /// What the agent is told at the head of the turn.
@@ -148,10 +186,10 @@ impl Draft<'_> {
         self.request_turn(id, turn, notice);
     }
 
-    /// Asks for an interrupted turn again: the same turn, rendered alike, within the same token limits.
+    /// Asks for an interrupted turn again: the same turn, rendered alike, within the same limits of tokens and money.
     fn ask_again(&mut self, id: &TaskId) {
         let (turn, last) = (self.task(id).turns, self.task(id).last_turn);
-        match self.admits_tokens(id, true) {
+        match self.admits_budget(id, true) {
             Admission::Now => self.request_turn(id, turn, last.map(|limit| Notice::LastTurn { limit })),
             Admission::Later => {}
             Admission::Reached(limit) => self.end_partial(id, last.unwrap_or(limit), Json::null()),
@@ -160,17 +198,15 @@ impl Draft<'_> {
 
     /// Records a request for `turn` and asks for it; after a crash the same turn is asked for again.
     pub(super) fn request_turn(&mut self, id: &TaskId, turn: u32, notice: Option<Notice>) {
-        let configs = self.configs();
-        let task = self.task(id);
-        let agent = super::agent(&configs, task.agent().expect("only agents have models"));
-        let started = self.world.shared().started.as_ref().expect("a task exists, so the run has started");
-        let model = started.model.clone().unwrap_or_else(|| agent.model.clone());
+        let input_tokens = self.task(id).context_tokens;
+        let price = self.price(id);
         let entry = ModelRequested {
             task: id.clone(),
             turn,
-            model,
-            input_tokens: task.context_tokens,
+            model: self.model(id).to_owned(),
+            input_tokens,
             reserved_tokens: self.worst_case(id),
+            reserved_cost: price.map_or(Money::ZERO, |price| price.worst_case(input_tokens, self.output_tokens(id))),
             notice,
         };
         self.push(Entry::ModelRequested(entry));

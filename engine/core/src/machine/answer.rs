@@ -85,6 +85,7 @@ impl Draft<'_> {
         let ModelTurn { text, calls, finish, usage } = answer;
         let reserved_tokens = self.task(id).reserved_tokens;
         let usage = usage.unwrap_or_else(|| self.estimated_usage(id, &text, &calls));
+        let cost = self.price(id).map(|price| price.cost(&usage));
         self.push(Entry::ModelAnswered(ModelAnswered {
             task: id.clone(),
             turn,
@@ -95,7 +96,7 @@ impl Draft<'_> {
             reasoning: Json::null(),
             recorded,
         }));
-        self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage }));
+        self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage, cost }));
         if self.task(id).fault.is_some() {
             self.discard_turn(id);
         } else if self.task(id).open.is_none() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rpds::{RedBlackTreeMapSync, VectorSync};
 
-use super::task::{Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
+use super::task::{Alarm, Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
 use super::world::World;
 use super::{adopt, agent, answer, task_limits};
 use crate::call::AfterExecution;
@@ -16,8 +16,10 @@ use crate::entry::{
     TaskKind,
 };
 use crate::id::{CallId, TaskId, ToolId};
+use crate::money::{Cost, Money};
 use crate::render;
 use crate::time::Timestamp;
+use crate::tool_type::{Then, ToolType};
 
 /// Applies `recorded` to the state or to a look ahead.
 pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
@@ -51,11 +53,11 @@ fn known<'w, W: World>(world: &'w mut W, id: &TaskId) -> &'w mut Task {
 }
 
 fn run_started<W: World>(world: &mut W, at: Timestamp, entry: &RunStarted) {
-    let limited = world.configs().job.limits.tokens.is_some();
+    let limited = world.configs().job.limits.has_budget();
     let shared = world.shared_mut();
     shared.started = Some(Arc::new(entry.clone()));
     shared.started_at = at;
-    shared.tokens_limited = limited;
+    shared.has_budgets = limited;
 }
 
 fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
@@ -80,7 +82,10 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
         documents: None,
         context_tokens: 0,
         usage: crate::model::Usage::default(),
+        cost: Cost::default(),
         reserved_tokens: 0,
+        reserved_cost: Money::ZERO,
+        calls: 0,
         budget: None,
         worked: Duration::ZERO,
         working_since: None,
@@ -100,9 +105,9 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
         None => task.agent().map_or(0, |id| render::prompt_tokens(agent(&configs, id))),
     };
     task.context_tokens = base + render::created_tokens(entry, &world.shared().documents, limits.inject_tokens);
-    if limits.tokens.is_some() {
+    if limits.has_budget() {
         task.budget = Some(Box::default());
-        world.shared_mut().tokens_limited = true;
+        world.shared_mut().has_budgets = true;
     }
     let runs_model = task.agent().is_some();
     world.insert(entry.caller.as_ref(), task);
@@ -119,7 +124,7 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
         shared.open_questions += 1;
     }
     if let Some(deadline) = entry.deadline {
-        shared.deadlines.insert_mut((deadline, entry.task.clone()));
+        shared.deadlines.insert_mut((deadline, entry.task.clone(), Alarm::Task));
     }
     if runs_model {
         enter(world, at, &entry.task, TaskState::Ready);
@@ -128,6 +133,10 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
 
 fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequested) {
     enter(world, at, &entry.task, TaskState::Running);
+    let until = request_ends(world, at, &entry.task);
+    if let Some(until) = until {
+        world.shared_mut().deadlines.insert_mut((until, entry.task.clone(), Alarm::Request));
+    }
     let task = known(world, &entry.task);
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
@@ -143,6 +152,7 @@ fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequeste
         running_functions: 0,
         writer_runs: false,
         awaited: 0,
+        until,
     }));
     match &entry.notice {
         Some(Notice::LastTurn { limit }) => task.last_turn = Some(*limit),
@@ -152,28 +162,60 @@ fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequeste
         Some(Notice::Reminder { .. }) | None => {}
     }
     task.reserved_tokens = entry.reserved_tokens;
+    task.reserved_cost = entry.reserved_cost;
     if !again {
         world.shared_mut().turns += 1;
     }
-    reserve(world, &entry.task, |budget| budget.reserved += entry.reserved_tokens);
-    world.shared_mut().reserved_tokens += entry.reserved_tokens;
+    reserve(world, &entry.task, |budget| {
+        budget.reserved_tokens = budget.reserved_tokens.saturating_add(entry.reserved_tokens);
+        budget.reserved_cost = budget.reserved_cost.plus(entry.reserved_cost);
+    });
+    let shared = world.shared_mut();
+    shared.reserved_tokens = shared.reserved_tokens.saturating_add(entry.reserved_tokens);
+    shared.reserved_cost = shared.reserved_cost.plus(entry.reserved_cost);
+}
+
+/// When a request of `id` that is made now is stopped: the tighter limit of the task and of the run.
+fn request_ends<W: World>(world: &W, at: Timestamp, id: &TaskId) -> Option<Timestamp> {
+    let configs = world.configs();
+    let own = task_limits(configs, world.task(id)?).turn_seconds;
+    let seconds = [own, configs.job.limits.turn_seconds].into_iter().flatten().min()?;
+    Some(at.plus(Duration::from_secs(u64::from(seconds))))
+}
+
+/// The request of `id` is over, so nobody is woken for it.
+fn silence<W: World>(world: &mut W, id: &TaskId) {
+    if world.shared().deadlines.is_empty() {
+        return;
+    }
+    if let Some(until) = known(world, id).open.as_mut().and_then(|open| open.until.take()) {
+        world.shared_mut().deadlines.remove_mut(&(until, id.clone(), Alarm::Request));
+    }
 }
 
 fn budget_settled<W: World>(world: &mut W, at: Timestamp, entry: &BudgetSettled) {
-    let used = entry.usage.total();
+    let (used, cost) = (entry.usage.total(), entry.cost.unwrap_or_default());
     let task = known(world, &entry.task);
     task.usage.add(&entry.usage);
+    task.cost.settle(entry.cost);
     task.reserved_tokens = 0;
+    let reserved_cost = std::mem::take(&mut task.reserved_cost);
     reserve(world, &entry.task, |budget| {
-        budget.reserved -= entry.reserved_tokens;
-        budget.spent += used;
+        budget.reserved_tokens = budget.reserved_tokens.saturating_sub(entry.reserved_tokens);
+        budget.reserved_cost = budget.reserved_cost.minus(reserved_cost);
+        budget.tokens = budget.tokens.saturating_add(used);
+        budget.cost = budget.cost.plus(cost);
     });
     let shared = world.shared_mut();
-    shared.reserved_tokens -= entry.reserved_tokens;
+    shared.reserved_tokens = shared.reserved_tokens.saturating_sub(entry.reserved_tokens);
+    shared.reserved_cost = shared.reserved_cost.minus(reserved_cost);
     shared.usage.add(&entry.usage);
+    shared.cost.settle(entry.cost);
     let task = known(world, &entry.task);
     if task.open.as_ref().is_some_and(|open| open.requested) {
         // Nobody will answer any more: unless the task ends now, the turn is asked for again.
+        silence(world, &entry.task);
+        let task = known(world, &entry.task);
         task.open = None;
         task.interrupted = true;
         enter(world, at, &entry.task, TaskState::Ready);
@@ -182,7 +224,7 @@ fn budget_settled<W: World>(world: &mut W, at: Timestamp, entry: &BudgetSettled)
 
 /// Changes the budgets of `id` and of every task above it, where a limit keeps one.
 fn reserve<W: World>(world: &mut W, id: &TaskId, change: impl Fn(&mut Budget)) {
-    if !world.shared().tokens_limited {
+    if !world.shared().has_budgets {
         return;
     }
     let mut next = Some(id.clone());
@@ -198,6 +240,7 @@ fn reserve<W: World>(world: &mut W, id: &TaskId, change: impl Fn(&mut Budget)) {
 
 fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered) {
     let configs = Arc::clone(world.configs());
+    silence(world, &entry.task);
     let task = known(world, &entry.task);
     let fault = answer::turn_fault(&configs, task, entry);
     task.fault = fault;
@@ -207,11 +250,13 @@ fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered)
     let open = task.open.as_mut().expect("an answer belongs to a request");
     open.requested = false;
     open.text = entry.text.as_str().into();
+    let mut made = 0;
     for (position, asked) in (1..).zip(&entry.calls) {
         let tool_type = tools.and_then(|tools| tools.get(asked.tool.as_str())).map(|tool| tool.tool_type);
         if tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code) {
             open.waiting_functions += 1;
         }
+        made += u32::from(counts(tool_type));
         open.unfinished += 1;
         open.calls.push_back_mut(OpenCall {
             id: entry.task.call(entry.turn, position),
@@ -220,6 +265,7 @@ fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered)
             stage: CallStage::Waiting,
         });
     }
+    task.calls += made;
     if entry.calls.is_empty() {
         task.open = None;
         enter(world, at, &entry.task, TaskState::Ready);
@@ -227,6 +273,12 @@ fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered)
         let seq = world.shared().seq;
         queue_for_calls(world, &entry.task, seq);
     }
+    world.shared_mut().calls += made;
+}
+
+/// Whether a call counts towards [`crate::limits::Limits::calls`]: all do but handoffs, so that a task can always finish.
+pub(super) fn counts(tool_type: Option<ToolType>) -> bool {
+    tool_type.is_none_or(|tool_type| tool_type.behavior().then != Then::Stop)
 }
 
 /// Marks the call at its place in the open turn; returns what the call was.
@@ -254,6 +306,10 @@ fn call_refused<W: World>(world: &mut W, at: Timestamp, entry: &CallRefused) {
     open.unfinished -= 1;
     if is_function(&call) {
         open.waiting_functions -= 1;
+    }
+    if counts(call.tool_type) {
+        task.calls -= 1;
+        world.shared_mut().calls -= 1;
     }
     after_result(world, at, &entry.task);
 }
@@ -387,7 +443,7 @@ fn question_closed<W: World>(world: &mut W, at: Timestamp, entry: &QuestionClose
             let shared = world.shared_mut();
             shared.live_agent_tasks -= 1;
             if let Some(deadline) = deadline {
-                shared.deadlines.remove_mut(&(deadline, entry.task.clone()));
+                shared.deadlines.remove_mut(&(deadline, entry.task.clone(), Alarm::Task));
             }
             stop_turn(world, &entry.task);
             enter(world, at, &entry.task, TaskState::Blocked);
@@ -461,13 +517,14 @@ fn end<W: World>(world: &mut W, at: Timestamp, id: &TaskId, state: FinalState) {
         shared.live_agent_tasks -= 1;
     }
     if let Some(deadline) = deadline {
-        shared.deadlines.remove_mut(&(deadline, id.clone()));
+        shared.deadlines.remove_mut(&(deadline, id.clone(), Alarm::Task));
     }
 }
 
 /// Drops the turn in progress; its calls are closed by the entry that says so.
 fn stop_turn<W: World>(world: &mut W, id: &TaskId) {
     leave_call_queue(world, id);
+    silence(world, id);
     let running = known(world, id).open.take().map_or(0, |open| open.running_functions);
     world.shared_mut().running_functions -= running;
 }

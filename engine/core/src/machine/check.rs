@@ -54,6 +54,7 @@ impl Draft<'_> {
         if row.creates_task {
             self.check_creation(task, tool, &input, earlier)?;
         }
+        self.check_calls(task, index, row.then)?;
         self.check_repeats(task, asked)?;
         Ok(Arc::clone(tool))
     }
@@ -83,6 +84,27 @@ impl Draft<'_> {
         let depth = [run.depth, own.depth].into_iter().flatten().min();
         if let Some(allowed) = depth.filter(|allowed| task.depth >= *allowed) {
             return Err(limit_error(LimitKind::Depth, allowed));
+        }
+        Ok(())
+    }
+
+    /// Whether one more call fits the limits of the task and of the run. The calls of the turn that are yet to be checked,
+    /// this one first, are already counted, handoffs apart.
+    fn check_calls(&self, task: &Task, index: usize, then: Then) -> Result<(), CallError> {
+        let configs = self.configs();
+        let (own, run) = (task_limits(&configs, task).calls, configs.job.limits.calls);
+        if then == Then::Stop || (own.is_none() && run.is_none()) {
+            return Ok(());
+        }
+        let open = task.open.as_ref().expect("calls are checked in an open turn");
+        let unchecked = open.calls.iter().skip(index).filter(|call| super::apply::counts(call.tool_type)).count();
+        let unchecked = u32::try_from(unchecked).unwrap_or(u32::MAX);
+        let of_run = self.world.shared().calls;
+        let limits = [(LimitKind::Calls, own, task.calls), (LimitKind::RunCalls, run, of_run)];
+        for (limit, allowed, made) in limits {
+            if let Some(allowed) = allowed.filter(|allowed| made.saturating_sub(unchecked) >= *allowed) {
+                return Err(limit_error(limit, allowed));
+            }
         }
         Ok(())
     }

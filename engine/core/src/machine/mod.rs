@@ -23,7 +23,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use graph::TaskGraph;
-pub use task::{Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
+pub use task::{Alarm, Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
 pub use world::Shared;
 use world::{LookAhead, World};
 
@@ -33,7 +33,18 @@ use crate::entry::{Entry, Holder, Recorded, RunEnded, RunStarted};
 use crate::event::{Decision, Event, Refusal};
 use crate::id::{AgentId, ContentHash, TaskId};
 use crate::limits::Limits;
+use crate::model::Usage;
+use crate::money::Cost;
 use crate::time::Timestamp;
+
+/// What model requests used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Tokens.
+    pub usage: Usage,
+    /// Money.
+    pub cost: Cost,
+}
 
 /// One run: its configs, its tasks, its documents. The fold of its timeline, and nothing else.
 #[derive(Clone, Debug)]
@@ -126,7 +137,7 @@ impl Run {
 
     /// When the next deadline passes; the shell sends [`Event::TimePassed`] then.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        self.shared.deadlines.first().map(|(at, _)| *at)
+        self.shared.deadlines.first().map(|(at, _, _)| *at)
     }
 
     /// The questions that wait for a person, in the order of their numbers.
@@ -141,6 +152,18 @@ impl Run {
     /// Whether nothing in the run can proceed until a person answers.
     pub fn waits_only_for_people(&self) -> bool {
         self.shared.ended.is_none() && self.shared.active_tasks == 0 && self.shared.open_questions > 0
+    }
+
+    /// What the requests of `id` and of all tasks below it used; those of a whole run are [`Run::totals`]. A call that
+    /// created a task has used what that task and all below it have.
+    pub fn spent(&self, id: &TaskId) -> Option<Spent> {
+        let own = self.graph.get(id)?;
+        let mut spent = Spent::default();
+        for task in std::iter::once(own).chain(self.graph.descendants(id)) {
+            spent.usage.add(&task.usage);
+            spent.cost.add(task.cost);
+        }
+        Some(spent)
     }
 
     /// The limits that hold for `task`: those of the tool that created it, then those of its agent.

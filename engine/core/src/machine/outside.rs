@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::check::answer_in;
-use super::{CallStage, Draft, TaskState, World, agent};
+use super::{Alarm, CallStage, Draft, TaskState, World, agent};
 use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{EffectClass, Schema};
 use crate::document::Write;
@@ -137,12 +137,26 @@ impl Draft<'_> {
 
     /// Ends what has run out of time, earliest first.
     pub(super) fn time_passed(&mut self) {
-        while let Some((at, id)) = self.world.shared().deadlines.first().cloned() {
+        while let Some((at, id, alarm)) = self.world.shared().deadlines.first().cloned() {
             if at > self.at || self.world.shared().ended.is_some() {
                 return;
             }
-            self.time_out(&id);
+            match alarm {
+                Alarm::Task => self.time_out(&id),
+                Alarm::Request => self.request_timed_out(&id),
+            }
         }
+    }
+
+    /// A model has not answered in time: its request is stopped, and the task fails as if the model had.
+    fn request_timed_out(&mut self, id: &TaskId) {
+        let message = format!("the model did not answer within the time that {} allows", LimitKind::TurnSeconds);
+        let error = CallError::new(ErrorCode::TimedOut, message);
+        let result = CallResult {
+            documents: self.task(id).written().cloned().collect(),
+            ..CallResult::error(CallStatus::Timeout, error)
+        };
+        self.end_task(id, FinalState::TimedOut, result, Some(LimitKind::TurnSeconds));
     }
 
     /// A task's deadline has passed. A question does what its asker wanted; any other task is timed out.

@@ -12,6 +12,7 @@ use crate::id::{AgentId, CallId, TaskId, ToolId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::Usage;
+use crate::money::{Cost, Money};
 use crate::path::DocumentPath;
 use crate::time::Timestamp;
 use crate::tool_type::ToolType;
@@ -59,9 +60,15 @@ pub struct Task {
     pub context_tokens: u64,
     /// What its own requests used.
     pub usage: Usage,
+    /// What its own requests cost.
+    pub cost: Cost,
     /// Tokens reserved for its open request.
     pub reserved_tokens: u64,
-    /// What it and all below it used and reserved; kept only where a token limit needs it.
+    /// Money reserved for its open request.
+    pub reserved_cost: Money,
+    /// Calls made so far, without handoffs and refused ones; those of a new turn until they are checked.
+    pub calls: u32,
+    /// What it and all below it used and reserved; kept only where a limit of tokens or money needs it.
     pub budget: Option<Box<Budget>>,
     /// Time spent ready or running, up to [`Task::working_since`].
     pub worked: Duration,
@@ -154,6 +161,15 @@ impl TaskState {
     }
 }
 
+/// What ends when its time is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Alarm {
+    /// The task.
+    Task,
+    /// Its open request, and the task with it.
+    Request,
+}
+
 /// A turn in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenTurn {
@@ -175,6 +191,8 @@ pub struct OpenTurn {
     pub writer_runs: bool,
     /// Delegations and questions that run.
     pub awaited: u32,
+    /// When its request is stopped, if it may not take longer.
+    pub until: Option<Timestamp>,
 }
 
 impl OpenTurn {
@@ -265,13 +283,17 @@ impl Streak {
     }
 }
 
-/// Tokens used and reserved by a task and all below it.
+/// Tokens and money used and reserved by a task and all below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// Settled.
-    pub spent: u64,
-    /// Reserved by open requests.
-    pub reserved: u64,
+    /// Tokens settled.
+    pub tokens: u64,
+    /// Tokens reserved by open requests.
+    pub reserved_tokens: u64,
+    /// Money settled.
+    pub cost: Money,
+    /// Money reserved by open requests.
+    pub reserved_cost: Money,
 }
 
 /// What a question has beside a task.

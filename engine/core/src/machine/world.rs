@@ -11,12 +11,13 @@ use rustc_hash::FxHashMap;
 
 use super::Run;
 use super::graph::TaskGraph;
-use super::task::Task;
+use super::task::{Alarm, Task};
 use crate::config::Configs;
 use crate::document::Documents;
 use crate::entry::{RunEnded, RunStarted};
 use crate::id::{ContentHash, TaskId};
 use crate::model::Usage;
+use crate::money::{Cost, Money};
 use crate::time::Timestamp;
 
 /// What a run knows beside its tasks. Cheap to copy: everything that grows is a persistent collection.
@@ -52,18 +53,24 @@ pub struct Shared {
     pub running_functions: u32,
     /// What all requests used.
     pub usage: Usage,
+    /// What all requests cost.
+    pub cost: Cost,
     /// Tokens reserved by open requests.
     pub reserved_tokens: u64,
+    /// Money reserved by open requests.
+    pub reserved_cost: Money,
+    /// Calls of the whole run, counted as [`Task::calls`] are.
+    pub calls: u32,
     /// Tasks that are ready, by when they became so.
     pub ready: RedBlackTreeMapSync<u64, TaskId>,
     /// Tasks with function calls that have not begun, by when the turn was answered.
     pub waiting_for_calls: RedBlackTreeMapSync<u64, TaskId>,
-    /// When tasks time out.
-    pub deadlines: RedBlackTreeSetSync<(Timestamp, TaskId)>,
+    /// When tasks and requests time out.
+    pub deadlines: RedBlackTreeSetSync<(Timestamp, TaskId, Alarm)>,
     /// The questions, in the order of their numbers.
     pub questions: VectorSync<TaskId>,
-    /// Whether some task or the run has a token limit, so that reservations above a task must be kept.
-    pub tokens_limited: bool,
+    /// Whether some task or the run has a limit of tokens or money, so that reservations above a task must be kept.
+    pub has_budgets: bool,
 }
 
 /// A state that entries can be applied to.
