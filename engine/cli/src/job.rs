@@ -120,6 +120,7 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
     match error {
         RunError::UnknownRun(run) => Failure::not_found("run", run.as_str(), []),
         RunError::Inputs(_)
+        | RunError::Unpriced(_)
         | RunError::InputTwice { .. }
         | RunError::Template { .. }
         | RunError::UnknownModel { .. }

@@ -141,6 +141,20 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// The same, as far as it can be true: a provider's counts, of at most [`Self::MOST`] tokens each.
+    pub(crate) fn bounded(self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.min(Self::MOST),
+            output_tokens: self.output_tokens.min(Self::MOST),
+            cached_tokens: self.cached_tokens.min(Self::MOST),
+            reasoning_tokens: self.reasoning_tokens.min(Self::MOST),
+            estimated: self.estimated,
+        }
+    }
+
+    /// The most tokens that a provider's count is taken for.
+    pub const MOST: u64 = 1 << 47;
+
     /// Input and output together.
     pub fn total(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)

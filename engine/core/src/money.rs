@@ -66,7 +66,6 @@ impl Money {
     }
 
     /// Whether it is nothing.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
     pub const fn is_zero(&self) -> bool {
         self.0 == 0
     }

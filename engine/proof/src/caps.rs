@@ -4,6 +4,7 @@ use baton_core::config::Configs;
 use baton_core::entry::{Holder, TaskCreated};
 use baton_core::id::{TaskId, ToolId};
 use baton_core::limits::Limits;
+use baton_core::money::Money;
 
 use crate::finding::Invariant;
 use crate::ledger::Ledger;
@@ -24,29 +25,37 @@ impl Ledger {
         self.within(u64::from(self.turns), run.turns.map(u64::from), || "turns of the run".to_owned());
         self.within(self.live_tasks().count() as u64, run.live_tasks.map(u64::from), || "live tasks".to_owned());
         self.within(self.running_calls() as u64, run.parallel_calls.map(u64::from), || "parallel calls of the run".to_owned());
+        self.within(u64::from(self.calls_made), run.calls.map(u64::from), || "calls of the run".to_owned());
         let touched: Vec<TaskId> = self.touched.iter().cloned().collect();
         for id in touched {
             let Some(book) = self.tasks.get(&id).filter(|book| book.ended.is_none()) else { continue };
             let own = limits(&configs, &book.created);
             let (turns, children, depth) = (u64::from(book.turns), u64::from(book.children), u64::from(book.created.depth));
+            let calls = u64::from(book.calls_made);
             let running = self.running_calls_of(&id) as u64;
             self.within(turns, own.turns.map(u64::from), || format!("turns of {id}"));
             self.within(children, own.children.map(u64::from), || format!("children of {id}"));
+            self.within(calls, own.calls.map(u64::from), || format!("calls of {id}"));
             self.within(depth, run.depth.map(u64::from), || format!("depth of {id}"));
             self.within(running, own.parallel_calls.map(u64::from), || format!("parallel calls of {id}"));
         }
     }
 
-    /// Checks, when `task` asks its model, that what is spent and reserved fits the limits of the task, of all above it
-    /// and of the run. A provider may say later that more was used; then nothing further may be asked for.
+    /// Checks, when `task` asks its model, that the tokens and the money spent and reserved fit the limits of the task, of
+    /// all above it and of the run. A provider may say later that more was used; then nothing further may be asked for.
     pub(crate) fn check_reservation(&mut self, task: &TaskId) {
         let configs = std::sync::Arc::clone(&self.configs);
-        self.within(self.tokens(&TaskId::root()), configs.job.limits.tokens, || "tokens of the run".to_owned());
+        let picos = |limits: &Limits| limits.cost_usd.map(|usd| Money::from_usd(usd).picos());
+        let held = |ledger: &Self, id: &TaskId| u64::try_from(ledger.money(id)).unwrap_or(u64::MAX);
+        let (root, run) = (TaskId::root(), &configs.job.limits);
+        self.within(self.tokens(&root), run.tokens, || "tokens of the run".to_owned());
+        self.within(held(self, &root), picos(run), || "picodollars of the run".to_owned());
         let holders: Vec<TaskId> = std::iter::once(task).chain(self.above(task)).cloned().collect();
         for id in holders {
             let Some(book) = self.tasks.get(&id) else { continue };
-            let allowed = limits(&configs, &book.created).tokens;
-            self.within(self.tokens(&id), allowed, || format!("tokens of {id}"));
+            let own = limits(&configs, &book.created);
+            self.within(self.tokens(&id), own.tokens, || format!("tokens of {id}"));
+            self.within(held(self, &id), picos(&own), || format!("picodollars of {id}"));
         }
     }
 

@@ -135,16 +135,27 @@ pub fn verify(configs: &Arc<Configs>, entries: &[Recorded]) -> Report {
     checker.report()
 }
 
+/// The amount as far as the run's own books can hold it.
+fn bounded(picos: u128) -> u64 {
+    u64::try_from(picos).unwrap_or(u64::MAX)
+}
+
 impl Ledger {
     /// I6 and I17: what the run counts is what its entries add up to.
     pub(crate) fn compare(&mut self, run: &Run) {
         let totals = run.totals();
-        let reserved: u64 = self.live_tasks().filter_map(|(_, book)| book.request).map(|(_, reserved)| reserved).sum();
+        let open = || self.live_tasks().filter_map(|(_, book)| book.request.as_ref());
+        let reserved: u64 = open().map(|request| request.reserved).sum();
+        let reserved_cost = open().map(|request| request.cost).sum();
         let pairs = [
             ("live tasks", u64::from(totals.live_tasks), self.live_tasks().count() as u64),
             ("calls that run", u64::from(totals.running_functions), self.running_calls() as u64),
             ("turns", u64::from(totals.turns), u64::from(self.turns)),
             ("reserved tokens", totals.reserved_tokens, reserved),
+            ("reserved picodollars", totals.reserved_cost.picos(), bounded(reserved_cost)),
+            ("picodollars spent", totals.cost.known.picos(), bounded(self.settled_cost)),
+            ("requests without a price", totals.cost.unpriced, self.unpriced),
+            ("calls made", u64::from(totals.calls), u64::from(self.calls_made)),
             ("documents", totals.documents.len() as u64, self.heads.len() as u64),
             ("questions", totals.questions.len() as u64, self.questions.len() as u64),
             ("pauses", u64::from(totals.paused), u64::from(self.paused)),

@@ -13,6 +13,7 @@ use baton_core::id::{AgentId, ToolId};
 use baton_core::json::Json;
 use baton_core::limits::Limits;
 use baton_core::model::{Offer, ToolDefinition};
+use baton_core::money::Price;
 use baton_core::tool_type::{Then, ToolType};
 use serde_json::{Value, json};
 
@@ -21,6 +22,7 @@ pub struct JobDraft {
     agents: Vec<AgentDraft>,
     tools: Vec<ToolDraft>,
     limits: Limits,
+    prices: BTreeMap<String, Price>,
     built: OnceCell<Arc<Configs>>,
 }
 
@@ -28,6 +30,7 @@ pub struct JobDraft {
 #[derive(Clone)]
 pub struct AgentDraft {
     id: String,
+    model: String,
     tools: Vec<String>,
     on_text: OnText,
     master: MasterRule,
@@ -53,13 +56,20 @@ pub struct ToolDraft {
 
 /// A job whose first agent is the root's.
 pub fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
-    JobDraft { agents: agents.into_iter().collect(), tools: Vec::new(), limits: Limits::default(), built: OnceCell::new() }
+    JobDraft {
+        agents: agents.into_iter().collect(),
+        tools: Vec::new(),
+        limits: Limits::default(),
+        prices: BTreeMap::new(),
+        built: OnceCell::new(),
+    }
 }
 
 /// An agent that was granted `tools`, separated by spaces, besides `handoff`.
 pub fn agent(id: &str, tools: &str) -> AgentDraft {
     AgentDraft {
         id: id.to_owned(),
+        model: "script".to_owned(),
         tools: tools.split_whitespace().chain(["handoff"]).map(str::to_owned).collect(),
         on_text: OnText::Handoff,
         master: MasterRule::Caller,
@@ -71,6 +81,12 @@ pub fn agent(id: &str, tools: &str) -> AgentDraft {
 }
 
 impl AgentDraft {
+    /// The name of its model; `script` unless said.
+    pub fn model(mut self, model: &str) -> Self {
+        model.clone_into(&mut self.model);
+        self
+    }
+
     /// A turn of text alone reminds the agent to use a tool, where it would else be its result.
     pub fn reminded_on_text(mut self) -> Self {
         self.on_text = OnText::Remind;
@@ -258,6 +274,12 @@ impl JobDraft {
         self
     }
 
+    /// What the model named `model` costs; it costs nothing unless said.
+    pub fn price(mut self, model: &str, price: Price) -> Self {
+        self.prices.insert(model.to_owned(), price);
+        self
+    }
+
     /// Joins the drafts as the loader would, once.
     pub fn build(&self) -> Arc<Configs> {
         Arc::clone(self.built.get_or_init(|| self.join()))
@@ -281,15 +303,18 @@ impl JobDraft {
                 request: "go".to_owned(),
                 inputs: BTreeMap::new(),
                 documents: Vec::new(),
-                models: BTreeMap::from([(
-                    "script".to_owned(),
-                    ModelSpec::Scripted { file: "script.json".to_owned(), text: "{}".into() },
-                )]),
+                models: self.agents.iter().map(|agent| (agent.model.clone(), self.model(&agent.model))).collect(),
                 limits: self.limits.or(&Limits::run_defaults()),
             },
             agents: agents.collect(),
             tools,
+            money_limits: Vec::new(),
         })
+    }
+
+    fn model(&self, name: &str) -> ModelSpec {
+        let price = self.prices.get(name).cloned();
+        ModelSpec::Scripted { file: format!("{name}.json"), text: "{}".into(), price }
     }
 }
 
@@ -307,7 +332,7 @@ impl AgentDraft {
         Agent {
             id: self.id.as_str().into(),
             description: format!("{} works.", self.id),
-            model: "script".to_owned(),
+            model: self.model.clone(),
             system_prompt: self.system_prompt.clone(),
             on_text: self.on_text,
             master: self.master,

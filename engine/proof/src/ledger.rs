@@ -15,6 +15,7 @@ use baton_core::document::DocumentRef;
 use baton_core::entry::{FinalState, Holder, QuestionEnd, Recorded, TaskCreated};
 use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::model::Usage;
+use baton_core::money::{Money, Price};
 use baton_core::tool_type::ToolType;
 
 use crate::finding::{Finding, Invariant};
@@ -43,6 +44,14 @@ pub struct Ledger {
     pub paused: bool,
     /// What model requests were settled at, together.
     pub settled: Usage,
+    /// What they cost, together, in picodollars.
+    pub settled_cost: u128,
+    /// How many of them have no known price.
+    pub unpriced: u64,
+    /// What models cost, as the start says.
+    prices: BTreeMap<String, Price>,
+    /// Calls that were not refused, without handoffs.
+    pub calls_made: u32,
     /// How many turns were asked for; a turn asked again after a crash counts once.
     pub turns: u32,
     /// How many model answers there are.
@@ -69,8 +78,8 @@ pub struct TaskBook {
     pub ended: Option<FinalState>,
     /// What it gave, unless it was closed with the subtree it was in.
     pub result: Option<Arc<CallResult>>,
-    /// The open model request and what is reserved for it.
-    pub request: Option<(u32, u64)>,
+    /// The open model request.
+    pub request: Option<OpenRequest>,
     /// The entry that made the request.
     requested_at: u64,
     /// Its newest turn.
@@ -84,6 +93,10 @@ pub struct TaskBook {
     pub spent: u64,
     /// Tokens spent and reserved by it and all below it.
     subtree_tokens: u64,
+    /// Picodollars spent and reserved by it and all below it.
+    subtree_cost: u128,
+    /// Its calls that were not refused, without handoffs.
+    pub calls_made: u32,
     /// The calls of the newest turn.
     pub open: BTreeSet<CallId>,
     /// Documents that were handed to this task, by the call's result or with the request.
@@ -92,6 +105,28 @@ pub struct TaskBook {
     cancelled: bool,
     /// The number of the question that it is.
     question: Option<u32>,
+}
+
+/// A model request without an answer.
+#[derive(Clone, Debug)]
+pub struct OpenRequest {
+    /// Its turn.
+    pub turn: u32,
+    /// The model that is asked.
+    pub model: String,
+    /// Tokens of the request, as estimated.
+    pub input: u64,
+    /// Tokens reserved for it and its answer.
+    pub reserved: u64,
+    /// Picodollars reserved for them.
+    pub cost: u128,
+}
+
+/// What `usage` costs at `price`, worked out again in numbers that do not run over.
+fn cost(price: &Price, usage: &Usage) -> u128 {
+    let of = |tokens: u64, rate: Money| u128::from(tokens) * u128::from(rate.picos());
+    let cached = usage.cached_tokens.min(usage.input_tokens);
+    of(usage.input_tokens - cached, price.input) + of(cached, price.cached_input) + of(usage.output_tokens, price.output)
 }
 
 /// What the entries say of a call.
@@ -161,6 +196,10 @@ impl Ledger {
             run_ended: false,
             paused: false,
             settled: Usage::default(),
+            settled_cost: 0,
+            unpriced: 0,
+            prices: BTreeMap::new(),
+            calls_made: 0,
             turns: 0,
             answers: 0,
             takeovers: 0,
@@ -264,12 +303,18 @@ impl Ledger {
         self.tasks.get(top).map_or(0, |book| book.subtree_tokens)
     }
 
-    /// Changes the tokens of `task` and of all above it.
-    fn add_tokens(&mut self, task: &TaskId, add: u64, take: u64) {
+    /// Picodollars spent and reserved by `top` and all below it.
+    pub fn money(&self, top: &TaskId) -> u128 {
+        self.tasks.get(top).map_or(0, |book| book.subtree_cost)
+    }
+
+    /// Changes what `task` and all above it hold: tokens and picodollars to `add` and to `take`.
+    fn hold(&mut self, task: &TaskId, add: (u64, u128), take: (u64, u128)) {
         let holders: Vec<TaskId> = std::iter::once(task).chain(self.above(task)).cloned().collect();
         for id in holders {
             let Some(book) = self.tasks.get_mut(&id) else { return };
-            book.subtree_tokens = book.subtree_tokens.saturating_add(add).saturating_sub(take);
+            book.subtree_tokens = book.subtree_tokens.saturating_add(add.0).saturating_sub(take.0);
+            book.subtree_cost = book.subtree_cost.saturating_add(add.1).saturating_sub(take.1);
             self.touched.insert(id);
         }
     }

@@ -44,6 +44,7 @@ pub fn line(entry: &Entry) -> Option<String> {
             model: _model,
             input_tokens: _input_tokens,
             reserved_tokens: _reserved_tokens,
+            reserved_cost: _reserved_cost,
             notice,
         }) => format!("{task} turn {turn} asked{}", notice.as_ref().map(notice_text).unwrap_or_default()),
         Entry::ModelAnswered(ModelAnswered {
@@ -109,7 +110,13 @@ pub fn line(entry: &Entry) -> Option<String> {
         Entry::Output(Output { task: _task, call, status, output }) => {
             format!("{call} to the user: {} {}", status.as_str(), output.text())
         }
-        Entry::BudgetSettled(BudgetSettled { task: _task, turn: _turn, reserved_tokens: _reserved, usage: _usage }) => {
+        Entry::BudgetSettled(BudgetSettled {
+            task: _task,
+            turn: _turn,
+            reserved_tokens: _reserved,
+            usage: _usage,
+            cost: _cost,
+        }) => {
             return None;
         }
         Entry::Compacted(Compacted { task, through_turn, summary }) => {
@@ -141,6 +148,7 @@ fn run_started(started: &RunStarted) -> String {
         request,
         inputs: _inputs,
         model: _model,
+        prices: _prices,
         engine: _engine,
         forked_from: _forked_from,
     } = started;

@@ -21,6 +21,8 @@ pub struct Prompted<'a> {
     pub request: &'a ModelRequest,
     /// The tokens that were reserved for the answer and its request.
     pub reserved: u64,
+    /// The tokens that the request was estimated at.
+    pub input: u64,
 }
 
 /// What an executor is asked.

@@ -6,6 +6,7 @@ use baton_core::document::DocumentRef;
 use baton_core::event::Outcome;
 use baton_core::limits::Limits;
 use baton_core::model::{FinishReason, ModelTurn, Usage};
+use baton_core::money::{Money, Price};
 use serde_json::json;
 
 use crate::jobs::{AgentDraft, JobDraft, agent, function, job, note};
@@ -24,6 +25,11 @@ fn perhaps(random: &mut Random, rarely: usize, low: usize, high: usize) -> Optio
     (!random.once_in(rarely)).then(|| (low + random.below(high - low + 1)) as u64)
 }
 
+/// Up to `most` picodollars.
+fn random_usd(random: &mut Random, most: usize) -> f64 {
+    Money::from_picos(random.below(most) as u64).as_usd()
+}
+
 fn random_limits(random: &mut Random, generous: bool) -> Limits {
     if generous {
         return Limits { turns: Some(6 + random.below(6) as u32), inject_tokens: Some(8), ..Limits::default() };
@@ -35,7 +41,10 @@ fn random_limits(random: &mut Random, generous: bool) -> Limits {
         children: narrow(perhaps(random, 2, 0, 5)),
         parallel_calls: narrow(perhaps(random, 2, 1, 3)),
         tokens: if random.once_in(3) { perhaps(random, 2, 300, 20_000) } else { None },
+        calls: if random.once_in(4) { perhaps(random, 4, 0, 12).map(|calls| calls as u32) } else { None },
+        cost_usd: if random.once_in(3) { Some(random_usd(random, 20_000)) } else { None },
         result_bytes: if random.once_in(4) { Some(20) } else { None },
+        turn_seconds: if random.once_in(6) { Some(25) } else { None },
         repeats: narrow(perhaps(random, 2, 2, 3)),
         worked_seconds: if random.once_in(6) { Some(40) } else { None },
         deadline_seconds: if random.once_in(6) { Some(90) } else { None },
@@ -73,6 +82,9 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
         live_tasks: Some(1 + random.below(20) as u32),
         parallel_calls: Some(1 + random.below(4) as u32),
         tokens: if random.once_in(3) { Some(200 + random.below(60_000) as u64) } else { None },
+        calls: if random.once_in(6) { Some(random.below(60) as u32) } else { None },
+        cost_usd: if random.once_in(4) { Some(random_usd(random, 100_000)) } else { None },
+        turn_seconds: if random.once_in(8) { Some(20) } else { None },
         worked_seconds: if random.once_in(6) { Some(100) } else { None },
         deadline_seconds: if random.once_in(6) { Some(200) } else { None },
         ..Limits::default()
@@ -90,6 +102,13 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
             function("last").after(AfterExecution::Terminate),
         ])
         .limits(limits)
+        .price("script", price())
+}
+
+/// A few picodollars a token: so little that limits of some thousands are reached by some requests and not by others.
+fn price() -> Price {
+    let rate = Money::from_picos;
+    Price { input: rate(2), cached_input: rate(1), output: rate(5), source: "a random job".to_owned() }
 }
 
 fn random_paths(random: &mut Random) -> Vec<&'static str> {
@@ -150,8 +169,13 @@ pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
         0 | 4 => turn([handoff_with("done", &random_paths(random))]),
         _ => turn(calls),
     };
-    let spent = random.below(prompted.reserved as usize + 1) as u64;
-    let usage = Usage { input_tokens: spent / 2, output_tokens: spent - spent / 2, ..Usage::default() };
+    let input_tokens = random.below(prompted.input as usize + 1) as u64;
+    let usage = Usage {
+        input_tokens,
+        output_tokens: random.below((prompted.reserved - prompted.input) as usize + 1) as u64,
+        cached_tokens: random.below(input_tokens as usize + 1) as u64,
+        ..Usage::default()
+    };
     Ok(ModelTurn { usage: Some(usage), ..said })
 }
 

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use baton_core::Run;
 use baton_core::call::{CallError, ErrorCode};
-use baton_core::config::Configs;
+use baton_core::config::{Configs, PriceTable};
 use baton_core::document::Write;
 use baton_core::entry::{ControlAction, Entry, Recorded, RunStarted};
 use baton_core::event::{Decision, Effect, Event, Outcome, Refusal};
 use baton_core::id::{CallId, ContentHash, RunId, TaskId};
 use baton_core::json::Json;
 use baton_core::model::{ModelRequest, ModelTurn, Usage};
+use baton_core::money::Price;
 use baton_core::time::Timestamp;
 use serde_json::Value;
 
@@ -71,6 +72,8 @@ enum Schedule {
 pub struct Sim {
     /// What the run is made of.
     pub configs: Arc<Configs>,
+    /// What its models cost, as its start will say.
+    pub prices: BTreeMap<String, Price>,
     /// The id of the run.
     pub name: String,
     /// The run itself.
@@ -111,6 +114,7 @@ impl Sim {
             mirror: Run::new(Arc::clone(&configs)),
             requests: Requests::new(Arc::clone(&configs)),
             ledger: Ledger::new(Arc::clone(&configs)),
+            prices: configs.prices(None, |_| false, PriceTable::embedded),
             configs,
             name: "run".to_owned(),
             timeline: Vec::new(),
@@ -192,6 +196,7 @@ impl Sim {
             request: self.configs.job.request.clone(),
             inputs: Json::null(),
             model: None,
+            prices: self.prices.clone(),
             engine: "test".to_owned(),
             forked_from: None,
         };
@@ -238,8 +243,9 @@ impl Sim {
     pub fn finish(&mut self, work: Work) -> Result<(), Refusal> {
         match work {
             Work::Prompt { task, turn, request } => {
-                let reserved = self.ledger.tasks[&task].request.map_or(0, |(_, reserved)| reserved);
-                let answer = self.script.answer(&Prompted { task: &task, turn, request: &request, reserved });
+                let open = self.ledger.tasks[&task].request.as_ref();
+                let (reserved, input) = open.map_or((0, 0), |open| (open.reserved, open.input));
+                let answer = self.script.answer(&Prompted { task: &task, turn, request: &request, reserved, input });
                 let hash = request.hash;
                 match answer {
                     Ok(answer) => self.event(Event::ModelAnswered { task, turn, request: hash, answer, recorded: None }),
@@ -287,6 +293,16 @@ impl Sim {
             self.event(Event::TimePassed).expect("time may pass");
             self.settle();
             assert!(self.run.next_wake() != Some(wake), "the run asks to be woken at {wake}, which has come");
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Lets `seconds` pass, waking the run whenever it asked for it; nothing that runs comes to its end.
+    pub fn wait_idly(&mut self, seconds: u64) {
+        let until = self.now.plus(Duration::from_secs(seconds));
+        while let Some(wake) = self.run.next_wake().filter(|wake| *wake <= until) {
+            self.now = self.now.max(wake);
+            self.event(Event::TimePassed).expect("time may pass");
         }
         self.now = self.now.max(until);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use baton_core::config::PriceTable;
 use baton_core::function::{ToolFunction, registered_functions};
 use baton_models::Model;
 use baton_store::Store;
@@ -18,6 +19,7 @@ pub struct EngineBuilder {
     clock: Arc<dyn Clock>,
     variable: Variable,
     models: Models,
+    price_table: Option<PriceTable>,
     functions: Option<Vec<&'static ToolFunction>>,
     blocking_threads: usize,
     content_bytes: usize,
@@ -32,6 +34,7 @@ impl Engine {
             clock: Arc::new(SystemClock),
             variable: Arc::new(|name| std::env::var(name).ok()),
             models: Models::new(),
+            price_table: None,
             functions: None,
             blocking_threads: 64,
             content_bytes: 64 << 20,
@@ -56,6 +59,13 @@ impl EngineBuilder {
     /// Lets `model` answer wherever an agent's model has this name; outranks a job's model of the same name.
     pub fn model(mut self, name: impl Into<String>, model: Arc<dyn Model>) -> Self {
         self.models.insert(name.into(), model);
+        self
+    }
+
+    /// Looks up what models cost in `table` instead of the one that comes with the engine. What a job says of a model of
+    /// its own wins over both.
+    pub fn prices(mut self, table: PriceTable) -> Self {
+        self.price_table = Some(table);
         self
     }
 
@@ -101,6 +111,7 @@ impl EngineBuilder {
             variable: self.variable,
             blocking: Arc::new(Semaphore::new(self.blocking_threads)),
             models: self.models,
+            price_table: self.price_table,
             functions: self.functions.unwrap_or_else(registered_functions),
             transcript_bytes: self.transcript_bytes,
             owner: format!("process {}", std::process::id()),

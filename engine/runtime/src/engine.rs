@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_core::Run;
-use baton_core::config::{Configs, ModelSpec, TemplateError};
+use baton_core::config::{Configs, ModelSpec, PriceTable, TemplateError};
 use baton_core::entry::{RunEnded, RunStarted};
 use baton_core::event::Event;
 use baton_core::function::{Content, ToolFunction};
 use baton_core::id::{ContentHash, RunId, TaskId};
 use baton_core::json::Json;
+use baton_core::money::Price;
 use baton_core::time::Timestamp;
 use baton_models::{Model, ScriptFault, ScriptedModel};
 use baton_store::{Batch, NewRun, RunSummaryUpdate, Store, StoreError};
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     /// Bounds the threads that tools may block.
     pub(crate) blocking: Arc<Semaphore>,
     pub(crate) models: Models,
+    /// What stands in for the table of prices that comes with the engine.
+    pub(crate) price_table: Option<PriceTable>,
     pub(crate) functions: Vec<&'static ToolFunction>,
     pub(crate) transcript_bytes: usize,
     pub(crate) owner: String,
@@ -93,6 +96,7 @@ impl Engine {
         let inputs = if inputs.is_empty() { Json::null() } else { Json::of(&inputs).unwrap_or_default() };
         let prompts = Prompts::render(&configs, &inputs).map_err(|error| template(&error))?;
         let models = self.0.models(&configs, options.model.as_deref())?;
+        let prices = self.0.prices(&configs, options.model.as_deref())?;
         let (pinned, sources) = job.pinned;
         let (documents, mut contents) = measured(&merged(job.documents, options.documents));
         contents.push((pinned, sources));
@@ -107,6 +111,7 @@ impl Engine {
             request,
             inputs,
             model: options.model,
+            prices,
             engine: env!("CARGO_PKG_VERSION").to_owned(),
             forked_from: None,
         };
@@ -432,6 +437,14 @@ impl Shared {
             }
             _ => Ok(models),
         }
+    }
+
+    /// What the models of a run cost, from now on and for good. A limit of money that this does not keep is refused.
+    fn prices(&self, configs: &Configs, stand_in: Option<&str>) -> Result<BTreeMap<String, Price>, RunError> {
+        let table = || self.price_table.as_ref().unwrap_or_else(|| PriceTable::embedded());
+        let prices = configs.prices(stand_in, |name| self.models.contains_key(name), table);
+        configs.check_money(stand_in, &prices).map_err(|faults| RunError::Unpriced(Arc::new(faults)))?;
+        Ok(prices)
     }
 
     pub(crate) fn forget(&self, id: &RunId) {

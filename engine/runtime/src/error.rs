@@ -14,6 +14,9 @@ pub enum RunError {
     /// Inputs that the job does not take, lacks, or takes in another form. All of them at once.
     #[error("the inputs do not fit the job:\n{0}")]
     Inputs(Arc<Faults>),
+    /// A limit of money that cannot be kept, since a model has no known price.
+    #[error("{0}")]
+    Unpriced(Arc<Faults>),
     /// An input was given twice.
     #[error("input {name} is given twice")]
     InputTwice {

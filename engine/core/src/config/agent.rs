@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::fault::{Fault, FaultKind};
 use super::form::{AgentForm, PromptForm};
 use super::load::{Loader, ReadAgent};
+use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
 use super::shape::show;
 use super::source::Role;
 use super::template::{self, Scope, TemplateFault};
-use super::tool::unkeepable_cost;
 use super::{Agent, DEFAULT_MAX_OUTPUT_TOKENS, Job, Schema, Tool};
 use crate::id::{AgentId, ToolId};
 use crate::json::Json;
@@ -20,6 +20,9 @@ use crate::limits::Limits;
 use crate::model::Offer;
 use crate::path::DocumentPath;
 use crate::tool_type::{Then, ToolType};
+
+/// The most tokens that an answer may be allowed, so that sums of reservations stay far from where numbers end.
+const MAX_OUTPUT_TOKENS: u64 = 1_000_000_000;
 
 impl<'s> Loader<'s> {
     /// Joins the agents with their prompts, models and tools. Without a job, what depends on it is not told again.
@@ -48,7 +51,8 @@ impl<'s> Loader<'s> {
             self.faults.push(fault.near(&form.model, job.models.keys().map(String::as_str)));
         }
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
-            self.faults.push(unkeepable_cost(text));
+            let holder = MoneyHolder::Agent(AgentId::new(form.agent_id.as_str()));
+            self.money_limits.push(MoneyLimit::at(text, holder));
         }
         let max_tokens = self.max_tokens(form, text);
         let result_schema = self.result_schema(form, text);
@@ -79,10 +83,10 @@ impl<'s> Loader<'s> {
 
     fn max_tokens(&mut self, form: &AgentForm, text: &Text<'s>) -> Option<u64> {
         let given = form.settings.as_ref()?.get("max_tokens")?;
-        let tokens = given.as_u64().filter(|tokens| *tokens > 0);
+        let tokens = given.as_u64().filter(|tokens| (1..=MAX_OUTPUT_TOKENS).contains(tokens));
         if tokens.is_none() {
             let fault = text.fault(FaultKind::OutOfRange, "/settings/max_tokens", Spot::Value, "\"max_tokens\" is out of range");
-            self.faults.push(fault.expected("a whole number of tokens, at least 1").found(show(given)));
+            self.faults.push(fault.expected("a whole number of tokens, at least 1 and at most 1000000000").found(show(given)));
         }
         tokens
     }

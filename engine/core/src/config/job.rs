@@ -9,11 +9,11 @@ use super::dialect::{Others, part_schema};
 use super::fault::{Fault, FaultKind, Faults};
 use super::form::{DocumentForm, InputForm, JobForm, RequestForm};
 use super::load::{Loader, ScriptCheck};
+use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{JOB, show};
 use super::source::Role;
 use super::template::Scope;
-use super::tool::unkeepable_cost;
 use super::tool_schema::{check_part, is_name};
 use super::{Configs, Job, JobDocument, JobInput, ModelSpec, Schema};
 use crate::id::{AgentId, JobId};
@@ -48,7 +48,7 @@ impl<'s> Loader<'s> {
         let scope = Scope::of_request(inputs.keys().map(String::as_str));
         self.check_template(&request, &scope, text, Some(request_place));
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
-            self.faults.push(unkeepable_cost(text));
+            self.money_limits.push(MoneyLimit::at(text, MoneyHolder::Run));
         }
         Some(Job {
             id: JobId::new(form.job_id.as_str()),
@@ -208,7 +208,8 @@ impl<'s> Loader<'s> {
                 }
             }
             let script = script.map_or("", |source| &source.text);
-            models.insert(name.clone(), ModelSpec::Scripted { file: model.script.clone(), text: Arc::from(script) });
+            let price = model.price.as_ref().map(|price| price.price("job.json".to_owned()));
+            models.insert(name.clone(), ModelSpec::Scripted { file: model.script.clone(), text: Arc::from(script), price });
         }
         models
     }

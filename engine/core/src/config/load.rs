@@ -12,6 +12,7 @@ use validator::Validate;
 
 use super::fault::{Fault, FaultKind, Faults};
 use super::form::{AgentForm, ProjectForm};
+use super::price::{MoneyLimit, PriceTable};
 use super::reader::{Spot, Text};
 use super::shape::{self, Shape, ShapeFault};
 use super::source::{Role, Source, Sources};
@@ -51,7 +52,12 @@ pub fn load(
     let agents = loader.load_agents(job.as_ref());
     Faults::none_of(loader.faults)?;
     let job = job.expect("a job without faults was loaded");
-    Ok(Configs { job, agents, tools: loader.tools })
+    let configs = Configs { job, agents, tools: loader.tools, money_limits: loader.money_limits };
+    // A run that goes on keeps the prices that it started with.
+    if unconfigured == Unconfigured::Refused && !configs.money_limits.is_empty() {
+        configs.check_money(None, &configs.prices(None, |_| false, PriceTable::embedded))?;
+    }
+    Ok(configs)
 }
 
 /// Loads the tools alone, for commands that need no job.
@@ -102,10 +108,11 @@ pub(crate) struct Loader<'s> {
     pub(crate) tools: BTreeMap<ToolId, Arc<Tool>>,
     /// Whether tools may be without an executor.
     pub(crate) reading: bool,
+    pub(crate) money_limits: Vec<MoneyLimit>,
 }
 
 impl<'s> Loader<'s> {
-    fn new(sources: &'s Sources, functions: &[&'static ToolFunction]) -> Self {
+    pub(crate) fn new(sources: &'s Sources, functions: &[&'static ToolFunction]) -> Self {
         let mut loader = Self {
             sources,
             functions: BTreeMap::new(),
@@ -115,6 +122,7 @@ impl<'s> Loader<'s> {
             assumed_tools: BTreeSet::new(),
             tools: BTreeMap::new(),
             reading: false,
+            money_limits: Vec::new(),
         };
         for function in functions {
             if let Some(first) = loader.functions.insert(function.id, function) {

@@ -16,6 +16,7 @@ use crate::id::{AgentId, JobId, ToolId};
 use crate::json::Json;
 use crate::limits::Limits;
 use crate::model::{Offer, ToolDefinition};
+use crate::money::Price;
 use crate::path::DocumentPath;
 use crate::tool_type::ToolType;
 
@@ -28,6 +29,7 @@ mod job;
 mod keywords;
 mod load;
 mod plain;
+mod price;
 mod reader;
 mod schema;
 mod shape;
@@ -41,6 +43,7 @@ pub use edit::EditFault;
 pub use fault::{Fault, FaultKind, Faults, nearest};
 pub use form::ProjectForm as Project;
 pub use load::{ScriptCheck, Unconfigured, load, load_project, load_tools};
+pub use price::{MoneyLimit, PriceTable};
 pub use reader::MAX_FILE_BYTES;
 pub use schema::{Schema, SchemaFault};
 pub use shape::{schema_of, schemas};
@@ -57,6 +60,8 @@ pub struct Configs {
     pub agents: BTreeMap<AgentId, Arc<Agent>>,
     /// All tools, built-in ones and those that delegate to an agent included.
     pub tools: BTreeMap<ToolId, Arc<Tool>>,
+    /// The limits of money that are written in their files; see [`Configs::check_money`].
+    pub money_limits: Vec<MoneyLimit>,
 }
 
 /// A job, checked.
@@ -113,6 +118,8 @@ pub enum ModelSpec {
         file: String,
         /// The script, checked.
         text: Arc<str>,
+        /// What its tokens cost, if the job says so.
+        price: Option<Price>,
     },
 }
 

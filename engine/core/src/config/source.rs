@@ -22,6 +22,8 @@ pub enum Role {
     ModelScript,
     /// `baton.json`.
     Project,
+    /// A table of prices.
+    Prices,
 }
 
 /// One file.

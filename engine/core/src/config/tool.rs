@@ -11,6 +11,7 @@ use super::dialect::{Others, object_schema};
 use super::fault::{Fault, FaultKind};
 use super::form::{ToolForm, ToolTypeForm};
 use super::load::{Loader, Read, Unconfigured, fault_of_function, place, place_of, same_id, stem, twin_key};
+use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{TOOL, show};
 use super::source::Role;
@@ -280,7 +281,8 @@ impl<'s> Loader<'s> {
         let (output_tree, output) = self.output_schema(&form, origin).unzip();
         let examples = self.examples(&form, input.as_ref().map(|(_, schema)| schema), output_tree, origin);
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
-            self.faults.push(unkeepable_cost(origin.text("/limits/cost_usd")));
+            let holder = MoneyHolder::Tool(ToolId::new(form.tool_id.as_str()));
+            self.money_limits.push(MoneyLimit::at(origin.text("/limits/cost_usd"), holder));
         }
         let (Some((_, input)), true) = (input, self.faults.len() == before) else { return };
         let id = ToolId::new(form.tool_id.as_str());
@@ -405,10 +407,4 @@ fn merge(mut below: Map<String, Value>, over: &Value) -> Map<String, Value> {
         below.insert(key.clone(), value.clone());
     }
     below
-}
-
-/// A limit of money, which no model of this version has a price for.
-pub(crate) fn unkeepable_cost(text: &Text<'_>) -> Fault {
-    let message = "\"cost_usd\" cannot be kept: no model of the job has a price";
-    text.fault(FaultKind::UnkeepableLimit, "/limits/cost_usd", Spot::Key, message).expected("\"tokens\" instead")
 }

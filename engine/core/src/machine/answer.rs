@@ -84,7 +84,7 @@ impl Draft<'_> {
         }
         let ModelTurn { text, calls, finish, usage } = answer;
         let reserved_tokens = self.task(id).reserved_tokens;
-        let usage = usage.unwrap_or_else(|| self.estimated_usage(id, &text, &calls));
+        let usage = usage.map_or_else(|| self.estimated_usage(id, &text, &calls), Usage::bounded);
         let cost = self.price(id).map(|price| price.cost(&usage));
         self.push(Entry::ModelAnswered(ModelAnswered {
             task: id.clone(),

@@ -152,10 +152,8 @@ impl Draft<'_> {
     fn request_timed_out(&mut self, id: &TaskId) {
         let message = format!("the model did not answer within the time that {} allows", LimitKind::TurnSeconds);
         let error = CallError::new(ErrorCode::TimedOut, message);
-        let result = CallResult {
-            documents: self.task(id).written().cloned().collect(),
-            ..CallResult::error(CallStatus::Timeout, error)
-        };
+        let result =
+            CallResult { documents: self.task(id).written().cloned().collect(), ..CallResult::error(CallStatus::Timeout, error) };
         self.end_task(id, FinalState::TimedOut, result, Some(LimitKind::TurnSeconds));
     }
 

@@ -264,19 +264,3 @@ error B0128: this script cannot be followed
 "#,
     );
 }
-
-// (9) Limits that cannot be kept.
-
-#[test]
-fn a_limit_of_money_without_a_price_is_refused() {
-    check(
-        sound().edited("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 1.5"),
-        r#"
-error B0129: "cost_usd" cannot be kept: no model of the job has a price
-   ┌─ demo/agents/counter.json:7:15
- 7 │   "limits": { "cost_usd": 1.5 }
-   │               ^^^^^^^^^^ expected "tokens" instead
-1 error
-"#,
-    );
-}

@@ -5,5 +5,6 @@ mod faults_between_files;
 mod faults_of_files;
 mod faults_of_functions;
 mod joined;
+mod prices;
 mod speed;
 mod support;

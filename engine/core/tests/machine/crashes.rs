@@ -197,7 +197,7 @@ fn an_open_request_is_settled_at_its_worst_case_and_asked_again_alike() {
     let mut sim = Sim::new(&draft).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]);
     sim.begin(Vec::new());
     let before = sim.request("0");
-    let reserved = sim.task("0").request.map(|(_, reserved)| reserved).expect("a request is open");
+    let reserved = sim.task("0").request.as_ref().map(|request| request.reserved).expect("a request is open");
     sim.crash();
     assert_eq!(sim.ledger.settled.total(), reserved);
     let again = sim.request("0");

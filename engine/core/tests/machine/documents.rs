@@ -286,6 +286,7 @@ fn start(sim: &mut Sim, documents: Vec<baton_core::document::Write>) -> Result<(
         request: "go".to_owned(),
         inputs: Json::null(),
         model: None,
+        prices: std::collections::BTreeMap::default(),
         engine: "test".to_owned(),
         forked_from: None,
     };

@@ -13,7 +13,7 @@ use baton_core::entry::{
 use baton_core::id::{CallId, TaskId};
 use baton_core::tool_type::Then;
 
-use super::{CallBook, Ledger, QuestionBook, TaskBook};
+use super::{CallBook, Ledger, OpenRequest, QuestionBook, TaskBook, cost};
 use crate::finding::Invariant;
 
 /// More tokens than anything uses; a count beyond it is no count, and adding such counts up would overflow.
@@ -36,7 +36,7 @@ impl Ledger {
             self.touched.insert(task.clone());
         }
         match entry {
-            Entry::RunStarted(_) => {}
+            Entry::RunStarted(started) => self.prices.clone_from(&started.prices),
             Entry::TaskCreated(created) => self.task_created(created, *seq),
             Entry::ModelRequested(requested) => self.model_requested(requested, *seq),
             Entry::ModelAnswered(answered) => self.model_answered(answered),
@@ -101,6 +101,8 @@ impl Ledger {
             ended: None,
             result: None,
             request: None,
+            subtree_cost: 0,
+            calls_made: 0,
             requested_at: 0,
             turns: 0,
             interrupted: false,
@@ -189,18 +191,20 @@ impl Ledger {
         let sane = requested.reserved_tokens < TOO_MANY && requested.input_tokens <= requested.reserved_tokens;
         self.rule(sane, Invariant::I18, || format!("{id} reserves {} tokens", requested.reserved_tokens));
         let reserved = if sane { requested.reserved_tokens } else { 0 };
+        let cost = u128::from(requested.reserved_cost.picos());
         let Some(task) = self.tasks.get_mut(id) else { return };
         let (before, again, open) = (task.turns, task.interrupted, task.request.is_some());
         task.interrupted = false;
         task.turns = requested.turn;
-        task.request = Some((requested.turn, reserved));
+        let (turn, model, input) = (requested.turn, requested.model.clone(), requested.input_tokens);
+        task.request = Some(OpenRequest { turn, model, input, reserved, cost });
         task.requested_at = seq;
         task.open.clear();
         let expected = if again { before } else { before.saturating_add(1) };
         self.rule(!open, Invariant::I9, || format!("two model requests of {id} are open at once"));
         self.rule(requested.turn == expected, Invariant::I9, || format!("turn {} of {id} after turn {before}", requested.turn));
         self.turns = self.turns.saturating_add(u32::from(!again));
-        self.add_tokens(id, reserved, 0);
+        self.hold(id, (reserved, cost), (0, 0));
         self.check_reservation(id);
     }
 
@@ -211,7 +215,7 @@ impl Ledger {
         }
         self.answers += 1;
         let Some(task) = self.tasks.get_mut(id) else { return };
-        let asked = task.request.is_some_and(|(turn, _)| turn == answered.turn) && task.answered < answered.turn;
+        let asked = task.request.as_ref().is_some_and(|request| request.turn == answered.turn) && task.answered < answered.turn;
         task.answered = answered.turn;
         let calls = (1..).zip(&answered.calls).map(|(position, call)| (id.call(answered.turn, position), call));
         let calls: Vec<_> = calls.collect();
@@ -235,8 +239,18 @@ impl Ledger {
             let twice = self.calls.contains_key(&call);
             self.rule(!twice, Invariant::I4, || format!("the call id {call} was used twice"));
             if !twice {
+                self.count_call(&book, true);
                 self.calls.insert(call, book);
             }
+        }
+    }
+
+    /// Counts a call that was made, or no longer one that was refused after all; handoffs are not counted.
+    fn count_call(&mut self, call: &CallBook, is_made: bool) {
+        let hands_off = self.tool(&call.tool).is_some_and(|tool| tool.tool_type.behavior().then == Then::Stop);
+        let Some(task) = self.tasks.get_mut(&call.task).filter(|_| !hands_off) else { return };
+        for count in [&mut task.calls_made, &mut self.calls_made] {
+            *count = if is_made { count.saturating_add(1) } else { count.saturating_sub(1) };
         }
     }
 
@@ -248,6 +262,10 @@ impl Ledger {
         call.refused = true;
         let started = call.started.is_some();
         self.rule(!started, Invariant::I4, || format!("{} was refused after it had started", refused.call));
+        if let Some(book) = self.calls.remove(&refused.call) {
+            self.count_call(&book, false);
+            self.calls.insert(refused.call.clone(), book);
+        }
     }
 
     fn call_started(&mut self, started: &CallStarted, seq: u64) {
@@ -438,15 +456,24 @@ impl Ledger {
             return self.broken(Invariant::I17, format!("turn {} of {id} used {used:?} tokens", settled.turn));
         }
         let Some(task) = self.tasks.get_mut(id) else { return };
-        let Some((turn, reserved)) = task.request.take() else {
+        let Some(request) = task.request.take() else {
             return self.broken(Invariant::I17, format!("turn {} of {id} is settled and was not reserved for", settled.turn));
         };
+        let (turn, reserved) = (request.turn, request.reserved);
         task.spent = task.spent.saturating_add(usage.total());
         task.interrupted = task.answered < turn;
+        let is_worst = task.interrupted;
         let same = (turn, reserved) == (settled.turn, settled.reserved_tokens);
         self.settled.add(usage);
         self.rule(same, Invariant::I17, || format!("what is settled for {id} is not what was reserved"));
-        self.add_tokens(id, usage.total(), reserved);
+        // What nobody answered costs what was reserved; the rest costs what it used, at the price of the start.
+        let price = self.prices.get(&request.model);
+        let known = price.map(|price| if is_worst { request.cost } else { cost(price, usage).min(u128::from(u64::MAX)) });
+        let told = settled.cost.map(|cost| u128::from(cost.picos()));
+        self.rule(told == known, Invariant::I17, || format!("turn {turn} of {id} cost {known:?} picodollars, not {told:?}"));
+        self.settled_cost = self.settled_cost.saturating_add(told.unwrap_or(0));
+        self.unpriced = self.unpriced.saturating_add(u64::from(told.is_none()));
+        self.hold(id, (usage.total(), told.unwrap_or(0)), (reserved, request.cost));
     }
 
     fn control(&mut self, control: &Control, seq: u64) {

@@ -1,0 +1,209 @@
+//! What models cost: the table that comes with the engine, what a job says itself, and which limits of money that keeps.
+//!
+//! Prices are read once, when a run starts, and recorded there: what tables say later changes no run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use super::fault::{Fault, FaultKind, Faults};
+use super::form::{PriceForm, PriceTableForm};
+use super::load::Loader;
+use super::reader::{Spot, Text, pointer};
+use super::shape::PRICES;
+use super::source::{Role, Sources};
+use super::{Configs, MasterRule, ModelSpec};
+use crate::id::{AgentId, ToolId};
+use crate::money::{Money, Price};
+
+/// Prices are said for so many tokens.
+const TOKENS: f64 = 1e6;
+
+/// The table that comes with the engine. Its rows name their source and the day on which they were read there.
+const EMBEDDED: &str = include_str!("prices.json");
+
+/// Prices by the names of models, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PriceTable {
+    version: String,
+    prices: BTreeMap<String, Price>,
+}
+
+impl PriceTable {
+    /// The table that comes with the engine.
+    pub fn embedded() -> &'static Self {
+        static TABLE: LazyLock<PriceTable> = LazyLock::new(|| {
+            PriceTable::load("prices.json", EMBEDDED.as_bytes())
+                .unwrap_or_else(|faults| panic!("the table of prices that comes with the engine is broken:\n{faults}"))
+        });
+        &TABLE
+    }
+
+    /// Reads a table, or tells every fault; `file` is its path as messages show it.
+    pub fn load(file: &str, content: &[u8]) -> Result<Self, Faults> {
+        let mut sources = Sources::default();
+        sources.add(Role::Prices, file, content);
+        let mut loader = Loader::new(&sources, &[]);
+        let source = sources.of(Role::Prices).next().expect("the source was just added");
+        let table = loader.read(source).and_then(|read| {
+            let form: PriceTableForm = loader.form(&PRICES, &read.text, &read.value)?;
+            Some(Self::of(&form, &read.text, &mut loader.faults))
+        });
+        Faults::none_of(loader.faults)?;
+        Ok(table.expect("a table without faults was read"))
+    }
+
+    fn of(form: &PriceTableForm, text: &Text<'_>, faults: &mut Vec<Fault>) -> Self {
+        let mut prices = BTreeMap::new();
+        for (row, price) in form.prices.iter().enumerate() {
+            let rates = PriceForm { input: price.input, cached_input: price.cached_input, output: price.output };
+            let price_of = rates.price(format!("{} ({})", price.source, price.as_of));
+            for (place, name) in price.models.iter().enumerate() {
+                if prices.insert(name.clone(), price_of.clone()).is_some() {
+                    let place = pointer(&["prices", &row.to_string(), "models", &place.to_string()]);
+                    let message = format!("the model \"{name}\" has two prices");
+                    faults.push(text.fault(FaultKind::SameId, &place, Spot::Value, message));
+                }
+            }
+        }
+        Self { version: form.version.clone(), prices }
+    }
+
+    /// The day that the table is of.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// What the model named `model` costs. A dated version costs what the name without its date does, unless it has a row.
+    pub fn price(&self, model: &str) -> Option<&Price> {
+        self.prices.get(model).or_else(|| self.prices.get(undated(model)?))
+    }
+}
+
+/// A model's name without the date at its end, which vendors write as `-20260131` or `-2026-01-31`.
+fn undated(model: &str) -> Option<&str> {
+    let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (name, last) = model.rsplit_once('-')?;
+    if digits(last, 8) {
+        return Some(name);
+    }
+    let (name, month) = name.rsplit_once('-')?;
+    let (name, year) = name.rsplit_once('-')?;
+    (digits(last, 2) && digits(month, 2) && digits(year, 4)).then_some(name)
+}
+
+impl PriceForm {
+    /// The price of one token of each kind.
+    pub(crate) fn price(&self, source: String) -> Price {
+        let rate = |for_a_million: f64| Money::from_usd(for_a_million / TOKENS);
+        let input = rate(self.input);
+        Price { input, cached_input: self.cached_input.map_or(input, rate), output: rate(self.output), source }
+    }
+}
+
+/// A limit of money: whom it holds, and what is said where it cannot be kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MoneyLimit {
+    holder: MoneyHolder,
+    place: Fault,
+}
+
+/// Whom a limit of money holds, with all tasks below.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum MoneyHolder {
+    /// The run.
+    Run,
+    /// The tasks of an agent.
+    Agent(AgentId),
+    /// The tasks that calls of a tool create.
+    Tool(ToolId),
+}
+
+impl MoneyLimit {
+    /// The limit that `text` writes.
+    pub(crate) fn at(text: &Text<'_>, holder: MoneyHolder) -> Self {
+        let place = text.fault(FaultKind::UnkeepableLimit, "/limits/cost_usd", Spot::Key, "");
+        Self { holder, place }
+    }
+}
+
+/// An agent, and whether it answers a question, where it can neither delegate nor use more than `pure` tools.
+type Working<'c> = (&'c AgentId, bool);
+
+impl Configs {
+    /// What the models cost that a run may ask: `stand_in` alone where it is given, else those of the job. A program
+    /// `brings` some models itself, which then answer in place of the job's of that name.
+    ///
+    /// What the job's entry says wins; a script costs nothing; for the rest, the table is asked. What is not known is absent.
+    pub fn prices<'t>(
+        &self,
+        stand_in: Option<&str>,
+        brings: impl Fn(&str) -> bool,
+        table: impl Fn() -> &'t PriceTable,
+    ) -> BTreeMap<String, Price> {
+        let names = match stand_in {
+            Some(name) => vec![name],
+            None => self.job.models.keys().map(String::as_str).collect(),
+        };
+        let price = |name: &str| match self.job.models.get(name) {
+            Some(ModelSpec::Scripted { price: Some(price), .. }) => Some(price.clone()),
+            Some(ModelSpec::Scripted { price: None, .. }) if !brings(name) => Some(Price::scripted()),
+            _ => table().price(name).cloned(),
+        };
+        names.into_iter().filter_map(|name| Some((name.to_owned(), price(name)?))).collect()
+    }
+
+    /// Refuses limits of money that cannot be kept: a task that they hold may run on a model that `prices` lacks.
+    pub fn check_money(&self, stand_in: Option<&str>, prices: &BTreeMap<String, Price>) -> Result<(), Faults> {
+        let mut faults = Vec::new();
+        for limit in &self.money_limits {
+            let unpriced = self.held_by(&limit.holder).into_iter().find_map(|agent| {
+                let model = stand_in.unwrap_or(self.agents.get(agent)?.model.as_str());
+                (!prices.contains_key(model)).then_some((agent, model))
+            });
+            if let Some((agent, model)) = unpriced {
+                let mut fault = limit.place.clone();
+                fault.message =
+                    format!("\"cost_usd\" cannot be kept: agent \"{agent}\" may run on \"{model}\", whose price is not known");
+                faults.push(fault.expected(format!("a \"price\" for \"{model}\" in the job's models, or \"tokens\" instead")));
+            }
+        }
+        Faults::none_of(faults)
+    }
+
+    /// The agents that may work on a task which `holder` holds, or below one.
+    fn held_by<'c>(&'c self, holder: &'c MoneyHolder) -> BTreeSet<&'c AgentId> {
+        let mut open: Vec<Working<'_>> = match holder {
+            MoneyHolder::Run => vec![(&self.job.root, false)],
+            MoneyHolder::Agent(agent) => vec![(agent, false)],
+            MoneyHolder::Tool(tool) => {
+                let askers = self.agents.values().filter(|agent| agent.tools.contains_key(tool));
+                let asked = || askers.flat_map(|asker| self.masters(&asker.id)).collect();
+                let called = self.tools.get(tool).and_then(|tool| tool.agent.as_ref());
+                called.map_or_else(asked, |agent| vec![(agent, false)])
+            }
+        };
+        let mut seen: BTreeSet<Working<'_>> = BTreeSet::new();
+        while let Some((id, answers)) = open.pop() {
+            let Some(agent) = self.agents.get(id).filter(|_| seen.insert((id, answers))) else { continue };
+            for tool in agent.tools.values().filter(|tool| tool.tool_type.behavior().creates_task) {
+                match &tool.agent {
+                    Some(callee) if !answers => open.push((callee, false)),
+                    Some(_) => {}
+                    None => open.extend(self.masters(id)),
+                }
+            }
+        }
+        seen.into_iter().map(|(agent, _)| agent).collect()
+    }
+
+    /// The agents that may answer the questions of `asker`.
+    fn masters<'c>(&'c self, asker: &AgentId) -> Vec<Working<'c>> {
+        if self.agents.get(asker).is_none_or(|agent| agent.master == MasterRule::Person) {
+            return Vec::new();
+        }
+        let calls_it = |agent: &&std::sync::Arc<super::Agent>| {
+            agent.tools.values().any(|tool| tool.agent.as_ref().is_some_and(|callee| callee == asker))
+        };
+        self.agents.values().filter(calls_it).map(|agent| (&agent.id, true)).collect()
+    }
+}

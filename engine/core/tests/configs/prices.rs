@@ -1,0 +1,110 @@
+//! Prices: where they come from, and (fault 9) limits of money that cannot be kept without one.
+
+use baton_core::config::{Configs, PriceTable, Role};
+use baton_core::money::{Money, Price};
+
+use crate::support::sound;
+
+/// What a person sees when `model`, which the program brings itself, answers for all.
+fn refused_with(configs: &Configs, model: &str) -> String {
+    let prices = configs.prices(Some(model), |_| true, PriceTable::embedded);
+    configs.check_money(Some(model), &prices).expect_err("the limit cannot be kept").to_string()
+}
+
+#[test]
+fn a_limit_of_money_on_a_model_without_a_price_is_refused_at_its_place() {
+    let configs = sound().edited("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 1.5").load().expect("scripts are free");
+    let expected = r#"error B0129: "cost_usd" cannot be kept: agent "counter" may run on "brought", whose price is not known
+   ┌─ demo/agents/counter.json:7:15
+ 7 │   "limits": { "cost_usd": 1.5 }
+   │               ^^^^^^^^^^ expected a "price" for "brought" in the job's models, or "tokens" instead
+1 error"#;
+    assert_eq!(refused_with(&configs, "brought"), expected);
+    let brought = configs.prices(None, |name| name == "scripted", PriceTable::embedded);
+    assert!(brought.is_empty(), "a program's model in place of a script is not free");
+    configs.check_money(None, &brought).expect_err("and the limit cannot be kept");
+}
+
+#[test]
+fn a_limit_of_money_asks_for_the_prices_of_those_it_holds_and_of_nobody_else() {
+    let other = r#""models": { "scripted": { "provider": "scripted", "script": "demo.script.json" },
+               "brought": { "provider": "scripted", "script": "demo.script.json" } }"#;
+    let own = r#""models": { "scripted": { "provider": "scripted", "script": "demo.script.json" } }"#;
+    let job = || sound().edited("job.json", own, other);
+    let check = |configs: &Configs| {
+        let prices = configs.prices(None, |name| name == "brought", PriceTable::embedded);
+        configs.check_money(None, &prices).map_err(|faults| faults.to_string())
+    };
+    let on = |agent: &str, file: &str, key: &str, with: &str| {
+        let moved = job().edited(&format!("agents/{agent}.json"), "\"model\": \"scripted\"", "\"model\": \"brought\"");
+        moved.edited(file, key, with).load().expect("the job is sound")
+    };
+    // The counter is called by the lead: what holds the lead holds it, and what holds it does not hold the lead.
+    let lead_limit = ("agents/lead.json", "\"model\":", "\"limits\": {\"cost_usd\": 2}, \"model\":");
+    let counter_limit = ("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 2");
+    let run_limit = ("job.json", "\"root\":", "\"limits\": {\"cost_usd\": 2}, \"root\":");
+    let held = |agent, (file, key, with): (&str, &str, &str)| check(&on(agent, file, key, with)).is_err();
+    assert!(held("counter", lead_limit) && held("counter", counter_limit) && held("counter", run_limit));
+    assert!(held("lead", lead_limit) && held("lead", run_limit));
+    // The lead answers what the counter asks, and that is below the counter's task.
+    assert!(held("lead", counter_limit));
+    let silent = sound().edited("agents/counter.json", ", \"ask_master\"", "").edited("job.json", own, other);
+    let silent = silent.edited("agents/lead.json", "\"model\": \"scripted\"", "\"model\": \"brought\"");
+    let silent = silent.edited(counter_limit.0, counter_limit.1, counter_limit.2).load().expect("the job is sound");
+    check(&silent).expect("who asks nobody has nobody answering below it");
+    let edge = r#"{"tool_id": "route_to_counter", "type": "agent_as_tool", "description": "Counts.", "limits": {"cost_usd": 3}}"#;
+    let edge = job().with(Role::Tool, "tools/route_to_counter.json", edge).edited(
+        "agents/counter.json",
+        "\"model\": \"scripted\"",
+        "\"model\": \"brought\"",
+    );
+    let told = check(&edge.load().expect("the job is sound")).expect_err("the edge holds the counter");
+    assert!(told.contains("tools/route_to_counter.json:1:"), "{told}");
+}
+
+#[test]
+fn what_a_job_says_of_its_model_wins_and_a_script_is_free() {
+    let priced = r#""script": "demo.script.json", "price": {"input": 3, "cached_input": 0.3, "output": 15}"#;
+    let configs = sound().edited("job.json", "\"script\": \"demo.script.json\"", priced).load().expect("the job is sound");
+    let rate = Money::from_picos;
+    let said =
+        Price { input: rate(3_000_000), cached_input: rate(300_000), output: rate(15_000_000), source: "job.json".to_owned() };
+    let prices = configs.prices(None, |_| true, PriceTable::embedded);
+    assert_eq!(prices.get("scripted"), Some(&said), "whoever answers under that name");
+    let free = sound().load().expect("the job is sound").prices(None, |_| false, PriceTable::embedded);
+    assert_eq!(free.get("scripted"), Some(&Price::scripted()));
+}
+
+#[test]
+fn the_table_that_comes_with_the_engine_is_sound_and_says_where_each_price_was_read() {
+    let table = PriceTable::embedded();
+    let opus = table.price("claude-opus-4-5-20251101").expect("a dated version costs what its model does");
+    assert_eq!(Some(opus), table.price("claude-opus-4-5"));
+    assert_eq!(opus.output, Money::from_usd(25e-6));
+    assert!(opus.source.starts_with("https://") && opus.source.ends_with(')'), "{}", opus.source);
+    for unknown in ["", "claude-opus-4-5-fast", "claude-opus-4-5-2025", "20251101", "my-model"] {
+        assert_eq!(table.price(unknown), None, "{unknown}");
+    }
+}
+
+#[test]
+fn a_table_that_is_broken_is_refused_with_every_fault() {
+    let table = r#"{
+  "version": "today",
+  "prices": [
+    {"models": ["a", "b"], "input": 1, "output": -2, "source": "https://example.com/prices", "as_of": "2026-01-31"},
+    {"models": [], "input": 1, "source": "a friend", "as_of": "2026-01-31"}
+  ]
+}"#;
+    let told = PriceTable::load("prices.json", table.as_bytes()).expect_err("it is broken").to_string();
+    for place in ["prices.json:2:", "prices.json:4:", "\"output\"", "prices.json:5:", "\"source\""] {
+        assert!(told.contains(place), "{place} is not in\n{told}");
+    }
+    let twice = r#"{"version": "2026-01-31", "prices": [
+  {"models": ["a"], "input": 1, "output": 2, "source": "https://example.com", "as_of": "2026-01-31"},
+  {"models": ["b", "a"], "input": 1, "output": 2, "source": "https://example.com", "as_of": "2026-01-31"}
+]}"#;
+    let told = PriceTable::load("prices.json", twice.as_bytes()).expect_err("a model has one price").to_string();
+    assert!(told.contains("prices.json:3:20") && told.contains("\"a\" has two prices"), "{told}");
+    assert!(PriceTable::load("prices.json", b"{").is_err());
+}
