@@ -298,7 +298,7 @@ fn a_crash_settles_money_at_the_worst_case() {
 fn a_task_whose_siblings_spent_the_shared_limit_ends_partial_with_its_documents() {
     let draft = job([
         agent("root", "route_to_slow route_to_greedy").settings(json!({"max_tokens": 50})),
-        agent("slow", "save").settings(json!({"max_tokens": 50})),
+        agent("slow", "save").settings(json!({"max_tokens": 1_000})),
         agent("greedy", "work").settings(json!({"max_tokens": 50})),
     ])
     .tools([function("work"), function("save").writing()])
