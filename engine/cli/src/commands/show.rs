@@ -14,7 +14,11 @@ use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
 use crate::view::RunView;
+use crate::view::json::{SpentReport, usd};
 use crate::{job, session, words};
+
+/// How many tasks that called others have a row that says what was spent below them.
+const SPENT_ROWS: usize = 20;
 
 /// What `show` takes.
 #[derive(Debug, Args)]
@@ -82,6 +86,9 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
             words::preview(&text, width / 2)
         ))?;
     }
+    for (index, line) in view.spent_table(SPENT_ROWS).iter().enumerate() {
+        screen.text(&format!("{}{line}", if index == 0 { "spent       " } else { "            " }))?;
+    }
     screen.text(&format!("tokens      {}", view.tokens()))?;
     if let Some(recorded) = view.recorded() {
         screen.text(&format!("recorded    {recorded}"))?;
@@ -104,11 +111,12 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
 fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Result<(), Failure> {
     let Some(row) = view.tasks.get(task) else { return Ok(()) };
     let screen = place.screen;
+    let whole = view.spent().get(task).copied().unwrap_or_default();
     if !screen.is_text() {
         return screen.json(&json!({
             "task": task, "kind": row.created.kind, "agent": row.created.holder.to_string(), "status": row.state.as_str(),
             "caller": row.created.caller, "request": row.created.request, "documents": row.created.documents,
-            "turns": row.turns, "usage": row.usage, "wrote": row.wrote, "callees": row.callees,
+            "turns": row.turns, "usage": row.usage, "cost_usd": usd(row.cost), "subtree": SpentReport::from(whole), "wrote": row.wrote, "callees": row.callees,
             "result": row.result.as_ref().map(|result| result.output.value()),
             "error": row.result.as_ref().and_then(|result| result.error.as_ref()).map(baton_core::call::CallError::to_value),
         }));
@@ -131,7 +139,10 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
         let text = result.error.as_ref().map_or_else(|| result.output.text().to_owned(), |error| error.message.clone());
         screen.text(&format!("result      {}: {}", result.status.as_str(), words::printable(&text)))?;
     }
-    screen.text(&format!("turns       {} · ≈{} tokens", row.turns, words::count(row.usage.total())))?;
+    screen.text(&format!("turns       {} · ≈{} tokens · cost {}", row.turns, words::count(row.usage.total()), row.cost))?;
+    if !row.callees.is_empty() {
+        screen.text(&format!("with below  ≈{} tokens · cost {}", words::count(whole.usage.total()), whole.cost))?;
+    }
     if row.turns > 0 {
         screen.tell(&format!("{}       baton show {run} --task {task} --messages", style::faint("next:")));
     }

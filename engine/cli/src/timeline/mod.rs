@@ -148,7 +148,10 @@ impl Rows {
                 row.result = json!({"status": output.status, "output": output.output.value()});
             }
             Entry::BudgetSettled(settled) => {
-                row.result = json!({"turn": settled.turn, "reserved_tokens": settled.reserved_tokens, "usage": settled.usage});
+                row.result = json!({
+                    "turn": settled.turn, "reserved_tokens": settled.reserved_tokens, "usage": settled.usage,
+                    "cost_usd": settled.cost.map(baton_core::money::Money::as_usd),
+                });
             }
             Entry::Compacted(compacted) => {
                 row.result = json!({"through_turn": compacted.through_turn, "summary": compacted.summary});

@@ -1,5 +1,6 @@
 //! A row of the timeline as one readable line: `write_file(path: a.md) → success`, `← result from analyst: …`.
 
+use baton_core::money::Money;
 use serde_json::Value;
 
 use super::Row;
@@ -39,7 +40,11 @@ pub(crate) fn sentence(row: &Row) -> String {
             let usage = &result["usage"];
             let sign = if usage["estimated"] == true { "≈" } else { "" };
             let count = |key: &str| words::count(usage[key].as_u64().unwrap_or_default());
-            style::faint(format!("used {sign}{} in, {sign}{} out", count("input_tokens"), count("output_tokens")))
+            let cost = match result["cost_usd"].as_f64() {
+                Some(usd) => Money::from_usd(usd).to_string(),
+                None => "? (no known price)".to_owned(),
+            };
+            style::faint(format!("used {sign}{} in, {sign}{} out: {cost}", count("input_tokens"), count("output_tokens")))
         }
         "call_started" => match result {
             Value::String(arrow) => format!("{tool} {arrow}"),

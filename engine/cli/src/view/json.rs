@@ -4,7 +4,9 @@ use baton_core::document::DocumentVersion;
 use baton_core::entry::QuestionEnd;
 use baton_core::id::RunId;
 use baton_core::json::Json;
+use baton_core::machine::Spent;
 use baton_core::model::Usage;
+use baton_core::money::{Cost, Money};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -29,6 +31,8 @@ pub(crate) struct RunReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     fork: Option<ForkReport>,
     usage: UsageReport,
+    /// In US dollars; `null` where a price is not known.
+    cost_usd: Option<f64>,
     elapsed_ms: u64,
 }
 
@@ -61,6 +65,15 @@ struct TaskReport {
     kind: baton_core::entry::TaskKind,
     turns: u32,
     tokens: u64,
+    cost_usd: Option<f64>,
+    subtree: SpentReport,
+}
+
+/// What a task and all below it used.
+#[derive(Debug, Serialize)]
+pub(crate) struct SpentReport {
+    tokens: u64,
+    cost_usd: Option<f64>,
 }
 
 /// A question in a report.
@@ -132,7 +145,7 @@ impl RunView {
             error: result.and_then(|result| result.error.as_ref()).map(baton_core::call::CallError::to_value),
             limit: self.ended.as_ref().and_then(|ended| ended.limit).map(|limit| limit.to_string()),
             documents: self.handed_off().into_iter().map(|version| self.document_report(version)).collect(),
-            tasks: self.order.iter().filter_map(|task| self.task_report(task)).collect(),
+            tasks: self.task_reports(),
             questions: self.questions.iter().map(|question| self.question_report(question)).collect(),
             outputs: self.outputs.clone(),
             fork: self.fork.as_ref().map(|fork| ForkReport {
@@ -142,21 +155,28 @@ impl RunView {
                 recorded_turns: fork.recorded_turns,
             }),
             usage: UsageReport::from(self.usage),
+            cost_usd: usd(self.cost),
             elapsed_ms: u64::try_from(self.latest.since(self.began).as_millis()).unwrap_or(u64::MAX),
         }
     }
 
-    fn task_report(&self, task: &baton_core::id::TaskId) -> Option<TaskReport> {
-        let row = self.tasks.get(task)?;
-        Some(TaskReport {
-            task: task.to_string(),
-            agent: row.created.holder.to_string(),
-            status: row.state.as_str().to_owned(),
-            caller: row.created.caller.as_ref().map(ToString::to_string),
-            kind: row.created.kind,
-            turns: row.turns,
-            tokens: row.usage.total(),
-        })
+    fn task_reports(&self) -> Vec<TaskReport> {
+        let spent = self.spent();
+        let report = |task: &baton_core::id::TaskId| {
+            let row = self.tasks.get(task)?;
+            Some(TaskReport {
+                task: task.to_string(),
+                agent: row.created.holder.to_string(),
+                status: row.state.as_str().to_owned(),
+                caller: row.created.caller.as_ref().map(ToString::to_string),
+                kind: row.created.kind,
+                turns: row.turns,
+                tokens: row.usage.total(),
+                cost_usd: usd(row.cost),
+                subtree: SpentReport::from(spent.get(task).copied().unwrap_or_default()),
+            })
+        };
+        self.order.iter().filter_map(report).collect()
     }
 
     /// One document's report.
@@ -198,6 +218,17 @@ impl RunView {
             answer_schema: row.map(|row| row.created.answer_schema.clone()).unwrap_or_default(),
             documents: row.map(|row| row.created.documents.iter().map(ToString::to_string).collect()).unwrap_or_default(),
         }
+    }
+}
+
+/// Dollars; `None` where they are not known.
+pub(crate) fn usd(cost: Cost) -> Option<f64> {
+    cost.total().map(Money::as_usd)
+}
+
+impl From<Spent> for SpentReport {
+    fn from(spent: Spent) -> Self {
+        Self { tokens: spent.usage.total(), cost_usd: usd(spent.cost) }
     }
 }
 

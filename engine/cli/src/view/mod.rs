@@ -3,7 +3,7 @@
 //! The live tree, the lines of a piped run, `show`, `graph` and the JSON of `run` all read this one value.
 //! It decides nothing: what may happen next is the machine's business.
 
-mod json;
+pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod live;
 pub(crate) mod summary;
@@ -19,7 +19,9 @@ use baton_core::entry::{
 };
 use baton_core::id::{CallId, TaskId};
 use baton_core::json::Json;
+use baton_core::machine::Spent;
 use baton_core::model::Usage;
+use baton_core::money::Cost;
 use baton_core::time::Timestamp;
 
 /// A run, folded.
@@ -47,6 +49,10 @@ pub(crate) struct RunView {
     pub(crate) outputs: Vec<Json>,
     /// Tokens used.
     pub(crate) usage: Usage,
+    /// What they cost.
+    pub(crate) cost: Cost,
+    /// The models that were asked.
+    pub(crate) models: BTreeSet<String>,
     /// Calls made, refused ones included.
     pub(crate) calls: usize,
     /// What it shares with another run, when it is a fork.
@@ -87,6 +93,8 @@ pub(crate) struct TaskRow {
     pub(crate) awaited: BTreeSet<CallId>,
     /// Tokens used by this task alone.
     pub(crate) usage: Usage,
+    /// What they cost.
+    pub(crate) cost: Cost,
     /// Its result.
     pub(crate) result: Option<Arc<CallResult>>,
     /// Documents it wrote, in order.
@@ -155,11 +163,16 @@ impl RunView {
                 self.started = Some((**started).clone());
             }
             Entry::TaskCreated(created) => self.create(created, recorded.at),
-            Entry::ModelRequested(requested) => self.row(&requested.task, |row| {
-                row.state = TaskState::Running;
-                row.turns = requested.turn;
-                "thinking".clone_into(&mut row.step);
-            }),
+            Entry::ModelRequested(requested) => {
+                if !self.models.contains(&requested.model) {
+                    self.models.insert(requested.model.clone());
+                }
+                self.row(&requested.task, |row| {
+                    row.state = TaskState::Running;
+                    row.turns = requested.turn;
+                    "thinking".clone_into(&mut row.step);
+                });
+            }
             Entry::ModelAnswered(answered) => {
                 if let Some(fork) = &mut self.fork {
                     fork.turns += 1;
@@ -220,7 +233,11 @@ impl RunView {
             Entry::Output(output) => self.outputs.push(output.output.clone()),
             Entry::BudgetSettled(settled) => {
                 self.usage.add(&settled.usage);
-                self.row(&settled.task, |row| row.usage.add(&settled.usage));
+                self.cost.settle(settled.cost);
+                self.row(&settled.task, |row| {
+                    row.usage.add(&settled.usage);
+                    row.cost.settle(settled.cost);
+                });
             }
             Entry::Compacted(_) => {}
             Entry::Control(_) => {
@@ -257,6 +274,7 @@ impl RunView {
             open_calls: BTreeMap::new(),
             awaited: BTreeSet::new(),
             usage: Usage::default(),
+            cost: Cost::default(),
             result: None,
             wrote: Vec::new(),
         };
@@ -308,6 +326,25 @@ impl RunView {
     /// last entry, because nobody works on it.
     pub(crate) fn shown_at(&self) -> Timestamp {
         if self.waits_for_person() { crate::session::now() } else { self.latest }
+    }
+
+    /// What each task and all below it used.
+    pub(crate) fn spent(&self) -> BTreeMap<&TaskId, Spent> {
+        let mut spent: BTreeMap<&TaskId, Spent> = BTreeMap::new();
+        // Callees come after their callers, so each is complete before it is added to its caller.
+        for id in self.order.iter().rev() {
+            let Some(row) = self.tasks.get(id) else { continue };
+            let whole = spent.entry(id).or_default();
+            whole.usage.add(&row.usage);
+            whole.cost.add(row.cost);
+            let whole = *whole;
+            if let Some(caller) = &row.created.caller {
+                let above = spent.entry(caller).or_default();
+                above.usage.add(&whole.usage);
+                above.cost.add(whole.cost);
+            }
+        }
+        spent
     }
 
     /// The root's row.

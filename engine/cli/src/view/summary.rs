@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use baton_core::document::DocumentVersion;
 use baton_core::entry::{Otherwise, QuestionEnd};
+use baton_core::model::Usage;
+use baton_core::money::{Cost, Price};
 use serde_json::{Map, Value};
 
 use super::tree::approx;
@@ -53,7 +55,45 @@ impl RunView {
         )
     }
 
-    /// The line with tokens and time.
+    /// What the run cost: an amount, `$0 (scripted)` where only scripts answered, `?` where a price is not known.
+    pub(crate) fn cost_words(&self) -> String {
+        let prices = self.started.as_ref().map(|started| &started.prices);
+        let scripted =
+            |model: &String| prices.and_then(|prices| prices.get(model)).is_some_and(|it| it.source == Price::SCRIPTED);
+        match self.cost.total() {
+            Some(total) if total.is_zero() && !self.models.is_empty() && self.models.iter().all(scripted) => {
+                format!("{total} (scripted)")
+            }
+            None if !self.cost.known.is_zero() => format!("? ({} and what has no known price)", self.cost.known),
+            _ => self.cost.to_string(),
+        }
+    }
+
+    /// What the tasks that called others used, alone and with all below them; none of more than `rows` rows.
+    pub(crate) fn spent_table(&self, rows: usize) -> Vec<String> {
+        let spent = self.spent();
+        let words =
+            |usage: &Usage, cost: &Cost| format!("{}{} tok · {cost}", approx(usage.estimated), words::count(usage.total()));
+        let callers =
+            self.order.iter().filter_map(|id| Some((id, self.tasks.get(id)?))).filter(|(_, row)| !row.callees.is_empty());
+        let mut cells: Vec<Vec<String>> = callers
+            .filter_map(|(id, row)| {
+                let whole = spent.get(id)?;
+                let alone = words(&row.usage, &row.cost);
+                let below = words(&whole.usage, &whole.cost);
+                Some(vec![row.created.holder.to_string(), format!("({id})"), alone, format!("with all below {below}")])
+            })
+            .collect();
+        let more = cells.len().saturating_sub(rows);
+        cells.truncate(rows);
+        let mut lines: Vec<String> = words::columns(&cells).into_iter().map(|row| row.join("  ")).collect();
+        if more > 0 {
+            lines.push(format!("… {}", words::counted(more, "more task")));
+        }
+        lines
+    }
+
+    /// The line with tokens, money and time.
     pub(crate) fn tokens(&self) -> String {
         let sign = approx(self.usage.estimated);
         let text =
@@ -61,7 +101,7 @@ impl RunView {
         let cached = self.usage.cached_tokens;
         let cached = if cached > 0 { format!(" · {} cached", words::count(cached)) } else { String::new() };
         let elapsed: Duration = self.latest.since(self.began);
-        format!("{text}{cached} · {}", words::duration(elapsed))
+        format!("{text}{cached} · cost {} · {}", self.cost_words(), words::duration(elapsed))
     }
 
     /// The line with what a fork took from its original.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use baton_core::entry::{FinalState, Holder, TaskKind};
 use baton_core::id::TaskId;
+use baton_core::money::Cost;
 use baton_core::time::Timestamp;
 
 use super::{RunView, TaskRow, TaskState};
@@ -160,6 +161,12 @@ impl RunView {
         let spent = row.usage.total();
         let tokens =
             if spent > 0 { format!("{}{} tok", approx(row.usage.estimated), words::count(spent)) } else { String::new() };
+        // A column of its own, where anything of the run costs anything, or nobody knows what it costs.
+        let cost = match (self.cost == Cost::default(), row.turns) {
+            (true, _) => String::new(),
+            (false, 0) => " ".repeat(11),
+            (false, _) => format!("  {:>9}", row.cost.to_string()),
+        };
         let time = words::elapsed(row.ended.unwrap_or(now).since(row.began));
         TreeLine {
             branches: branches.to_owned(),
@@ -167,7 +174,7 @@ impl RunView {
             who: self.title(task, row),
             state: self.state_words(row),
             step: self.step_words(row),
-            figures: format!("{tokens:>12}  {time:>7}"),
+            figures: format!("{tokens:>12}{cost}  {time:>7}"),
         }
     }
 

@@ -37,7 +37,7 @@ use crate::model::Usage;
 use crate::money::Cost;
 use crate::time::Timestamp;
 
-/// What model requests used.
+/// What model requests used, together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Tokens.
