@@ -12,7 +12,7 @@ use baton_core::model::{ModelTurn, Usage};
 use baton_core::money::{Money, Price};
 use baton_proof::jobs::{JobDraft, ToolDraft};
 use baton_proof::random::Random;
-use baton_proof::script::{Answer, Prompted};
+use baton_proof::script::Prompted;
 use baton_proof::{Sim, agent, ask, call, function, handoff, job, note, print, route, turn, write, writes};
 use serde_json::json;
 
@@ -43,7 +43,7 @@ fn result_of(sim: &Sim, task: &str) -> (CallStatus, String) {
 
 fn limit_of(sim: &Sim, task: &str) -> Option<LimitKind> {
     sim.timeline.iter().find_map(|recorded| match &recorded.entry {
-        Entry::TaskEnded(ended) if ended.task == TaskId::from(task) => ended.limit,
+        Entry::TaskEnded(ended) if ended.task.as_str() == task => ended.limit,
         _ => None,
     })
 }
@@ -74,11 +74,11 @@ fn random_tree(random: &mut Random) -> JobDraft {
 }
 
 /// Up to 64 delegations at once in the first turn, then some work, then a handoff; uses any part of what was reserved.
-fn random_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
+fn random_turn(random: &mut Random, prompted: &Prompted<'_>) -> ModelTurn {
     let said = match (prompted.request.agent.as_str(), prompted.turn) {
         _ if is_last(prompted) => turn([handoff("what I have")]),
         ("root", 1) => turn((0..64).map(|child| route(if child % 8 == 0 { "middle" } else { "leaf" }, &child.to_string()))),
-        ("middle", 1) => turn((0..random.below(6) + 1).map(|child| route("leaf", &child.to_string()))),
+        ("middle", 1) => turn((0..=random.below(6)).map(|child| route("leaf", &child.to_string()))),
         ("leaf", made) if !random.once_in(3) && made < 6 => turn([call("work", &made.to_string())]),
         _ => turn([handoff("done")]),
     };
@@ -89,7 +89,7 @@ fn random_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
         cached_tokens: random.below(input_tokens as usize + 1) as u64,
         ..Usage::default()
     };
-    Ok(ModelTurn { usage: Some(usage), ..said })
+    ModelTurn { usage: Some(usage), ..said }
 }
 
 /// What came of some random runs.
@@ -107,7 +107,7 @@ fn run_tree(seed: u64, found: &mut Found) {
     let mut sim = Sim::new(&draft).by_chance(seed);
     for agent in ["root", "middle", "leaf"] {
         let chance = Rc::clone(&chance);
-        sim = sim.agent_with(agent, move |prompted| random_turn(&mut chance.borrow_mut(), prompted));
+        sim = sim.agent_with(agent, move |prompted| Ok(random_turn(&mut chance.borrow_mut(), prompted)));
     }
     // After every commit the shell checks that no node holds more than its limits, and that the books are those of the run.
     let sim = sim.start();

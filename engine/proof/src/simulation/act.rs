@@ -181,10 +181,10 @@ impl World {
         match work {
             Work::Prompt { task, turn } => {
                 let request = self.checker.requests().newest(task);
-                let reserved =
-                    self.checker.ledger().tasks.get(task).and_then(|book| book.request).map_or(0, |(_, tokens)| tokens);
+                let open = self.checker.ledger().tasks.get(task).and_then(|book| book.request.as_ref());
+                let (reserved, input) = open.map_or((0, 0), |open| (open.reserved, open.input));
                 let mut random = Random::seeded(self.seed ^ number_of(request.hash.as_bytes()) ^ u64::from(*turn));
-                let prompted = Prompted { task, turn: *turn, request: &request, reserved };
+                let prompted = Prompted { task, turn: *turn, request: &request, reserved, input };
                 let answer = if self.straight {
                     shapes::straight_turn(&mut random, &prompted)
                 } else {

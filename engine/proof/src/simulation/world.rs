@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::Run;
-use baton_core::config::Configs;
+use baton_core::config::{Configs, PriceTable};
 use baton_core::entry::RunStarted;
 use baton_core::event::Event;
 use baton_core::id::{ContentHash, RunId};
@@ -216,6 +216,7 @@ impl World {
             request: self.configs.job.request.clone(),
             inputs: Json::null(),
             model: None,
+            prices: self.configs.prices(None, |_| false, PriceTable::embedded),
             engine: "simulated".to_owned(),
             forked_from: None,
         };
