@@ -440,7 +440,7 @@ impl Shared {
     }
 
     /// What the models of a run cost, from now on and for good. A limit of money that this does not keep is refused.
-    fn prices(&self, configs: &Configs, stand_in: Option<&str>) -> Result<BTreeMap<String, Price>, RunError> {
+    pub(crate) fn prices(&self, configs: &Configs, stand_in: Option<&str>) -> Result<BTreeMap<String, Price>, RunError> {
         let table = || self.price_table.as_ref().unwrap_or_else(|| PriceTable::embedded());
         let prices = configs.prices(stand_in, |name| self.models.contains_key(name), table);
         configs.check_money(stand_in, &prices).map_err(|faults| RunError::Unpriced(Arc::new(faults)))?;

@@ -71,6 +71,7 @@ impl Engine {
         run.know_configs(pinned, Arc::clone(&configs));
         let model = options.model.or(started.model);
         let models = shared.models(&configs, model.as_deref())?;
+        let prices = shared.prices(&configs, model.as_deref())?;
         let (documents, mut contents) = measured(&options.documents);
         contents.push((pinned, text));
 
@@ -79,8 +80,13 @@ impl Engine {
         for attempt in 1.. {
             let id = options.run.clone().unwrap_or_else(random_run_id);
             let fork = Fork { run: id.clone(), from: from.clone(), effects: options.effects };
-            let adoption =
-                Adoption { configs: pinned, model: model.clone(), changes: options.changes.clone(), fork: Some(fork.clone()) };
+            let adoption = Adoption {
+                configs: pinned,
+                model: model.clone(),
+                prices: prices.clone(),
+                changes: options.changes.clone(),
+                fork: Some(fork.clone()),
+            };
             let mut run = run.clone();
             let decision = run.decide(now, Event::Adopted { adoption, documents: documents.clone(), by: by.to_owned() })?;
             let begun = Step::of(decision, &mut run);

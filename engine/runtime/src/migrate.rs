@@ -1,6 +1,6 @@
 //! `resume --migrate`: a run goes on by the configs that its job has now, after saying what would be different.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_core::Run;
@@ -75,14 +75,19 @@ impl Engine {
         let live = run.graph().iter().filter(|task| task.is_live());
         let tasks = live.filter_map(|task| divergence(&run, &now, task, &was, &is)).collect();
         let (hash, _) = pinned(sources);
-        run.know_configs(hash, now);
-        let adoption = Adoption { configs: hash, model: started.model, changes: Vec::new(), fork: None };
+        run.know_configs(hash, Arc::clone(&now));
+        let (prices, unpriced) = match self.0.prices(&now, started.model.as_deref()) {
+            Ok(prices) => (prices, None),
+            Err(error) => (BTreeMap::new(), Some(error.to_string())),
+        };
+        let adoption = Adoption { configs: hash, model: started.model, prices, changes: Vec::new(), fork: None };
         let event = Event::Adopted { adoption, documents: Vec::new(), by: String::new() };
-        let hindrances = match run.decide(self.0.clock.now(), event) {
+        let mut hindrances = match run.decide(self.0.clock.now(), event) {
             Err(Refusal::CannotAdopt { reasons }) => reasons,
             Err(refusal) => vec![refusal.to_string()],
             Ok(_) => Vec::new(),
         };
+        hindrances.extend(unpriced);
         Ok(Migration { files, tasks, hindrances })
     }
 
@@ -110,10 +115,11 @@ impl Shared {
         let run = &mut reading.run;
         let model = run.started().and_then(|started| started.model.clone());
         let before = run.last_seq();
+        let prices = self.prices(&configs, model.as_deref())?;
         transcripts.prompts.adopt(before + 1, &configs).map_err(|error| template(&error))?;
         run.know_configs(hash, configs);
         reading.last = self.clock.now().max(reading.last);
-        let adoption = Adoption { configs: hash, model, changes, fork: None };
+        let adoption = Adoption { configs: hash, model, prices, changes, fork: None };
         let decision = run.decide(reading.last, Event::Adopted { adoption, documents: Vec::new(), by })?;
         let step = Step::of(decision, run);
         let mut batch = Batch::new(reading.id.clone(), epoch, before);

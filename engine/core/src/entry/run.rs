@@ -59,6 +59,9 @@ pub struct Adoption {
     /// A model that stands in for every agent's own from here on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What the models cost from here on, by name, as far as it is known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, Price>,
     /// What is different from here on, as people read it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
@@ -70,7 +73,8 @@ pub struct Adoption {
 impl Adoption {
     /// The first entry of the run as it reads from here on.
     pub fn restarted(&self, started: &RunStarted) -> RunStarted {
-        let mut started = RunStarted { configs: self.configs, model: self.model.clone(), ..started.clone() };
+        let (model, prices) = (self.model.clone(), self.prices.clone());
+        let mut started = RunStarted { configs: self.configs, model, prices, ..started.clone() };
         if let Some(fork) = &self.fork {
             started.run = fork.run.clone();
             started.forked_from = Some(fork.from.clone());

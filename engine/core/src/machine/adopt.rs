@@ -76,24 +76,29 @@ pub(super) fn adopted<W: World>(world: &mut W, adoption: &Adoption) {
             let (was, is) = (render::prompt_tokens(agent(&before, &id)), render::prompt_tokens(agent(&now, &id)));
             task.context_tokens = (task.context_tokens + is).saturating_sub(was);
         }
-        if task.budget.is_none() && task_limits(&now, task).tokens.is_some() {
+        if task.budget.is_none() && task_limits(&now, task).has_budget() {
             unkept.push(id.clone());
         }
     }
     for id in &unkept {
         let below: Vec<&Task> =
             tasks.iter().filter(|task| is_within(world, task, id)).filter_map(|task| world.task(task)).collect();
-        let spent = below.iter().map(|task| task.usage.total()).sum();
-        let reserved = below.iter().map(|task| task.reserved_tokens).sum();
+        let mut budget = Budget::default();
+        for task in below {
+            budget.tokens = budget.tokens.saturating_add(task.usage.total());
+            budget.reserved_tokens = budget.reserved_tokens.saturating_add(task.reserved_tokens);
+            budget.cost = budget.cost.plus(task.cost.known);
+            budget.reserved_cost = budget.reserved_cost.plus(task.reserved_cost);
+        }
         if let Some(task) = world.task_mut(id) {
-            task.budget = Some(Box::new(Budget { spent, reserved }));
+            task.budget = Some(Box::new(budget));
         }
     }
-    let limited = now.job.limits.tokens.is_some() || !unkept.is_empty();
+    let limited = now.job.limits.has_budget() || !unkept.is_empty();
     let shared = world.shared_mut();
     // What a person stopped was the original.
     shared.paused &= adoption.fork.is_none();
-    shared.tokens_limited |= limited;
+    shared.has_budgets |= limited;
     shared.started = shared.started.as_ref().map(|started| Arc::new(adoption.restarted(started)));
 }
 

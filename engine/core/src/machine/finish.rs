@@ -92,7 +92,8 @@ impl Draft<'_> {
     pub(super) fn settle_at_worst(&mut self, id: &TaskId, turn: u32, reserved_tokens: u64) {
         let input_tokens = self.task(id).context_tokens.min(reserved_tokens);
         let usage = Usage { input_tokens, output_tokens: reserved_tokens - input_tokens, estimated: true, ..Usage::default() };
-        let cost = self.price(id).map(|_| self.task(id).reserved_cost);
+        let reserved_cost = self.task(id).reserved_cost;
+        let cost = (self.price(id).is_some() || !reserved_cost.is_zero()).then_some(reserved_cost);
         self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage, cost }));
     }
 

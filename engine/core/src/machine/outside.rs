@@ -16,6 +16,7 @@ use crate::id::{AgentId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::Usage;
+use crate::money::Money;
 
 impl Draft<'_> {
     /// The first entries of a run: its start, its documents, its root task.
@@ -248,8 +249,8 @@ impl Draft<'_> {
                 Recovery::AfterCrash => self.settle_at_worst(id, turn, reserved_tokens),
                 // The original made the request and has it in its books.
                 Recovery::InFork => {
-                    let usage = Usage::default();
-                    self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage }));
+                    let (usage, cost) = (Usage::default(), Some(Money::ZERO));
+                    self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage, cost }));
                 }
             }
             return;

@@ -29,7 +29,8 @@ pub(crate) fn may_be_cut(sim: &Sim, random: &mut Random) {
     let configs = run.started().expect("the first entry is before every cut").configs;
     let from = ForkPoint { run: RunId::new("original"), seq: cut as u64 };
     let fork = Fork { run: RunId::new("fork"), from, effects: ForkedEffects::Recorded };
-    let adoption = Adoption { configs, model: None, changes: Vec::new(), fork: Some(fork) };
+    let adoption =
+        Adoption { configs, model: None, prices: std::collections::BTreeMap::new(), changes: Vec::new(), fork: Some(fork) };
     let event = Event::Adopted { adoption, documents: Vec::new(), by: "ada".to_owned() };
     let decision = run.decide(sim.now, event).expect("a run that has not ended goes on by its own configs");
     decision.entries.iter().for_each(|recorded| run.apply(recorded));

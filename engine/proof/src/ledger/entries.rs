@@ -468,8 +468,14 @@ impl Ledger {
         self.rule(same, Invariant::I17, || format!("what is settled for {id} is not what was reserved"));
         // What nobody answered costs what was reserved; the rest costs what it used, at the price of the start.
         let price = self.prices.get(&request.model);
-        let known = price.map(|price| if is_worst { request.cost } else { cost(price, usage).min(u128::from(u64::MAX)) });
         let told = settled.cost.map(|cost| u128::from(cost.picos()));
+        let known = match price {
+            // What was asked for in the original of a fork is in its books.
+            _ if is_worst && usage.total() == 0 => Some(0),
+            _ if is_worst && (told.is_some() || request.cost > 0) => Some(request.cost),
+            _ if is_worst => None,
+            price => price.map(|price| cost(price, usage).min(u128::from(u64::MAX))),
+        };
         self.rule(told == known, Invariant::I17, || format!("turn {turn} of {id} cost {known:?} picodollars, not {told:?}"));
         self.settled_cost = self.settled_cost.saturating_add(told.unwrap_or(0));
         self.unpriced = self.unpriced.saturating_add(u64::from(told.is_none()));
@@ -503,6 +509,7 @@ impl Ledger {
                     if let Some((_, configs)) = known {
                         self.configs = Arc::clone(configs);
                     }
+                    self.prices.clone_from(&adoption.prices);
                     // What a person stopped was the original.
                     self.paused &= adoption.fork.is_none();
                 }
