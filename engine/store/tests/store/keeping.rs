@@ -188,6 +188,7 @@ async fn verify_counts_what_is_there_and_names_what_is_wrong() {
             request: "do".into(),
             inputs: Json::null(),
             model: None,
+            prices: std::collections::BTreeMap::new(),
             engine: "0".into(),
             forked_from: None,
         };
