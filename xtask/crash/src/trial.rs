@@ -14,7 +14,7 @@ use crate::scene::{At, Case, Pass, Process, Scene, Step, answer_to};
 /// The most processes of one trial, so that a job that never ends is noticed.
 const MAX_PROCESSES: usize = 1_000;
 
-/// The tools whose every success is an effect in the ledger.
+/// The tools whose every success is an effect in the ledger; so it is for others, once one of their effects is in it.
 const EFFECTIVE: [&str; 4] = ["ledger_append", "ledger_charge", "command_append", "command_charge"];
 
 /// One attempt at a job.
@@ -234,7 +234,8 @@ impl Watched {
         for ((tool, key), _) in effects.iter().filter(|((_, key), _)| !begun.contains(key)) {
             self.found.push(Violation::Duplicated(format!("{tool} took effect for {key}, which is no call of the run")));
         }
-        for (call, tool) in timeline.succeeded().filter(|(_, tool)| EFFECTIVE.contains(&tool.as_str())) {
+        let noted: BTreeSet<&str> = EFFECTIVE.into_iter().chain(effects.keys().map(|(tool, _)| tool.as_str())).collect();
+        for (call, tool) in timeline.succeeded().filter(|(_, tool)| noted.contains(tool.as_str())) {
             let key = (tool, format!("{run}/{call}"));
             if !effects.contains_key(&key) {
                 self.found.push(Violation::Lost(format!("the effect of {}, which succeeded", key.1)));
