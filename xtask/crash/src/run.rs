@@ -28,7 +28,7 @@ pub struct Timeline {
     pub entries: Vec<Arc<Recorded>>,
     /// The tools whose calls are never repeated, by the configs that the run is pinned to.
     pub at_most_once: BTreeSet<String>,
-    /// What the checker of invariants says of it, once it has ended; `None` if it was not asked, or does not know the run's tools.
+    /// What the checker of invariants says of it, once it has ended.
     pub findings: Option<Vec<String>>,
 }
 
@@ -75,12 +75,10 @@ impl Timeline {
             let mut findings = None;
             if matches!(entries.last().map(|last| &last.entry), Some(Entry::RunEnded(_))) {
                 let engine = Engine::builder().store(store).build()?;
-                // Another program may have tools that this one has not.
-                if let Ok(configs) = engine.pinned_configs(started).await {
-                    let timeline: Vec<Recorded> = entries.iter().map(|recorded| (**recorded).clone()).collect();
-                    let report = baton_proof::verify(&configs, &timeline);
-                    findings = Some(report.findings.iter().map(ToString::to_string).collect());
-                }
+                let configs = engine.pinned_configs(started).await?;
+                let timeline: Vec<Recorded> = entries.iter().map(|recorded| (**recorded).clone()).collect();
+                let report = baton_proof::verify(&configs, &timeline);
+                findings = Some(report.findings.iter().map(ToString::to_string).collect());
             }
             Ok(Some(Self { record, entries, at_most_once, findings }))
         })
