@@ -216,6 +216,12 @@ pub enum Refusal {
         /// The task named.
         task: TaskId,
     },
+    /// A person holds the task: no model is asked in it.
+    #[error("a person holds task {task}: no model is asked in it")]
+    NoModel {
+        /// The task named.
+        task: TaskId,
+    },
     /// The task is no question that waits for a person.
     #[error("{task} is not a question that waits for a person")]
     NotAsked {

@@ -45,8 +45,12 @@ pub fn line(entry: &Entry) -> Option<String> {
             input_tokens: _input_tokens,
             reserved_tokens: _reserved_tokens,
             reserved_cost: _reserved_cost,
+            steers,
             notice,
-        }) => format!("{task} turn {turn} asked{}", notice.as_ref().map(notice_text).unwrap_or_default()),
+        }) => {
+            let steers: String = steers.iter().map(|text| format!(" [steer {text:?}]")).collect();
+            format!("{task} turn {turn} asked{steers}{}", notice.as_ref().map(notice_text).unwrap_or_default())
+        }
         Entry::ModelAnswered(ModelAnswered {
             task,
             turn,

@@ -28,7 +28,10 @@ pub struct ModelRequested {
     /// Money reserved there: the most that those tokens can cost. Nothing where the price is not known.
     #[serde(default, skip_serializing_if = "Money::is_zero")]
     pub reserved_cost: Money,
-    /// What the agent is told first.
+    /// What people said into the task since its last request, in order; it stands before the notice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steers: Vec<String>,
+    /// What the engine tells the agent first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Notice>,
 }
@@ -49,7 +52,8 @@ pub enum Notice {
         /// Which limit.
         limit: LimitKind,
     },
-    /// A person sent a message into the running task.
+    /// A person sent a message into the running task. Entries have it in [`ModelRequested::steers`]; only the first
+    /// ones of format 1 have it here.
     Steer {
         /// The message.
         text: String,

@@ -174,30 +174,29 @@ impl Draft<'_> {
     /// What the agent is told at the head of the turn.
     fn notice(&self, id: &TaskId) -> Option<Notice> {
         let task = self.task(id);
-        if let Some(text) = task.steering.first() {
-            return Some(Notice::Steer { text: text.clone() });
-        }
         task.fault.map(|reason| Notice::Reminder { count: task.reminders, reason })
     }
 
-    /// Records the request and asks for it.
+    /// Records the request, with all that people said meanwhile, and asks for it.
     fn request(&mut self, id: &TaskId, notice: Option<Notice>) {
-        let turn = self.task(id).turns + 1;
-        self.request_turn(id, turn, notice);
+        let task = self.task(id);
+        let (turn, steers) = (task.turns + 1, task.steering.clone());
+        self.request_turn(id, turn, steers, notice);
     }
 
-    /// Asks for an interrupted turn again: the same turn, rendered alike, within the same limits of tokens and money.
+    /// Asks for an interrupted turn again: the same turn, rendered alike, within the same limits of tokens and
+    /// money. What people said since waits for the turn after it.
     fn ask_again(&mut self, id: &TaskId) {
         let (turn, last) = (self.task(id).turns, self.task(id).last_turn);
         match self.admits_budget(id, true) {
-            Admission::Now => self.request_turn(id, turn, last.map(|limit| Notice::LastTurn { limit })),
+            Admission::Now => self.request_turn(id, turn, Vec::new(), last.map(|limit| Notice::LastTurn { limit })),
             Admission::Later => {}
             Admission::Reached(limit) => self.end_partial(id, last.unwrap_or(limit), Json::null()),
         }
     }
 
     /// Records a request for `turn` and asks for it; after a crash the same turn is asked for again.
-    pub(super) fn request_turn(&mut self, id: &TaskId, turn: u32, notice: Option<Notice>) {
+    pub(super) fn request_turn(&mut self, id: &TaskId, turn: u32, steers: Vec<String>, notice: Option<Notice>) {
         let input_tokens = self.task(id).context_tokens;
         let price = self.price(id);
         let entry = ModelRequested {
@@ -207,6 +206,7 @@ impl Draft<'_> {
             input_tokens,
             reserved_tokens: self.worst_case(id),
             reserved_cost: price.map_or(Money::ZERO, |price| price.worst_case(input_tokens, self.output_tokens(id))),
+            steers,
             notice,
         };
         self.push(Entry::ModelRequested(entry));

@@ -156,11 +156,10 @@ fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequeste
     }));
     match &entry.notice {
         Some(Notice::LastTurn { limit }) => task.last_turn = Some(*limit),
-        Some(Notice::Steer { .. }) => {
-            task.steering.remove(0);
-        }
+        Some(Notice::Steer { .. }) => drop(task.steering.remove(0)),
         Some(Notice::Reminder { .. }) | None => {}
     }
+    task.steering.drain(..entry.steers.len());
     task.reserved_tokens = entry.reserved_tokens;
     task.reserved_cost = entry.reserved_cost;
     if !again {
@@ -468,7 +467,11 @@ fn control<W: World>(world: &mut W, entry: &Control) {
     match (&entry.action, &entry.task) {
         (ControlAction::Paused, _) => world.shared_mut().paused = true,
         (ControlAction::Unpaused, _) => world.shared_mut().paused = false,
-        (ControlAction::Steered { text }, Some(task)) => known(world, task).steering.push(text.clone()),
+        (ControlAction::Steered { text }, Some(task)) => {
+            let task = known(world, task);
+            task.context_tokens += render::steer_tokens(text);
+            task.steering.push(text.clone());
+        }
         (ControlAction::Adopted(adoption), _) => adopt::adopted(world, adoption),
         (
             ControlAction::Steered { .. }

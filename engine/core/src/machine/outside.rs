@@ -124,6 +124,9 @@ impl Draft<'_> {
     /// Somebody sends a message into the next request of a task.
     pub(super) fn steered(&mut self, id: &TaskId, text: String, by: String) -> Result<(), Refusal> {
         self.must_live(id)?;
+        if self.task(id).holder == Holder::Person {
+            return Err(Refusal::NoModel { task: id.clone() });
+        }
         self.push(Entry::Control(Control { task: Some(id.clone()), action: ControlAction::Steered { text }, by }));
         Ok(())
     }

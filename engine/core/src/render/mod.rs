@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use block::{contents_of, message_blocks};
 pub use transcript::{Transcript, TranscriptStart};
-pub(crate) use weight::{answered_tokens, created_tokens, error_tokens, prompt_tokens, result_tokens};
+pub(crate) use weight::{answered_tokens, created_tokens, error_tokens, prompt_tokens, result_tokens, steer_tokens};
 
 use crate::call::{CallResult, ModelCall};
 use crate::document::DocumentVersion;

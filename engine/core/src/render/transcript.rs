@@ -195,8 +195,10 @@ impl Transcript {
             return;
         }
         self.flush();
-        if let Some(notice) = &entry.notice {
-            self.say(Role::User, vec![Part::Notice(notice.clone())]);
+        let steers = entry.steers.iter().map(|text| Part::Notice(Notice::Steer { text: text.clone() }));
+        let heads: Vec<Part> = steers.chain(entry.notice.clone().map(Part::Notice)).collect();
+        if !heads.is_empty() {
+            self.say(Role::User, heads);
         }
         self.turn = entry.turn;
         let last_turn = match entry.notice {
@@ -299,7 +301,7 @@ fn message_weight(message: &Message) -> usize {
         .parts
         .iter()
         .map(|part| match part {
-            Part::Request(text) | Part::Text(text) => text.len(),
+            Part::Request(text) | Part::Text(text) | Part::Notice(Notice::Steer { text }) => text.len(),
             Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
             Part::Call { asked, .. } => asked.tool.len() + text(&asked.input),
             Part::Result { result, said, .. } => {

@@ -30,6 +30,11 @@ pub(crate) fn answered_tokens(entry: &ModelAnswered) -> u64 {
     text_tokens(entry.text.len() as u64 + calls)
 }
 
+/// What a person says into a task.
+pub(crate) fn steer_tokens(text: &str) -> u64 {
+    text_tokens(text.len() as u64 + FRAME_BYTES)
+}
+
 /// An error result.
 pub(crate) fn error_tokens(error: &CallError) -> u64 {
     text_tokens((error.message.len() + error.detail.text().len()) as u64 + FRAME_BYTES)

@@ -1,7 +1,7 @@
 //! What comes late, twice or from nowhere is recorded or refused, and never applied (I4, I10, I12, I19).
 
 use baton_core::call::{CallStatus, ErrorCode};
-use baton_core::entry::{ControlAction, Entry, FinalState, Notice, RunStarted};
+use baton_core::entry::{ControlAction, Entry, FinalState, Notice, ReminderReason, RunStarted};
 use baton_core::event::{Event, Outcome, Refusal};
 use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::json::Json;
@@ -243,8 +243,25 @@ fn a_pause_lets_what_runs_finish_and_begins_nothing() {
     sim.assert_over();
 }
 
+/// What stands at the heads of the turns of `task`, one list per turn that has any.
+fn heads(sim: &Sim, task: &str) -> Vec<Vec<Notice>> {
+    let notices = |parts: &[Part]| {
+        let notices = parts.iter().filter_map(|part| match part {
+            Part::Notice(notice) => Some(notice.clone()),
+            _ => None,
+        });
+        notices.collect::<Vec<_>>()
+    };
+    let request = sim.request(task);
+    request.messages.iter().map(|message| notices(&message.parts)).filter(|notices| !notices.is_empty()).collect()
+}
+
+fn steer(text: &str) -> Notice {
+    Notice::Steer { text: text.to_owned() }
+}
+
 #[test]
-fn a_persons_messages_stand_at_the_heads_of_the_next_turns_in_order() {
+fn all_of_a_persons_messages_stand_at_the_head_of_the_next_turn_in_order_and_only_there() {
     let mut sim = Sim::new(&two_agents())
         .agent("root", [turn([call("work", "a")]), turn([call("work", "b")]), turn([handoff("done")])])
         .holding("work")
@@ -254,15 +271,56 @@ fn a_persons_messages_stand_at_the_heads_of_the_next_turns_in_order() {
     }
     sim.release("work");
     sim.assert_over();
-    let heads: Vec<Part> = sim.request("0").messages.iter().filter_map(|message| message.parts.last().cloned()).collect();
-    let steered: Vec<&str> = heads
+    assert_eq!(heads(&sim, "0"), [[steer("one"), steer("two")]]);
+}
+
+#[test]
+fn a_persons_message_does_not_displace_a_reminder() {
+    let mut sim = Sim::new(&two_agents())
+        .agent("root", [turn([call("work", "a")]), turn([]), turn([handoff("done")])])
+        .holding("work")
+        .start();
+    sim.event(Event::PauseRequested { by: "ada".to_owned() }).expect("a run may be paused");
+    sim.release("work");
+    sim.event(Event::UnpauseRequested { by: "ada".to_owned() }).expect("a run may go on");
+    // Turn 2 is asked now; what is said before its empty answer comes stands beside the reminder that follows.
+    sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: "ada".to_owned() }).expect("it lives");
+    sim.settle();
+    sim.assert_over();
+    assert_eq!(heads(&sim, "0"), [[steer("hurry"), Notice::Reminder { count: 1, reason: ReminderReason::Empty }]]);
+}
+
+#[test]
+fn a_message_to_a_task_that_waits_arrives_at_its_next_request() {
+    let mut sim = Sim::new(&two_agents())
+        .agent("root", [turn([route("child", "x")]), turn([handoff("done")])])
+        .agent("child", [turn([call("work", "a")]), turn([handoff("child")])])
+        .holding("work")
+        .start();
+    sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: "ada".to_owned() }).expect("it lives");
+    sim.release("work");
+    sim.assert_over();
+    assert_eq!(heads(&sim, "0"), [[steer("hurry")]]);
+    assert_eq!(heads(&sim, "0/1.1"), Vec::<Vec<Notice>>::new());
+}
+
+#[test]
+fn what_is_said_while_a_turn_is_asked_for_again_waits_for_the_turn_after_it() {
+    let mut sim = Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]);
+    sim.begin(Vec::new());
+    sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: "ada".to_owned() }).expect("it lives");
+    sim.crash();
+    let again: Vec<_> = sim
+        .timeline
         .iter()
-        .filter_map(|part| match part {
-            Part::Notice(Notice::Steer { text }) => Some(text.as_str()),
+        .filter_map(|recorded| match &recorded.entry {
+            Entry::ModelRequested(entry) => Some((entry.turn, entry.steers.clone())),
             _ => None,
         })
         .collect();
-    assert_eq!(steered, ["one", "two"]);
+    assert_eq!(again, [(1, Vec::new()), (1, Vec::new())]);
+    sim.settle();
+    assert_eq!(heads(&sim, "0"), [[steer("hurry")]]);
 }
 
 #[test]
