@@ -123,7 +123,7 @@ async fn a_command_sees_nothing_but_what_its_config_names() {
         echo "{\"names\": \"$names\", \"granted\": \"$GRANTED\", \"call\": \"$BATON_CALL_ID\", \"files\": \"$(ls -A)\"}""#;
     let (finished, _) = Script::shell(text).call_with(json!({}), &["GRANTED", "ABSENT"]).await;
     let output = call_output(&finished.entries, "0/1.1");
-    assert_eq!(output["names"], "BATON_CALL_ID GRANTED PATH ");
+    assert_eq!(output["names"], "BATON_CALL_ID BATON_COMMAND_ID GRANTED PATH ");
     assert_eq!(output["granted"], "a secret");
     assert_eq!(output["call"], format!("{}/0/1.1", finished.run.started().unwrap().run));
     assert_eq!(output["files"], "");

@@ -154,7 +154,7 @@ async fn an_answer_from_another_engine_reaches_the_owner_or_waits_for_the_next()
     handle.outcome_without_people().await;
     let question = other.open_questions(handle.id()).await.unwrap()[0].task.clone();
     let delivery = other.answer(handle.id(), question, "ann", Json::from(json!("blue")), Vec::new()).await.unwrap();
-    assert_eq!(delivery, Delivery::Queued);
+    assert_eq!(delivery, Delivery::Done);
     let finished = finish(&owner, &handle).await;
     assert!(finished.result["summary"].as_str().unwrap().contains("blue"));
 

@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Validate(commands::validate::ValidateArgs),
     /// Run a job
     Run(commands::run::RunArgs),
-    /// Continue a run that was interrupted or waited
+    /// Continue a run that was interrupted, waited or is paused
     Resume(commands::resume::ResumeArgs),
     /// Start a new run from some point of another
     Fork(commands::fork::ForkArgs),
@@ -68,6 +68,12 @@ pub(crate) enum Command {
     Timeline(commands::timeline::TimelineArgs),
     /// Answer a question that waits for a person
     Answer(commands::answer::AnswerArgs),
+    /// Let a run take no further step until it is resumed, wherever it runs
+    Pause(commands::control::PauseArgs),
+    /// End a run, or one of its tasks with all below it, wherever it runs
+    Cancel(commands::control::CancelArgs),
+    /// Send a message into a running task's next request
+    Steer(commands::control::SteerArgs),
     /// Draw who delegates to whom, of a run or a job
     Graph(commands::graph::GraphArgs),
     /// Look at the documents of a run

@@ -72,11 +72,26 @@ impl FoundRun {
         &self.record.id
     }
 
+    /// Who took the run over last, as people read it.
+    pub(crate) fn owner(&self) -> &str {
+        self.record.owner.as_deref().unwrap_or("no process")
+    }
+
+    /// How the run stands, in the word that lists show.
+    pub(crate) fn status(&self) -> &str {
+        status(&*self.store, &self.record)
+    }
+
     /// All entries of the run, in order.
     pub(crate) async fn entries(&self) -> Result<Vec<Arc<Recorded>>, Failure> {
+        self.entries_after(0).await
+    }
+
+    /// The entries of the run after entry `seq`, in order.
+    pub(crate) async fn entries_after(&self, seq: u64) -> Result<Vec<Arc<Recorded>>, Failure> {
         let mut entries: Vec<Arc<Recorded>> = Vec::new();
         loop {
-            let after = entries.last().map_or(0, |last| last.seq);
+            let after = entries.last().map_or(seq, |last| last.seq);
             let page = self.store.entries(self.id(), after, PAGE).await.map_err(store_failure)?;
             let complete = page.len() < PAGE;
             entries.extend(page);
@@ -91,6 +106,22 @@ impl FoundRun {
         let entries = self.entries().await?;
         Ok(RunView::of(entries.iter().map(AsRef::as_ref)))
     }
+}
+
+/// What lists show of a run whose process is gone.
+pub(crate) const INTERRUPTED: &str = "interrupted";
+
+/// How a run stands, in the word that lists show: a run that proceeds is interrupted when its owner is gone.
+pub(crate) fn status<'a>(store: &dyn Store, record: &'a RunRecord) -> &'a str {
+    match record.status.as_str() {
+        "running" if is_held(store, record) == Some(false) => INTERRUPTED,
+        status => status,
+    }
+}
+
+/// Whether a process that is there holds the run; `None` where that cannot be told.
+pub(crate) fn is_held(store: &dyn Store, record: &RunRecord) -> Option<bool> {
+    record.owner.as_deref().map_or(Some(false), |owner| store.is_there(owner))
 }
 
 /// A store's error as a failure of the command.

@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use baton_core::config::EffectClass;
 use baton_core::entry::Recorded;
 use baton_core::id::TaskId;
 use baton_core::json::Json;
@@ -309,12 +310,35 @@ impl Session<'_> {
         if self.interrupted {
             self.live = None;
             self.screen.tell(&resume_hint(self.handle));
+            // Nothing is dropped on the way out, and no command may survive this process.
+            baton_runtime::kill_commands();
             std::process::exit(i32::from(Exit::Interrupted.code()));
         }
         self.interrupted = true;
         self.asked = None;
         self.listen_off();
         self.stop();
+        let awaited = self.unrepeatable();
+        if !awaited.is_empty() {
+            let told =
+                format!("  stopping when {} ended, which must not be repeated; Ctrl-C again ends at once", awaited.join(", "));
+            match &mut self.live {
+                Some(live) => live.say(&[told]),
+                None => self.screen.tell(&told),
+            }
+        }
+    }
+
+    /// The running calls that stopping waits for, as people know them.
+    fn unrepeatable(&self) -> Vec<String> {
+        let configs = self.handle.configs();
+        let is_awaited = |tool: &str| {
+            let tool = configs.tools.get(tool);
+            tool.is_some_and(|tool| tool.tool_type.behavior().runs_code && tool.effect == EffectClass::AtMostOnce)
+        };
+        let calls = self.view.tasks.values().flat_map(|row| row.open_calls.values().map(move |tool| (row, tool)));
+        let awaited = calls.filter(|(_, tool)| is_awaited(tool));
+        awaited.map(|(row, tool)| format!("{tool} of {}", row.created.holder)).collect()
     }
 
     fn listen_off(&mut self) {

@@ -9,6 +9,7 @@ use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use baton_core::Run;
 use baton_core::call::CallResult;
@@ -37,8 +38,15 @@ use crate::work::Work;
 /// The most messages that become one commit, so that a flood cannot starve the store of its turn.
 const MESSAGES_PER_COMMIT: usize = 1_024;
 
+/// How long an owner that wakes anyway trusts the bell: after this it looks at its inbox, for a ring may be lost.
+const TRUST_IN_RINGS: Duration = Duration::from_secs(1);
+
 /// What lists of runs show of a run that proceeds.
 pub(crate) const STATUS_RUNNING: &str = "running";
+/// What they show of one that nothing but a person's answer lets go on.
+const STATUS_WAITING: &str = "waiting";
+/// What they show of one that somebody paused.
+const STATUS_PAUSED: &str = "paused";
 
 /// The actor of one run.
 pub(crate) struct Actor {
@@ -76,6 +84,15 @@ pub(crate) struct Commands {
     pub(crate) waiting: bool,
     /// Whether they are taken before anything else happens.
     pub(crate) at_once: bool,
+    /// When they were looked for last.
+    pub(crate) looked: Instant,
+}
+
+impl Commands {
+    /// The inbox of a run, to be looked at if `waiting`: before anything else happens if `at_once`.
+    pub(crate) fn new(rings: watch::Receiver<u64>, waiting: bool, at_once: bool) -> Self {
+        Self { rings, taken: 0, waiting, at_once, looked: Instant::now() }
+    }
 }
 
 /// An event to be decided, and what belongs to it.
@@ -142,8 +159,7 @@ impl Actor {
                 return self.ended(end.clone(), result).await;
             }
             if self.work.stopping && self.work.unrepeatable.is_empty() {
-                // A run that waits for people waits no less when nobody holds it.
-                self.note_status(if self.run.waits_only_for_people() { "waiting" } else { "stopped" }).await?;
+                self.let_go().await?;
                 return Ok(RunOutcome::Stopped);
             }
             self.tell_standing();
@@ -207,9 +223,10 @@ impl Actor {
     /// Takes the commands that other processes put into the inbox.
     async fn take_commands(&mut self, incoming: &mut Vec<Incoming>) -> Result<Vec<u64>, StoreError> {
         let mut consumed = Vec::new();
-        if !std::mem::take(&mut self.commands.waiting) {
+        if !std::mem::take(&mut self.commands.waiting) && self.commands.looked.elapsed() < TRUST_IN_RINGS {
             return Ok(consumed);
         }
+        self.commands.looked = Instant::now();
         for (number, text) in self.shared.store.take_commands(&self.id, self.commands.taken).await? {
             self.commands.taken = number;
             consumed.push(number);
@@ -284,6 +301,7 @@ impl Actor {
             batch.contents = contents;
             batch.summary = self.summary();
             batch.consumed = consumed;
+            batch.releases = self.run.ended().is_some();
             self.shared.store.append(batch).await?;
         } else if !consumed.is_empty() {
             let mut batch = Batch::new(self.id.clone(), self.epoch, self.run.last_seq());
@@ -363,8 +381,7 @@ impl Actor {
     fn summary(&mut self) -> Option<RunSummaryUpdate> {
         let status = match self.run.ended() {
             Some(end) => end.state.as_str(),
-            None if self.run.waits_only_for_people() => "waiting",
-            None => STATUS_RUNNING,
+            None => self.unmoved().unwrap_or(STATUS_RUNNING),
         };
         (status != self.work.status).then(|| {
             self.work.status = status;
@@ -372,10 +389,17 @@ impl Actor {
         })
     }
 
-    /// Tells lists of runs how the run stands, without an entry.
-    async fn note_status(&mut self, status: &'static str) -> Result<(), StoreError> {
+    /// Why the run takes no step, if it takes none: who holds it makes no difference then.
+    fn unmoved(&self) -> Option<&'static str> {
+        let waits = self.run.waits_only_for_people().then_some(STATUS_WAITING);
+        waits.or_else(|| self.run.totals().paused.then_some(STATUS_PAUSED))
+    }
+
+    /// Lets go of the run, without an entry: lists show how it stands, and nobody owns it until it is resumed.
+    async fn let_go(&mut self) -> Result<(), StoreError> {
         let mut batch = Batch::new(self.id.clone(), self.epoch, self.run.last_seq());
-        batch.summary = Some(RunSummaryUpdate { status: status.to_owned(), at: self.last });
+        batch.summary = Some(RunSummaryUpdate { status: self.unmoved().unwrap_or("stopped").to_owned(), at: self.last });
+        batch.releases = true;
         self.shared.store.append(batch).await
     }
 

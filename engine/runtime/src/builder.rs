@@ -114,7 +114,6 @@ impl EngineBuilder {
             price_table: self.price_table,
             functions: self.functions.unwrap_or_else(registered_functions),
             transcript_bytes: self.transcript_bytes,
-            owner: format!("process {}", std::process::id()),
             running: Mutex::default(),
         })))
     }

@@ -31,6 +31,25 @@ pub enum Command {
         /// Who.
         by: String,
     },
+    /// Somebody stops the run from taking further steps.
+    Pause {
+        /// Who.
+        by: String,
+    },
+    /// Somebody lets a paused run go on.
+    Unpause {
+        /// Who.
+        by: String,
+    },
+    /// Somebody sends a message into the next request of a task.
+    Steer {
+        /// The task.
+        task: TaskId,
+        /// The message.
+        text: String,
+        /// Who.
+        by: String,
+    },
 }
 
 impl From<Command> for Event {
@@ -38,6 +57,9 @@ impl From<Command> for Event {
         match command {
             Command::Answer { question, by, answer, documents } => Self::PersonAnswered { question, by, answer, documents },
             Command::Cancel { task, reason, by } => Self::CancelRequested { task, reason, by },
+            Command::Pause { by } => Self::PauseRequested { by },
+            Command::Unpause { by } => Self::UnpauseRequested { by },
+            Command::Steer { task, text, by } => Self::Steered { task, text, by },
         }
     }
 }

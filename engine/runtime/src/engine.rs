@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use baton_core::Run;
 use baton_core::config::{Configs, ModelSpec, PriceTable, TemplateError};
@@ -65,18 +66,43 @@ pub(crate) struct Shared {
     pub(crate) price_table: Option<PriceTable>,
     pub(crate) functions: Vec<&'static ToolFunction>,
     pub(crate) transcript_bytes: usize,
-    pub(crate) owner: String,
     pub(crate) running: Mutex<HashMap<RunId, RunHandle>>,
 }
 
 /// What became of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// The run proceeds in this process, and the command is carried out and durable.
+    /// It is carried out and durable, by this process or by the one that the run proceeds in.
     Done,
-    /// It lies in the run's inbox; the run's owner carries it out, or whoever resumes the run.
+    /// The process that the run proceeds in was told, and has not carried it out yet.
+    Sent,
+    /// It lies in the run's inbox until the run is resumed, or its owner wakes.
     Queued,
 }
+
+/// Who holds a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody: it ended, was stopped, or its process is gone. It can be resumed unless it ended.
+    Nobody,
+    /// It proceeds in this process.
+    Here,
+    /// It belongs to another process, which is there.
+    Elsewhere {
+        /// How that one is known.
+        owner: String,
+    },
+    /// Its store cannot tell whether its owner is still there.
+    Unknown {
+        /// How the owner is known.
+        owner: String,
+    },
+}
+
+/// How long whoever sends a command waits for the process that the run proceeds in to carry it out.
+const SENT_PATIENCE: Duration = Duration::from_secs(3);
+/// How long it waits between two looks, at first.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
 
 impl Engine {
     /// The store that the engine keeps runs in.
@@ -124,7 +150,7 @@ impl Engine {
             let decision = run.decide(now, event)?;
             let begun = Step::of(decision, &mut run);
             // Before the run is there, so that no command comes unnoticed, and its empty inbox need not be read.
-            let commands = Commands { rings: self.0.store.subscribe(&id), taken: 0, waiting: false, at_once: false };
+            let commands = Commands::new(self.0.store.subscribe(&id), false, false);
             match self.store_first(&id, &configs, &begun, &contents, now).await {
                 Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}
                 Err(error) => return Err(error.into()),
@@ -162,7 +188,8 @@ impl Engine {
         first.entries.clone_from(&begun.entries);
         first.contents = contents.to_vec();
         first.summary = Some(RunSummaryUpdate { status: STATUS_RUNNING.to_owned(), at });
-        self.0.store.begin(NewRun { id: id.clone(), job: configs.job.id.clone(), at, past: None }, &self.0.owner, first).await?;
+        let owner = self.0.store.owner();
+        self.0.store.begin(NewRun { id: id.clone(), job: configs.job.id.clone(), at, past: None }, &owner, first).await?;
         self.0.contents.remember(contents);
         Ok(())
     }
@@ -194,7 +221,8 @@ impl Engine {
         let wanted = adopting.as_ref().map_or(reading.run.configs(), |adopting| &adopting.configs);
         let models = self.0.models(wanted, stand_in(&reading.run).as_deref())?;
         // From here on nobody else can append, so what is read next is the end of the timeline.
-        let epoch = self.0.store.take_over(id, &self.0.owner).await?;
+        let owner = self.0.store.owner();
+        let epoch = self.0.store.take_over(id, &owner).await?;
         self.0.catch_up(&mut reading, &mut transcripts).await?;
         if let Some(end) = reading.run.ended().cloned() {
             return self.0.ended(id, end, reading.run).await;
@@ -209,13 +237,29 @@ impl Engine {
         };
         let folder = reading.run.started().and_then(|started| started.folder.as_ref().map(PathBuf::from));
         let is_begun = begun.is_some();
-        let commands = Commands { rings: self.0.store.subscribe(id), taken: 0, waiting: true, at_once: is_begun };
+        let commands = Commands::new(self.0.store.subscribe(id), true, is_begun);
         let (run, id, last) = (reading.run, id.clone(), reading.last);
         let handle = self.0.spawn(Parts { run, id, epoch, commands, models, transcripts, folder, last, begun, recording });
         if is_begun {
             return Ok(handle);
         }
-        begin(handle, Event::TakenOver { by: self.0.owner.clone() }, Vec::new()).await
+        begin(handle, Event::TakenOver { by: owner }, Vec::new()).await
+    }
+
+    /// Who holds a run now. Another process may take it or let it go at any moment.
+    pub async fn holder(&self, id: &RunId) -> Result<Holder, RunError> {
+        if self.live(id).is_some() {
+            return Ok(Holder::Here);
+        }
+        let record = self.0.store.run(id).await?.ok_or_else(|| RunError::UnknownRun(id.clone()))?;
+        Ok(match record.owner {
+            None => Holder::Nobody,
+            Some(owner) => match self.0.store.is_there(&owner) {
+                Some(false) => Holder::Nobody,
+                Some(true) => Holder::Elsewhere { owner },
+                None => Holder::Unknown { owner },
+            },
+        })
     }
 
     /// The handle of a run that proceeds in this process.
@@ -262,6 +306,21 @@ impl Engine {
         self.send(id, Command::Cancel { task, reason: reason.to_owned(), by: by.to_owned() }, Vec::new()).await
     }
 
+    /// Lets a run take no further step, wherever it proceeds; what is in flight may finish.
+    pub async fn pause(&self, id: &RunId, by: &str) -> Result<Delivery, RunError> {
+        self.send(id, Command::Pause { by: by.to_owned() }, Vec::new()).await
+    }
+
+    /// Lets a paused run go on, wherever it proceeds.
+    pub async fn unpause(&self, id: &RunId, by: &str) -> Result<Delivery, RunError> {
+        self.send(id, Command::Unpause { by: by.to_owned() }, Vec::new()).await
+    }
+
+    /// Sends a message into the next request of a task, wherever its run proceeds, or when it is resumed.
+    pub async fn steer(&self, id: &RunId, task: TaskId, text: &str, by: &str) -> Result<Delivery, RunError> {
+        self.send(id, Command::Steer { task, text: text.to_owned(), by: by.to_owned() }, Vec::new()).await
+    }
+
     async fn send(&self, id: &RunId, command: Command, contents: Vec<(ContentHash, Content)>) -> Result<Delivery, RunError> {
         if let Some(handle) = self.live(id) {
             handle.ask(command.into(), contents).await?;
@@ -280,8 +339,24 @@ impl Engine {
         match refused {
             // One that is gone by now was taken by the run's owner, perhaps with success, and then refuses itself here.
             Some(refusal) if self.state_before(id, number).await?.1 => Err(refusal.into()),
-            _ => Ok(Delivery::Queued),
+            _ => self.delivered(id, number).await,
         }
+    }
+
+    /// What becomes of the command `number`: an owner that is there has a moment to carry it out.
+    async fn delivered(&self, id: &RunId, number: u64) -> Result<Delivery, RunError> {
+        if !matches!(self.holder(id).await?, Holder::Elsewhere { .. }) {
+            return Ok(Delivery::Queued);
+        }
+        let (mut waited, mut pause) = (Duration::ZERO, FIRST_LOOK);
+        while self.0.store.take_commands(id, number - 1).await?.iter().any(|(waiting, _)| *waiting == number) {
+            if waited >= SENT_PATIENCE {
+                return Ok(Delivery::Sent);
+            }
+            tokio::time::sleep(pause).await;
+            (waited, pause) = (waited + pause, (pause * 2).min(SENT_PATIENCE / 30));
+        }
+        Ok(Delivery::Done)
     }
 
     /// The state of a run once the commands before `number` in its inbox are carried out, and whether that one waits there.

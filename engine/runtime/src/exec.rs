@@ -1,12 +1,11 @@
 //! Commands as tools: JSON in, JSON out, no shell.
 //!
 //! The command is started by its arguments alone, in a fresh folder that holds the documents the input names, with
-//! nothing in its environment but `PATH`, `LANG`, `BATON_CALL_ID` and what the config names. It reads the call's input
+//! nothing in its environment but `PATH`, `LANG`, `BATON_CALL_ID`, `BATON_COMMAND_ID` and what the config names. It reads the call's input
 //! on stdin and writes one JSON value to stdout. An object with the key `output` is an envelope ([`Envelope`]), and so is
 //! one with the key `documents` where the tool may write them; any other value *is* the output.
 //!
-//! The command leads a process group of its own, and the whole group is killed when the command ends, takes too long or
-//! is cancelled. A descendant that leaves the group (`setsid`) escapes: this is no sandbox.
+//! How its processes end is the business of [`processes`](crate::processes).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,18 +18,19 @@ use baton_core::call::AfterExecution;
 use baton_core::config::ExecSpec;
 use baton_core::function::{Content, PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
 use baton_core::json::Json;
-use baton_store::failpoint;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
+use tokio_util::task::TaskTracker;
+
+use crate::processes::Processes;
 
 /// The most bytes a command may write to stdout, and to stderr. Larger results belong into documents of another kind.
 const OUTPUT_BYTES: usize = 64 << 20;
 /// How much of stderr an error shows: its end, where the cause usually stands.
 const STDERR_TAIL_BYTES: usize = 2_000;
-/// How long a pipe may stay open after the command and its group are gone: somebody escaped and holds it.
+/// How long a pipe may stay open after the command and its descendants are gone: somebody escaped and holds it.
 const PIPE_GRACE: Duration = Duration::from_secs(1);
 
 /// What a command writes to stdout when it has more to say than its output.
@@ -71,14 +71,15 @@ struct EnvelopeDocument {
 
 /// Runs `spec` for the call of `context` and returns its output; its writes are collected by the context.
 ///
-/// Dropping the future kills the command and its group. `variable` looks up an environment variable that the config
-/// names; `folder` is the job's folder, whose files the command may name.
+/// Dropping the future asks the command to end, and ends it by force soon after; `endings` tracks that. `variable` looks
+/// up an environment variable that the config names; `folder` is the job's folder, whose files the command may name.
 pub(crate) async fn run(
     context: &ToolContext,
     spec: &ExecSpec,
     folder: Option<&Path>,
     input: &Json,
     variable: &(dyn Fn(&str) -> Option<String> + Send + Sync),
+    endings: &TaskTracker,
 ) -> Result<Json, ToolError> {
     let place =
         tempfile::Builder::new().prefix("baton-exec-").tempdir().map_err(|error| cannot("make a temporary folder", &error))?;
@@ -90,8 +91,9 @@ pub(crate) async fn run(
             command.env(name, value);
         }
     }
-    let group = Group::spawn(command).map_err(|error| cannot(&format!("start {:?}", spec.command[0]), &error))?;
-    let finished = group.finish(input.text().as_bytes().to_vec()).await?;
+    let processes =
+        Processes::spawn(command, place, endings).map_err(|error| cannot(&format!("start {:?}", spec.command[0]), &error))?;
+    let finished = finish(processes, input.text().as_bytes().to_vec()).await?;
     let text = finished.into_text()?;
     accept(context, &text)
 }
@@ -109,7 +111,6 @@ fn command(spec: &ExecSpec, folder: Option<&Path>) -> Result<Command, ToolError>
     let program = arguments.next().ok_or_else(|| ToolError::new("the tool's command is empty"))?;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.process_group(0).kill_on_drop(true);
     Ok(command)
 }
 
@@ -136,13 +137,6 @@ async fn lay_out_documents(context: &ToolContext, input: &Value, place: &Path) -
     Ok(())
 }
 
-/// A started command that leads its process group. Dropping it kills the group.
-struct Group {
-    /// The leader is not reaped before the group is killed, so its number cannot have gone to another process.
-    leader: Pid,
-    child: Child,
-}
-
 /// What a command left behind.
 struct Finished {
     status: std::process::ExitStatus,
@@ -157,78 +151,43 @@ struct Captured {
     overflowed: bool,
 }
 
-impl Group {
-    fn spawn(mut command: Command) -> io::Result<Self> {
-        failpoint::pass("exec.start.before");
-        let child = command.spawn()?;
-        failpoint::pass("exec.start.after");
-        let number = child.id().and_then(|number| i32::try_from(number).ok()).and_then(Pid::from_raw);
-        let leader = number.ok_or_else(|| io::Error::other("the command has no process number"))?;
-        Ok(Self { leader, child })
-    }
-
-    /// Feeds `input`, reads both outputs, waits for the leader, then kills what is left of the group.
-    async fn finish(mut self, input: Vec<u8>) -> Result<Finished, ToolError> {
-        let (stdin, stdout, stderr) = (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
-        // Feeding is a task of its own: a command that never reads its input must not keep its output from being read.
-        let feeding = tokio::spawn(async move {
-            if let Some(mut stdin) = stdin {
-                // A command may close stdin without reading it; that is its own affair.
-                let _closed_early = stdin.write_all(&input).await;
-            }
-        });
-        let (mut out, mut err) = (Captured::default(), Captured::default());
-        let mut left = exit_of(self.leader);
-        {
-            let read = async {
-                let (first, second) = (out.fill(stdout), err.fill(stderr));
-                tokio::pin!(first, second);
-                // The first pipe that overflows ends the reading, for the command may never close the other.
-                tokio::select! {
-                    overflowed = &mut first => if !overflowed { second.await; },
-                    overflowed = &mut second => if !overflowed { first.await; },
-                }
-            };
-            tokio::pin!(read);
+/// Feeds `input`, reads both outputs, waits for the command, then ends whatever is left of it.
+async fn finish(mut processes: Processes, input: Vec<u8>) -> Result<Finished, ToolError> {
+    let (stdin, stdout, stderr) = processes.pipes();
+    // Feeding is a task of its own: a command that never reads its input must not keep its output from being read.
+    let feeding = tokio::spawn(async move {
+        if let Some(mut stdin) = stdin {
+            // A command may close stdin without reading it; that is its own affair.
+            let _closed_early = stdin.write_all(&input).await;
+        }
+    });
+    let (mut out, mut err) = (Captured::default(), Captured::default());
+    let mut left = processes.exit();
+    {
+        let read = async {
+            let (first, second) = (out.fill(stdout), err.fill(stderr));
+            tokio::pin!(first, second);
+            // The first pipe that overflows ends the reading, for the command may never close the other.
             tokio::select! {
-                () = &mut read => {}
-                _ = &mut left => {
-                    self.kill();
-                    let _held_open = tokio::time::timeout(PIPE_GRACE, &mut read).await;
-                }
+                overflowed = &mut first => if !overflowed { second.await; },
+                overflowed = &mut second => if !overflowed { first.await; },
+            }
+        };
+        tokio::pin!(read);
+        tokio::select! {
+            () = &mut read => {}
+            _ = &mut left => {
+                processes.kill().await;
+                let _held_open = tokio::time::timeout(PIPE_GRACE, &mut read).await;
             }
         }
-        feeding.abort();
-        if !left.is_finished() && !out.overflowed && !err.overflowed {
-            let _exited = left.await;
-        }
-        failpoint::pass("exec.reap.before");
-        self.kill();
-        let status = self.child.wait().await.map_err(|error| cannot("wait for the command", &error))?;
-        failpoint::pass("exec.reap.after");
-        Ok(Finished { status, stdout: out, stderr: err })
     }
-
-    fn kill(&self) {
-        // An error means that nobody is left in the group.
-        let _already_gone = kill_process_group(self.leader, Signal::KILL);
+    feeding.abort();
+    if !left.is_finished() && !out.overflowed && !err.overflowed {
+        let _exited = left.await;
     }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if self.child.id().is_some() {
-            self.kill();
-        }
-    }
-}
-
-/// Completes when `leader` has exited, without reaping it.
-fn exit_of(leader: Pid) -> tokio::task::JoinHandle<()> {
-    tokio::task::spawn_blocking(move || {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        while matches!(waitid(WaitId::Pid(leader), options), Err(rustix::io::Errno::INTR)) {}
-    })
+    let status = processes.end().await.map_err(|error| cannot("wait for the command", &error))?;
+    Ok(Finished { status, stdout: out, stderr: err })
 }
 
 impl Captured {

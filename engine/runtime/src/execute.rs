@@ -16,6 +16,7 @@ use baton_store::failpoint;
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::engine::Shared;
 use crate::handle::Progress;
@@ -35,6 +36,8 @@ pub(crate) struct Execution {
     /// Cancelled when the call shall stop; then nobody wants its result.
     pub(crate) stopped: CancellationToken,
     pub(crate) progress: broadcast::Sender<Progress>,
+    /// Tracks the ends of commands that are stopped.
+    pub(crate) endings: TaskTracker,
     /// The last entry that is durable.
     pub(crate) durable: watch::Receiver<u64>,
 }
@@ -93,7 +96,8 @@ impl Execution {
                 })
             }
             Some(Executor::Exec(spec)) => {
-                let command = crate::exec::run(&context, &spec, self.folder.as_deref(), &self.input, &*shared.variable);
+                let command =
+                    crate::exec::run(&context, &spec, self.folder.as_deref(), &self.input, &*shared.variable, &self.endings);
                 tokio::time::timeout(self.tool.timeout, command).await.map(Ended::Returned)
             }
             None => return failed(ErrorCode::ToolFailed, "the tool has nothing that runs it"),

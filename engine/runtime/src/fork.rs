@@ -90,13 +90,13 @@ impl Engine {
             let mut run = run.clone();
             let decision = run.decide(now, Event::Adopted { adoption, documents: documents.clone(), by: by.to_owned() })?;
             let begun = Step::of(decision, &mut run);
-            let commands = Commands { rings: shared.store.subscribe(&id), taken: 0, waiting: false, at_once: false };
+            let commands = Commands::new(shared.store.subscribe(&id), false, false);
             let mut first = Batch::new(id.clone(), 1, seq);
             first.entries.clone_from(&begun.entries);
             first.contents.clone_from(&contents);
             first.summary = Some(RunSummaryUpdate { status: STATUS_RUNNING.to_owned(), at: now });
             let new = NewRun { id: id.clone(), job: configs.job.id.clone(), at: now, past: Some(from.clone()) };
-            match shared.store.begin(new, &shared.owner, first).await {
+            match shared.store.begin(new, &shared.store.owner(), first).await {
                 Err(StoreError::RunExists(_)) if options.run.is_none() && attempt < RUN_ID_ATTEMPTS => {}
                 Err(error) => return Err(error.into()),
                 Ok(()) => {

@@ -209,6 +209,21 @@ impl RunHandle {
         self.ask(Event::CancelRequested { task, reason: reason.to_owned(), by: by.to_owned() }, Vec::new()).await
     }
 
+    /// Takes no further step until [`RunHandle::unpause`]; returns when that is durable. What is in flight may finish.
+    pub async fn pause(&self, by: &str) -> Result<(), RunError> {
+        self.ask(Event::PauseRequested { by: by.to_owned() }, Vec::new()).await
+    }
+
+    /// Goes on with a paused run; returns when that is durable.
+    pub async fn unpause(&self, by: &str) -> Result<(), RunError> {
+        self.ask(Event::UnpauseRequested { by: by.to_owned() }, Vec::new()).await
+    }
+
+    /// Sends a message into the next request of `task`; returns when it is durable.
+    pub async fn steer(&self, task: TaskId, text: &str, by: &str) -> Result<(), RunError> {
+        self.ask(Event::Steered { task, text: text.to_owned(), by: by.to_owned() }, Vec::new()).await
+    }
+
     /// Takes no further step and returns once the run has stopped; it can be resumed.
     ///
     /// Calls that a crash would make unknown are awaited within their time limits; everything else is dropped and done

@@ -215,6 +215,7 @@ impl Actor {
             folder: self.folder.clone(),
             stopped: stopped.clone(),
             progress: self.progress.clone(),
+            endings: self.work.running.clone(),
             durable: self.durable.subscribe(),
         };
         let shared = Arc::clone(&self.shared);

@@ -44,11 +44,10 @@ impl Subscribers {
         }
     }
 
-    /// The runs that somebody listens for, each with the newest command that was announced.
-    pub(crate) fn announced(&self) -> Vec<(RunId, u64)> {
+    /// The newest command of `run` that was announced, if somebody listens for it.
+    pub(crate) fn announced(&self, run: &RunId) -> Option<u64> {
         let waiting = self.lock();
-        let waited_for = waiting.senders.iter().filter(|(_, sender)| sender.receiver_count() > 0);
-        waited_for.map(|(run, sender)| (run.clone(), *sender.borrow())).collect()
+        waiting.senders.get(run).filter(|sender| sender.receiver_count() > 0).map(|sender| *sender.borrow())
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {

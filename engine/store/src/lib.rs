@@ -105,6 +105,18 @@ pub trait Store: Send + Sync + 'static {
     /// that this process puts or, where the store can tell, another one. Commands put before are found with
     /// [`Store::take_commands`].
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64>;
+
+    /// The name to own runs by: where the store can tell, others see by it whether its process is still there.
+    fn owner(&self) -> String {
+        format!("process {}", std::process::id())
+    }
+
+    /// Whether the process that has the name `owner` from [`Store::owner`] is still there, stopped or not; `None` where
+    /// that cannot be told.
+    fn is_there(&self, owner: &str) -> Option<bool> {
+        let _unknown = owner;
+        None
+    }
 }
 
 /// A run that does not exist yet.
@@ -147,6 +159,8 @@ pub struct Batch {
     pub summary: Option<RunSummaryUpdate>,
     /// The numbers of the commands that the entries carried out; they leave the inbox.
     pub consumed: Vec<u64>,
+    /// Whether the owner lets go of the run with this batch: nobody owns it until the next [`Store::take_over`].
+    pub releases: bool,
 }
 
 impl Batch {
@@ -161,6 +175,7 @@ impl Batch {
             logged: Vec::new(),
             summary: None,
             consumed: Vec::new(),
+            releases: false,
         }
     }
 
@@ -231,7 +246,7 @@ pub struct RunRecord {
     pub past: Option<ForkPoint>,
     /// How often it was taken over; 0 if nobody ever owned it.
     pub epoch: u64,
-    /// Who took it over last.
+    /// Who took it over last and has not let go of it; whether that one still lives, [`Store::is_there`] says.
     pub owner: Option<String>,
 }
 

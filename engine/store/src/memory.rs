@@ -145,6 +145,9 @@ impl State {
             run.record.status = summary.status;
             run.record.updated = summary.at;
         }
+        if batch.releases {
+            run.record.owner = None;
+        }
         for number in &batch.consumed {
             run.commands.remove(number);
         }

@@ -68,9 +68,16 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         if open > 0 {
             place.screen.tell(&format!("{open} more to answer   → baton show {run}"));
         }
-        place.screen.tell(&format!("{}       baton resume {run}", style::faint("next:")));
+        match delivered {
+            Delivery::Queued => place.screen.tell(&format!("{}       baton resume {run}", style::faint("next:"))),
+            Delivery::Sent | Delivery::Done => place.screen.tell("the process that runs it goes on with the answer"),
+        }
     } else {
-        let state = if delivered == Delivery::Done { "done" } else { "queued" };
+        let state = match delivered {
+            Delivery::Done => "done",
+            Delivery::Sent => "sent",
+            Delivery::Queued => "queued",
+        };
         place.screen.json(&json!({"run": run, "question": format!("Q{}", question.number), "task": question.task, "answer": answer, "delivery": state}))?;
     }
     Ok(Exit::Done)

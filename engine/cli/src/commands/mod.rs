@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod completions;
+pub(crate) mod control;
 pub(crate) mod diff;
 pub(crate) mod doc;
 pub(crate) mod fork;
@@ -38,6 +39,9 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Show(args) => show::run(&args, place).await,
         Command::Timeline(args) => timeline::run(&args, place).await,
         Command::Answer(args) => answer::run(&args, place).await,
+        Command::Pause(args) => control::pause(&args, place).await,
+        Command::Cancel(args) => control::cancel(&args, place).await,
+        Command::Steer(args) => control::steer(&args, place).await,
         Command::Graph(args) => graph::run(&args, place).await,
         Command::Doc(args) => doc::run(&args, place).await,
         Command::Gc(args) => gc::run(args, place).await,

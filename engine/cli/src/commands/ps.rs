@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::runs::store_failure;
+use crate::runs::{INTERRUPTED, is_held, status, store_failure};
 use crate::screen::style;
 use crate::{session, words};
 
@@ -30,31 +30,37 @@ struct Listed {
     created: String,
     updated: String,
     entries: u64,
+    /// The process that took the run and has not let go of it.
     owner: Option<String>,
+    /// Whether that one is still there, where it can be told.
+    held: Option<bool>,
 }
 
-impl From<&RunRecord> for Listed {
-    fn from(record: &RunRecord) -> Self {
+impl Listed {
+    fn of(store: &dyn Store, record: &RunRecord) -> Self {
         Self {
             run: record.id.to_string(),
             job: record.job.to_string(),
-            status: record.status.clone(),
+            status: status(store, record).to_owned(),
             created: record.created.to_string(),
             updated: record.updated.to_string(),
             entries: record.last_seq,
             owner: record.owner.clone(),
+            held: is_held(store, record),
         }
     }
 }
 
 /// Lists runs.
 pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
-    let all = match place.store_to_read()? {
+    let store = place.store_to_read()?;
+    let all = match &store {
         Some(store) => store.runs().await.map_err(store_failure)?,
         None => Vec::new(),
     };
     let shown = if args.all { all.len() } else { args.limit.min(all.len()) };
-    let listed: Vec<Listed> = all[..shown].iter().map(Listed::from).collect();
+    let listed: Vec<Listed> =
+        store.iter().flat_map(|store| all[..shown].iter().map(|record| Listed::of(&**store, record))).collect();
     if !place.screen.is_text() {
         place.screen.json_list(&listed)?;
         return Ok(Exit::Done);
@@ -64,12 +70,12 @@ pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let mut rows = vec![["RUN", "JOB", "STATUS", "ENTRIES", "UPDATED"].map(str::to_owned).to_vec()];
-    rows.extend(all[..shown].iter().map(|record| {
+    rows.extend(all[..shown].iter().zip(&listed).map(|(record, listed)| {
         let ago = words::duration(session::now().since(record.updated));
         vec![
             record.id.to_string(),
             record.job.to_string(),
-            record.status.clone(),
+            listed.status.clone(),
             words::count(record.last_seq),
             format!("{ago} ago"),
         ]
@@ -77,6 +83,9 @@ pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
     for (index, row) in words::columns(&rows).into_iter().enumerate() {
         let line = row.join("  ");
         place.screen.text(&if index == 0 { style::faint(line) } else { line })?;
+    }
+    if let Some(interrupted) = listed.iter().find(|listed| listed.status == INTERRUPTED) {
+        place.screen.tell(&format!("interrupted: no process runs it   → baton resume {}", interrupted.run));
     }
     if shown < all.len() {
         place.screen.tell(&format!("{} more   → baton ps --all", words::count((all.len() - shown) as u64)));

@@ -1,11 +1,11 @@
 //! `baton resume`: continues a run, with the configs it is pinned to, or with those its job has now.
 
 use baton_core::config::Sources;
-use baton_runtime::{Engine, RunHandle};
+use baton_runtime::{Engine, Holder, RunHandle};
 use clap::Args;
 
-use crate::commands::completions;
 use crate::commands::run::{Ending, engine, finish};
+use crate::commands::{completions, control};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::FoundRun;
@@ -29,13 +29,28 @@ pub(crate) struct ResumeArgs {
     trust: bool,
     #[command(flatten)]
     ending: Ending,
+    /// Take the run from the process that holds it, which can commit nothing more from then on
+    #[arg(long)]
+    take_over: bool,
 }
 
-/// Continues a run. One that has ended is only reported again.
+/// Continues a run. One that has ended is only reported again; one that is paused in another process goes on there.
 pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
     let out = args.ending.folder(place)?;
     let engine = engine(&found.store)?;
+    let holder = engine.holder(found.id()).await.map_err(job::run_failure)?;
+    if let Holder::Elsewhere { owner } = &holder
+        && !args.take_over
+    {
+        if found.view().await?.paused {
+            return control::unpause(&engine, &found, place).await;
+        }
+        return Err(Failure::Refused(format!(
+            "{owner} holds run {0} and is still there; look at it: baton show {0}; or take it from there: baton resume {0} --take-over",
+            found.id()
+        )));
+    }
     let migrated = if args.migrate { migrate(&args, &engine, &found, place).await? } else { None };
     let handle = if let Some(handle) = migrated {
         handle
@@ -46,6 +61,8 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
         }
         handle
     };
+    // Whoever resumes a run wants it to go on, so a pause ends here; a run that has ended has none.
+    let _ended = handle.unpause(&session::person()).await;
     finish(&handle, found.record.last_seq, &found.store, place, out.as_deref()).await
 }
 

@@ -37,7 +37,8 @@ pub(crate) struct ShowArgs {
 /// Shows a run.
 pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find_to_read(place, &args.run).await?;
-    let view = found.view().await?;
+    let mut view = found.view().await?;
+    view.interrupted = found.status() == runs::INTERRUPTED;
     match &args.task {
         Some(task) => {
             let task = TaskId::new(task.as_str());
@@ -101,7 +102,12 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
         Exit::Interrupted
     };
     if exit == Exit::Interrupted {
-        screen.tell(&format!("{}       baton resume {} (if no process runs it)", style::faint("next:"), found.id()));
+        screen.tell(&match runs::is_held(&*found.store, &found.record) {
+            Some(true) if !view.paused => {
+                format!("{} runs it; it can be had with baton pause, steer or cancel {}", found.owner(), found.id())
+            }
+            _ => format!("{}       baton resume {}", style::faint("next:"), found.id()),
+        });
     } else {
         next(view, exit).iter().filter(|line| !line.contains("baton show")).for_each(|line| screen.tell(line));
     }

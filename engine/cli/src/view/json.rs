@@ -114,7 +114,8 @@ struct UsageReport {
 }
 
 impl RunView {
-    /// How the run stands, in one word: its result's status once it ended, else `waiting` or `running`.
+    /// How the run stands, in one word: its result's status once it ended, else `waiting`, `paused`, `interrupted` or
+    /// `running`.
     pub(crate) fn status(&self) -> &'static str {
         match &self.ended {
             Some(ended) => match ended.status {
@@ -122,6 +123,8 @@ impl RunView {
                 status => status.as_str(),
             },
             None if self.waits_for_person() => "waiting",
+            None if self.paused => "paused",
+            None if self.interrupted => "interrupted",
             None => "running",
         }
     }

@@ -64,7 +64,10 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
         Entry::Control(control) => match &control.action {
             ControlAction::TakenOver => format!("taken over by {}", control.by),
             ControlAction::Cancelled { reason } => format!("cancelled by {}: {}", control.by, words::preview(reason, PREVIEW)),
-            ControlAction::Paused => format!("paused by {}", control.by),
+            ControlAction::Paused => {
+                let run = view.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
+                format!("paused by {}   → baton resume {run}", control.by)
+            }
             ControlAction::Unpaused => format!("unpaused by {}", control.by),
             ControlAction::Steered { text } => format!("steered by {}: {}", control.by, words::preview(text, PREVIEW)),
             ControlAction::Adopted(adoption) => {

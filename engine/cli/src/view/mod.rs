@@ -15,7 +15,8 @@ use std::sync::Arc;
 use baton_core::call::{CallResult, CallStatus};
 use baton_core::document::{DocumentRef, DocumentVersion, Documents};
 use baton_core::entry::{
-    Entry, FinalState, ForkPoint, Holder, Otherwise, QuestionEnd, Recorded, RunEnded, RunStarted, TaskCreated, TaskKind,
+    ControlAction, Entry, FinalState, ForkPoint, Holder, Otherwise, QuestionEnd, Recorded, RunEnded, RunStarted, TaskCreated,
+    TaskKind,
 };
 use baton_core::id::{CallId, TaskId};
 use baton_core::json::Json;
@@ -37,6 +38,10 @@ pub(crate) struct RunView {
     pub(crate) seq: u64,
     /// How it ended.
     pub(crate) ended: Option<RunEnded>,
+    /// Whether somebody paused it.
+    pub(crate) paused: bool,
+    /// Whether it is known that no process runs it.
+    pub(crate) interrupted: bool,
     /// Every task, in the order of creation.
     pub(crate) order: Vec<TaskId>,
     /// What is known of each.
@@ -240,7 +245,16 @@ impl RunView {
                 });
             }
             Entry::Compacted(_) => {}
-            Entry::Control(_) => {
+            Entry::Control(control) => {
+                match &control.action {
+                    ControlAction::Paused => self.paused = true,
+                    ControlAction::Unpaused => self.paused = false,
+                    ControlAction::Cancelled { .. }
+                    | ControlAction::Steered { .. }
+                    | ControlAction::TakenOver
+                    | ControlAction::Adopted(_)
+                    | ControlAction::Late { .. } => {}
+                }
                 if let Some((adoption, started)) = recorded.entry.adopts().zip(self.started.as_ref()) {
                     self.started = Some(adoption.restarted(started));
                     if let Some(fork) = &adoption.fork {

@@ -41,6 +41,8 @@ impl RunView {
             (Some(ended), status) if status == ended.state.as_str() => style::bad(format!("✗ {status}")),
             (Some(ended), status) => style::bad(format!("✗ {} ({status})", ended.state.as_str().replace('_', " "))),
             (None, "waiting") => style::waiting("? waits for you"),
+            (None, "paused") => style::waiting("‖ paused"),
+            (None, "interrupted") => style::waiting("● interrupted: no process runs it"),
             (None, _) => style::busy("● not finished"),
         };
         let agents: std::collections::BTreeSet<String> =

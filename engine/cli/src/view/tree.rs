@@ -187,6 +187,7 @@ impl RunView {
 
     fn state_words(&self, row: &TaskRow) -> String {
         match row.state {
+            TaskState::Ready if self.paused => "paused".to_owned(),
             TaskState::Ready => "ready".to_owned(),
             TaskState::Running => format!("turn {}", row.turns),
             TaskState::Blocked if row.created.holder == Holder::Person => "waits for you".to_owned(),

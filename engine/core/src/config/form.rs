@@ -301,7 +301,7 @@ pub struct ExecForm {
     /// The program and its arguments.
     #[validate(length(min = 1))]
     pub command: Vec<String>,
-    /// Names of environment variables that the command may see besides `PATH`, `LANG` and `BATON_CALL_ID`.
+    /// Names of environment variables that the command may see besides `PATH`, `LANG`, `BATON_CALL_ID` and `BATON_COMMAND_ID`.
     #[serde(default)]
     #[schemars(inner(regex(pattern = ENV_PATTERN)))]
     pub env: Vec<String>,

@@ -279,7 +279,7 @@ impl std::fmt::Debug for Executor {
 pub struct ExecSpec {
     /// Program and arguments; an argument that names a file of the job's folder is made absolute by the shell.
     pub command: Vec<String>,
-    /// Names of environment variables it may see besides `PATH`, `LANG` and `BATON_CALL_ID`.
+    /// Names of environment variables it may see besides `PATH`, `LANG`, `BATON_CALL_ID` and `BATON_COMMAND_ID`.
     pub env: Vec<String>,
 }
 

@@ -1,134 +1,218 @@
-//! The bell: how a process learns that another one put a command into an inbox.
+//! The bell: how the owner of a run hears of a command that another process put into the run's inbox, and how others see
+//! whether an owner is still there.
 //!
-//! SQLite tells nobody that a file changed, and asking it again and again would be polling. So whoever puts a command
-//! touches the store's file, and whoever owns a run lets the system watch its attributes (`inotify`, so on Linux); reading
-//! and writing a store changes its content, not its attributes. A ring is only a hint: the inbox is the truth, and one
-//! that is missed costs a delay until the owner looks again. Where the system cannot watch files, only commands of the
-//! same process wake.
+//! SQLite tells nobody that a file changed, and asking it again and again would be polling. So an opening that owns runs
+//! listens at a socket of its own (a Unix datagram socket), in a folder beside the store's file; whoever puts a command
+//! sends the run's name to all of them. A ring is only a hint: the inbox is the truth, and a ring that is lost costs a
+//! delay until the owner looks again, which it does whenever it wakes.
 //!
-//! The file is touched by its name and never opened: closing it would drop the locks that SQLite holds on it (POSIX
-//! gives locks to processes, not to descriptors).
+//! The socket is also the sign of life: the system closes it with its process, however that ends, and nobody can be
+//! connected to one that is closed. A process that is stopped (`SIGSTOP`) still holds its own. Names are never used
+//! twice, so a dead socket is removed by whoever finds it. Where no socket can be made, nobody hears, and whether the
+//! owner is there cannot be told; the epoch keeps two owners apart all the same.
 
+use std::ffi::OsString;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Once, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
+use baton_core::id::RunId;
 
 use super::reader::{self, Readers};
 use crate::inbox::Subscribers;
 
-/// Rings at commands of this process, and listens for those of others once somebody subscribes.
+/// The longest path that every Unix takes as a socket's address: `sun_path` has 104 bytes on BSD and macOS, 108 on Linux.
+const ADDRESS_BYTES: usize = 100;
+/// The longest name of a run that is rung for; a longer one is found when its owner wakes.
+const RING_BYTES: usize = 256;
+/// How long a ring waits for a listener whose queue is full, which happens when its process is stopped.
+const RING_PATIENCE: Duration = Duration::from_millis(50);
+/// How often a socket is tried to be made, should its name be taken or its folder be removed meanwhile.
+const ATTEMPTS: usize = 8;
+/// What stands before an owner's name where people read it.
+const OWNER: &str = "process ";
+
+/// Listens for the runs of one opening of a store, once somebody asks for it.
 #[derive(Debug)]
 pub(super) struct Bell {
-    /// The store's file.
-    path: PathBuf,
+    /// Where the sockets of all who own runs of this store are.
+    folder: PathBuf,
     subscribers: Weak<Subscribers>,
     readers: Weak<Readers>,
-    listening: Once,
+    /// The name that this opening listens by; `None` where no socket can be made.
+    name: OnceLock<Option<String>>,
     closed: Arc<AtomicBool>,
 }
 
 impl Bell {
     /// The bell of the store at `path` that `readers` read, for these subscribers.
     pub(super) fn new(path: &Path, readers: &Arc<Readers>, subscribers: &Arc<Subscribers>) -> Self {
+        let mut folder = path.as_os_str().to_owned();
+        folder.push("-owners");
         Self {
-            path: path.to_owned(),
+            folder: PathBuf::from(folder),
             subscribers: Arc::downgrade(subscribers),
             readers: Arc::downgrade(readers),
-            listening: Once::new(),
+            name: OnceLock::new(),
             closed: Arc::default(),
         }
     }
 
-    /// Tells every process that listens that a command was put.
-    pub(super) fn ring(&self) {
-        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-        let times = Timestamps { last_access: now, last_modification: now };
-        // The command is durable; a process that cannot be told finds it later.
-        let _unheard = utimensat(CWD, &self.path, &times, AtFlags::empty());
+    /// Where all who listen have their sockets.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
-    /// Wakes subscribers at rings, from now on. Repeating it does nothing.
-    pub(super) fn listen(&self) {
-        self.listening.call_once(|| {
-            let (subscribers, readers) = (Weak::clone(&self.subscribers), Weak::clone(&self.readers));
-            let closed = Arc::clone(&self.closed);
-            let heard = move || !closed.load(Ordering::SeqCst) && look(&subscribers, &readers).is_some();
-            // Without a watch, only commands of this process wake.
-            let _deaf = watch::start(&self.path, heard);
-        });
+    /// Listens from now on, and says by which name; repeating it only says it again.
+    pub(super) fn listen(&self) -> Option<&str> {
+        let start = || self.start().inspect_err(|_deaf| self.remove_folder()).ok();
+        self.name.get_or_init(start).as_deref()
     }
-}
 
-/// Wakes those whose inbox has a command they were not told of; `None` once the store is closed.
-fn look(subscribers: &Weak<Subscribers>, readers: &Weak<Readers>) -> Option<()> {
-    let (subscribers, readers) = (subscribers.upgrade()?, readers.upgrade()?);
-    for (run, announced) in subscribers.announced() {
-        // An inbox that cannot be read now is read when its owner looks again, who can say so.
-        let commands = readers.read_now(|file| reader::commands(file, &run, announced)).unwrap_or_default();
-        if let Some((newest, _)) = commands.last() {
-            subscribers.wake(&run, *newest);
+    fn start(&self) -> io::Result<String> {
+        let (name, socket) = self.bind()?;
+        let (subscribers, readers) = (Weak::clone(&self.subscribers), Weak::clone(&self.readers));
+        let closed = Arc::clone(&self.closed);
+        let hear = move || {
+            let mut ring = [0; RING_BYTES];
+            loop {
+                let run = match socket.recv(&mut ring) {
+                    Ok(length) => std::str::from_utf8(&ring[..length]).map(RunId::new),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    Err(_) => return,
+                };
+                let heard = run.map_or(Some(()), |run| look(&run, &subscribers, &readers));
+                if closed.load(Ordering::SeqCst) || heard.is_none() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("baton-bell".to_owned()).spawn(hear)?;
+        Ok(name)
+    }
+
+    /// Makes a socket under a name that was never used before.
+    fn bind(&self) -> io::Result<(String, UnixDatagram)> {
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            std::fs::create_dir_all(&self.folder)?;
+            let name = format!("{}-{:08x}", std::process::id(), random() >> 32);
+            match at_address(&self.folder, &socket_file(&name), |address| UnixDatagram::bind(address)) {
+                Ok(socket) => return Ok((name, socket)),
+                // The last of the others has closed and removed the folder, or the name is taken.
+                Err(error) if attempts.next().is_some() && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AddrInUse) => {
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
-    Some(())
+
+    /// Fails, and changes nothing, while others listen.
+    fn remove_folder(&self) {
+        let _others_listen = std::fs::remove_dir(&self.folder);
+    }
 }
 
 impl Drop for Bell {
     fn drop(&mut self) {
+        let Some(Some(name)) = self.name.get() else { return };
         self.closed.store(true, Ordering::SeqCst);
-        if self.listening.is_completed() {
-            // The thread waits for a ring, so that is how it learns of the end.
-            self.ring();
-        }
+        // The thread waits for a ring, so that is how it learns of the end.
+        let _gone = send(&self.folder, &socket_file(name), "");
+        let _removed = std::fs::remove_file(self.folder.join(socket_file(name)));
+        self.remove_folder();
     }
 }
 
-/// Watching a file on Linux.
-#[cfg(target_os = "linux")]
-mod watch {
-    use std::io;
-    use std::mem::MaybeUninit;
-    use std::os::fd::OwnedFd;
-    use std::path::Path;
-
-    use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-
-    /// Room for a few events; those of a file that is watched by itself are short.
-    const EVENT_BYTES: usize = 1_024;
-
-    /// Calls `heard` at every touch of `path` from now on, on a thread of its own, until it returns false.
-    pub(super) fn start(path: &Path, heard: impl Fn() -> bool + Send + 'static) -> io::Result<()> {
-        let watch = inotify::init(CreateFlags::CLOEXEC)?;
-        inotify::add_watch(&watch, path, WatchFlags::ATTRIB | WatchFlags::DELETE_SELF)?;
-        std::thread::Builder::new().name("baton-bell".to_owned()).spawn(move || hear(&watch, heard))?;
-        Ok(())
-    }
-
-    fn hear(watch: &OwnedFd, heard: impl Fn() -> bool) {
-        let mut buffer = [MaybeUninit::uninit(); EVENT_BYTES];
-        let mut events = inotify::Reader::new(watch, &mut buffer);
-        loop {
-            let gone = match events.next() {
-                Ok(event) => event.events().contains(ReadFlags::IGNORED),
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(_) => true,
-            };
-            if gone || !heard() {
-                return;
-            }
-        }
+/// The name of an owner as people read it.
+pub(super) fn owner(name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{OWNER}{name}"),
+        // Without a socket nobody can tell whether it lives, and a name without a dash says so.
+        None => format!("{OWNER}{}", std::process::id()),
     }
 }
 
-/// Elsewhere, only commands of the same process wake.
-#[cfg(not(target_os = "linux"))]
-mod watch {
-    use std::io;
-    use std::path::Path;
-
-    /// Watches nothing.
-    pub(super) fn start(_path: &Path, _heard: impl Fn() -> bool + Send + 'static) -> io::Result<()> {
-        Ok(())
+/// Tells all who listen in `folder` that a command for `run` was put.
+pub(super) fn ring(folder: &Path, run: &RunId) {
+    // No folder: nobody listens.
+    let listening = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for file in listening.map(|entry| entry.file_name()) {
+        // The command is durable; a process that cannot be told finds it later.
+        let _unheard = send(folder, &file, run.as_str());
     }
+}
+
+/// Whether the owner of this name is there; `None` where that cannot be told.
+pub(super) fn is_there(folder: &Path, owner: &str) -> Option<bool> {
+    let name = owner.strip_prefix(OWNER).filter(|name| name.contains('-'))?;
+    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        return None;
+    }
+    let reached = at_address(folder, &socket_file(name), |address| UnixDatagram::unbound()?.connect(address));
+    match reached {
+        Ok(()) => Some(true),
+        Err(error) if remove_if_dead(folder, &socket_file(name), &error) || error.kind() == ErrorKind::NotFound => Some(false),
+        Err(_) => None,
+    }
+}
+
+fn send(folder: &Path, file: &OsString, text: &str) -> io::Result<()> {
+    let sent = at_address(folder, file, |address| {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_write_timeout(Some(RING_PATIENCE))?;
+        socket.send_to(text.as_bytes(), address)
+    });
+    sent.map(drop).inspect_err(|error| {
+        remove_if_dead(folder, file, error);
+    })
+}
+
+/// Removes a socket that nobody can be reached at any more; says whether it was one.
+fn remove_if_dead(folder: &Path, file: &OsString, error: &io::Error) -> bool {
+    let is_dead = error.kind() == ErrorKind::ConnectionRefused;
+    if is_dead {
+        let _somebody_else_did = std::fs::remove_file(folder.join(file));
+    }
+    is_dead
+}
+
+fn socket_file(name: &str) -> OsString {
+    format!("{name}.sock").into()
+}
+
+/// Gives `with` an address of the socket `file` in `folder`. Where the path is too long for one, a link with a short name
+/// stands for the folder meanwhile.
+fn at_address<T>(folder: &Path, file: &OsString, with: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let address = folder.join(file);
+    if address.as_os_str().len() <= ADDRESS_BYTES {
+        return with(&address);
+    }
+    let link = std::env::temp_dir().join(format!("baton-{:016x}", random()));
+    std::os::unix::fs::symlink(std::path::absolute(folder)?, &link)?;
+    let answer = with(&link.join(file));
+    let _left_behind = std::fs::remove_file(&link);
+    answer
+}
+
+/// A number that nobody else has.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Wakes those who wait for commands of `run`, if there is one they were not told of; `None` once the store is closed.
+fn look(run: &RunId, subscribers: &Weak<Subscribers>, readers: &Weak<Readers>) -> Option<()> {
+    let (subscribers, readers) = (subscribers.upgrade()?, readers.upgrade()?);
+    if let Some(announced) = subscribers.announced(run) {
+        // An inbox that cannot be read now is read when its owner looks again, who can say so.
+        let commands = readers.read_now(|file| reader::commands(file, run, announced)).unwrap_or_default();
+        if let Some((newest, _)) = commands.last() {
+            subscribers.wake(run, *newest);
+        }
+    }
+    Some(())
 }

@@ -4,7 +4,7 @@
 //! [`perform`] does one write. [`reader`] owns the connections that read. [`schema`] owns the file's format and [`migrate`]
 //! what came before it, [`rows`] the form of entries in it, [`records`] that of what says how a run stands. [`collect`] removes
 //! runs, [`verify`] looks at everything. SQL stands in these files and nowhere else. [`bell`] tells other processes of new
-//! commands.
+//! commands, and which of them are there.
 //!
 //! What is answered is durable, as far as the disk keeps what SQLite counts on: a flush is a flush, sectors of 512 bytes are
 //! written whole, and a write changes no byte beside it. Damage is noticed in whatever is read, but for one kind: a log that a
@@ -235,7 +235,9 @@ impl Store for SqliteStore {
     async fn put_command(&self, run: &RunId, command: Json) -> Result<u64, StoreError> {
         let number = self.writer()?.write(Write::PutCommand { run: run.clone(), command }).await?;
         self.subscribers.wake(run, number);
-        self.bell.ring();
+        let (folder, run) = (self.bell.folder().to_owned(), run.clone());
+        // A listener that is stopped may hold it up for a moment. The command is durable, whoever hears of it.
+        let _unheard = tokio::task::spawn_blocking(move || bell::ring(&folder, &run)).await;
         Ok(number)
     }
 
@@ -247,6 +249,14 @@ impl Store for SqliteStore {
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {
         self.bell.listen();
         self.subscribers.subscribe(run)
+    }
+
+    fn owner(&self) -> String {
+        bell::owner(self.bell.listen())
+    }
+
+    fn is_there(&self, owner: &str) -> Option<bool> {
+        bell::is_there(self.bell.folder(), owner)
     }
 }
 

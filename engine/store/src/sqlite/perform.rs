@@ -138,6 +138,9 @@ fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[En
         run.status.clone_from(&summary.status);
         run.updated = summary.at.as_micros();
     }
+    if batch.releases {
+        run.owner = None;
+    }
     Ok(())
 }
 
