@@ -313,3 +313,76 @@ async fn cancelling_kills_a_command_with_its_children() {
     assert!(matches!(outcome, RunOutcome::Ended { .. }), "{}", name_of(&outcome));
     tokio::task::spawn_blocking(move || wait_until_gone(&pid)).await.unwrap();
 }
+
+/// Cancels a call whose command does what `text` says, once each of its processes has written its number to a pipe of
+/// `pipes`, and checks that they are gone when the run is over.
+async fn cancelled_once_begun(text: &str, pipes: &[&str]) -> Script {
+    let script = Script::shell(&format!("{HERE}{text}"));
+    for pipe in pipes {
+        mkfifo(&script.path().join(pipe));
+    }
+    let engine = engine(json!({}));
+    let handle = engine.start(script.job(&[]), StartOptions::default()).await.unwrap();
+    let mut processes = Vec::new();
+    for pipe in pipes {
+        processes.push(tokio::fs::read_to_string(script.path().join(pipe)).await.unwrap());
+    }
+    handle.cancel("0".into(), "enough", "ann").await.unwrap();
+    assert!(matches!(handle.outcome().await, RunOutcome::Ended { .. }));
+    for (process, pipe) in processes.iter().zip(pipes) {
+        assert!(!is_alive(process.trim()), "{pipe}, process {process}, outlives the run");
+    }
+    script
+}
+
+fn mkfifo(path: &Path) {
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// Where a script lies, in its own words: it works in a fresh folder.
+const HERE: &str = "here=$(dirname \"$0\")\n";
+
+#[tokio::test]
+async fn a_cancelled_command_may_clean_up_before_it_ends() {
+    let text = "trap 'echo cleaned > \"$here/cleaned\"; exit 0' TERM\necho $$ > \"$here/began\"\nwhile :; do sleep 600; done";
+    let script = cancelled_once_begun(text, &["began"]).await;
+    assert_eq!(std::fs::read_to_string(script.path().join("cleaned")).unwrap(), "cleaned\n");
+}
+
+#[tokio::test]
+async fn a_cancelled_command_that_ignores_the_signal_is_gone_when_the_run_is() {
+    let text = "trap '' TERM\necho $$ > \"$here/began\"\nwhile :; do sleep 600; done";
+    cancelled_once_begun(text, &["began"]).await;
+}
+
+/// A process in a session of its own that ignores the signal and writes its number to the pipe `name`.
+#[cfg(target_os = "linux")]
+fn stray(name: &str) -> String {
+    let script = format!("trap \"\" TERM; echo $$ > \"$0/{name}\"; while :; do sleep 600; done");
+    format!("setsid sh -c '{script}' \"$here\" > /dev/null 2>&1 < /dev/null &")
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn descendants_in_sessions_of_their_own_are_gone_too() {
+    // One descends from the command; the caller of the other has ended.
+    let text = format!("{}\n({})\necho $$ > \"$here/began\"\nwhile :; do sleep 600; done", stray("child"), stray("orphan"));
+    cancelled_once_begun(&text, &["child", "orphan", "began"]).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_a_command_leaves_in_a_session_of_its_own_ends_with_its_call() {
+    let script = Script::shell(&format!("{HERE}({})\nread go < \"$here/go\"\necho '{{\"ok\": true}}'", stray("orphan")));
+    let (orphan, go) = (script.path().join("orphan"), script.path().join("go"));
+    mkfifo(&orphan);
+    mkfifo(&go);
+    let let_go = async {
+        let process = tokio::fs::read_to_string(&orphan).await.unwrap();
+        tokio::fs::write(&go, "go\n").await.unwrap();
+        process
+    };
+    let (finished, process) = tokio::join!(script.call(json!({})), let_go);
+    assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"ok": true}));
+    assert!(!is_alive(process.trim()), "process {process} outlives its call");
+}

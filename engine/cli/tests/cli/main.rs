@@ -9,4 +9,5 @@ mod looking;
 mod projects;
 mod runs;
 mod support;
+mod terminals;
 mod tools;
