@@ -43,8 +43,11 @@ impl Model for Silent {
 #[tokio::test]
 async fn a_cancellation_drops_the_model_request_that_is_in_flight() {
     let silent = Arc::new(Silent::default());
-    let engine =
-        Engine::builder().store(Arc::new(MemoryStore::default())).model("m", Arc::clone(&silent) as Arc<dyn Model>).build().unwrap();
+    let engine = Engine::builder()
+        .store(Arc::new(MemoryStore::default()))
+        .model("m", Arc::clone(&silent) as Arc<dyn Model>)
+        .build()
+        .unwrap();
     let job = TestJob::new("solo", json!({})).agent("solo", &["handoff"]).load();
     let handle = engine.start(job, StartOptions::default()).await.unwrap();
     silent.asked.notified().await;

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use baton_core::Run;
 use baton_core::call::CallStatus;
 use baton_core::entry::Entry;
 use baton_core::function::registered_functions;
 use baton_core::json::Json;
+use baton_proof::cancel::cancelled;
 use baton_runtime::{Engine, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, Store};
 use baton_tools as _;
@@ -112,6 +114,30 @@ async fn an_example_that_is_killed_at_any_commit_comes_to_the_same_end() {
         println!("{}: {crashes} crashes", folder.display());
         let least = answers_in_a_row(&expected);
         assert!(crashes >= least, "{}: only {crashes} crashes were tried, of {least} at least", folder.display());
+    }
+}
+
+#[tokio::test]
+async fn an_example_that_is_cancelled_at_any_step_leaves_nothing_behind() {
+    for folder in examples() {
+        let finished = run(&folder).await;
+        let mut run = Run::new(Arc::clone(finished.run.configs()));
+        let (mut steps, mut cancels) = (0, 0);
+        for (recorded, next) in finished.entries.iter().zip(&finished.entries[1..]) {
+            run.apply(recorded);
+            // The entries of one batch have one moment, and nobody can cancel anything between them.
+            if recorded.at == next.at {
+                continue;
+            }
+            steps += 1;
+            for target in run.graph().iter().filter(|task| task.is_live()) {
+                let place = || format!("{}, entry {}, cancelling {}", folder.display(), recorded.seq, target.id);
+                cancelled(&run, recorded.at, &target.id).unwrap_or_else(|left| panic!("{}: {left}", place()));
+                cancels += 1;
+            }
+        }
+        println!("{}: {cancels} cancels at {steps} steps", folder.display());
+        assert!(steps >= answers_in_a_row(&finished), "{}: only {steps} steps", folder.display());
     }
 }
 

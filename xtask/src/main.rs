@@ -52,6 +52,15 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Cancels runs at their steps and measures how long they take to be quiet.
+    Cancel {
+        /// Builds the program for speed.
+        #[arg(long)]
+        release: bool,
+        /// How many of what, such as `--steps 500`; see `-- --help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Checks form, lints, generated files, and licences and advisories if cargo-deny is there.
     Check,
 }
@@ -71,6 +80,11 @@ fn main() -> ExitCode {
         }
         Chore::Simulate { arguments } => {
             let run = ["run", "--quiet", "--release", "--package", "baton-proof", "--example", "simulate", "--"];
+            project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
+        }
+        Chore::Cancel { release, arguments } => {
+            let profile = if release { "release" } else { "dev" };
+            let run = ["run", "--quiet", "--profile", profile, "--package", "baton-bench", "--bin", "cancel", "--"];
             project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
         }
         Chore::Check => check::run(),

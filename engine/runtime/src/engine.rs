@@ -345,18 +345,23 @@ impl Engine {
 
     /// What becomes of the command `number`: an owner that is there has a moment to carry it out.
     async fn delivered(&self, id: &RunId, number: u64) -> Result<Delivery, RunError> {
-        if !matches!(self.holder(id).await?, Holder::Elsewhere { .. }) {
-            return Ok(Delivery::Queued);
-        }
         let (mut waited, mut pause) = (Duration::ZERO, FIRST_LOOK);
-        while self.0.store.take_commands(id, number - 1).await?.iter().any(|(waiting, _)| *waiting == number) {
+        loop {
+            // Asked first: the run may end with the command, and then nobody holds it any more.
+            let holder = self.holder(id).await?;
+            let waiting = self.0.store.take_commands(id, number - 1).await?;
+            if waiting.iter().all(|(waiting, _)| *waiting != number) {
+                return Ok(Delivery::Done);
+            }
+            if !matches!(holder, Holder::Elsewhere { .. }) {
+                return Ok(Delivery::Queued);
+            }
             if waited >= SENT_PATIENCE {
                 return Ok(Delivery::Sent);
             }
             tokio::time::sleep(pause).await;
             (waited, pause) = (waited + pause, (pause * 2).min(SENT_PATIENCE / 30));
         }
-        Ok(Delivery::Done)
     }
 
     /// The state of a run once the commands before `number` in its inbox are carried out, and whether that one waits there.

@@ -214,7 +214,7 @@ impl<'a> Scene<'a> {
         let mut command = Command::new(&self.case.program);
         match step {
             Step::Run => command.arg("run").arg(&self.case.job).arg("--trust"),
-            Step::Resume => command.args(["resume", "@last"]),
+            Step::Resume => command.args(["resume", "@last", "--take-over"]),
             Step::Answer(question) => command.args(["answer", "@last", &format!("Q{question}"), &answer_to(*question)]),
         };
         command.args(["--output", "ndjson", "--no-input", "--store"]).arg(self.store());

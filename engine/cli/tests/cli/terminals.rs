@@ -3,9 +3,9 @@
 //! Nobody sleeps here: a tool says in one pipe that it has begun, and waits in another until the test lets it go.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -104,6 +104,58 @@ impl Terminal {
     }
 }
 
+/// The program on a terminal of its own: what it draws, and keys that are typed.
+struct Screen {
+    child: Child,
+    keys: ChildStdin,
+    out: ChildStdout,
+    drawn: String,
+}
+
+/// Opens a pseudo-terminal, starts its arguments there, and copies both ways.
+const PSEUDO_TERMINAL: &str = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+
+impl Screen {
+    fn open(folder: &Folder, arguments: &[&str]) -> Self {
+        let program = folder.command(arguments);
+        let mut command = Command::new("python3");
+        command.args(["-c", PSEUDO_TERMINAL, "sh", "-c", "stty cols 100 rows 40; exec \"$@\"", "sh"]);
+        command.arg(program.get_program()).args(program.get_args()).current_dir(folder.path()).env("TERM", "xterm");
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (keys, out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, keys, out, drawn: String::new() }
+    }
+
+    /// Reads until `words` are drawn.
+    #[track_caller]
+    fn shows(&mut self, words: &str) {
+        let mut bytes = [0; 4_096];
+        while !self.drawn.contains(words) {
+            let read = self.out.read(&mut bytes).unwrap();
+            assert_ne!(read, 0, "{words:?} was never drawn:\n{}", self.drawn);
+            self.drawn += &String::from_utf8_lossy(&bytes[..read]);
+        }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the program ends; how it exited, and all that it drew.
+    fn ends(mut self) -> (Option<i32>, String) {
+        let mut rest = Vec::new();
+        self.out.read_to_end(&mut rest).unwrap();
+        self.drawn += &String::from_utf8_lossy(&rest);
+        (self.child.wait().unwrap().code(), self.drawn)
+    }
+}
+
 /// Waits until a process is gone: ended, reaped or not.
 #[track_caller]
 fn wait_until_gone(process: &str) {
@@ -178,7 +230,7 @@ fn a_pause_from_another_terminal_holds_the_next_step_until_the_run_is_resumed() 
     folder
         .baton(&["show", "@last", "--task", "0/1.1", "--messages"])
         .exits(0)
-        .says("A person says: be brief\nA person says: and quick");
+        .says("A person says: be brief\"\n}\n{\n  \"type\": \"notice\",\n  \"text\": \"A person says: and quick\"");
     folder.baton(&["show", "@last", "--task", "0", "--messages"]).exits(0).says("A person says: first of all");
     for verb in [&["pause", "@last"][..], &["cancel", "@last"], &["steer", "@last", "more"]] {
         folder.baton(verb).exits(1).tells("has ended: completed");
@@ -346,4 +398,37 @@ fn ctrl_c_ends_a_command_that_may_be_repeated_and_resume_repeats_it() {
     let terminal = Terminal::open(&folder, &["resume", "@last"]);
     gate.open(&gate.reached());
     terminal.ends().exits(0);
+}
+
+/// The key of Ctrl-C, and what a terminal is told when its cursor is to be seen again.
+const CTRL_C: &str = "\u{3}";
+const CURSOR_BACK: &str = "\u{1b}[?25h";
+
+#[test]
+fn ctrl_c_at_a_question_stops_the_run_and_gives_the_terminal_back() {
+    let folder = Folder::new();
+    folder.asking_job();
+    let mut screen = Screen::open(&folder, &["run", "asking"]);
+    screen.shows("Ctrl-C stops");
+    screen.types(CTRL_C);
+    let (code, drawn) = screen.ends();
+    assert_eq!(code, Some(130), "{drawn}");
+    assert!(drawn.contains(&format!("baton resume {}", folder.last_run())) && drawn.contains(CURSOR_BACK), "{drawn:?}");
+    assert_eq!(listed(&folder)["status"], "waiting");
+}
+
+#[test]
+fn ctrl_c_on_a_terminal_awaits_a_command_once_and_kills_it_the_second_time() {
+    let folder = Folder::new();
+    let gate = gated(&folder, "gated", "at_most_once");
+    let mut screen = Screen::open(&folder, &["run", "gated", "--trust"]);
+    let process = gate.reached();
+    screen.shows("worker");
+    screen.types(CTRL_C);
+    screen.shows("Ctrl-C again ends at once");
+    screen.types(CTRL_C);
+    let (code, drawn) = screen.ends();
+    assert_eq!(code, Some(130), "{drawn}");
+    assert!(drawn.contains(&format!("baton resume {}", folder.last_run())) && drawn.contains(CURSOR_BACK), "{drawn:?}");
+    wait_until_gone(&process);
 }

@@ -1,6 +1,7 @@
 //! The machine under test: expectations come from DESIGN §3–§10 and RELIABILITY B1, never from the implementation.
 
 mod budgets;
+mod cancel;
 mod crashes;
 mod cuts;
 mod documents;

@@ -1,0 +1,133 @@
+//! What a cancellation would do at this very moment, looked at from outside the machine (I19, DESIGN §3).
+//!
+//! The run is not changed: the same moment can be tried with every task. Who is below whom is read from the graph of
+//! callers; that all of it is closed, from the entries alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_core::Run;
+use baton_core::entry::{Entry, Recorded};
+use baton_core::event::{Effect, Event};
+use baton_core::id::{CallId, TaskId};
+use baton_core::machine::Task;
+use baton_core::time::Timestamp;
+
+/// What a cancellation closes.
+#[derive(Debug)]
+pub struct Cancelled {
+    /// Its entries, one commit.
+    pub entries: Vec<Recorded>,
+    /// How many tasks it ends.
+    pub tasks: usize,
+    /// How many open calls it closes, that of the caller included.
+    pub calls: usize,
+    /// How many model requests and running calls it stops.
+    pub stopped: usize,
+}
+
+/// Cancels `target` in a copy of `run` and says what that closes, or what it leaves behind.
+///
+/// Fails with a sentence if a task below outlives it, a task ends twice, an open call is left or closed twice, something
+/// in flight is not stopped, something new begins below, or the caller does not get exactly one result.
+pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled, String> {
+    let event = Event::CancelRequested { task: target.clone(), reason: "enough".to_owned(), by: "the proof".to_owned() };
+    let decision = run.decide(at, event).map_err(|refusal| format!("{target} cannot be cancelled: {refusal}"))?;
+    let doomed: BTreeMap<&TaskId, &Task> =
+        run.graph().iter().filter(|task| task.is_live() && is_below(run, task, target)).map(|task| (&task.id, task)).collect();
+
+    let closed = ended(&decision.entries, &doomed)?;
+    let open = |task: &&Task| task.open.iter().flat_map(|open| open.calls.iter()).filter(|call| !call.is_finished()).count();
+    let mut calls: usize = doomed.values().map(open).sum();
+    let own = run.task(target).into_iter().flat_map(|task| task.open.iter()).flat_map(|open| open.calls.iter());
+    for call in own.filter(|call| !call.is_finished()) {
+        exactly_one_result(&decision.entries, &call.id)?;
+    }
+
+    let in_flight = doomed.values().filter(|task| {
+        task.open.as_ref().is_some_and(|open| open.requested || open.running_functions > 0)
+    });
+    let stops: BTreeSet<&TaskId> = decision.effects.iter().filter_map(stopped).collect();
+    let flying: BTreeSet<&TaskId> = in_flight.map(|task| &task.id).collect();
+    if !flying.is_subset(&stops) {
+        return Err(format!("{flying:?} have something in flight, and {stops:?} are stopped"));
+    }
+    if let Some(begun) = decision.effects.iter().find(|effect| begins(effect).is_some_and(|task| doomed.contains_key(task))) {
+        return Err(format!("below {target} something begins: {begun:?}"));
+    }
+
+    let mut after = run.clone();
+    decision.entries.iter().for_each(|recorded| after.apply(recorded));
+    match run.graph().caller(target) {
+        // A question that went on to the next master ends with the task it went to; that is no call.
+        Some(caller) if caller.escalated.as_ref() == Some(target) => {}
+        Some(_) => {
+            exactly_one_result(&decision.entries, &CallId::from(target))?;
+            calls += 1;
+        }
+        None if after.ended().is_none() => return Err("the root is cancelled, and the run has not ended".to_owned()),
+        None => {}
+    }
+    if let Some(left) = after.graph().iter().find(|task| task.is_live() && is_below(&after, task, target)) {
+        return Err(format!("task {} outlives {target}", left.id));
+    }
+    Ok(Cancelled { tasks: closed, calls, stopped: flying.len(), entries: decision.entries })
+}
+
+/// Whether `task` is `top` or below it.
+fn is_below(run: &Run, task: &Task, top: &TaskId) -> bool {
+    let mut next = Some(task);
+    while let Some(task) = next {
+        if task.id == *top {
+            return true;
+        }
+        next = run.graph().caller(&task.id);
+    }
+    false
+}
+
+/// How many tasks the entries end: each of `doomed` once, and whom else only the end of a question that waited for one.
+fn ended(entries: &[Recorded], doomed: &BTreeMap<&TaskId, &Task>) -> Result<usize, String> {
+    let mut ends: BTreeMap<&TaskId, u32> = BTreeMap::new();
+    for recorded in entries {
+        match &recorded.entry {
+            Entry::SubtreeClosed(entry) => entry.tasks.iter().for_each(|task| *ends.entry(task).or_default() += 1),
+            Entry::TaskEnded(entry) => *ends.entry(&entry.task).or_default() += 1,
+            _ => {}
+        }
+    }
+    for task in doomed.keys() {
+        match ends.get(task) {
+            Some(1) => {}
+            Some(times) => return Err(format!("task {task} ends {times} times")),
+            None => return Err(format!("task {task} is not ended")),
+        }
+    }
+    Ok(ends.len())
+}
+
+fn exactly_one_result(entries: &[Recorded], call: &CallId) -> Result<(), String> {
+    let is_result = |recorded: &&Recorded| match &recorded.entry {
+        Entry::CallFinished(entry) => entry.call == *call,
+        Entry::CallRefused(entry) => entry.call == *call,
+        _ => false,
+    };
+    match entries.iter().filter(is_result).count() {
+        1 => Ok(()),
+        results => Err(format!("call {call} gets {results} results")),
+    }
+}
+
+fn stopped(effect: &Effect) -> Option<&TaskId> {
+    match effect {
+        Effect::Stop { task } => Some(task),
+        _ => None,
+    }
+}
+
+fn begins(effect: &Effect) -> Option<&TaskId> {
+    match effect {
+        Effect::Prompt { task, .. } | Effect::Execute { task, .. } => Some(task),
+        Effect::AskPerson { question } => Some(question),
+        Effect::Stop { .. } | Effect::EndRun => None,
+    }
+}
