@@ -143,7 +143,10 @@ impl Actor {
         };
         self.work.end().await;
         self.shared.forget(&self.id);
-        self.standing.send_replace(Standing::Over(outcome));
+        // A program may exit as soon as it hears that the run is over: the store is let go of before, so that it is closed.
+        let standing = self.standing.clone();
+        drop(self);
+        standing.send_replace(Standing::Over(outcome));
     }
 
     async fn proceed(&mut self) -> Result<RunOutcome, StoreError> {
