@@ -43,9 +43,8 @@ pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled,
         exactly_one_result(&decision.entries, &call.id)?;
     }
 
-    let in_flight = doomed.values().filter(|task| {
-        task.open.as_ref().is_some_and(|open| open.requested || open.running_functions > 0)
-    });
+    let in_flight =
+        doomed.values().filter(|task| task.open.as_ref().is_some_and(|open| open.requested || open.running_functions > 0));
     let stops: BTreeSet<&TaskId> = decision.effects.iter().filter_map(stopped).collect();
     let flying: BTreeSet<&TaskId> = in_flight.map(|task| &task.id).collect();
     if !flying.is_subset(&stops) {

@@ -5,6 +5,7 @@
 //!
 //! What it is not: it names no store, no provider and no thread, and it takes nothing from the machine but its doors.
 
+pub mod cancel;
 mod caps;
 pub mod checker;
 pub mod finding;

@@ -153,6 +153,7 @@ struct Captured {
 
 /// Feeds `input`, reads both outputs, waits for the command, then ends whatever is left of it.
 async fn finish(mut processes: Processes, input: Vec<u8>) -> Result<Finished, ToolError> {
+    let group = processes.group();
     let (stdin, stdout, stderr) = processes.pipes();
     // Feeding is a task of its own: a command that never reads its input must not keep its output from being read.
     let feeding = tokio::spawn(async move {
@@ -162,7 +163,7 @@ async fn finish(mut processes: Processes, input: Vec<u8>) -> Result<Finished, To
         }
     });
     let (mut out, mut err) = (Captured::default(), Captured::default());
-    let mut left = processes.exit();
+    let mut left = group.exit();
     {
         let read = async {
             let (first, second) = (out.fill(stdout), err.fill(stderr));
@@ -177,7 +178,7 @@ async fn finish(mut processes: Processes, input: Vec<u8>) -> Result<Finished, To
         tokio::select! {
             () = &mut read => {}
             _ = &mut left => {
-                processes.kill().await;
+                group.kill().await;
                 let _held_open = tokio::time::timeout(PIPE_GRACE, &mut read).await;
             }
         }

@@ -49,12 +49,19 @@ pub(crate) struct Processes {
 
 /// A command that was started and is not reaped. Dropping it kills it with its descendants at once.
 struct Started {
-    /// Not reaped before its descendants are killed, so that its number cannot have gone to another process.
-    leader: Pid,
-    id: String,
+    group: Group,
+    /// With both outputs, which stay open to its end: one that is asked to end may say a last word without dying of it.
     child: Child,
     /// Where it works; removed after its end.
     _place: TempDir,
+}
+
+/// A command and its descendants, as the system knows them.
+#[derive(Clone)]
+pub(crate) struct Group {
+    /// Not reaped before its descendants are killed, so that its number cannot have gone to another process.
+    leader: Pid,
+    id: String,
 }
 
 impl Processes {
@@ -69,29 +76,24 @@ impl Processes {
         let number = child.id().and_then(|number| i32::try_from(number).ok()).and_then(Pid::from_raw);
         let leader = number.ok_or_else(|| io::Error::other("the command has no process number"))?;
         running().insert(leader.as_raw_pid(), id.clone());
-        Ok(Self { started: Some(Started { leader, id, child, _place: place }), endings: endings.clone() })
+        Ok(Self { started: Some(Started { group: Group { leader, id }, child, _place: place }), endings: endings.clone() })
     }
 
-    /// Its stdin, stdout and stderr, the first time they are asked for.
-    pub(crate) fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+    /// Its stdin, the first time it is asked for, its stdout and stderr.
+    pub(crate) fn pipes(&mut self) -> (Option<ChildStdin>, Option<&mut ChildStdout>, Option<&mut ChildStderr>) {
         let child = &mut self.started().child;
-        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        (child.stdin.take(), child.stdout.as_mut(), child.stderr.as_mut())
     }
 
-    /// Completes when the command has exited, without reaping it.
-    pub(crate) fn exit(&mut self) -> JoinHandle<()> {
-        exit_of(self.started().leader)
-    }
-
-    /// Kills the command, if it has not ended, and all its descendants.
-    pub(crate) async fn kill(&mut self) {
-        self.started().kill_elsewhere().await;
+    /// All of it, as the system knows it.
+    pub(crate) fn group(&mut self) -> Group {
+        self.started().group.clone()
     }
 
     /// Kills what is left, and says how the command ended.
     pub(crate) async fn end(mut self) -> io::Result<ExitStatus> {
         failpoint::pass("exec.reap.before");
-        self.kill().await;
+        self.group().kill().await;
         let status = self.started().child.wait().await;
         failpoint::pass("exec.reap.after");
         if let Some(started) = self.started.take() {
@@ -120,44 +122,47 @@ impl Started {
     /// Asks the group to end, waits a moment for the command, then kills what is left.
     async fn end_gently(mut self) {
         // An error means that nobody is left in the group.
-        let _already_gone = kill_process_group(self.leader, Signal::TERM);
-        let _exited = tokio::time::timeout(TERM_GRACE, exit_of(self.leader)).await;
-        self.kill_elsewhere().await;
+        let _already_gone = kill_process_group(self.group.leader, Signal::TERM);
+        let _exited = tokio::time::timeout(TERM_GRACE, self.group.exit()).await;
+        self.group.kill().await;
         // One that cannot be reaped leaves nothing to do.
         let _status = self.child.wait().await;
         self.forget();
     }
 
-    /// Kills all of it, on a thread where looking for processes holds up no task.
-    async fn kill_elsewhere(&self) {
-        let (leader, id) = (self.leader, self.id.clone());
-        let _runtime_ends = tokio::task::spawn_blocking(move || kill(leader, &id)).await;
-    }
-
     /// It is reaped: its number may be another's from now on.
     fn forget(self) {
-        running().remove(&self.leader.as_raw_pid());
+        running().remove(&self.group.leader.as_raw_pid());
     }
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
-        if running().remove(&self.leader.as_raw_pid()).is_some() {
-            kill(self.leader, &self.id);
+        if running().remove(&self.group.leader.as_raw_pid()).is_some() {
+            kill(self.group.leader, &self.group.id);
         }
+    }
+}
+
+impl Group {
+    /// Completes when the command has exited, without reaping it.
+    pub(crate) fn exit(&self) -> JoinHandle<()> {
+        let leader = self.leader;
+        tokio::task::spawn_blocking(move || {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while matches!(waitid(WaitId::Pid(leader), options), Err(rustix::io::Errno::INTR)) {}
+        })
+    }
+
+    /// Kills the command, if it has not ended, and all its descendants; on a thread where looking for them holds up no task.
+    pub(crate) async fn kill(&self) {
+        let Self { leader, id } = self.clone();
+        let _runtime_ends = tokio::task::spawn_blocking(move || kill(leader, &id)).await;
     }
 }
 
 fn running() -> MutexGuard<'static, BTreeMap<i32, String>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Completes when `leader` has exited, without reaping it.
-fn exit_of(leader: Pid) -> JoinHandle<()> {
-    tokio::task::spawn_blocking(move || {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        while matches!(waitid(WaitId::Pid(leader), options), Err(rustix::io::Errno::INTR)) {}
-    })
 }
 
 /// Kills the group of `leader`, and whoever left it as far as they can be found.
