@@ -48,7 +48,8 @@ pub fn line(entry: &Entry) -> Option<String> {
             steers,
             notice,
         }) => {
-            let steers: String = steers.iter().map(|text| format!(" [steer {text:?}]")).collect();
+            let steers: Vec<String> = steers.iter().map(|text| format!(" [steer {text:?}]")).collect();
+            let steers = steers.concat();
             format!("{task} turn {turn} asked{steers}{}", notice.as_ref().map(notice_text).unwrap_or_default())
         }
         Entry::ModelAnswered(ModelAnswered {

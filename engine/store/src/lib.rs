@@ -113,8 +113,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether the process that has the name `owner` from [`Store::owner`] is still there, stopped or not; `None` where
     /// that cannot be told.
-    fn is_there(&self, owner: &str) -> Option<bool> {
-        let _unknown = owner;
+    fn is_there(&self, _owner: &str) -> Option<bool> {
         None
     }
 }

@@ -68,9 +68,8 @@ impl Terminal {
         let mut line = String::new();
         loop {
             line.clear();
-            if self.out.read_line(&mut line).unwrap() == 0 {
-                panic!("{words:?} never came:\n{}\n{}", self.told, std::io::read_to_string(&mut self.err).unwrap());
-            }
+            let read = self.out.read_line(&mut line).unwrap();
+            assert_ne!(read, 0, "{words:?} never came:\n{}", self.told);
             self.told += &line;
             if words.iter().all(|words| line.contains(words)) {
                 return serde_json::from_str(&line).unwrap();
