@@ -100,7 +100,8 @@ fn every_step(tree: &Tree) -> Tried {
         next = effects.pop_front().map(|effect| match effect {
             Effect::Prompt { task, turn } => {
                 let depth = run.task(&task).expect("it was created").depth;
-                Event::ModelAnswered { task, turn, request: ContentHash::of(b""), answer: tree.answer(depth, turn) }
+                let answer = tree.answer(depth, turn);
+                Event::ModelAnswered { task, turn, request: ContentHash::of(b""), answer, recorded: None }
             }
             Effect::Execute { call, .. } => Event::CallReturned { call, outcome: Outcome::success(json!({})) },
             other => panic!("nobody asks for {other:?}"),
