@@ -83,6 +83,7 @@ fn every_step(tree: &Tree) -> Tried {
         request: "go".to_owned(),
         inputs: json!(null).into(),
         model: None,
+        prices: BTreeMap::new(),
         engine: String::new(),
         forked_from: None,
     };
