@@ -33,7 +33,7 @@ pub struct Collected {
     pub bytes_before: u64,
     /// And after.
     pub bytes_after: u64,
-    /// Whether the file was written anew without the room that became free.
+    /// Whether the file was written anew without its free room: not where little is free, nor while somebody else writes.
     pub shrunk: bool,
 }
 

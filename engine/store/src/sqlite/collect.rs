@@ -4,7 +4,7 @@
 //! nothing that stays does: the store does not understand entries, so every 64 hexadecimal digits between other characters
 //! count as a name. One that no run ever named stays: whoever put it may be about to name it.
 //!
-//! Afterwards `VACUUM` writes the file anew without its free pages. Vacuuming by and by (`auto_vacuum`) would cost every
+//! Afterwards `VACUUM` writes the file anew without its free pages, if they are many. Vacuuming by and by (`auto_vacuum`) would cost every
 //! commit that grows the file a page more; this costs one that removed something.
 
 use std::collections::HashSet;
@@ -19,6 +19,9 @@ use super::records::{RunRow, Totals};
 use super::rows::WHOLE_RUN;
 use super::{named, schema};
 use crate::{Collected, Retention, StoreError, failpoint};
+
+/// The file is written anew if one page of this many is free: others wait meanwhile, and what is free is used again.
+const WORTH_IT: i64 = 20;
 
 /// See [`super::SqliteStore::collect`].
 pub(super) fn collect(path: &Path, retention: &Retention, dry_run: bool) -> Result<Collected, StoreError> {
@@ -36,7 +39,9 @@ pub(super) fn collect(path: &Path, retention: &Retention, dry_run: bool) -> Resu
     failpoint::pass("store.collect.before");
     transaction.commit().map_err(|error| named(error.into()))?;
     failpoint::pass("store.collect.after");
-    if !collected.runs.is_empty() || free_pages(&file).map_err(named)? > 0 {
+    let number = |name| file.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
+    let pages = |name| number(name).map_err(|error| named(error.into()));
+    if pages("freelist_count")? * WORTH_IT >= pages("page_count")? {
         // Room comes back another time if somebody else writes just now; it is used again in any case.
         collected.shrunk = file.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)").is_ok();
     }
@@ -49,10 +54,6 @@ fn bytes(path: &Path) -> u64 {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     [path, Path::new(&log)].iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
-}
-
-fn free_pages(file: &rusqlite::Connection) -> Result<u64, StoreError> {
-    Ok(file.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0))? as u64)
 }
 
 fn remove(file: &Transaction<'_>, retention: &Retention, collected: &mut Collected) -> Result<(), StoreError> {
