@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod crash;
 mod gen_docs;
+mod planted;
 mod project;
 mod test;
 mod tools_page;
@@ -61,6 +62,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Plants bugs in a copy of the source, one at a time; the tests must catch each.
+    Planted(planted::Options),
     /// Checks form, lints, generated files, and licences and advisories if cargo-deny is there.
     Check,
 }
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
             let run = ["run", "--quiet", "--profile", profile, "--package", "baton-bench", "--bin", "cancel", "--"];
             project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
         }
+        Chore::Planted(options) => planted::run(&options),
         Chore::Check => check::run(),
     };
     match done {

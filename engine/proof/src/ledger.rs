@@ -101,6 +101,8 @@ pub struct TaskBook {
     pub open: BTreeSet<CallId>,
     /// Documents that were handed to this task, by the call's result or with the request.
     pub injected: Vec<DocumentRef>,
+    /// The versions that were injected into it, loaded, written by it or shown to it in a conflict: the bases of its writes.
+    known: BTreeMap<String, u32>,
     /// Somebody cancelled it.
     cancelled: bool,
     /// The number of the question that it is.

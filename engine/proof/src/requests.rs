@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_core::Run;
-use baton_core::config::Configs;
+use baton_core::config::{Agent, Configs};
 use baton_core::document::DocumentRef;
 use baton_core::entry::{Entry, Holder, Recorded, TaskCreated};
 use baton_core::id::{AgentId, CallId, ContentHash, TaskId};
@@ -23,12 +23,14 @@ pub struct Requests {
     hashes: BTreeMap<u64, ContentHash>,
     /// Where the newest request of each task stands in the timeline.
     places: BTreeMap<TaskId, u64>,
+    /// The system prompts, rendered when they are needed first.
+    prompts: BTreeMap<AgentId, Arc<str>>,
 }
 
 impl Requests {
     /// No request yet, of a run of `configs`.
     pub fn new(configs: Arc<Configs>) -> Self {
-        Self { configs, transcripts: BTreeMap::new(), newest: BTreeMap::new(), hashes: BTreeMap::new(), places: BTreeMap::new() }
+        Self { configs, transcripts: BTreeMap::new(), newest: BTreeMap::new(), hashes: BTreeMap::new(), places: BTreeMap::new(), prompts: BTreeMap::new() }
     }
 
     /// Grows the transcripts by `recorded`, which `run` has applied and `ledger` has entered.
@@ -64,16 +66,21 @@ impl Requests {
     fn switch(&mut self, run: &Run) {
         self.configs = Arc::clone(run.configs());
         self.newest.clear();
-        for (id, transcript) in &mut self.transcripts {
+        self.prompts.clear();
+        let mut transcripts = std::mem::take(&mut self.transcripts);
+        for (id, transcript) in &mut transcripts {
             let task = run.task(id);
-            if let Some((task, agent)) = task.and_then(|task| Some((task, self.configs.agents.get(task.agent()?)?))) {
-                transcript.adopt(agent, agent.system_prompt.as_str().into(), run.limits(task).inject_tokens);
+            let held = task.and_then(|task| Some((task, Arc::clone(self.configs.agents.get(task.agent()?)?))));
+            if let Some((task, agent)) = held {
+                transcript.adopt(&agent, self.prompt(&agent, run), run.limits(task).inject_tokens);
             }
         }
+        self.transcripts = transcripts;
     }
 
-    fn begin(&self, created: &TaskCreated, agent: &AgentId, run: &Run) -> Transcript {
-        let agent = &self.configs.agents[agent];
+    fn begin(&mut self, created: &TaskCreated, agent: &AgentId, run: &Run) -> Transcript {
+        let agent = Arc::clone(&self.configs.agents[agent]);
+        let system = self.prompt(&agent, run);
         let task = run.task(&created.task).expect("a task that was created exists");
         // A question that went on to the next master is asked by whoever asked first.
         let asker = std::iter::successors(created.caller.as_ref(), |caller| {
@@ -82,14 +89,26 @@ impl Requests {
         });
         let asker = asker.last().and_then(|caller| run.task(caller)).and_then(|caller| caller.agent());
         Transcript::new(TranscriptStart {
-            agent,
-            system: agent.system_prompt.as_str().into(),
+            agent: &agent,
+            system,
             created,
             asker,
             documents: run.documents(),
             inject_tokens: run.limits(task).inject_tokens,
             master: created.answers_for.as_ref().map(|master| &self.transcripts[master]),
         })
+    }
+
+    /// The system prompt of `agent` with the inputs that the run was started with. One that cannot be rendered is no
+    /// prompt: the request will not be the one that was sent.
+    fn prompt(&mut self, agent: &Agent, run: &Run) -> Arc<str> {
+        if let Some(prompt) = self.prompts.get(&agent.id) {
+            return Arc::clone(prompt);
+        }
+        let inputs = run.started().and_then(|started| serde_json::from_str(started.inputs.text()).ok()).unwrap_or_default();
+        let prompt: Arc<str> = self.configs.render_prompt(agent, &inputs).unwrap_or_default().into();
+        self.prompts.insert(agent.id.clone(), Arc::clone(&prompt));
+        prompt
     }
 
     /// The request that `task` sends now; it must continue the one before, and be one a provider takes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_core::call::{AfterExecution, CallStatus};
 use baton_core::config::EffectClass;
-use baton_core::document::DocumentVersion;
+use baton_core::document::{DocumentRef, DocumentVersion};
 use baton_core::entry::{
     BudgetSettled, CallFinished, CallRefused, CallStarted, Control, ControlAction, Entry, FinalState, Holder, ModelAnswered,
     ModelRequested, Output, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, TaskCreated, TaskEnded, TaskKind,
@@ -96,6 +96,8 @@ impl Ledger {
         }
         let known = created.documents.iter().all(|document| self.has_version(document));
         self.rule(known, Invariant::I16, || format!("task {id} was given documents that do not exist"));
+        let once = created.documents.iter().collect::<BTreeSet<_>>().len() == created.documents.len();
+        self.rule(once, Invariant::I16, || format!("task {id} was given a document twice"));
         let mut book = TaskBook {
             created: created.clone(),
             ended: None,
@@ -112,6 +114,7 @@ impl Ledger {
             subtree_tokens: 0,
             open: BTreeSet::new(),
             injected: created.documents.clone(),
+            known: created.documents.iter().map(as_known).collect(),
             cancelled: false,
             question: None,
         };
@@ -352,6 +355,8 @@ impl Ledger {
         }
         if let Some(task) = self.tasks.get_mut(&finished.task) {
             task.injected.extend(result.documents.iter().cloned());
+            task.known.extend(result.documents.iter().map(as_known));
+            task.known.extend(finished.conflicts.iter().map(|conflict| (conflict.path.as_str().to_owned(), conflict.current)));
         }
     }
 
@@ -383,6 +388,10 @@ impl Ledger {
         self.rule(may || by_nobody, Invariant::I15, || format!("{path} was written by a call that may not or does not run"));
         if let Some(call) = version.call.as_ref().and_then(|call| self.calls.get_mut(call)) {
             call.wrote = true;
+        }
+        if let Some(task) = version.task.as_ref().and_then(|task| self.tasks.get_mut(task)) {
+            let seen = task.known.insert(path.clone(), version.version) == head;
+            self.rule(seen, Invariant::I14, || format!("{path} was written over by a task that has not seen version {head:?}"));
         }
         let size = version.content.size_bytes;
         let before = self.contents.insert(version.content.hash, size);
@@ -601,4 +610,9 @@ impl Ledger {
         self.rule(same, Invariant::I10, || "the run ends otherwise than its root".to_owned());
         self.run_ended = true;
     }
+}
+
+/// What a task that gets `document` knows of it.
+fn as_known(document: &DocumentRef) -> (String, u32) {
+    (document.path.as_str().to_owned(), document.version)
 }

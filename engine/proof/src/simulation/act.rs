@@ -105,6 +105,13 @@ impl World {
                 return self.die(index);
             }
         }
+        let runs_on = |(of, work): &&(u64, Work)| {
+            *of == owner && self.checker.ledger().tasks.get(work.task()).is_some_and(|task| task.ended.is_some())
+        };
+        if let Some((_, work)) = self.works.iter().find(runs_on) {
+            let what = format!("{work:?} runs on for a task that has ended");
+            self.broken(Invariant::I19, what);
+        }
     }
 
     /// Makes a batch durable and looks at what it says; false if the store refuses it.

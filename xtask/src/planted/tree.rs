@@ -1,0 +1,121 @@
+//! The copy of the source that bugs are planted in.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+use super::{Bug, SWITCH};
+use crate::project::root;
+
+/// The crates that are copied: those that bugs are planted in, and those whose tests catch them.
+const CRATES: [&str; 3] = ["engine/core", "engine/proof", "engine/store"];
+
+/// Where the switches are read.
+const HOME: &str = "engine/core/src/lib.rs";
+
+/// Copies the crates with all of `bugs` in them, each behind its switch, and returns where the copy is.
+///
+/// A file that is as it was is not written again, so the next build of the copy builds what has changed.
+pub(super) fn plant(bugs: &[Bug]) -> anyhow::Result<PathBuf> {
+    let tree = root().join("target/planted");
+    let mut kept = BTreeSet::new();
+    for folder in CRATES {
+        copy(&root().join(folder), &tree.join(folder), bugs, &mut kept)?;
+    }
+    for bug in bugs {
+        ensure!(kept.contains(&tree.join(&bug.file)), "{}: there is no {} among what is copied", bug.name, bug.file);
+    }
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).context("Cargo.toml")?;
+    let members = format!("members = {CRATES:?}");
+    let lines = manifest.lines().filter(|line| !line.starts_with("default-members"));
+    let manifest: Vec<&str> = lines.map(|line| if line.starts_with("members") { members.as_str() } else { line }).collect();
+    write(&tree.join("Cargo.toml"), manifest.join("\n").as_bytes())?;
+    let lock = tree.join("Cargo.lock");
+    if !lock.exists() {
+        fs::copy(root().join("Cargo.lock"), lock).context("Cargo.lock")?;
+    }
+    for folder in CRATES {
+        remove_others(&tree.join(folder), &kept)?;
+    }
+    Ok(tree)
+}
+
+fn copy(from: &Path, to: &Path, bugs: &[Bug], kept: &mut BTreeSet<PathBuf>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(from).with_context(|| format!("{}", from.display()))? {
+        let entry = entry?;
+        let (source, copied) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy(&source, &copied, bugs, kept)?;
+            continue;
+        }
+        let mut content = fs::read(&source).with_context(|| format!("{}", source.display()))?;
+        let file = source.strip_prefix(root()).unwrap_or(&source).to_string_lossy().replace('\\', "/");
+        let here: Vec<&Bug> = bugs.iter().filter(|bug| bug.file == file).collect();
+        if !here.is_empty() || file == HOME {
+            content = planted(&file, &String::from_utf8(content).with_context(|| file.clone())?, &here)?.into_bytes();
+        }
+        write(&copied, &content)?;
+        kept.insert(copied);
+    }
+    Ok(())
+}
+
+/// `text` with every bug behind its switch.
+fn planted(file: &str, text: &str, bugs: &[&Bug]) -> anyhow::Result<String> {
+    let mut places = Vec::new();
+    for bug in bugs {
+        let found: Vec<usize> = text.match_indices(&bug.find).map(|(place, _)| place).collect();
+        ensure!(found.len() == 1, "{}: {file} holds its text {} times, not once:\n{}", bug.name, found.len(), bug.find);
+        places.push((found[0], *bug));
+    }
+    places.sort_by_key(|(place, _)| *place);
+    let core = if file.starts_with("engine/core/") { "crate" } else { "baton_core" };
+    let (mut out, mut end) = (String::new(), 0);
+    for (place, bug) in places {
+        ensure!(place >= end, "{}: it lies in another bug", bug.name);
+        let Bug { name, find, plant, .. } = bug;
+        let either = format!("if {core}::planted::is({name:?}) {{ {plant} }} else {{ {find} }}");
+        out.push_str(&text[end..place]);
+        // Statements stand as they are; an expression is one of a larger one.
+        let placed = if find.ends_with(';') { either } else { format!("({either})") };
+        out.push_str(&placed);
+        end = place + find.len();
+    }
+    out.push_str(&text[end..]);
+    if file == HOME {
+        out.push_str(&switches());
+    }
+    Ok(out)
+}
+
+fn switches() -> String {
+    format!(
+        "\n/// Which bug is switched on.\npub mod planted {{\n    /// Whether `name` is.\n    pub fn is(name: &str) -> bool {{\n        \
+         static SWITCHED: std::sync::OnceLock<String> = std::sync::OnceLock::new();\n        \
+         SWITCHED.get_or_init(|| std::env::var({SWITCH:?}).unwrap_or_default()) == name\n    }}\n}}\n"
+    )
+}
+
+fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    if fs::read(path).is_ok_and(|before| before == content) {
+        return Ok(());
+    }
+    let folder = path.parent().context("a file lies in a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
+    fs::write(path, content).with_context(|| format!("{}", path.display()))
+}
+
+/// Removes what an earlier copy left and the project no longer has.
+fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, kept)?;
+        } else if !kept.contains(&path) {
+            fs::remove_file(&path).with_context(|| format!("{}", path.display()))?;
+        }
+    }
+    Ok(())
+}
