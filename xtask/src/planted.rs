@@ -7,13 +7,14 @@
 mod tree;
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::project::root;
 
@@ -61,18 +62,18 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let chosen: Vec<&Bug> = bugs.iter().filter(|bug| options.only.as_ref().is_none_or(|only| *only == bug.name)).collect();
     ensure!(!chosen.is_empty(), "no bug is called {}; there are {}", options.only.as_deref().unwrap_or_default(), names(&bugs));
     let tree = tree::plant(&bugs)?;
+    let programs = Programs::build(&tree, chosen.iter().any(|bug| bug.caught_by.starts_with("store:")))?;
     let mut suites: Vec<&str> = chosen.iter().map(|bug| bug.caught_by.as_str()).collect();
     suites.sort_unstable();
     suites.dedup();
     for suite in suites {
-        build(&tree, suite)?;
-        let (_, tried) = try_suite(&tree, suite, None)?;
+        let (_, tried) = programs.run(suite, None)?;
         ensure!(!tried.caught, "{suite} fails although nothing is planted:\n{}", tried.output);
     }
     let mut alive = Vec::new();
     let mut seeds = Vec::new();
     for bug in &chosen {
-        let (took, tried) = try_suite(&tree, &bug.caught_by, Some(bug))?;
+        let (took, tried) = programs.run(&bug.caught_by, Some(bug))?;
         let how = match (tried.caught, tried.seeds) {
             (false, _) => "LIVES".to_owned(),
             (true, Some(count)) => format!("caught after {count} seeds"),
@@ -99,58 +100,88 @@ struct Tried {
     output: String,
 }
 
-/// How cargo runs `suite`.
-fn suite_arguments(suite: &str) -> anyhow::Result<Vec<&str>> {
-    let simulate =
-        ["run", "-q", "-p", "baton-proof", "--example", "simulate", "--", "--failures", "1", "--twice-in", "0", "--seeds", SEEDS];
-    Ok(match suite.split_once(':') {
-        None if suite == "simulate" => simulate.to_vec(),
-        Some(("machine", filter)) => vec!["test", "-q", "-p", "baton-core", "--test", "machine", filter],
-        Some(("store", filter)) => vec!["test", "-q", "-p", "baton-store", "--test", "store", filter],
-        _ => bail!("{suite} is no suite: simulate, machine:FILTER and store:FILTER are"),
-    })
+/// The programs that catch bugs, built from the copy.
+struct Programs {
+    simulate: PathBuf,
+    machine: PathBuf,
+    store: Option<PathBuf>,
 }
 
-fn cargo_in(tree: &Path) -> Command {
+impl Programs {
+    /// Builds them, however long that takes. The store and its database only if it is asked for.
+    fn build(tree: &Path, with_store: bool) -> anyhow::Result<Self> {
+        let machine = ["-p", "baton-core", "-p", "baton-proof", "--example", "simulate", "--test", "machine"];
+        let built = build(tree, &machine)?;
+        let store =
+            if with_store { Some(program(&build(tree, &["-p", "baton-store", "--test", "store"])?, "store")?) } else { None };
+        Ok(Self { simulate: program(&built, "simulate")?, machine: program(&built, "machine")?, store })
+    }
+
+    /// Runs `suite` with `bug` switched on, or with none.
+    fn run(&self, suite: &str, bug: Option<&Bug>) -> anyhow::Result<(Duration, Tried)> {
+        let began = Instant::now();
+        let mut command = match suite.split_once(':') {
+            None if suite == "simulate" => {
+                let mut command = Command::new(&self.simulate);
+                command.args(["--failures", "1", "--twice-in", "0", "--seeds", SEEDS]);
+                command
+            }
+            Some(("machine", filter)) => test_program(&self.machine, filter),
+            Some(("store", filter)) => {
+                test_program(self.store.as_ref().context("the tests of the store were not built")?, filter)
+            }
+            _ => bail!("{suite} is no suite: simulate, machine:FILTER and store:FILTER are"),
+        };
+        command.env(SWITCH, bug.map_or("", |bug| &bug.name)).env("RUST_BACKTRACE", "0").current_dir(root());
+        let (code, output) = run_patiently(command)?;
+        let seeds = output.lines().find_map(|line| line.strip_prefix("seeds ")?.split_whitespace().next()?.parse().ok());
+        let tests = output.lines().filter_map(|line| line.strip_prefix("running ")).any(|line| !line.starts_with("0 "));
+        ensure!(seeds.is_some() || tests || code != Some(0), "{suite} ran nothing:\n{output}");
+        Ok((began.elapsed(), Tried { caught: code != Some(0), seeds, output }))
+    }
+}
+
+/// Builds what `what` asks for in the copy; what cargo said of it.
+fn build(tree: &Path, what: &[&str]) -> anyhow::Result<Vec<Value>> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(tree).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+    command.current_dir(tree).stdin(Stdio::null()).args(["build", "-q", "--message-format", "json"]).args(what);
     if std::env::var_os("CARGO_TARGET_DIR").is_none() {
         // What the copy depends on is what the project depends on, and is built once.
         command.env("CARGO_TARGET_DIR", root().join("target"));
     }
+    let output = command.output().context("cargo cannot be started")?;
+    let said = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let said: Vec<Value> = said.collect();
+    if output.status.success() {
+        return Ok(said);
+    }
+    let errors = said.iter().filter(|said| said["message"]["level"] == "error");
+    let errors: Vec<&str> = errors.filter_map(|said| said["message"]["rendered"].as_str()).collect();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    bail!("the list is not true any more: what it plants does not compile\n{}\n{stderr}", errors.join("\n"));
+}
+
+/// Where cargo put the program `name`.
+fn program(said: &[Value], name: &str) -> anyhow::Result<PathBuf> {
+    let built = said.iter().filter(|said| said["target"]["name"] == name);
+    let found = built.filter_map(|said| said["executable"].as_str()).next_back();
+    found.map(PathBuf::from).with_context(|| format!("cargo built no {name}"))
+}
+
+fn test_program(program: &Path, filter: &str) -> Command {
+    let mut command = Command::new(program);
+    command.arg(filter);
     command
-}
-
-/// Builds what `suite` runs, however long that takes.
-fn build(tree: &Path, suite: &str) -> anyhow::Result<()> {
-    let arguments = suite_arguments(suite)?;
-    let what: &[&str] = if arguments[0] == "run" {
-        &["build", "-q", "-p", "baton-proof", "--example", "simulate"]
-    } else {
-        &[&arguments[..arguments.len() - 1], &["--no-run"]].concat()
-    };
-    let output = cargo_in(tree).args(what).output().context("cargo cannot be started")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "the list is not true any more: what it plants does not compile\n{said}");
-    Ok(())
-}
-
-/// Runs `suite` in the copy with `bug` switched on, or with none.
-fn try_suite(tree: &Path, suite: &str, bug: Option<&Bug>) -> anyhow::Result<(Duration, Tried)> {
-    let arguments = suite_arguments(suite)?;
-    let began = Instant::now();
-    let mut command = cargo_in(tree);
-    command.args(arguments).env(SWITCH, bug.map_or("", |bug| &bug.name));
-    let (code, output) = run_patiently(command)?;
-    let ran = output.lines().find_map(|line| line.strip_prefix("seeds ")?.split_whitespace().next()?.parse().ok());
-    let tests = output.lines().filter_map(|line| line.strip_prefix("running ")).any(|line| !line.starts_with("0 "));
-    ensure!(ran.is_some() || tests || code.is_none(), "{suite} did not run:\n{output}");
-    Ok((began.elapsed(), Tried { caught: code != Some(0), seeds: ran, output }))
 }
 
 /// Runs `command` to its end or to the end of patience; its code, if it came to one, and what it said.
 fn run_patiently(mut command: Command) -> anyhow::Result<(Option<i32>, String)> {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cargo cannot be started")?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("what catches bugs cannot be started")?;
     let (mut stdout, mut stderr) = (child.stdout.take().context("no output")?, child.stderr.take().context("no output")?);
     let read = |stream: &mut dyn Read| {
         let mut bytes = Vec::new();
@@ -163,12 +194,12 @@ fn run_patiently(mut command: Command) -> anyhow::Result<(Option<i32>, String)> 
         let said = scope.spawn(move || read(&mut stdout));
         let complained = scope.spawn(move || read(&mut stderr));
         let code = loop {
-            if let Some(status) = child.try_wait().context("cargo cannot be waited for")? {
+            if let Some(status) = child.try_wait().context("it cannot be waited for")? {
                 break status.code();
             }
             if began.elapsed() > PATIENCE {
-                child.kill().context("cargo cannot be stopped")?;
-                child.wait().context("cargo cannot be waited for")?;
+                child.kill().context("it cannot be stopped")?;
+                child.wait().context("it cannot be waited for")?;
                 break None;
             }
             std::thread::sleep(Duration::from_millis(20));
