@@ -73,6 +73,16 @@ impl Checker {
         }
     }
 
+    /// Enters a whole timeline as a store gives it back.
+    ///
+    /// A store does not keep where batches end. The entries of one batch have one moment, so what must hold between batches
+    /// is looked at where the moment changes.
+    pub fn walk(&mut self, entries: &[Recorded]) {
+        for batch in entries.chunk_by(|one, next| one.at == next.at) {
+            self.enter(batch);
+        }
+    }
+
     /// What was found so far, in the order of the entries.
     pub fn findings(&self) -> &[Finding] {
         self.ledger.findings()
@@ -123,15 +133,10 @@ impl Checker {
     }
 }
 
-/// Checks a whole timeline of a run that is pinned to `configs`.
-///
-/// A store does not keep where batches end. The entries of one batch have one moment, so what must hold between batches
-/// is looked at where the moment changes.
+/// Checks a whole timeline of a run that is pinned to `configs`; see [`Checker::walk`].
 pub fn verify(configs: &Arc<Configs>, entries: &[Recorded]) -> Report {
     let mut checker = Checker::new(configs);
-    for batch in entries.chunk_by(|one, next| one.at == next.at) {
-        checker.enter(batch);
-    }
+    checker.walk(entries);
     checker.report()
 }
 

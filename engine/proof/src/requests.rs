@@ -30,7 +30,14 @@ pub struct Requests {
 impl Requests {
     /// No request yet, of a run of `configs`.
     pub fn new(configs: Arc<Configs>) -> Self {
-        Self { configs, transcripts: BTreeMap::new(), newest: BTreeMap::new(), hashes: BTreeMap::new(), places: BTreeMap::new(), prompts: BTreeMap::new() }
+        Self {
+            configs,
+            transcripts: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            hashes: BTreeMap::new(),
+            places: BTreeMap::new(),
+            prompts: BTreeMap::new(),
+        }
     }
 
     /// Grows the transcripts by `recorded`, which `run` has applied and `ledger` has entered.
