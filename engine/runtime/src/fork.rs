@@ -79,7 +79,7 @@ impl Engine {
         let from = ForkPoint { run: original.clone(), seq };
         for attempt in 1.. {
             let id = options.run.clone().unwrap_or_else(random_run_id);
-            let fork = Fork { run: id.clone(), from: from.clone(), effects: options.effects };
+            let fork = Fork { run: id.clone(), from: from.clone(), at: reading.last, effects: options.effects };
             let adoption = Adoption {
                 configs: pinned,
                 model: model.clone(),

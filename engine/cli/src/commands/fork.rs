@@ -1,10 +1,13 @@
 //! `baton fork`: a new run from some point of another, with other configs or documents from there on.
 
-use baton_core::config::Sources;
+use std::path::Path;
+
+use baton_core::config::{Sources, Unconfigured};
 use baton_core::entry::ForkedEffects;
+use baton_core::function::registered_functions;
 use baton_core::path::DocumentPath;
 use baton_runtime::folder::read_document;
-use baton_runtime::{ForkOptions, InitialDocument};
+use baton_runtime::{ForkOptions, InitialDocument, load_configs};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -113,6 +116,11 @@ impl ForkArgs {
         for (target, value) in &self.settings {
             sources.set(target, value.clone()).map_err(|fault| Failure::Usage(fault.to_string()))?;
             changes.push(format!("{target} = {value}"));
+        }
+        if !self.settings.is_empty() {
+            let loaded = load_configs(&sources, &registered_functions(), Unconfigured::Allowed);
+            let configs = loaded.map_err(|faults| Failure::Faults(faults.to_string()))?;
+            trust::require(place, &configs, started.folder.as_ref().map(Path::new), self.trust)?;
         }
         if let Some(model) = &self.model {
             changes.push(format!("model {model} for every agent"));

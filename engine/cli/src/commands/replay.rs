@@ -58,8 +58,8 @@ pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failur
     }
     let read = format!(
         "{} · {}",
-        words::counted(usize::try_from(report.entries).unwrap_or(usize::MAX), "entry"),
-        words::counted(usize::try_from(report.requests).unwrap_or(usize::MAX), "request")
+        words::counted_as(report.entries, "entry", "entries"),
+        words::counted_as(report.requests, "request", "requests")
     );
     let Some(first) = report.mismatches.first() else {
         screen

@@ -258,6 +258,13 @@ impl RunView {
                 if let Some((adoption, started)) = recorded.entry.adopts().zip(self.started.as_ref()) {
                     self.started = Some(adoption.restarted(started));
                     if let Some(fork) = &adoption.fork {
+                        // The time since the last shared entry did not pass for the fork.
+                        let skipped = recorded.at.since(fork.at);
+                        self.began = self.began.plus(skipped);
+                        for row in self.tasks.values_mut().filter(|row| row.ended.is_none()) {
+                            row.began = row.began.plus(skipped);
+                            row.created.deadline = row.created.deadline.map(|deadline| deadline.plus(skipped));
+                        }
                         self.fork = Some(Fork { of: fork.from.clone(), turns: 0, recorded_turns: 0 });
                     }
                 }

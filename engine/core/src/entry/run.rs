@@ -10,6 +10,7 @@ use crate::id::{ContentHash, JobId, RunId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::money::Price;
+use crate::time::Timestamp;
 
 /// The run exists. Always entry 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +91,9 @@ pub struct Fork {
     pub run: RunId,
     /// Where it begins to be another run.
     pub from: ForkPoint,
+    /// The moment of the last entry that both share. The time since then did not pass for the fork: deadlines and working
+    /// times move by it.
+    pub at: Timestamp,
     /// What its calls with effects may do.
     pub effects: ForkedEffects,
 }

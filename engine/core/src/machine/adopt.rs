@@ -4,9 +4,10 @@
 //! offered and admitted from here on goes by the new ones.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::outside::Recovery;
-use super::task::Budget;
+use super::task::{Alarm, Budget};
 use super::world::World;
 use super::{Draft, Task, agent, task_limits};
 use crate::config::Configs;
@@ -15,6 +16,7 @@ use crate::entry::{Adoption, Control, ControlAction, Entry};
 use crate::event::Refusal;
 use crate::id::TaskId;
 use crate::render;
+use crate::time::Timestamp;
 
 impl Draft<'_> {
     /// Adopts configs, writes a person's documents, and lets every task go on as after a take-over.
@@ -64,7 +66,7 @@ impl Draft<'_> {
 }
 
 /// Pins the run to the configs and keeps true what was derived from those before.
-pub(super) fn adopted<W: World>(world: &mut W, adoption: &Adoption) {
+pub(super) fn adopted<W: World>(world: &mut W, at: Timestamp, adoption: &Adoption) {
     let before = Arc::clone(world.configs());
     world.adopt(adoption.configs);
     let now = Arc::clone(world.configs());
@@ -94,12 +96,31 @@ pub(super) fn adopted<W: World>(world: &mut W, adoption: &Adoption) {
             task.budget = Some(Box::new(budget));
         }
     }
+    if let Some(fork) = &adoption.fork {
+        skip(world, &tasks, at.since(fork.at));
+    }
     let limited = now.job.limits.has_budget() || !unkept.is_empty();
     let shared = world.shared_mut();
     // What a person stopped was the original.
     shared.paused &= adoption.fork.is_none();
     shared.has_budgets |= limited;
     shared.started = shared.started.as_ref().map(|started| Arc::new(adoption.restarted(started)));
+}
+
+/// Moves what is measured in time by a time that did not pass for the run.
+fn skip<W: World>(world: &mut W, tasks: &[TaskId], time: Duration) {
+    for id in tasks {
+        let Some(task) = world.task_mut(id).filter(|task| task.is_live()) else { continue };
+        task.working_since = task.working_since.map(|since| since.plus(time));
+        task.deadline = task.deadline.map(|deadline| deadline.plus(time));
+        if let Some(open) = task.open.as_mut() {
+            open.until = open.until.map(|until| until.plus(time));
+        }
+    }
+    let shared = world.shared_mut();
+    let later = |(at, id, alarm): &(Timestamp, TaskId, Alarm)| (at.plus(time), id.clone(), *alarm);
+    shared.deadlines = shared.deadlines.iter().map(later).collect();
+    shared.active_since = shared.active_since.map(|since| since.plus(time));
 }
 
 /// Whether `task` is `above` or below it.

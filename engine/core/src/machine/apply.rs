@@ -41,7 +41,7 @@ pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
         Entry::BudgetSettled(entry) => budget_settled(world, at, entry),
         // What goes to the user, and how older turns are rendered, changes nothing that decides.
         Entry::Output(_) | Entry::Compacted(_) => {}
-        Entry::Control(entry) => control(world, entry),
+        Entry::Control(entry) => control(world, at, entry),
         Entry::SubtreeClosed(entry) => subtree_closed(world, at, entry),
         Entry::TaskEnded(entry) => end(world, at, &entry.task, entry.state),
         Entry::RunEnded(entry) => world.shared_mut().ended = Some(entry.clone()),
@@ -463,7 +463,7 @@ fn waiting_call<W: World>(world: &W, master: &TaskId, asker: &TaskId) -> Option<
     }
 }
 
-fn control<W: World>(world: &mut W, entry: &Control) {
+fn control<W: World>(world: &mut W, at: Timestamp, entry: &Control) {
     match (&entry.action, &entry.task) {
         (ControlAction::Paused, _) => world.shared_mut().paused = true,
         (ControlAction::Unpaused, _) => world.shared_mut().paused = false,
@@ -472,7 +472,7 @@ fn control<W: World>(world: &mut W, entry: &Control) {
             task.context_tokens += render::steer_tokens(text);
             task.steering.push(text.clone());
         }
-        (ControlAction::Adopted(adoption), _) => adopt::adopted(world, adoption),
+        (ControlAction::Adopted(adoption), _) => adopt::adopted(world, at, adoption),
         (
             ControlAction::Steered { .. }
             | ControlAction::Cancelled { .. }

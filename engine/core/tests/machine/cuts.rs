@@ -1,6 +1,7 @@
 //! Where a timeline may be cut, and that a fork goes on from there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_core::Run;
 use baton_core::entry::{Adoption, Fork, ForkPoint, ForkedEffects, Steps};
@@ -28,12 +29,20 @@ pub(crate) fn may_be_cut(sim: &Sim, random: &mut Random) {
     let mut run = Run::fold(Arc::clone(&sim.configs), &sim.timeline[..cut]);
     let configs = run.started().expect("the first entry is before every cut").configs;
     let from = ForkPoint { run: RunId::new("original"), seq: cut as u64 };
-    let fork = Fork { run: RunId::new("fork"), from, effects: ForkedEffects::Recorded };
+    let (at, day) = (sim.timeline[cut - 1].at, Duration::from_hours(24));
+    let deadlines = |run: &Run, id: &TaskId| run.task(id).and_then(|task| task.deadline);
+    let before = run.clone();
+    let fork = Fork { run: RunId::new("fork"), from, at, effects: ForkedEffects::Recorded };
     let adoption =
         Adoption { configs, model: None, prices: std::collections::BTreeMap::new(), changes: Vec::new(), fork: Some(fork) };
     let event = Event::Adopted { adoption, documents: Vec::new(), by: "ada".to_owned() };
-    let decision = run.decide(sim.now, event).expect("a run that has not ended goes on by its own configs");
+    let decision = run.decide(at.plus(day), event).expect("a run that has not ended goes on by its own configs");
     decision.entries.iter().for_each(|recorded| run.apply(recorded));
+    for task in run.graph().iter().filter(|task| task.is_live()) {
+        let shifted = deadlines(&before, &task.id).map(|deadline| deadline.plus(day));
+        let is_new = before.task(&task.id).is_none();
+        assert!(is_new || task.deadline == shifted, "a day in which nothing happened costs {} no time", task.id);
+    }
     let live = || run.graph().iter().filter(|task| task.is_live());
     let prompted =
         |id: &TaskId| decision.effects.iter().any(|effect| matches!(effect, Effect::Prompt { task, .. } if task == id));
