@@ -20,8 +20,38 @@ pub(crate) struct Choice {
 }
 
 /// The answers that `schema` offers; none when it leaves the answer free.
+///
+/// An object that must have one key, and that key a choice, is answered by that choice: an approval by `yes` or `no`.
 pub(crate) fn choices(schema: &Json) -> Vec<Choice> {
     let schema = schema.value();
+    match decisive(&schema) {
+        Some((key, inner)) => {
+            let wrap = |choice: Choice| Choice { value: json!({key: choice.value}), ..choice };
+            choices_of(inner).into_iter().map(wrap).collect()
+        }
+        None => choices_of(&schema),
+    }
+}
+
+/// The one key that an answer must have, with its schema, where that is all that decides.
+fn decisive(schema: &Value) -> Option<(&str, &Value)> {
+    match schema["required"].as_array()?.as_slice() {
+        [Value::String(key)] if schema["type"] == "object" => Some((key, schema["properties"].get(key)?)),
+        _ => None,
+    }
+}
+
+/// The one key of `schema` that takes a remark beside the choice: its only other text.
+fn remark(schema: &Value) -> Option<&str> {
+    let (decisive, _) = decisive(schema)?;
+    let mut texts = schema["properties"].as_object()?.iter().filter(|(key, part)| *key != decisive && part["type"] == "string");
+    match (texts.next(), texts.next()) {
+        (Some((key, _)), None) => Some(key),
+        _ => None,
+    }
+}
+
+fn choices_of(schema: &Value) -> Vec<Choice> {
     let readable = |label: &str| words::preview(label, LABEL_WIDTH);
     let label = |value: &Value| value.as_str().map_or_else(|| readable(&value.to_string()), readable);
     if let Some(values) = schema["enum"].as_array() {
@@ -76,6 +106,9 @@ pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
     if let Some(choice) = labelled.or(numbered) {
         return Ok(choice.value.clone());
     }
+    if let Some(answer) = with_remark(&schema.value(), &offered, typed) {
+        return Ok(answer);
+    }
     let text = Value::String(typed.to_owned());
     let Err(reason) = check(schema, &text) else { return Ok(text) };
     let parsed = serde_json::from_str::<Value>(typed).ok();
@@ -89,6 +122,16 @@ pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
             Err(format!("{:?} is none of {}{more}", words::preview(typed, LABEL_WIDTH), labels.join(", ")))
         }
     }
+}
+
+/// A choice with a remark after it, where the question takes one: `no it is too late`, `no: it is too late`.
+fn with_remark(schema: &Value, offered: &[Choice], typed: &str) -> Option<Value> {
+    let key = remark(schema)?;
+    let (label, said) = typed.split_once([' ', ':', ','])?;
+    let choice = offered.iter().find(|choice| choice.label.eq_ignore_ascii_case(label))?;
+    let mut answer = choice.value.clone();
+    answer[key] = json!(said.trim_start_matches([' ', ':', ',']));
+    Some(answer)
 }
 
 /// Whether `answer` meets `schema`; a question without one takes anything.
@@ -153,6 +196,28 @@ mod tests {
         assert_eq!(read_answer(&schema(json!({"type": "boolean"})), "yes"), Ok(json!(true)));
         assert_eq!(read_answer(&schema(json!({"type": "object", "required": ["a"]})), r#"{"a": 1}"#), Ok(json!({"a": 1})));
         assert!(read_answer(&Json::null(), "  ").is_err());
+    }
+
+    #[test]
+    fn an_approval_is_answered_by_yes_or_no_with_a_reason_if_there_is_one() {
+        let approval = schema(json!({
+            "type": "object", "required": ["approved"], "additionalProperties": false,
+            "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}}
+        }));
+        assert_eq!(example(Some(&approval)), "yes");
+        assert_eq!(read_answer(&approval, "yes"), Ok(json!({"approved": true})));
+        assert_eq!(read_answer(&approval, "2"), Ok(json!({"approved": false})));
+        let denied = json!({"approved": false, "reason": "it is too late"});
+        assert_eq!(read_answer(&approval, "no it is too late"), Ok(denied.clone()));
+        assert_eq!(read_answer(&approval, "No: it is too late"), Ok(denied.clone()));
+        assert_eq!(read_answer(&approval, &denied.to_string()), Ok(denied));
+        assert_eq!(read_answer(&approval, "perhaps"), Err("\"perhaps\" is none of yes, no".to_owned()));
+        // A question with two texts takes no remark: nobody could say which one is meant.
+        let two = schema(json!({
+            "type": "object", "required": ["go"],
+            "properties": {"go": {"type": "boolean"}, "a": {"type": "string"}, "b": {"type": "string"}}
+        }));
+        assert!(read_answer(&two, "no never").is_err());
     }
 
     #[test]

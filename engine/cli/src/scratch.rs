@@ -13,7 +13,7 @@ use baton_core::id::{CallId, TaskId};
 use baton_core::json::Json;
 use baton_core::model::ModelTurn;
 use baton_models::FunctionModel;
-use baton_runtime::{Engine, InitialDocument, LoadedJob, RunOutcome, StartOptions};
+use baton_runtime::{Engine, InitialDocument, LoadedJob, RunHandle, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ pub(crate) async fn call(job: LoadedJob, tool: &str, input: &Value, documents: V
     let engine = Engine::builder().store(Arc::clone(&store)).model(CALLER, Arc::new(model)).build().map_err(job::run_failure)?;
     let handle = engine.start(job, StartOptions { documents, ..StartOptions::default() }).await.map_err(job::run_failure)?;
     let outcome = tokio::select! {
-        outcome = handle.outcome() => outcome,
+        outcome = approved_outcome(&handle) => outcome?,
         _ = tokio::signal::ctrl_c() => {
             let _already_over = handle.cancel(TaskId::root(), "interrupted", "person").await;
             handle.outcome().await
@@ -115,6 +115,18 @@ pub(crate) async fn call(job: LoadedJob, tool: &str, input: &Value, documents: V
         })
         .collect();
     Ok(Called { result, duration, written, store })
+}
+
+/// Waits for the end. Whoever makes a call by hand approves it by that, where it must be approved.
+async fn approved_outcome(handle: &RunHandle) -> Result<RunOutcome, Failure> {
+    let approval = TaskId::root().call(1, 1).approval();
+    if let RunOutcome::WaitingForPerson = handle.outcome_without_people().await
+        && handle.open_questions().await.iter().any(|question| question.task == approval)
+    {
+        let yes = Json::from(json!({"approved": true}));
+        handle.answer(approval, "person", yes, Vec::new()).await.map_err(job::run_failure)?;
+    }
+    Ok(handle.outcome().await)
 }
 
 /// The one result of `call`, and how long it took.

@@ -159,6 +159,8 @@ pub enum ErrorCode {
     Unanswered,
     /// A fork would have had an effect that its original did not have.
     EffectNotAllowed,
+    /// Whoever must approve the call did not.
+    Denied,
 }
 
 impl ErrorCode {
@@ -184,6 +186,7 @@ impl ErrorCode {
             Self::TurnDiscarded => "turn_discarded",
             Self::Unanswered => "unanswered",
             Self::EffectNotAllowed => "effect_not_allowed",
+            Self::Denied => "denied",
         }
     }
 }

@@ -105,10 +105,39 @@ impl TaskId {
     }
 }
 
+impl TaskId {
+    /// The call that this task answers: the one whose id it bears, or whose later attempt or question it is (`0/2.1/retry.2`).
+    /// Meaningless for the root.
+    pub fn originating_call(&self) -> CallId {
+        let mut id = CallId(Arc::clone(&self.0));
+        while id.position().is_none()
+            && let Some((above, _)) = id.0.rsplit_once('/')
+        {
+            id = CallId::new(above);
+        }
+        id
+    }
+}
+
 impl CallId {
     /// The task that this call creates, if its tool creates one: it bears the call's id.
     pub fn created_task(&self) -> TaskId {
         TaskId(Arc::clone(&self.0))
+    }
+
+    /// The task of the attempt numbered `number`, from 1, where a failed delegation is tried again.
+    pub fn attempt(&self, number: u32) -> TaskId {
+        if number <= 1 { self.created_task() } else { TaskId::new(format!("{self}/retry.{number}")) }
+    }
+
+    /// The question whether this call may begin.
+    pub fn approval(&self) -> TaskId {
+        TaskId::new(format!("{self}/approval"))
+    }
+
+    /// The question what became of this call.
+    pub fn outcome(&self) -> TaskId {
+        TaskId::new(format!("{self}/outcome"))
     }
 
     /// The task that makes this call.
@@ -121,13 +150,6 @@ impl CallId {
     pub fn position(&self) -> Option<(u32, u32)> {
         let (turn, position) = self.0.rsplit_once('/')?.1.split_once('.')?;
         Some((turn.parse().ok()?, position.parse().ok()?))
-    }
-}
-
-impl From<&TaskId> for CallId {
-    /// The call that created `task`; meaningless for the root.
-    fn from(task: &TaskId) -> Self {
-        Self(Arc::clone(&task.0))
     }
 }
 
@@ -221,6 +243,18 @@ mod tests {
         assert_eq!(call.as_str(), "0/2.1/3.4");
         assert_eq!(call.task().as_str(), "0/2.1");
         assert_eq!(call.position(), Some((3, 4)));
+    }
+
+    #[test]
+    fn attempts_and_questions_of_a_call_lead_back_to_it() {
+        let call = TaskId::root().call(2, 1);
+        assert_eq!(call.attempt(1), call.created_task());
+        let second = call.attempt(2);
+        assert_eq!(second.as_str(), "0/2.1/retry.2");
+        assert_eq!(second.originating_call(), call);
+        assert_eq!(second.call(1, 3).task(), second);
+        assert_eq!(TaskId::from("0/2.1/retry.2/1.1/escalated/escalated").originating_call().as_str(), "0/2.1/retry.2/1.1");
+        assert_eq!(TaskId::root().originating_call().as_str(), "0");
     }
 
     #[test]

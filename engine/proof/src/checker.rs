@@ -177,8 +177,7 @@ impl Ledger {
             .filter(|task| task.agent().is_some())
             .filter(|task| {
                 let waits = matches!(task.state, TaskState::Blocked);
-                let awaits = self.unfinished_calls(&task.id).iter().any(|call| self.calls[*call].created);
-                waits != (awaits || task.escalated.is_some())
+                waits != (self.can_only_wait(&task.id) || task.escalated.is_some())
             })
             .map(|task| task.id.clone())
             .collect();

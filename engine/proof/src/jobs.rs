@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use baton_core::call::AfterExecution;
 use baton_core::config::{
-    Agent, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Job, MasterRule, ModelSpec, OnText, Schema, Tool,
+    Agent, Approver, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Job, Join, MasterRule, ModelSpec,
+    OnFailure, OnText, OnUnknownOutcome, Schema, Tool,
 };
 use baton_core::id::{AgentId, ToolId};
 use baton_core::json::Json;
@@ -34,6 +35,8 @@ pub struct AgentDraft {
     tools: Vec<String>,
     on_text: OnText,
     master: MasterRule,
+    join: Join,
+    approvals: BTreeMap<ToolId, Approver>,
     result_schema: Option<Value>,
     limits: Limits,
     system_prompt: String,
@@ -52,6 +55,9 @@ pub struct ToolDraft {
     after: Option<AfterExecution>,
     agent: Option<String>,
     limits: Limits,
+    on_failure: OnFailure,
+    approval: Option<Approver>,
+    on_unknown_outcome: OnUnknownOutcome,
 }
 
 /// A job whose first agent is the root's.
@@ -73,6 +79,8 @@ pub fn agent(id: &str, tools: &str) -> AgentDraft {
         tools: tools.split_whitespace().chain(["handoff"]).map(str::to_owned).collect(),
         on_text: OnText::Handoff,
         master: MasterRule::Caller,
+        join: Join::All,
+        approvals: BTreeMap::new(),
         result_schema: None,
         limits: Limits::default(),
         system_prompt: format!("You are {id}."),
@@ -84,6 +92,18 @@ impl AgentDraft {
     /// The name of its model; `script` unless said.
     pub fn model(mut self, model: &str) -> Self {
         model.clone_into(&mut self.model);
+        self
+    }
+
+    /// Its calls of `tool` must be approved.
+    pub fn needs_approval(mut self, tool: &str, approver: Approver) -> Self {
+        self.approvals.insert(ToolId::from(tool), approver);
+        self
+    }
+
+    /// What it awaits of the delegations of one turn.
+    pub fn join(mut self, join: Join) -> Self {
+        self.join = join;
         self
     }
 
@@ -130,6 +150,9 @@ pub fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
         after: None,
         agent: None,
         limits: Limits::default(),
+        on_failure: OnFailure::Return,
+        approval: None,
+        on_unknown_outcome: OnUnknownOutcome::Return,
     }
 }
 
@@ -144,6 +167,24 @@ pub fn note(id: &str) -> ToolDraft {
 }
 
 impl ToolDraft {
+    /// Whoever calls it needs an approval.
+    pub fn approved_by(mut self, approver: Approver) -> Self {
+        self.approval = Some(approver);
+        self
+    }
+
+    /// After a crash the master is asked what became of a call.
+    pub fn asks_what_became_of_it(mut self) -> Self {
+        self.on_unknown_outcome = OnUnknownOutcome::Ask;
+        self
+    }
+
+    /// What happens when a task that it delegated fails.
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+
     /// It may write documents.
     pub fn writing(mut self) -> Self {
         self.writes = true;
@@ -201,6 +242,9 @@ impl ToolDraft {
             timeout: Duration::from_mins(1),
             agent: self.agent.as_deref().map(AgentId::from),
             limits: self.limits.clone(),
+            on_failure: self.on_failure,
+            approval: self.approval,
+            on_unknown_outcome: self.on_unknown_outcome,
             executor: self
                 .tool_type
                 .behavior()
@@ -336,6 +380,8 @@ impl AgentDraft {
             system_prompt: self.system_prompt.clone(),
             on_text: self.on_text,
             master: self.master,
+            join: self.join,
+            approvals: self.approvals.clone(),
             result_schema: self
                 .result_schema
                 .as_ref()
@@ -344,7 +390,7 @@ impl AgentDraft {
             settings: Json::from(&self.settings),
             max_output_tokens: self.settings["max_tokens"].as_u64().unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),
             offered: offered(&|_| true),
-            offered_in_questions: offered(&Tool::allowed_in_questions),
+            offered_in_questions: offered(&|tool| tool.allowed_in_questions(self.approvals.get(&tool.id).copied())),
             offered_last: offered(&|tool| tool.tool_type.behavior().then == Then::Stop),
             tools: granted,
         }

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use baton_core::call::{CallResult, CallStatus, ModelCall};
 use baton_core::config::{Agent, Configs, Tool};
 use baton_core::document::DocumentRef;
-use baton_core::entry::{FinalState, Holder, QuestionEnd, Recorded, TaskCreated};
+use baton_core::entry::{Concern, FinalState, Holder, QuestionEnd, Recorded, TaskCreated};
 use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::model::Usage;
 use baton_core::money::{Money, Price};
+use baton_core::time::Timestamp;
 use baton_core::tool_type::ToolType;
 
 use crate::finding::{Finding, Invariant};
@@ -146,6 +147,16 @@ pub struct CallBook {
     attached: Vec<DocumentRef>,
     /// Whether it created a task.
     pub created: bool,
+    /// The newest task that works on it.
+    pub worked_on_by: Option<TaskId>,
+    /// The engine's own question about it, and what it decides.
+    pub question: Option<(TaskId, Concern)>,
+    /// Whether it was approved.
+    pub approved: bool,
+    /// How many attempts at it failed and were to be made again.
+    pub failed_attempts: u32,
+    /// When the next one is to begin.
+    pub retry_at: Option<Timestamp>,
     /// The status of its result.
     pub status: Option<CallStatus>,
     /// The result.
@@ -176,9 +187,19 @@ impl CallBook {
         self.refused || self.status.is_some() || self.closed
     }
 
+    /// Whether a question asks what became of it.
+    pub fn is_doubtful(&self) -> bool {
+        !self.is_finished() && matches!(self.question, Some((_, Concern::Outcome)))
+    }
+
+    /// Whether a question asks whether it may begin.
+    pub fn asks(&self) -> bool {
+        !self.is_finished() && !self.approved && matches!(self.question, Some((_, Concern::Approval { .. })))
+    }
+
     /// Whether it is a function that runs.
-    fn runs(&self) -> bool {
-        !self.is_finished() && self.started.is_some_and(|(_, tool_type)| tool_type.behavior().runs_code)
+    pub fn runs(&self) -> bool {
+        !self.is_finished() && !self.is_doubtful() && self.started.is_some_and(|(_, tool_type)| tool_type.behavior().runs_code)
     }
 }
 
@@ -225,6 +246,7 @@ impl Ledger {
     pub(crate) fn end_batch(&mut self) {
         self.after_batch();
         self.check_limits();
+        self.check_policies();
         self.touched.clear();
     }
 
@@ -287,6 +309,11 @@ impl Ledger {
     /// Tasks that have not ended.
     pub fn live_tasks(&self) -> impl Iterator<Item = (&TaskId, &TaskBook)> {
         self.live.iter().filter_map(|id| self.tasks.get_key_value(id))
+    }
+
+    /// Whether a call of `task` waits for its next attempt.
+    pub fn waits_for_an_attempt(&self, task: &TaskId) -> bool {
+        self.unfinished_calls(task).iter().any(|call| self.calls[*call].retry_at.is_some())
     }
 
     /// How many function calls run.

@@ -11,6 +11,7 @@ pub mod checker;
 pub mod finding;
 pub mod jobs;
 pub mod ledger;
+mod policies;
 pub mod print;
 pub mod random;
 pub mod requests;

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use baton_core::call::{AfterExecution, CallError, CallResult, ModelCall};
 use baton_core::document::{DocumentRef, DocumentVersion};
 use baton_core::entry::{
-    BudgetSettled, CallFinished, CallRefused, CallStarted, Compacted, Conflict, Control, ControlAction, Entry, Holder, Master,
-    ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded,
-    RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
+    BudgetSettled, CallApproved, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict, Control, ControlAction,
+    Entry, Holder, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed, QuestionEnd, QuestionOpened,
+    Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
 };
 use baton_core::id::TaskId;
 use baton_core::json::Json;
@@ -78,6 +78,7 @@ pub fn line(entry: &Entry) -> Option<String> {
         Entry::CallRefused(CallRefused { task: _task, call, tool, tool_type: _tool_type, error }) => {
             format!("{call} {tool} refused {}", code(error))
         }
+        Entry::CallApproved(CallApproved { task: _task, call, tool, binds: _binds }) => format!("{call} {tool} approved"),
         Entry::CallStarted(CallStarted { task: _task, call, tool, tool_type: _tool_type, documents, target }) => {
             let target = target.as_ref().map(|target| format!(" → {target}")).unwrap_or_default();
             format!("{call} {tool} started{target}{}", document_list(documents))
@@ -135,8 +136,9 @@ pub fn line(entry: &Entry) -> Option<String> {
             let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
             format!("{task} closes [{}]", tasks.join(", "))
         }
-        Entry::TaskEnded(TaskEnded { task, state, result, limit }) => {
-            format!("{task} {}: {}{}", state.as_str(), result_text(result), limit_text(*limit))
+        Entry::TaskEnded(TaskEnded { task, state, result, limit, retry_at }) => {
+            let retried = if retry_at.is_some() { ", to be tried again" } else { "" };
+            format!("{task} {}: {}{}{retried}", state.as_str(), result_text(result), limit_text(*limit))
         }
         Entry::RunEnded(RunEnded { state, status, limit }) => {
             format!("run {} ({}){}", state.as_str(), status.as_str(), limit_text(*limit))
@@ -193,13 +195,16 @@ fn task_created(created: &TaskCreated) -> String {
         depth: _depth,
         answer_schema,
         deadline,
+        failed_attempts,
+        concern,
     } = created;
     let kind = match kind {
         TaskKind::Root => "root",
         TaskKind::Delegation => "task",
         TaskKind::Question => "question",
     };
-    let mut line = format!("{task} created: {kind} for {}, {request:?}{}", holder_text(holder), document_list(documents));
+    let request = if concern.is_some() { "its own words".to_owned() } else { format!("{request:?}") };
+    let mut line = format!("{task} created: {kind} for {}, {request}{}", holder_text(holder), document_list(documents));
     match master {
         Master::Task(task) => {
             let _ = write!(line, " master {task}");
@@ -209,11 +214,19 @@ fn task_created(created: &TaskCreated) -> String {
     if let Some(answered) = answers_for {
         let _ = write!(line, " in the name of {answered}");
     }
-    if !answer_schema.is_null() {
+    if !answer_schema.is_null() && concern.is_none() {
         let _ = write!(line, " schema {}", answer_schema.text());
     }
     if deadline.is_some() {
         line.push_str(" with a deadline");
+    }
+    match concern {
+        Some(Concern::Approval { binds: _binds }) => line.push_str(" [approval]"),
+        Some(Concern::Outcome) => line.push_str(" [outcome]"),
+        None => {}
+    }
+    if *failed_attempts > 0 {
+        let _ = write!(line, " after {failed_attempts} that failed");
     }
     line
 }

@@ -1,15 +1,15 @@
 //! Random jobs of any shape, and what their models and tools say: one chance names all of it.
 
 use baton_core::call::{AfterExecution, CallStatus, ErrorCode, ModelCall};
-use baton_core::config::EffectClass;
+use baton_core::config::{Approver, EffectClass, Join, OnFailure, Retry};
 use baton_core::document::DocumentRef;
 use baton_core::event::Outcome;
 use baton_core::limits::Limits;
 use baton_core::model::{FinishReason, ModelTurn, Usage};
 use baton_core::money::{Money, Price};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::jobs::{AgentDraft, JobDraft, agent, function, job, note};
+use crate::jobs::{AgentDraft, JobDraft, ToolDraft, agent, function, job, note};
 use crate::random::Random;
 use crate::script::{
     Answer, Execution, Prompted, call, call_with, document_path, error, handoff_with, malformed, route_with, stopped, then,
@@ -17,6 +17,7 @@ use crate::script::{
 };
 
 const PATHS: [&str; 4] = ["a.md", "b.csv", "c.json", "missing.md"];
+const APPROVERS: [Approver; 2] = [Approver::Master, Approver::Person];
 /// The tools of the jobs.
 pub const TOOLS: [&str; 6] = ["work", "look", "once", "save", "jot", "last"];
 
@@ -68,7 +69,31 @@ fn random_agent(random: &mut Random, index: usize, agents: usize, generous: bool
     if random.once_in(4) {
         draft = draft.asks_a_person();
     }
-    draft
+    if random.once_in(6) {
+        let tool = *random.pick(&["handoff", "look", "route_to_agent0"]);
+        draft = draft.needs_approval(tool, *random.pick(&APPROVERS));
+    }
+    draft.join(*random.pick(&[Join::All, Join::All, Join::FirstSuccess, Join::Quorum(2), Join::Quorum(3)]))
+}
+
+/// Delegations to some of the agents are tried again, at once or later; to some an approval leads.
+fn random_routes(random: &mut Random, agents: usize) -> Vec<ToolDraft> {
+    let mut routes = Vec::new();
+    for index in (0..agents).filter(|_| random.once_in(3)).collect::<Vec<_>>() {
+        let retry = Retry { times: 1 + random.below(3) as u32, backoff_seconds: random.below(3) as u32 * 7 };
+        let route = ToolDraft::route(&format!("agent{index}")).on_failure(OnFailure::Retry(retry));
+        routes.push(perhaps_approved(random, route));
+    }
+    routes
+}
+
+fn perhaps_approved(random: &mut Random, tool: ToolDraft) -> ToolDraft {
+    if random.once_in(5) { tool.approved_by(*random.pick(&APPROVERS)) } else { tool }
+}
+
+fn perhaps_asked(random: &mut Random, tool: ToolDraft) -> ToolDraft {
+    let tool = perhaps_approved(random, tool);
+    if random.once_in(2) { tool.asks_what_became_of_it() } else { tool }
 }
 
 /// A job of one to four agents; half of them have room for many tasks, the others run into every limit.
@@ -93,11 +118,12 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
     let limits =
         if generous { Limits { turns: Some(80), depth: Some(4), live_tasks: Some(24), ..Limits::default() } } else { limits };
     job(drafts)
+        .tools(random_routes(random, agents))
         .tools([
-            function("work").effect(EffectClass::Idempotent),
+            perhaps_approved(random, function("work").effect(EffectClass::Idempotent)),
             function("look").effect(EffectClass::Pure),
-            function("once").effect(EffectClass::AtMostOnce),
-            function("save").effect(EffectClass::Keyed).writing(),
+            perhaps_asked(random, function("once").effect(EffectClass::AtMostOnce)),
+            perhaps_approved(random, function("save").effect(EffectClass::Keyed).writing()),
             note("jot"),
             function("last").after(AfterExecution::Terminate),
         ])
@@ -154,6 +180,20 @@ fn random_question(random: &mut Random) -> ModelCall {
     call_with("ask_master", input)
 }
 
+/// What somebody says to one of the engine's own questions, or to another of them.
+pub fn any_decision(random: &mut Random) -> Value {
+    random
+        .pick(&[
+            json!({"approved": true}),
+            json!({"approved": true, "reason": "it is fine"}),
+            json!({"approved": false, "reason": "not now"}),
+            json!({"outcome": "done", "output": 1}),
+            json!({"outcome": "not_done", "note": "nothing came"}),
+            json!({"outcome": "unknown"}),
+        ])
+        .clone()
+}
+
 /// A turn of any kind, which uses at most what was reserved for it.
 pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
     if random.once_in(80) {
@@ -166,6 +206,7 @@ pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
         1 => ModelTurn::text(""),
         2 => stopped(turn(calls), *random.pick(&[FinishReason::Length, FinishReason::ContentFilter, FinishReason::Refusal])),
         3 => ModelTurn { text: "meanwhile".to_owned(), ..turn(calls) },
+        _ if prompted.request.is_question && random.once_in(2) => turn([handoff_with(any_decision(random), &[])]),
         0 | 4 => turn([handoff_with("done", &random_paths(random))]),
         _ => turn(calls),
     };

@@ -430,7 +430,8 @@ impl Sim {
         for (id, book) in self.ledger.live_tasks() {
             let runs = self.pending.iter().any(|work| work.task() == id);
             let asks = self.asked.contains(id);
-            let waits = self.ledger.live_tasks().any(|(_, below)| below.created.caller.as_ref() == Some(id));
+            let waits = self.ledger.live_tasks().any(|(_, below)| below.created.caller.as_ref() == Some(id))
+                || (self.ledger.waits_for_an_attempt(id) && self.run.next_wake().is_some());
             // It may wait for a place among the run's parallel calls, or for tokens that others have reserved.
             let others_run = !self.pending.is_empty();
             assert!(runs || asks || waits || others_run, "{id} lives and nobody works on it: {book:?}");

@@ -22,8 +22,9 @@ pub(crate) struct AnswerArgs {
     /// The run, or the question (`Q1`) of the newest run that waits
     #[arg(value_name = "RUN|QUESTION", add = completions::runs())]
     target: String,
-    /// The question where the run has several, then the answer: a choice's number or label, text, JSON, or `-` for stdin
-    #[arg(value_name = "ANSWER", num_args = 0..=2)]
+    /// The question where the run has several, then the answer: a choice's number or label, text, JSON, or `-` for stdin;
+    /// after a yes or no, the reason
+    #[arg(value_name = "ANSWER", num_args = 0..=3)]
     words: Vec<String>,
     /// The answer as JSON, in place of ANSWER
     #[arg(long, value_name = "JSON")]
@@ -37,13 +38,24 @@ pub(crate) struct AnswerArgs {
 pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, view, words) = find(args, place).await?;
     let (number, typed) = match words.as_slice() {
-        [first, rest @ ..] if number(first).is_some() => (number(first), rest.first().copied()),
-        [typed] => (None, Some(*typed)),
-        [] => (None, None),
-        [first, ..] => return Err(Failure::Usage(format!("{first} is not a question; questions are called Q1, Q2, …"))),
+        [first, rest @ ..] if number(first).is_some() => (number(first), rest),
+        typed => (None, typed),
     };
     let question = choose(&view, number)?;
     let schema = view.tasks.get(&question.task).map(|row| row.created.answer_schema.clone()).unwrap_or_default();
+    let typed = match typed {
+        [] => None,
+        [answer] => Some((*answer).to_owned()),
+        // A choice and the reason for it, as two words of the shell.
+        [choice, reason] if question::choices(&schema).iter().any(|offered| offered.label.eq_ignore_ascii_case(choice)) => {
+            Some(format!("{choice} {reason}"))
+        }
+        [first, ..] if number.is_none() => {
+            return Err(Failure::Usage(format!("{first} is not a question; questions are called Q1, Q2, …")));
+        }
+        _ => return Err(Failure::Usage("an answer of several words is put in quotes".to_owned())),
+    };
+    let typed = typed.as_deref();
     let Some(answer) = given(args, typed, &schema)? else {
         // Without an answer, the question is shown with what would answer it.
         for line in view.question_lines(question, session::width()) {

@@ -86,6 +86,9 @@ impl Rows {
                     "kind": created.kind, "holder": created.holder.to_string(), "caller": created.caller,
                     "request": created.request, "documents": names(&created.documents),
                 });
+                if created.failed_attempts > 0 {
+                    row.input["attempt"] = json!(created.failed_attempts + 1);
+                }
             }
             Entry::ModelRequested(requested) => {
                 row.input = json!({"model": requested.model, "turn": requested.turn, "input_tokens": requested.input_tokens});
@@ -101,6 +104,10 @@ impl Rows {
                 self.call(row, &refused.call, refused.tool.as_str(), refused.tool_type);
                 self.inputs.remove(&refused.call);
                 row.result = json!({"status": "failed", "error": refused.error.to_value()});
+            }
+            Entry::CallApproved(approved) => {
+                self.call(row, &approved.call, approved.tool.as_str(), None);
+                row.result = json!({"approved": true, "binds": approved.binds.to_string()});
             }
             Entry::CallStarted(started) => {
                 self.call(row, &started.call, started.tool.as_str(), Some(started.tool_type));
@@ -178,6 +185,9 @@ impl Rows {
                 row.result["state"] = json!(ended.state);
                 if let Some(limit) = ended.limit {
                     row.result["limit"] = json!(limit.as_str());
+                }
+                if let Some(at) = ended.retry_at {
+                    row.result["retry_at"] = json!(at.to_string());
                 }
             }
             Entry::RunEnded(ended) => {

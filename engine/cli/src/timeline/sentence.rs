@@ -20,7 +20,10 @@ pub(crate) fn sentence(row: &Row) -> String {
             let documents = attached(&input["documents"]);
             match text(&input["kind"]).as_str() {
                 "question" => format!("is asked: {}{documents}", text(&input["request"])),
-                _ => format!("gets: {}{documents}", text(&input["request"])),
+                _ => match &input["attempt"] {
+                    Value::Null => format!("gets: {}{documents}", text(&input["request"])),
+                    attempt => format!("tries again (attempt {attempt}): {}{documents}", text(&input["request"])),
+                },
             }
         }
         "model_requested" => style::faint(format!(
@@ -53,6 +56,7 @@ pub(crate) fn sentence(row: &Row) -> String {
         "call_refused" => {
             format!("{tool}({}) {}", arguments(input), style::bad(format!("refused: {}", text(&result["error"]["message"]))))
         }
+        "call_approved" => format!("{tool}({}) approved", arguments(input)),
         "call_finished" => {
             let from = result.get("from").map(|from| format!("{}: ", text(from)));
             format!("{tool} {}{}{}", from.unwrap_or_else(|| "→ ".to_owned()), outcome(result), attached(&result["documents"]))
@@ -68,7 +72,8 @@ pub(crate) fn sentence(row: &Row) -> String {
         "question_closed" => format!("{} closed: {}", text(&input["question"]), arguments(result)),
         "task_ended" => {
             let limit = result.get("limit").map(|limit| format!(" at {}", text(limit))).unwrap_or_default();
-            format!("{}{limit}{}", text(&result["state"]), attached(&result["documents"]))
+            let again = result.get("retry_at").map(|at| format!(", tried again at {}", text(at))).unwrap_or_default();
+            format!("{}{limit}{again}{}", text(&result["state"]), attached(&result["documents"]))
         }
         "run_ended" => format!("run {} ({})", text(&result["state"]), text(&result["status"])),
         _ => format!("{} {} {}", row.entry, arguments(input), arguments(result)),

@@ -20,7 +20,12 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
         Entry::TaskCreated(created) => match (created.kind, &created.caller) {
             (TaskKind::Delegation, Some(caller)) => {
                 let attached = attached(&created.documents);
-                format!("{} → {}: {}{attached}", who(caller), created.holder, words::preview(&created.request, PREVIEW))
+                let again = match created.failed_attempts {
+                    0 => String::new(),
+                    failed => format!(" (attempt {})", failed + 1),
+                };
+                let request = words::preview(&created.request, PREVIEW);
+                format!("{} → {}{again}: {request}{attached}", who(caller), created.holder)
             }
             // The question's own entry says who asks whom.
             _ => return None,
@@ -95,10 +100,15 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
                 (Some(error), state) => style::bad(format!("{}: {}", state.as_str(), words::preview(&error.message, PREVIEW))),
                 (None, state) => style::bad(format!("{} ({})", state.as_str(), ended.result.status.as_str())),
             };
-            format!("{} {how}{}", who(&ended.task), attached(&ended.result.documents))
+            let again = match ended.retry_at {
+                Some(at) => format!(" · tried again in {}", words::elapsed(at.since(recorded.at))),
+                None => String::new(),
+            };
+            format!("{} {how}{again}{}", who(&ended.task), attached(&ended.result.documents))
         }
         Entry::ModelRequested(_)
         | Entry::ModelAnswered(_)
+        | Entry::CallApproved(_)
         | Entry::CallStarted(_)
         | Entry::CallFinished(_)
         | Entry::BudgetSettled(_)

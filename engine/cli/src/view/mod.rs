@@ -193,7 +193,11 @@ impl RunView {
             }
             Entry::CallRefused(refused) => {
                 let step = format!("{} refused: {}", refused.tool, refused.error.message);
-                self.row(&refused.task, |row| row.step = step);
+                self.row(&refused.task, |row| {
+                    row.open_calls.remove(&refused.call);
+                    row.awaited.remove(&refused.call);
+                    row.step = step;
+                });
             }
             Entry::CallStarted(started) => {
                 let waits = started.tool_type.behavior().blocks_caller;
@@ -205,6 +209,13 @@ impl RunView {
                     }
                 });
                 self.settle(&started.task);
+            }
+            Entry::CallApproved(approved) => {
+                self.row(&approved.task, |row| {
+                    row.open_calls.remove(&approved.call);
+                    row.awaited.remove(&approved.call);
+                });
+                self.settle(&approved.task);
             }
             Entry::CallFinished(finished) => {
                 let step = step_of(finished.tool.as_str(), &finished.result);
@@ -282,7 +293,18 @@ impl RunView {
 
     fn create(&mut self, created: &TaskCreated, at: Timestamp) {
         if let Some(caller) = &created.caller {
-            self.row(caller, |row| row.callees.push(created.task.clone()));
+            self.row(caller, |row| {
+                row.callees.push(created.task.clone());
+                if created.concern.is_some() {
+                    // The call itself waits for the answer, whatever it is a call of.
+                    let call = created.task.originating_call();
+                    row.open_calls.entry(call.clone()).or_default();
+                    row.awaited.insert(call);
+                }
+            });
+            if created.concern.is_some() {
+                self.settle(caller);
+            }
         }
         let row = TaskRow {
             created: created.clone(),
@@ -376,6 +398,13 @@ impl RunView {
     /// Who holds `task`, as people call them.
     pub(crate) fn holder(&self, task: &TaskId) -> String {
         self.tasks.get(task).map_or_else(|| task.to_string(), |row| row.created.holder.to_string())
+    }
+
+    /// Who works on what `call` waits for: the question about it while it is open, else the newest attempt.
+    pub(crate) fn awaited_of(&self, call: &CallId) -> String {
+        let live = |task: &TaskId| self.tasks.get(task).is_some_and(|row| !matches!(row.state, TaskState::Final(_)));
+        let questions = [call.approval(), call.outcome()];
+        self.holder(questions.iter().find(|task| live(task)).unwrap_or(&call.created_task()))
     }
 
     /// The questions that wait for a person, oldest first.

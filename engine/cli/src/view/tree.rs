@@ -194,7 +194,7 @@ impl RunView {
             TaskState::Blocked => {
                 let mut whom: BTreeMap<String, usize> = BTreeMap::new();
                 for call in &row.awaited {
-                    *whom.entry(self.holder(&call.created_task())).or_default() += 1;
+                    *whom.entry(self.awaited_of(call)).or_default() += 1;
                 }
                 let count =
                     |(name, count): (&String, &usize)| if *count == 1 { name.clone() } else { format!("{count} × {name}") };

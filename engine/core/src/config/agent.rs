@@ -6,14 +6,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::fault::{Fault, FaultKind};
-use super::form::{AgentForm, PromptForm};
+use super::form::{AgentForm, GrantForm, PromptForm};
 use super::load::{Loader, ReadAgent};
 use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
 use super::shape::show;
 use super::source::Role;
 use super::template::{self, Scope, TemplateFault};
-use super::{Agent, DEFAULT_MAX_OUTPUT_TOKENS, Job, Schema, Tool};
+use super::tool::{may_need_approval, unapprovable};
+use super::{Agent, Approver, DEFAULT_MAX_OUTPUT_TOKENS, Job, Schema, Tool};
 use crate::id::{AgentId, ToolId};
 use crate::json::Json;
 use crate::limits::Limits;
@@ -42,7 +43,7 @@ impl<'s> Loader<'s> {
         let text = &agent.read.text;
         let before = self.faults.len();
         let system_prompt = self.prompt(form, text, job);
-        let tools = self.granted(form, text);
+        let (tools, approvals) = self.granted(form, text);
         if let Some(job) = job
             && !job.models.contains_key(&form.model)
         {
@@ -70,14 +71,16 @@ impl<'s> Loader<'s> {
             system_prompt,
             on_text: form.on_text.unwrap_or_default(),
             master: form.master.unwrap_or_default(),
+            join: form.join.unwrap_or_default(),
             result_schema,
             limits: form.limits.clone().unwrap_or_default().or(&Limits::task_defaults()),
             max_output_tokens: max_tokens.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),
             settings: form.settings.clone().map_or_else(Json::null, |settings| Json::from(Value::Object(settings))),
             offered: offered(&|_| true),
-            offered_in_questions: offered(&Tool::allowed_in_questions),
+            offered_in_questions: offered(&|tool| tool.allowed_in_questions(approvals.get(&tool.id).copied())),
             offered_last: offered(&|tool| tool.tool_type.behavior().then == Then::Stop),
             tools,
+            approvals,
         })
     }
 
@@ -186,11 +189,15 @@ impl<'s> Loader<'s> {
         }
     }
 
-    fn granted(&mut self, form: &AgentForm, text: &Text<'s>) -> BTreeMap<ToolId, Arc<Tool>> {
-        let mut granted = BTreeMap::new();
+    fn granted(&mut self, form: &AgentForm, text: &Text<'s>) -> (BTreeMap<ToolId, Arc<Tool>>, BTreeMap<ToolId, Approver>) {
+        let (mut granted, mut approvals) = (BTreeMap::new(), BTreeMap::new());
         let mut seen = BTreeSet::new();
-        for (index, id) in form.tools.iter().enumerate() {
-            let place = pointer(&["tools", &index.to_string()]);
+        for (index, grant) in form.tools.iter().enumerate() {
+            let at = pointer(&["tools", &index.to_string()]);
+            let (id, place, approval) = match grant {
+                GrantForm::Tool(id) => (id, at.clone(), None),
+                GrantForm::Full(full) => (&full.tool, format!("{at}/tool"), full.approval),
+            };
             if !seen.insert(id) {
                 let message = format!("tool \"{id}\" is granted twice");
                 self.faults.push(text.fault(FaultKind::SameId, &place, Spot::Value, message));
@@ -198,6 +205,13 @@ impl<'s> Loader<'s> {
             }
             if let Some(tool) = self.tools.get(id.as_str()) {
                 granted.insert(tool.id.clone(), Arc::clone(tool));
+                if let Some(approver) = approval {
+                    approvals.insert(tool.id.clone(), approver);
+                    if !may_need_approval(tool.tool_type) {
+                        let fault = unapprovable(text, &format!("{at}/approval"), tool.tool_type);
+                        self.faults.push(fault);
+                    }
+                }
             } else if id == ToolType::Root.as_str() {
                 let message = "no agent can be granted \"root\": it is the engine's own entry point";
                 self.faults.push(text.fault(FaultKind::ReservedName, &place, Spot::Value, message));
@@ -209,7 +223,7 @@ impl<'s> Loader<'s> {
                 self.faults.push(fault.near(id, known));
             }
         }
-        granted
+        (granted, approvals)
     }
 
     /// Whether the tool delegates to an agent whose file is broken, which is told there.

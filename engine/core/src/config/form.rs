@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use validator::Validate;
 
-use super::{EffectClass, MasterRule, OnText};
+use super::{Approver, EffectClass, Join, MasterRule, OnFailure, OnText, OnUnknownOutcome};
 use crate::call::AfterExecution;
 use crate::id::ID_PATTERN;
 use crate::limits::Limits;
@@ -103,6 +103,17 @@ pub struct ToolForm {
     #[serde(default)]
     #[validate(nested)]
     pub limits: Option<Limits>,
+    /// What happens when a task that an `agent_as_tool` delegated fails or times out: its result returns to the caller
+    /// (`return`, the default), or a new task tries again.
+    #[serde(default)]
+    pub on_failure: Option<OnFailure>,
+    /// Who must approve each call before it begins: a person, or the calling task's master.
+    #[serde(default)]
+    pub approval: Option<Approver>,
+    /// What happens to an `at_most_once` call of which a crash left it unknown whether it took effect: its result says so
+    /// (`return`, the default), or the calling task's master is asked what became of it (`ask`).
+    #[serde(default)]
+    pub on_unknown_outcome: Option<OnUnknownOutcome>,
     /// The command that runs a function tool which has no Rust function.
     #[serde(default)]
     #[validate(nested)]
@@ -327,15 +338,19 @@ pub struct AgentForm {
     pub model: String,
     /// The system prompt, a template: the text itself, or the file that holds it.
     pub system_prompt: PromptForm,
-    /// The ids of the tools it may use; `route_to_<agent_id>` delegates to an agent.
+    /// The tools it may use: their ids, or ids with what is asked of their calls; `route_to_<agent_id>` delegates to an agent.
     #[serde(default)]
-    pub tools: Vec<String>,
+    pub tools: Vec<GrantForm>,
     /// What a turn without calls means: its text is the result (`handoff`, the default), or the agent is reminded to use a tool.
     #[serde(default)]
     pub on_text: Option<OnText>,
     /// Who answers its questions: the agent that called it (the default), or a person.
     #[serde(default)]
     pub master: Option<MasterRule>,
+    /// What it awaits of the delegations it makes in one turn: the result of each (`all`, the default), the first success,
+    /// or a number of successes.
+    #[serde(default)]
+    pub join: Option<Join>,
     /// Limits of its tasks.
     #[serde(default)]
     #[validate(nested)]
@@ -346,6 +361,30 @@ pub struct AgentForm {
     /// Settings for its model, such as `temperature`.
     #[serde(default)]
     pub settings: Option<Map<String, Value>>,
+}
+
+/// A tool that an agent may use: its id, or its id and more.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Grant")]
+pub enum GrantForm {
+    /// Its id.
+    Tool(String),
+    /// Its id and more.
+    Full(FullGrantForm),
+}
+
+/// A tool that an agent may use, with what is asked of its calls.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "FullGrant")]
+pub struct FullGrantForm {
+    /// The tool's id.
+    pub tool: String,
+    /// Who must approve each call by this agent before it begins: a person, or its master. Where the tool's config asks for
+    /// an approval as well, a person's counts.
+    #[serde(default)]
+    pub approval: Option<Approver>,
 }
 
 /// A system prompt: the text itself, or the file that holds it.

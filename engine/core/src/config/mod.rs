@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::call::AfterExecution;
 use crate::function::ToolFunction;
-use crate::id::{AgentId, JobId, ToolId};
+use crate::id::{AgentId, ContentHash, JobId, ToolId};
 use crate::json::Json;
 use crate::limits::Limits;
 use crate::model::{Offer, ToolDefinition};
@@ -29,6 +29,7 @@ mod job;
 mod keywords;
 mod load;
 mod plain;
+mod policy;
 mod price;
 mod reader;
 mod schema;
@@ -43,6 +44,7 @@ pub use edit::EditFault;
 pub use fault::{Fault, FaultKind, Faults, nearest};
 pub use form::ProjectForm as Project;
 pub use load::{ScriptCheck, Unconfigured, load, load_project, load_tools};
+pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};
 pub use price::{MoneyLimit, PriceTable};
 pub use reader::MAX_FILE_BYTES;
 pub use schema::{Schema, SchemaFault};
@@ -136,10 +138,14 @@ pub struct Agent {
     pub system_prompt: String,
     /// The tools it was granted, by id.
     pub tools: BTreeMap<ToolId, Arc<Tool>>,
+    /// Who must approve its calls, where its grant of a tool says so.
+    pub approvals: BTreeMap<ToolId, Approver>,
     /// What a turn without calls means.
     pub on_text: OnText,
     /// Who answers its questions.
     pub master: MasterRule,
+    /// What the delegations of one of its turns are awaited for.
+    pub join: Join,
     /// What its results must meet.
     pub result_schema: Option<Schema>,
     /// The limits of its tasks, defaults filled in.
@@ -221,6 +227,12 @@ pub struct Tool {
     pub agent: Option<AgentId>,
     /// Limits of the tasks that its calls create.
     pub limits: Limits,
+    /// What happens when a task that it delegated fails.
+    pub on_failure: OnFailure,
+    /// Who must approve its calls, whoever makes them.
+    pub approval: Option<Approver>,
+    /// What happens to a call of which a crash left it unknown whether it took effect.
+    pub on_unknown_outcome: OnUnknownOutcome,
     /// What runs a call.
     pub executor: Option<Executor>,
     /// Examples, which hold by its schemas and run as tests.
@@ -244,15 +256,33 @@ impl Tool {
         })
     }
 
-    /// Whether an agent that answers a question may use it: `pure` tools, questions and handoffs (DESIGN §8).
-    pub fn allowed_in_questions(&self) -> bool {
+    /// The hash of all that decides what a call with `input` would do: what an approval binds. The input counts as it is
+    /// written, byte for byte, so no two ways of reading it can differ.
+    pub fn bound_hash(&self, input: &Json) -> ContentHash {
+        let executor = self.executor.as_ref().map(|executor| format!("{executor:?}"));
+        let definition = (&*self.definition, self.tool_type, self.effect, self.writes, &self.agent, executor);
+        let tool = serde_json::to_vec(&definition).expect("a definition always serialises");
+        ContentHash::of(&tool).extended(input.text().as_bytes())
+    }
+
+    /// Whether an agent that answers a question may use it: `pure` tools, questions and handoffs (DESIGN §8), but nothing
+    /// that must be approved first, by its own config or by the agent's grant of it.
+    pub fn allowed_in_questions(&self, granted: Option<Approver>) -> bool {
         let row = self.tool_type.behavior();
         match row.then {
+            crate::tool_type::Then::Continue if self.approval.max(granted).is_some() => false,
             crate::tool_type::Then::Continue => !row.runs_code || (self.effect == EffectClass::Pure && !self.writes),
             crate::tool_type::Then::Stop => true,
             crate::tool_type::Then::Block => self.agent.is_none(),
             crate::tool_type::Then::Enter => false,
         }
+    }
+}
+
+impl Agent {
+    /// Who must approve its calls of `tool`, if anybody: a person where the tool's config or the grant asks for one.
+    pub fn approver(&self, tool: &Tool) -> Option<Approver> {
+        tool.approval.max(self.approvals.get(&tool.id).copied())
     }
 }
 

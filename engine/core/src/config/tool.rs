@@ -15,7 +15,7 @@ use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{TOOL, show};
 use super::source::Role;
-use super::{EffectClass, ExecSpec, Executor, Schema, Tool};
+use super::{EffectClass, ExecSpec, Executor, OnFailure, OnUnknownOutcome, Schema, Tool};
 use crate::id::{AgentId, ROUTE_PREFIX, ToolId};
 use crate::limits::Limits;
 use crate::model::ToolDefinition;
@@ -202,6 +202,9 @@ impl<'s> Loader<'s> {
             timeout: DEFAULT_TIMEOUT,
             agent: Some(AgentId::new(agent)),
             limits: Limits::default(),
+            on_failure: OnFailure::default(),
+            approval: None,
+            on_unknown_outcome: OnUnknownOutcome::default(),
             executor: None,
             examples: Vec::new(),
             category: None,
@@ -270,6 +273,7 @@ impl<'s> Loader<'s> {
         let before = self.faults.len();
         self.check_keys(tool_type, value, origin);
         self.check_agent(tool_type, &form, origin);
+        self.check_questions(tool_type, &form, origin);
         let executor = self.executor(tool_type, &form, origin);
         let input = self.input_schema(&form, origin);
         if let Some((schema, _)) = &input {
@@ -303,6 +307,9 @@ impl<'s> Loader<'s> {
             timeout: form.timeout_seconds.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(u64::from(seconds))),
             agent: form.agent.as_deref().map(AgentId::from),
             limits: form.limits.unwrap_or_default(),
+            on_failure: form.on_failure.unwrap_or_default(),
+            approval: form.approval,
+            on_unknown_outcome: form.on_unknown_outcome.unwrap_or_default(),
             executor,
             examples,
             category: form.category,
@@ -330,7 +337,7 @@ impl<'s> Loader<'s> {
             }
         };
         if !row.runs_code {
-            for key in ["effect", "timeout_seconds", "writes"] {
+            for key in ["effect", "timeout_seconds", "writes", "on_unknown_outcome"] {
                 misplaced(key, "a function_tool");
             }
         }
@@ -338,7 +345,25 @@ impl<'s> Loader<'s> {
             misplaced("limits", "an agent_as_tool or ask_master");
         }
         if tool_type != ToolType::AgentAsTool {
-            misplaced("agent", "an agent_as_tool");
+            for key in ["agent", "on_failure"] {
+                misplaced(key, "an agent_as_tool");
+            }
+        }
+    }
+
+    /// Tells an approval that nobody could be asked for, and a question that could never come up.
+    fn check_questions(&mut self, tool_type: ToolType, form: &ToolForm, origin: &Origin<'_, 's>) {
+        if form.approval.is_some() && !may_need_approval(tool_type) {
+            self.faults.push(unapprovable(origin.text("/approval"), "/approval", tool_type));
+        }
+        let effect = form.effect.unwrap_or_default();
+        if form.on_unknown_outcome == Some(OnUnknownOutcome::Ask)
+            && tool_type.behavior().runs_code
+            && effect != EffectClass::AtMostOnce
+        {
+            let message = "\"on_unknown_outcome\" means nothing here: after a crash the call is run again";
+            let fault = origin.fault(FaultKind::MisplacedKey, "/on_unknown_outcome", Spot::Key, message);
+            self.faults.push(fault.expected("it beside \"effect\": \"at_most_once\""));
         }
     }
 
@@ -407,4 +432,15 @@ fn merge(mut below: Map<String, Value>, over: &Value) -> Map<String, Value> {
         below.insert(key.clone(), value.clone());
     }
     below
+}
+
+/// Whether calls of such a tool may have to be approved: those that act. A note is only logged, and a question asks already.
+pub(crate) const fn may_need_approval(tool_type: ToolType) -> bool {
+    matches!(tool_type, ToolType::FunctionTool | ToolType::AgentAsTool | ToolType::Handoff)
+}
+
+/// An approval of calls that need none.
+pub(crate) fn unapprovable(text: &Text<'_>, pointer: &str, tool_type: ToolType) -> Fault {
+    let message = format!("\"approval\" means nothing for a tool of type {tool_type}");
+    text.fault(FaultKind::MisplacedKey, pointer, Spot::Key, message).expected("it for a function_tool, agent_as_tool or handoff")
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Holder;
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus};
 use crate::document::DocumentRef;
-use crate::id::{AgentId, CallId, TaskId, ToolId};
+use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::path::DocumentPath;
 use crate::tool_type::ToolType;
@@ -26,6 +26,19 @@ pub struct CallRefused {
     pub tool_type: Option<ToolType>,
     /// Why.
     pub error: CallError,
+}
+
+/// A call that had to be approved was; it begins when its place has come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallApproved {
+    /// The calling task.
+    pub task: TaskId,
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: ToolId,
+    /// The hash of what was approved: the tool, its definition and the input.
+    pub binds: ContentHash,
 }
 
 /// A call was accepted and begins.

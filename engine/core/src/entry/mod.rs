@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use call::{CallFinished, CallRefused, CallStarted, Conflict, Output, Said};
+pub use call::{CallApproved, CallFinished, CallRefused, CallStarted, Conflict, Output, Said};
 pub use question::{Otherwise, QuestionClosed, QuestionEnd, QuestionOpened};
 pub use run::{Adoption, Control, ControlAction, Fork, ForkPoint, ForkedEffects, RunEnded, RunStarted};
 pub use steps::Steps;
-pub use task::{FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
+pub use task::{Concern, FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
 pub use turn::{BudgetSettled, Compacted, ModelAnswered, ModelRequested, Notice, ReminderReason};
 
 use crate::document::DocumentVersion;
@@ -52,6 +52,8 @@ pub enum Entry {
     ModelAnswered(ModelAnswered),
     /// A call was refused before it touched anything: its one result is an error.
     CallRefused(CallRefused),
+    /// A call that had to be approved was.
+    CallApproved(CallApproved),
     /// A call was accepted and begins.
     CallStarted(CallStarted),
     /// A call has its one result.
@@ -87,6 +89,7 @@ impl Entry {
             Self::ModelRequested(entry) => Some(&entry.task),
             Self::ModelAnswered(entry) => Some(&entry.task),
             Self::CallRefused(entry) => Some(&entry.task),
+            Self::CallApproved(entry) => Some(&entry.task),
             Self::CallStarted(entry) => Some(&entry.task),
             Self::CallFinished(entry) => Some(&entry.task),
             Self::DocumentWritten(entry) => entry.task.as_ref(),
@@ -126,6 +129,7 @@ impl Entry {
             Self::ModelRequested(_) => "model_requested",
             Self::ModelAnswered(_) => "model_answered",
             Self::CallRefused(_) => "call_refused",
+            Self::CallApproved(_) => "call_approved",
             Self::CallStarted(_) => "call_started",
             Self::CallFinished(_) => "call_finished",
             Self::DocumentWritten(_) => "document_written",

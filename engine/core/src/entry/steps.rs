@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Entry, Holder, QuestionEnd};
+use super::{Concern, Entry, Holder, QuestionEnd};
 use crate::call::CallStatus;
 use crate::id::{CallId, TaskId};
 
@@ -38,6 +38,10 @@ impl Steps {
                 if created.holder == Holder::Person {
                     self.people.insert(created.task.clone());
                 }
+                if created.concern == Some(Concern::Outcome) {
+                    // Nothing of it runs any more; its result comes with the answer.
+                    self.running.remove(&created.task.originating_call());
+                }
                 false
             }
             Entry::CallStarted(started) => {
@@ -63,6 +67,7 @@ impl Steps {
             }
             Entry::ModelRequested(_)
             | Entry::CallRefused(_)
+            | Entry::CallApproved(_)
             | Entry::QuestionOpened(_)
             | Entry::Output(_)
             | Entry::BudgetSettled(_)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::CallResult;
 use crate::document::DocumentRef;
-use crate::id::{AgentId, TaskId};
+use crate::id::{AgentId, ContentHash, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::time::Timestamp;
@@ -85,6 +85,30 @@ pub struct TaskCreated {
     /// When the task times out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// How many attempts at the same delegation failed before this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_attempts: u32,
+    /// What a question of the engine's own decides about the call that its id begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concern: Option<Concern>,
+}
+
+/// What a question decides that the engine asks about a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Concern {
+    /// Whether the call may begin.
+    Approval {
+        /// The hash of what is approved: the tool, its definition and the input.
+        binds: ContentHash,
+    },
+    /// Whether a call that a crash interrupted took effect.
+    Outcome,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// All unfinished tasks below `task` were closed at once.
@@ -131,9 +155,13 @@ pub struct TaskEnded {
     pub task: TaskId,
     /// How.
     pub state: FinalState,
-    /// Its result; the caller's call gets the same.
+    /// Its result; the caller's call gets the same, unless the config of the delegation has it tried again.
     pub result: Arc<CallResult>,
     /// The limit that ended it, when one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitKind>,
+    /// When another task tries again what this one failed at; until then, and while that one works, the caller's call has
+    /// no result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
 }

@@ -12,7 +12,7 @@ use crate::config::{MasterRule, Schema, Tool};
 use crate::document::DocumentRef;
 use crate::entry::{CallStarted, Entry, Holder, Master, Otherwise, QuestionOpened, TaskCreated, TaskKind};
 use crate::event::Effect;
-use crate::id::TaskId;
+use crate::id::{AgentId, CallId, TaskId};
 use crate::json::Json;
 use crate::tool_type::Then;
 
@@ -31,7 +31,7 @@ impl Draft<'_> {
             let tool = &configs.tools[asked.tool.as_str()];
             let input = asked.input.value();
             let acted = if tool.tool_type.behavior().then == Then::Stop {
-                self.hand_off(id, index, &input)
+                self.hand_off(id, index, tool, &input)
             } else {
                 self.create_task(id, index, tool, &input)
             };
@@ -42,7 +42,7 @@ impl Draft<'_> {
     }
 
     /// A handoff takes effect only beside calls that all succeeded and none of which blocks (turn rule 4).
-    fn hand_off(&mut self, id: &TaskId, index: usize, input: &Value) -> Result<(), CallError> {
+    fn hand_off(&mut self, id: &TaskId, index: usize, tool: &Tool, input: &Value) -> Result<(), CallError> {
         let open = self.task(id).open.as_ref().expect("the turn is open");
         let refuse = |reason: String| Err(CallError::new(ErrorCode::HandoffRefused, reason));
         for (other, call) in open.calls.iter().enumerate().filter(|(other, _)| *other != index) {
@@ -60,6 +60,9 @@ impl Draft<'_> {
             }
         }
         let documents = self.pin(input)?;
+        if let Some(approver) = self.approver(id, index, tool)? {
+            return self.ask_approval(id, index, tool, approver, documents, 0);
+        }
         let output = self.handed_off(id, input.get("result").unwrap_or(&Value::Null));
         let result = CallResult { status: CallStatus::Success, output, error: None, documents };
         // A handoff always ends the turn, whatever the call or its config says about others.
@@ -79,33 +82,13 @@ impl Draft<'_> {
     fn create_task(&mut self, id: &TaskId, index: usize, tool: &Tool, input: &Value) -> Result<(), CallError> {
         self.check_creation(self.task(id), tool, input, 0)?;
         let documents = self.pin(input)?;
-        let configs = self.configs();
+        if let Some(approver) = self.approver(id, index, tool)? {
+            return self.ask_approval(id, index, tool, approver, documents, 0);
+        }
         let task = self.task(id);
         let call = task.open.as_ref().expect("the turn is open").calls[index].id.clone();
         let created = match &tool.agent {
-            Some(agent) => {
-                let callee = super::agent(&configs, agent);
-                let mut created = TaskCreated {
-                    task: call.created_task(),
-                    kind: TaskKind::Delegation,
-                    holder: Holder::Agent(agent.clone()),
-                    caller: Some(id.clone()),
-                    tool: Some(tool.id.to_string()),
-                    master: match callee.master {
-                        MasterRule::Caller => Master::Task(id.clone()),
-                        MasterRule::Person => Master::Person,
-                    },
-                    answers_for: None,
-                    request: request_text(input),
-                    documents,
-                    depth: task.depth + 1,
-                    answer_schema: Json::null(),
-                    deadline: None,
-                };
-                let seconds = tool.limits.deadline_seconds.or(callee.limits.deadline_seconds);
-                created.deadline = seconds.map(|seconds| self.at.plus(Duration::from_secs(seconds)));
-                created
-            }
+            Some(agent) => self.delegated_task(id, &call, 0, tool, agent, input, documents),
             None => self.question_task(id, tool, call.created_task(), input, documents),
         };
         self.push(Entry::CallStarted(CallStarted {
@@ -122,6 +105,41 @@ impl Draft<'_> {
             self.open_question(&question, id, otherwise(input));
         }
         Ok(())
+    }
+
+    /// The task of a delegation to `agent`, at which `failed` attempts have failed.
+    #[expect(clippy::too_many_arguments, reason = "what the task is made of")]
+    pub(super) fn delegated_task(
+        &self,
+        caller: &TaskId,
+        call: &CallId,
+        failed: u32,
+        tool: &Tool,
+        agent: &AgentId,
+        input: &Value,
+        documents: Vec<DocumentRef>,
+    ) -> TaskCreated {
+        let callee = super::agent(self.world.configs(), agent);
+        let seconds = tool.limits.deadline_seconds.or(callee.limits.deadline_seconds);
+        TaskCreated {
+            task: call.attempt(failed + 1),
+            kind: TaskKind::Delegation,
+            holder: Holder::Agent(agent.clone()),
+            caller: Some(caller.clone()),
+            tool: Some(tool.id.to_string()),
+            master: match callee.master {
+                MasterRule::Caller => Master::Task(caller.clone()),
+                MasterRule::Person => Master::Person,
+            },
+            answers_for: None,
+            request: request_text(input),
+            documents,
+            depth: self.task(caller).depth + 1,
+            answer_schema: Json::null(),
+            deadline: seconds.map(|seconds| self.at.plus(Duration::from_secs(seconds))),
+            failed_attempts: failed,
+            concern: None,
+        }
     }
 
     /// The task of a question: held by the agent of the asker's master, in that one's name, or by a person (DESIGN §8).
@@ -143,6 +161,8 @@ impl Draft<'_> {
             depth: task.depth,
             answer_schema: input.get("answer_schema").map_or_else(Json::null, Json::from),
             deadline: seconds.or(by_config).map(|duration| self.at.plus(duration)),
+            failed_attempts: 0,
+            concern: None,
         }
     }
 

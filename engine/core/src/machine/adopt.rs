@@ -36,6 +36,8 @@ impl Draft<'_> {
         for id in self.world.tasks() {
             if self.is_live(&id) {
                 self.recover(&id, recovery);
+                // What its delegations are awaited for may be another by now.
+                self.changed.push_back(id);
             }
         }
         Ok(())

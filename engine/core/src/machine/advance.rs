@@ -20,13 +20,14 @@ impl Draft<'_> {
         }
         self.start_functions(id);
         let open = self.task(id).open.as_ref().expect("starting functions closes no turn");
-        if open.waiting_functions + open.running_functions > 0 {
+        if open.waiting_functions + open.running_functions + open.doubtful > 0 {
             return;
         }
         // What neither has a result nor is awaited has yet to act.
-        if open.unfinished > open.awaited {
+        if open.unfinished > open.awaited + open.asking {
             self.act(id);
         }
+        self.join(id);
         let open = self.task(id).open.as_ref().expect("acting closes no turn");
         if open.unfinished == 0 {
             self.close_turn(id);
@@ -40,7 +41,7 @@ impl Draft<'_> {
         loop {
             let task = self.task(id);
             let open = task.open.as_ref().expect("the turn is open");
-            if open.waiting_functions == 0 || open.writer_runs {
+            if open.waiting_functions == 0 || open.writer_runs || open.doubtful > 0 {
                 return;
             }
             let full = limits.parallel_calls.is_some_and(|allowed| open.running_functions >= allowed)
@@ -48,15 +49,31 @@ impl Draft<'_> {
             if full {
                 return;
             }
-            let next = open.calls.iter().position(|call| {
-                call.stage == CallStage::Waiting && call.tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
-            });
-            let Some(index) = next else { return };
+            // A call that waits for its approval holds those behind it: calls begin in call order.
+            let next = open
+                .calls
+                .iter()
+                .position(|call| call.is_function() && matches!(call.stage, CallStage::Waiting | CallStage::Approval));
+            let Some(index) = next.filter(|index| open.calls[*index].stage == CallStage::Waiting) else { return };
             let asked = std::sync::Arc::clone(&open.calls[index].asked);
             let tool = &configs.tools[asked.tool.as_str()];
             if tool.writes && open.running_functions > 0 {
                 return;
             }
+            match self.approver(id, index, tool) {
+                Ok(None) => {}
+                asked => {
+                    let asked = asked.and_then(|approver| match approver {
+                        Some(approver) => self.ask_approval(id, index, tool, approver, Vec::new(), 0),
+                        None => Ok(()),
+                    });
+                    if let Err(error) = asked {
+                        self.refuse(id, index, error);
+                    }
+                    continue;
+                }
+            }
+            let (task, open) = (self.task(id), self.task(id).open.as_ref().expect("the turn is open"));
             let call = open.calls[index].id.clone();
             let agent = task.agent().expect("only agents make calls").clone();
             self.push(Entry::CallStarted(CallStarted {

@@ -178,13 +178,28 @@ impl Draft<'_> {
                     let row = tool.tool_type.behavior();
                     if row.creates_task {
                         delegations += 1;
-                    } else if row.then == crate::tool_type::Then::Continue && !row.runs_code {
+                    } else if row.runs_code {
+                        // Asked before its place has come, so that whoever approves several calls can do it in one go.
+                        self.ask_early(id, index, &tool, delegations);
+                    } else if row.then == crate::tool_type::Then::Continue {
                         self.finish_call(id, index, CallResult::success(serde_json::json!({"logged": true})), None, Vec::new());
                     }
                 }
             }
         }
         self.changed.push_back(id.clone());
+    }
+
+    /// Asks for the approval of a function call, if it needs one; where nobody can be asked, the call is refused.
+    fn ask_early(&mut self, id: &TaskId, index: usize, tool: &crate::config::Tool, earlier: u32) {
+        let asked = match self.approver(id, index, tool) {
+            Ok(None) => return,
+            Ok(Some(approver)) => self.ask_approval(id, index, tool, approver, Vec::new(), earlier),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = asked {
+            self.refuse(id, index, error);
+        }
     }
 
     /// Gives a call the error that it is refused with.

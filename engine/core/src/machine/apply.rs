@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use rpds::{RedBlackTreeMapSync, VectorSync};
 
-use super::task::{Alarm, Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
+use super::task::{Alarm, Attempts, Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
 use super::world::World;
 use super::{adopt, agent, answer, task_limits};
 use crate::call::AfterExecution;
 use crate::document::{DocumentRef, DocumentVersion};
 use crate::entry::{
-    BudgetSettled, CallFinished, CallRefused, CallStarted, Control, ControlAction, Entry, FinalState, Holder, ModelAnswered,
-    ModelRequested, Notice, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunStarted, Said, SubtreeClosed, TaskCreated,
-    TaskKind,
+    BudgetSettled, CallApproved, CallFinished, CallRefused, CallStarted, Concern, Control, ControlAction, Entry, FinalState,
+    Holder, ModelAnswered, ModelRequested, Notice, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunStarted, Said,
+    SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
 };
 use crate::id::{CallId, TaskId, ToolId};
 use crate::money::{Cost, Money};
@@ -33,6 +33,7 @@ pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
         Entry::ModelRequested(entry) => model_requested(world, at, entry),
         Entry::ModelAnswered(entry) => model_answered(world, at, entry),
         Entry::CallRefused(entry) => call_refused(world, at, entry),
+        Entry::CallApproved(entry) => call_approved(world, at, entry),
         Entry::CallStarted(entry) => call_started(world, at, entry),
         Entry::CallFinished(entry) => call_finished(world, at, entry),
         Entry::DocumentWritten(entry) => document_written(world, entry),
@@ -43,7 +44,7 @@ pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
         Entry::Output(_) | Entry::Compacted(_) => {}
         Entry::Control(entry) => control(world, at, entry),
         Entry::SubtreeClosed(entry) => subtree_closed(world, at, entry),
-        Entry::TaskEnded(entry) => end(world, at, &entry.task, entry.state),
+        Entry::TaskEnded(entry) => task_ended(world, at, entry),
         Entry::RunEnded(entry) => world.shared_mut().ended = Some(entry.clone()),
     }
 }
@@ -92,6 +93,7 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
         deadline: entry.deadline,
         said: Vec::new(),
         question: None,
+        concern: entry.concern,
         escalated: None,
         steering: Vec::new(),
     };
@@ -110,11 +112,15 @@ fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskCreated) {
         world.shared_mut().has_budgets = true;
     }
     let runs_model = task.agent().is_some();
+    if let (Some(caller), Some(concern)) = (&entry.caller, entry.concern) {
+        question_about_call(world, at, caller, &entry.task.originating_call(), concern);
+    }
     world.insert(entry.caller.as_ref(), task);
     if let Some(caller) = &entry.caller
         && entry.kind == TaskKind::Delegation
     {
         known(world, caller).children += 1;
+        change_attempts(world, caller, &entry.task.originating_call(), |attempts| attempts.next_at = None);
     }
     let shared = world.shared_mut();
     shared.live_tasks += 1;
@@ -152,6 +158,8 @@ fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequeste
         running_functions: 0,
         writer_runs: false,
         awaited: 0,
+        asking: 0,
+        doubtful: 0,
         until,
     }));
     match &entry.notice {
@@ -251,7 +259,8 @@ fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered)
     open.text = entry.text.as_str().into();
     let mut made = 0;
     for (position, asked) in (1..).zip(&entry.calls) {
-        let tool_type = tools.and_then(|tools| tools.get(asked.tool.as_str())).map(|tool| tool.tool_type);
+        let tool = tools.and_then(|tools| tools.get(asked.tool.as_str()));
+        let tool_type = tool.map(|tool| tool.tool_type);
         if tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code) {
             open.waiting_functions += 1;
         }
@@ -261,6 +270,9 @@ fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered)
             id: entry.task.call(entry.turn, position),
             asked: Arc::clone(asked),
             tool_type,
+            delegates: tool.is_some_and(|tool| tool.agent.is_some()),
+            approved: None,
+            attempts: None,
             stage: CallStage::Waiting,
         });
     }
@@ -293,24 +305,76 @@ fn restage<W: World>(world: &mut W, id: &TaskId, call: &CallId, stage: CallStage
     (before, earlier)
 }
 
-fn is_function(call: &OpenCall) -> bool {
-    call.tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
+/// Changes what is known of the failed attempts at `call`, if there are any, and with it when the next one begins.
+fn change_attempts<W: World>(world: &mut W, caller: &TaskId, call: &CallId, change: impl FnOnce(&mut Attempts)) {
+    let open = world.task(caller).and_then(|task| task.open.as_ref());
+    let Some(index) = open.and_then(|open| open.index_of(call).filter(|index| open.calls[*index].attempts.is_some())) else {
+        return;
+    };
+    let open = known(world, caller).open.as_mut().expect("the call was in it");
+    let mut changed = open.calls[index].clone();
+    let attempts = Arc::make_mut(changed.attempts.get_or_insert_default());
+    let before = attempts.next_at;
+    change(attempts);
+    let after = attempts.next_at;
+    open.calls.set_mut(index, changed);
+    let retries = &mut world.shared_mut().retries;
+    if let Some(at) = before {
+        retries.remove_mut(&(at, call.clone()));
+    }
+    if let Some(at) = after {
+        retries.insert_mut((at, call.clone()));
+    }
+}
+
+/// The engine asks whether the call may begin, or what became of it.
+fn question_about_call<W: World>(world: &mut W, at: Timestamp, caller: &TaskId, call: &CallId, concern: Concern) {
+    let stage = match concern {
+        Concern::Approval { .. } => CallStage::Approval,
+        Concern::Outcome => CallStage::Doubt,
+    };
+    restage(world, caller, call, stage);
+    let open = known(world, caller).open.as_mut().expect("the call was in it");
+    match concern {
+        Concern::Approval { .. } => open.asking += 1,
+        Concern::Outcome => {
+            open.running_functions -= 1;
+            open.writer_runs = false;
+            open.doubtful += 1;
+            world.shared_mut().running_functions -= 1;
+        }
+    }
+    stand(world, at, caller);
+}
+
+fn call_approved<W: World>(world: &mut W, at: Timestamp, entry: &CallApproved) {
+    restage(world, &entry.task, &entry.call, CallStage::Waiting);
+    let open = known(world, &entry.task).open.as_mut().expect("the call was in it");
+    let index = open.index_of(&entry.call).expect("the call was in it");
+    let mut approved = open.calls[index].clone();
+    approved.approved = Some(entry.binds);
+    open.calls.set_mut(index, approved);
+    open.asking -= 1;
+    stand(world, at, &entry.task);
 }
 
 fn call_refused<W: World>(world: &mut W, at: Timestamp, entry: &CallRefused) {
-    let (call, _) = restage(world, &entry.task, &entry.call, CallStage::Refused);
+    let (call, before) = restage(world, &entry.task, &entry.call, CallStage::Refused);
     let task = known(world, &entry.task);
     task.context_tokens += render::error_tokens(&entry.error);
     let open = task.open.as_mut().expect("the call was in it");
     open.unfinished -= 1;
-    if is_function(&call) {
+    if before == CallStage::Approval {
+        open.asking -= 1;
+    }
+    if call.is_function() {
         open.waiting_functions -= 1;
     }
     if counts(call.tool_type) {
         task.calls -= 1;
         world.shared_mut().calls -= 1;
     }
-    after_result(world, at, &entry.task);
+    stand(world, at, &entry.task);
 }
 
 fn call_started<W: World>(world: &mut W, at: Timestamp, entry: &CallStarted) {
@@ -318,7 +382,7 @@ fn call_started<W: World>(world: &mut W, at: Timestamp, entry: &CallStarted) {
     let writes = world.configs().tools.get(entry.tool.as_str()).is_some_and(|tool| tool.writes);
     let task = known(world, &entry.task);
     let open = task.open.as_mut().expect("the call was in it");
-    if is_function(&call) {
+    if call.is_function() {
         open.waiting_functions -= 1;
         open.running_functions += 1;
         open.writer_runs = writes;
@@ -341,6 +405,7 @@ fn call_finished<W: World>(world: &mut W, at: Timestamp, entry: &CallFinished) {
     let to_user = asked.is_some_and(|asked| answer::returns_to_user(asked, entry.tool_type));
     let keep = to_user || after == AfterExecution::Terminate;
     let finish = Finish { status: result.status, after, to_user, result: keep.then(|| Arc::clone(result)) };
+    change_attempts(world, &entry.task, &entry.call, |attempts| attempts.next_at = None);
     let (call, before) = restage(world, &entry.task, &entry.call, CallStage::Finished(finish));
     let configs = Arc::clone(world.configs());
     let documents = world.shared().documents.clone();
@@ -359,8 +424,13 @@ fn call_finished<W: World>(world: &mut W, at: Timestamp, entry: &CallFinished) {
     task.said.retain(|(waiting, _)| *waiting != entry.call);
     let open = task.open.as_mut().expect("the call was in it");
     open.unfinished -= 1;
+    if before == CallStage::Approval {
+        open.asking -= 1;
+    }
     let mut ran = false;
-    if is_function(&call) {
+    if before == CallStage::Doubt {
+        open.doubtful -= 1;
+    } else if call.is_function() {
         if before == CallStage::Running {
             open.running_functions -= 1;
             open.writer_runs = false;
@@ -374,17 +444,33 @@ fn call_finished<W: World>(world: &mut W, at: Timestamp, entry: &CallFinished) {
     if ran {
         world.shared_mut().running_functions -= 1;
     }
-    after_result(world, at, &entry.task);
+    stand(world, at, &entry.task);
 }
 
-/// Where a task stands once a call of its turn got a result.
-fn after_result<W: World>(world: &mut W, at: Timestamp, id: &TaskId) {
-    let Some(open) = world.task(id).and_then(|task| task.open.as_ref()) else { return };
+/// Where a task stands while its turn proceeds: ready once every call has its result, blocked while all it could do waits
+/// for others, running otherwise. Only a running one waits for a place among the parallel calls, so that a call which waits
+/// for a person keeps no place in that queue from those that could begin.
+fn stand<W: World>(world: &mut W, at: Timestamp, id: &TaskId) {
+    let Some(task) = world.task(id) else { return };
+    let Some(open) = task.open.as_ref() else { return };
+    let (blocked, queued) = (task.state == TaskState::Blocked, task.place.is_some());
     if open.unfinished == 0 {
         leave_call_queue(world, id);
         enter(world, at, id, TaskState::Ready);
+    } else if open.waits() {
+        leave_call_queue(world, id);
+        enter(world, at, id, TaskState::Blocked);
     } else if open.waiting_functions == 0 {
         leave_call_queue(world, id);
+        if blocked {
+            enter(world, at, id, TaskState::Running);
+        }
+    } else if blocked {
+        enter(world, at, id, TaskState::Running);
+        if !queued {
+            let seq = world.shared().seq;
+            queue_for_calls(world, id, seq);
+        }
     }
 }
 
@@ -457,7 +543,7 @@ fn waiting_call<W: World>(world: &W, master: &TaskId, asker: &TaskId) -> Option<
     loop {
         let above = world.caller(&branch)?;
         if above == *master {
-            return Some(CallId::from(&branch));
+            return Some(branch.originating_call());
         }
         branch = above;
     }
@@ -498,6 +584,25 @@ fn subtree_closed<W: World>(world: &mut W, at: Timestamp, entry: &SubtreeClosed)
     }
 }
 
+fn task_ended<W: World>(world: &mut W, at: Timestamp, entry: &TaskEnded) {
+    end(world, at, &entry.task, entry.state);
+    let caller = world.caller(&entry.task);
+    if let (Some(retry_at), Some(caller)) = (entry.retry_at, caller) {
+        let call = entry.task.originating_call();
+        let open = known(world, &caller).open.as_mut().expect("a task's caller waits for it in its open turn");
+        let index = open.index_of(&call).expect("a task's caller waits for it in its open turn");
+        if open.calls[index].attempts.is_none() {
+            let mut first = open.calls[index].clone();
+            first.attempts = Some(Arc::default());
+            open.calls.set_mut(index, first);
+        }
+        change_attempts(world, &caller, &call, |attempts| {
+            attempts.failed.push(Arc::clone(&entry.result));
+            attempts.next_at = Some(retry_at);
+        });
+    }
+}
+
 /// The one way to a final state.
 fn end<W: World>(world: &mut W, at: Timestamp, id: &TaskId, state: FinalState) {
     stop_turn(world, id);
@@ -528,8 +633,16 @@ fn end<W: World>(world: &mut W, at: Timestamp, id: &TaskId, state: FinalState) {
 fn stop_turn<W: World>(world: &mut W, id: &TaskId) {
     leave_call_queue(world, id);
     silence(world, id);
-    let running = known(world, id).open.take().map_or(0, |open| open.running_functions);
-    world.shared_mut().running_functions -= running;
+    let Some(open) = known(world, id).open.take() else { return };
+    let shared = world.shared_mut();
+    shared.running_functions -= open.running_functions;
+    if !shared.retries.is_empty() {
+        for call in &open.calls {
+            if let Some(at) = call.retry_at() {
+                shared.retries.remove_mut(&(at, call.id.clone()));
+            }
+        }
+    }
 }
 
 /// Moves a task from one state to another, keeping the queues and the counters of active tasks true.

@@ -31,7 +31,8 @@ impl Draft<'_> {
         let asked = &open.calls[index].asked;
         let agent = agent(&configs, task.agent().expect("only agents make calls"));
         let callable = |tool: &Tool| tool.tool_type.behavior().then != Then::Enter;
-        let offered = |tool: &Tool| callable(tool) && (task.kind != TaskKind::Question || tool.allowed_in_questions());
+        let answers_with = |tool: &Tool| tool.allowed_in_questions(agent.approvals.get(&tool.id).copied());
+        let offered = |tool: &Tool| callable(tool) && (task.kind != TaskKind::Question || answers_with(tool));
         let Some(tool) = agent.tools.get(asked.tool.as_str()).filter(|tool| offered(tool)) else {
             let granted: Vec<&str> = agent.tools.values().filter(|tool| offered(tool)).map(|tool| tool.id.as_str()).collect();
             let message = format!("there is no tool {:?} for you", bounded(&asked.tool));
@@ -61,29 +62,34 @@ impl Draft<'_> {
 
     /// Limits on new tasks. Asked when the turn arrives and again when the task is created.
     pub(super) fn check_creation(&self, task: &Task, tool: &Tool, input: &Value, earlier: u32) -> Result<(), CallError> {
+        self.check_room(tool.agent.is_some() || task.master != Master::Person, earlier)?;
+        if tool.agent.is_none() {
+            return check_question(input);
+        }
         let configs = self.configs();
-        let run = &configs.job.limits;
         let own = task_limits(&configs, task);
+        if let Some(allowed) = own.children.filter(|allowed| task.children + earlier >= *allowed) {
+            return Err(limit_error(LimitKind::Children, allowed));
+        }
+        let depth = [configs.job.limits.depth, own.depth].into_iter().flatten().min();
+        if let Some(allowed) = depth.filter(|allowed| task.depth >= *allowed) {
+            return Err(limit_error(LimitKind::Depth, allowed));
+        }
+        Ok(())
+    }
+
+    /// Whether one more task may live, and ask its model if it `runs_model`, beside `earlier` ones that this turn creates.
+    pub(super) fn check_room(&self, runs_model: bool, earlier: u32) -> Result<(), CallError> {
+        let run = &self.world.configs().job.limits;
         let shared = self.world.shared();
         if let Some(allowed) = run.live_tasks.filter(|allowed| shared.live_tasks + earlier >= *allowed) {
             return Err(limit_error(LimitKind::LiveTasks, allowed));
         }
         // A new task must have its last turn set aside, and the turns set aside for others must stay untouched.
-        let runs_model = tool.agent.is_some() || task.master != Master::Person;
         if let Some(allowed) =
             run.turns.filter(|allowed| runs_model && shared.turns + shared.live_agent_tasks + earlier >= *allowed)
         {
             return Err(limit_error(LimitKind::RunTurns, allowed));
-        }
-        if tool.agent.is_none() {
-            return check_question(input);
-        }
-        if let Some(allowed) = own.children.filter(|allowed| task.children + earlier >= *allowed) {
-            return Err(limit_error(LimitKind::Children, allowed));
-        }
-        let depth = [run.depth, own.depth].into_iter().flatten().min();
-        if let Some(allowed) = depth.filter(|allowed| task.depth >= *allowed) {
-            return Err(limit_error(LimitKind::Depth, allowed));
         }
         Ok(())
     }
@@ -215,7 +221,7 @@ fn invalid_input(tool: &Tool, faults: &[crate::config::SchemaFault]) -> CallErro
 }
 
 /// At most 200 characters of `text`: what a model said may be very long.
-fn bounded(text: &str) -> String {
+pub(super) fn bounded(text: &str) -> String {
     if text.chars().count() <= 200 { text.to_owned() } else { text.chars().take(200).chain(['…']).collect() }
 }
 

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::{CallStage, Draft, World};
-use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
+use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::document::{DocumentRef, DocumentVersion, Write};
-use crate::entry::{BudgetSettled, Entry, FinalState, Holder, QuestionClosed, QuestionEnd, RunEnded, SubtreeClosed, TaskEnded};
+use crate::entry::{
+    BudgetSettled, Concern, Entry, FinalState, Holder, QuestionClosed, QuestionEnd, RunEnded, SubtreeClosed, TaskEnded,
+};
 use crate::event::Effect;
 use crate::id::{CallId, TaskId};
 use crate::json::Json;
@@ -21,7 +23,18 @@ impl Draft<'_> {
         result: impl Into<Arc<CallResult>>,
         limit: Option<LimitKind>,
     ) {
-        let result = result.into();
+        self.end_task_with(id, state, result.into(), limit, None);
+    }
+
+    /// Ends `id`; `envelope`, if given, outranks what the caller's call and its config say of the end of the turn.
+    pub(super) fn end_task_with(
+        &mut self,
+        id: &TaskId,
+        state: FinalState,
+        result: Arc<CallResult>,
+        limit: Option<LimitKind>,
+        envelope: Option<AfterExecution>,
+    ) {
         let reason = match &result.error {
             Some(error) => error.message.clone(),
             None => format!("task {id} ended"),
@@ -30,7 +43,8 @@ impl Draft<'_> {
         self.stop(id);
         self.close_calls(id, &reason);
         self.close_question(id, &result);
-        self.push(Entry::TaskEnded(TaskEnded { task: id.clone(), state, result: Arc::clone(&result), limit }));
+        let retry_at = self.retry_at(id, state);
+        self.push(Entry::TaskEnded(TaskEnded { task: id.clone(), state, result: Arc::clone(&result), limit, retry_at }));
         let Some(caller) = self.world.caller(id) else {
             self.push(Entry::RunEnded(RunEnded { state, status: result.status, limit }));
             self.decision.effects.push(Effect::EndRun);
@@ -40,9 +54,22 @@ impl Draft<'_> {
             self.end_task(&caller, state, result, limit);
             return;
         }
-        let index = self.task(&caller).open.as_ref().and_then(|open| open.index_of(&CallId::from(id)));
+        let call = id.originating_call();
+        if let Some(at) = retry_at {
+            if at <= self.at {
+                self.try_again(&call);
+            }
+            return;
+        }
+        let index = self.task(&caller).open.as_ref().and_then(|open| open.index_of(&call));
         let index = index.expect("a task's caller waits for it in its open turn");
-        self.finish_call(&caller, index, result, None, Vec::new());
+        match self.task(id).concern {
+            Some(Concern::Approval { binds }) => return self.approval_decided(&caller, index, binds, &result),
+            Some(Concern::Outcome) => return self.outcome_told(&caller, index, &result),
+            None => {}
+        }
+        let result = self.with_attempts(&caller, index, result);
+        self.finish_call(&caller, index, result, envelope, Vec::new());
         self.changed.push_back(caller);
     }
 
@@ -105,10 +132,13 @@ impl Draft<'_> {
         for index in unfinished {
             let stage = self.task(id).open.as_ref().map(|open| open.calls[index].stage.clone());
             let error = CallError::new(ErrorCode::Cancelled, format!("the call was stopped: {reason}"));
-            if stage == Some(CallStage::Waiting) {
+            if matches!(stage, Some(CallStage::Waiting | CallStage::Approval)) {
                 self.refuse(id, index, error);
+            } else if stage == Some(CallStage::Doubt) {
+                self.finish_call(id, index, super::doubt::unknown(Some(reason)), None, Vec::new());
             } else {
-                self.finish_call(id, index, CallResult::error(CallStatus::Cancelled, error), None, Vec::new());
+                let result = self.with_attempts(id, index, CallResult::error(CallStatus::Cancelled, error));
+                self.finish_call(id, index, result, None, Vec::new());
             }
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! [`Run::decide`] says what an event means and writes nothing; [`Run::apply`] is the only code that changes state.
 //! The files here are split by kind of event: `answer` (a model answered), `advance` (a turn's calls proceed),
-//! `act` (delegations, questions and handoffs), `admit` (limits before a request), `finish` (a task ends),
-//! `outside` (people, clocks and crashes).
+//! `act` (delegations, questions and handoffs), `admit` (limits before a request), `finish` (a task ends), `join` (what a
+//! turn waits for), `retry` (failed delegations), `approval` and `doubt` (questions
+//! about calls), `outside` (people, clocks and crashes).
 
 mod act;
 mod admit;
@@ -11,11 +12,15 @@ mod adopt;
 mod advance;
 mod answer;
 mod apply;
+mod approval;
 mod check;
 mod decide;
+mod doubt;
 mod finish;
 mod graph;
+mod join;
 mod outside;
+mod retry;
 mod task;
 mod world;
 
@@ -23,7 +28,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use graph::TaskGraph;
-pub use task::{Alarm, Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
+pub use join::{Tally, Verdict, verdict};
+pub use task::{Alarm, Attempts, Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
 pub use world::Shared;
 use world::{LookAhead, World};
 
@@ -135,9 +141,11 @@ impl Run {
         &self.shared
     }
 
-    /// When the next deadline passes; the shell sends [`Event::TimePassed`] then.
+    /// When the next deadline passes or the next attempt begins; the shell sends [`Event::TimePassed`] then.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        self.shared.deadlines.first().map(|(at, _, _)| *at)
+        let deadline = self.shared.deadlines.first().map(|(at, _, _)| *at);
+        let retry = self.shared.retries.first().map(|(at, _)| *at);
+        [deadline, retry].into_iter().flatten().min()
     }
 
     /// The questions that wait for a person, in the order of their numbers.
@@ -151,7 +159,8 @@ impl Run {
 
     /// Whether nothing in the run can proceed until a person answers.
     pub fn waits_only_for_people(&self) -> bool {
-        self.shared.ended.is_none() && self.shared.active_tasks == 0 && self.shared.open_questions > 0
+        let shared = &self.shared;
+        shared.ended.is_none() && shared.active_tasks == 0 && shared.open_questions > 0 && shared.retries.is_empty()
     }
 
     /// What the requests of `id` and of all tasks below it used; those of a whole run are [`Run::totals`]. A call that

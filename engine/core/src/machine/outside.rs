@@ -44,6 +44,8 @@ impl Draft<'_> {
             depth: 0,
             answer_schema: Json::null(),
             deadline: seconds.map(|seconds| self.at.plus(Duration::from_secs(seconds))),
+            failed_attempts: 0,
+            concern: None,
         })));
         Ok(())
     }
@@ -139,15 +141,19 @@ impl Draft<'_> {
         }
     }
 
-    /// Ends what has run out of time, earliest first.
+    /// Ends what has run out of time and tries again what is due, earliest first.
     pub(super) fn time_passed(&mut self) {
-        while let Some((at, id, alarm)) = self.world.shared().deadlines.first().cloned() {
-            if at > self.at || self.world.shared().ended.is_some() {
-                return;
-            }
-            match alarm {
-                Alarm::Task => self.time_out(&id),
-                Alarm::Request => self.request_timed_out(&id),
+        while self.world.shared().ended.is_none() {
+            let shared = self.world.shared();
+            let deadline = shared.deadlines.first().filter(|(at, ..)| *at <= self.at).cloned();
+            let retry = shared.retries.first().filter(|(at, _)| *at <= self.at).cloned();
+            match (deadline, retry) {
+                (Some((at, id, alarm)), retry) if retry.as_ref().is_none_or(|(retry_at, _)| at <= *retry_at) => match alarm {
+                    Alarm::Task => self.time_out(&id),
+                    Alarm::Request => self.request_timed_out(&id),
+                },
+                (_, Some((_, call))) => self.try_again(&call),
+                (_, None) => return,
             }
         }
     }
@@ -219,6 +225,8 @@ impl Draft<'_> {
             depth: self.task(id).depth,
             answer_schema: question.answer_schema.clone(),
             deadline: None,
+            failed_attempts: 0,
+            concern: None,
         };
         self.push(Entry::TaskCreated(Box::new(created.clone())));
         self.open_question(&created, &question.asker, Otherwise::Fail);
@@ -270,10 +278,7 @@ impl Draft<'_> {
             let tool = &configs.tools[call.asked.tool.as_str()];
             // In a fork the shell knows what became of the call in the original.
             if tool.effect == EffectClass::AtMostOnce && recovery == Recovery::AfterCrash {
-                let message = "a crash interrupted the call; whether it took effect is not known, and it is not repeated";
-                let error = CallError::new(ErrorCode::UnknownOutcome, message);
-                self.finish_call(id, index, CallResult::error(CallStatus::UnknownOutcome, error), None, Vec::new());
-                self.changed.push_back(id.clone());
+                self.interrupted(id, index, tool);
             } else {
                 let agent = self.task(id).agent().expect("only agents make calls").clone();
                 self.decision.effects.push(Effect::Execute {

@@ -7,8 +7,8 @@ use rpds::{RedBlackTreeMapSync, VectorSync};
 
 use crate::call::{AfterExecution, CallResult, CallStatus, ModelCall};
 use crate::document::DocumentRef;
-use crate::entry::{FinalState, Holder, Master, Otherwise, QuestionEnd, ReminderReason, Said, TaskKind};
-use crate::id::{AgentId, CallId, TaskId, ToolId};
+use crate::entry::{Concern, FinalState, Holder, Master, Otherwise, QuestionEnd, ReminderReason, Said, TaskKind};
+use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::Usage;
@@ -80,6 +80,8 @@ pub struct Task {
     pub said: Vec<(CallId, Said)>,
     /// The rest of a question.
     pub question: Option<Arc<Question>>,
+    /// What a question of the engine's own decides about the call it is about.
+    pub concern: Option<Concern>,
     /// The task that a question went on to when nobody answered in time.
     pub escalated: Option<TaskId>,
     /// Messages from a person for the next request.
@@ -191,11 +193,27 @@ pub struct OpenTurn {
     pub writer_runs: bool,
     /// Delegations and questions that run.
     pub awaited: u32,
+    /// Calls that wait for an approval; functions among them have not yet started.
+    pub asking: u32,
+    /// Function calls of which a question asks whether they took effect.
+    pub doubtful: u32,
     /// When its request is stopped, if it may not take longer.
     pub until: Option<Timestamp>,
 }
 
 impl OpenTurn {
+    /// Whether the turn can go on only once somebody else is done: nothing runs, and what comes next waits for a task.
+    pub fn waits(&self) -> bool {
+        let next = || {
+            self.calls.iter().find(|call| call.is_function() && matches!(call.stage, CallStage::Waiting | CallStage::Approval))
+        };
+        self.running_functions == 0
+            && match self.waiting_functions {
+                0 => self.awaited + self.asking + self.doubtful > 0,
+                _ => self.doubtful > 0 || (self.asking > 0 && next().is_some_and(|call| call.stage == CallStage::Approval)),
+            }
+    }
+
     /// The index of `call`, if it is one of this turn.
     pub fn index_of(&self, call: &CallId) -> Option<usize> {
         let (turn, position) = call.position()?;
@@ -213,20 +231,55 @@ pub struct OpenCall {
     pub asked: Arc<ModelCall>,
     /// The tool's type; `None` if the agent has no such tool.
     pub tool_type: Option<ToolType>,
+    /// Whether it calls another agent.
+    pub delegates: bool,
+    /// What was approved, once it was: the hash that [`crate::config::Tool::bound_hash`] gives.
+    pub approved: Option<ContentHash>,
+    /// What became of the attempts before the one that works now; `None` before the first has failed.
+    pub attempts: Option<Arc<Attempts>>,
     /// Where it stands.
     pub stage: CallStage,
 }
 
 impl OpenCall {
+    /// Whether an executor runs it.
+    pub fn is_function(&self) -> bool {
+        self.tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
+    }
+
     /// Whether the task is blocked on it.
     pub fn is_awaited(&self) -> bool {
-        self.stage == CallStage::Running && self.tool_type.is_some_and(|tool_type| tool_type.behavior().blocks_caller)
+        let runs = || self.tool_type.is_some_and(|tool_type| tool_type.behavior().blocks_caller);
+        match self.stage {
+            CallStage::Approval | CallStage::Doubt => true,
+            CallStage::Running => runs(),
+            CallStage::Waiting | CallStage::Refused | CallStage::Finished(_) => false,
+        }
     }
 
     /// Whether it has its result.
     pub fn is_finished(&self) -> bool {
         matches!(self.stage, CallStage::Refused | CallStage::Finished(_))
     }
+
+    /// How many attempts at it have failed.
+    pub fn failed_attempts(&self) -> u32 {
+        self.attempts.as_ref().map_or(0, |attempts| u32::try_from(attempts.failed.len()).unwrap_or(u32::MAX))
+    }
+
+    /// When the next attempt at it begins, while none works.
+    pub fn retry_at(&self) -> Option<Timestamp> {
+        self.attempts.as_ref().and_then(|attempts| attempts.next_at)
+    }
+}
+
+/// The failed attempts at a delegation whose config has it tried again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attempts {
+    /// Their results, in order.
+    pub failed: Vec<Arc<CallResult>>,
+    /// When the next one begins; `None` while it works.
+    pub next_at: Option<Timestamp>,
 }
 
 /// Where a call stands.
@@ -234,8 +287,12 @@ impl OpenCall {
 pub enum CallStage {
     /// Not yet checked, or accepted and not yet begun.
     Waiting,
+    /// Accepted; a question asks whether it may begin.
+    Approval,
     /// Its executor works, or the task it created does.
     Running,
+    /// Its executor is gone; a question asks whether it took effect.
+    Doubt,
     /// Its result is the error it was refused with.
     Refused,
     /// It has a result.

@@ -15,7 +15,7 @@ use super::task::{Alarm, Task};
 use crate::config::Configs;
 use crate::document::Documents;
 use crate::entry::{RunEnded, RunStarted};
-use crate::id::{ContentHash, TaskId};
+use crate::id::{CallId, ContentHash, TaskId};
 use crate::model::Usage;
 use crate::money::{Cost, Money};
 use crate::time::Timestamp;
@@ -67,6 +67,8 @@ pub struct Shared {
     pub waiting_for_calls: RedBlackTreeMapSync<u64, TaskId>,
     /// When tasks and requests time out.
     pub deadlines: RedBlackTreeSetSync<(Timestamp, TaskId, Alarm)>,
+    /// When failed delegations are tried again.
+    pub retries: RedBlackTreeSetSync<(Timestamp, CallId)>,
     /// The questions, in the order of their numbers.
     pub questions: VectorSync<TaskId>,
     /// Whether some task or the run has a limit of tokens or money, so that reservations above a task must be kept.

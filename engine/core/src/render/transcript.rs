@@ -116,6 +116,7 @@ impl Transcript {
             Entry::CallFinished(entry) => self.finished(entry, documents),
             Entry::RunStarted(_)
             | Entry::TaskCreated(_)
+            | Entry::CallApproved(_)
             | Entry::CallStarted(_)
             | Entry::DocumentWritten(_)
             | Entry::QuestionOpened(_)

@@ -183,3 +183,43 @@ error B0105: "items" is of the wrong type
 "#,
     );
 }
+
+/// Every fault of `files`, as people see them.
+fn faults(files: crate::support::Files) -> String {
+    files.load().expect_err("the files have a fault").to_string()
+}
+
+#[test]
+fn a_join_that_is_none_says_where_it_stands() {
+    for (written, named) in
+        [("{ \"quorum\": 0 }", "quorum"), ("\"some\"", "first_success"), ("{ \"quorum\": \"two\" }", "quorum")]
+    {
+        let edited = sound().edited("agents/lead.json", "\"handoff\"]", &format!("\"handoff\"],\n  \"join\": {written}"));
+        let told = faults(edited);
+        assert!(told.contains("demo/agents/lead.json:7:") && told.contains(named) && told.contains("1 error"), "{told}");
+    }
+}
+
+#[test]
+fn a_grant_is_an_id_or_an_id_with_an_approval() {
+    for (written, named) in [
+        ("{ \"tool\": \"handoff\", \"approval\": \"nobody\" }", "master"),
+        ("{ \"toll\": \"handoff\" }", "toll"),
+        ("{ \"tool\": \"handof\" }", "did you mean \"handoff\""),
+    ] {
+        let told = faults(sound().edited("agents/lead.json", "\"handoff\"]", &format!("{written}]")));
+        assert!(told.contains("demo/agents/lead.json:6:") && told.contains(named), "{told}");
+    }
+}
+
+#[test]
+fn what_a_tool_cannot_be_asked_about_is_told() {
+    let note = sound().edited("tools/note.json", "\"description\"", "\"approval\": \"person\",\n  \"description\"");
+    assert!(faults(note).contains("\"approval\" means nothing for a tool of type non_function_tool"));
+    let granted = sound().edited("agents/counter.json", "\"note\"]", "{ \"tool\": \"note\", \"approval\": \"person\" }]");
+    assert!(faults(granted).contains("\"approval\" means nothing for a tool of type non_function_tool"));
+    let pure = sound().edited("tool-configs/word_count.json", "\"effect\"", "\"on_unknown_outcome\": \"ask\",\n  \"effect\"");
+    assert!(faults(pure).contains("\"on_unknown_outcome\" means nothing here"));
+    let retried = sound().edited("tool-configs/word_count.json", "\"effect\"", "\"on_failure\": \"return\",\n  \"effect\"");
+    assert!(faults(retried).contains("\"on_failure\" means nothing for a tool of type function_tool"));
+}

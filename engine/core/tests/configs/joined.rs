@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use baton_core::config::{Executor, Role, Sources, Unconfigured, load, load_project, load_tools, schemas};
+use baton_core::config::{
+    Approver, Executor, Join, OnFailure, Retry, Role, Sources, Unconfigured, load, load_project, load_tools, schemas,
+};
 use baton_core::limits::Limits;
 use baton_core::tool_type::ToolType;
 use serde_json::{Value, json};
@@ -48,6 +50,23 @@ fn every_agent_is_a_tool_that_a_file_may_refine() {
     assert_eq!(refined.limits.turns, Some(3));
     assert_eq!(refined.input.json(), derived_input(&configs.tools["route_to_lead"]));
     assert_eq!(configs.agents["lead"].offered[1].description, "Have words counted");
+}
+
+#[test]
+fn joins_retries_approvals_and_doubts_are_read() {
+    let route = r#"{ "tool_id": "route_to_counter", "on_failure": { "retry": { "times": 2 } }, "approval": "master" }"#;
+    let lead = LEAD.replace(
+        r#""tools": ["route_to_counter", "handoff"]"#,
+        r#""tools": [{ "tool": "route_to_counter", "approval": "person" }, { "tool": "handoff" }], "join": { "quorum": 2 }"#,
+    );
+    let configs = sound().with(Role::Tool, "tools/route_to_counter.json", route).with(Role::Agent, "agents/lead.json", &lead);
+    let configs = configs.load().unwrap();
+    let (lead, route) = (&configs.agents["lead"], &configs.tools["route_to_counter"]);
+    assert_eq!(lead.join, Join::Quorum(2));
+    assert_eq!(route.on_failure, OnFailure::Retry(Retry { times: 2, backoff_seconds: 1 }));
+    assert_eq!((route.approval, lead.approver(route)), (Some(Approver::Master), Some(Approver::Person)), "a person counts");
+    assert_eq!(lead.approver(&configs.tools["handoff"]), None);
+    assert_eq!(configs.agents["counter"].join, Join::All);
 }
 
 fn derived_input(tool: &baton_core::config::Tool) -> &baton_core::json::Json {

@@ -3,7 +3,7 @@
 use baton_core::call::{AfterExecution, CallStatus, ErrorCode};
 use baton_core::entry::{Entry, FinalState};
 use baton_core::event::Outcome;
-use baton_core::id::{CallId, TaskId};
+use baton_core::id::TaskId;
 use baton_core::limits::{LimitKind, Limits};
 use baton_core::model::FinishReason;
 use serde_json::json;
@@ -45,7 +45,7 @@ fn check_ending(name: &str, sim: &Sim, expected: &Expected) {
     let context = format!("{name}:\n{}", print::timeline(&sim.timeline));
     sim.assert_over();
     let child = TaskId::from("0/1.1");
-    let call = CallId::from(&child);
+    let call = child.originating_call();
     let told: Vec<_> = sim
         .timeline
         .iter()

@@ -1,18 +1,22 @@
 //! The machine under test: expectations come from DESIGN §3–§10 and RELIABILITY B1, never from the implementation.
 
+mod approvals;
 mod budgets;
 mod cancel;
 mod crashes;
 mod cuts;
 mod documents;
+mod doubts;
 mod endings;
 mod ends_of_turns;
+mod joins;
 mod late;
 mod limits;
 mod mixtures;
 mod oracle;
 mod questions;
 mod rendering;
+mod retries;
 mod turns;
 mod walk;
 

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use baton_core::entry::{Concern, Entry};
 use baton_core::event::{Event, Outcome};
 use baton_core::id::{CallId, TaskId};
 use baton_core::model::ModelTurn;
@@ -13,7 +14,7 @@ use crate::cuts::may_be_cut;
 use crate::support::jobs::JobDraft;
 use crate::support::random::Random;
 use crate::support::script::Prompted;
-use crate::support::shapes::{TOOLS, any_outcome, any_turn, job_of_any_shape};
+use crate::support::shapes::{TOOLS, any_decision, any_outcome, any_turn, job_of_any_shape};
 use crate::support::sim::Work;
 use crate::support::{Sim, print, write};
 
@@ -117,7 +118,10 @@ fn answer_somebody(random: &mut Random, sim: &mut Sim) {
         return;
     }
     let question = random.pick(&sim.asked).clone();
-    let answer: Value = random.pick(&[json!("yes"), json!("x"), json!(7)]).clone();
+    let answer: Value = match sim.ledger.tasks[&question].created.concern {
+        Some(_) => any_decision(random),
+        None => random.pick(&[json!("yes"), json!("x"), json!(7)]).clone(),
+    };
     let documents = if random.once_in(3) { vec![write("a.md", &random.bits().to_string())] } else { Vec::new() };
     let answer = baton_core::json::Json::from(answer);
     let _ = sim.event(Event::PersonAnswered { question, by: "ada".to_owned(), answer, documents });
@@ -139,7 +143,11 @@ fn walk(seed: u64) -> Sim {
         } else if !sim.step() {
             // Nothing runs: somebody has to answer, or to let the run go on, or time has to pass.
             let _ = sim.event(Event::UnpauseRequested { by: "ada".to_owned() });
-            if sim.pending.is_empty() && !sim.ended {
+            let waits = |sim: &Sim| sim.ledger.live_tasks().any(|(task, _)| sim.ledger.waits_for_an_attempt(task));
+            if sim.pending.is_empty() && !sim.ended && waits(&sim) {
+                assert!(!sim.run.waits_only_for_people());
+                sim.wait(60);
+            } else if sim.pending.is_empty() && !sim.ended {
                 assert!(!sim.asked.is_empty(), "nothing runs and nobody is asked:\n{}", print::timeline(&sim.timeline));
                 assert!(sim.run.waits_only_for_people());
                 answer_somebody(&mut random, &mut sim);
@@ -149,13 +157,23 @@ fn walk(seed: u64) -> Sim {
     panic!("the walk does not end:\n{}", print::timeline(&sim.timeline));
 }
 
-/// Walks with `seed`; how many tasks and entries there were.
-fn walk_checked(seed: u64) -> (usize, usize) {
+/// What the walks came by: tasks, entries, calls approved, delegations tried again, questions what became of a call.
+type Seen = [usize; 5];
+
+/// Walks with `seed`; what there was.
+fn walk_checked(seed: u64) -> Seen {
     let walked = std::panic::catch_unwind(|| {
         let sim = walk(seed);
         sim.assert_over();
         may_be_cut(&sim, &mut Random::seeded(seed));
-        (sim.ledger.tasks.len(), sim.timeline.len())
+        let count = |wanted: fn(&Entry) -> bool| sim.timeline.iter().filter(|recorded| wanted(&recorded.entry)).count();
+        [
+            sim.ledger.tasks.len(),
+            sim.timeline.len(),
+            count(|entry| matches!(entry, Entry::CallApproved(_))),
+            count(|entry| matches!(entry, Entry::TaskCreated(created) if created.failed_attempts > 0)),
+            count(|entry| matches!(entry, Entry::TaskCreated(created) if created.concern == Some(Concern::Outcome))),
+        ]
     });
     walked.unwrap_or_else(|_| panic!("seed {seed} breaks: BATON_FIRST_WALK={seed} BATON_WALKS=1 walks it again"))
 }
@@ -168,7 +186,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 fn random_walks_keep_every_invariant_and_end() {
     let (first, walks) = (number("BATON_FIRST_WALK", 0), number("BATON_WALKS", 2_000));
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
-    let walked: Vec<(usize, usize)> = std::thread::scope(|scope| {
+    let walked: Vec<Seen> = std::thread::scope(|scope| {
         let parts = (0..threads).map(|part| {
             let seeds = (first..first + walks).filter(move |seed| seed % threads == part);
             scope.spawn(|| seeds.map(walk_checked).collect::<Vec<_>>())
@@ -176,8 +194,9 @@ fn random_walks_keep_every_invariant_and_end() {
         let parts: Vec<_> = parts.collect();
         parts.into_iter().flat_map(|part| part.join().expect("a walk breaks")).collect()
     });
-    let tasks: usize = walked.iter().map(|(tasks, _)| tasks).sum();
-    let entries: usize = walked.iter().map(|(_, entries)| entries).sum();
-    println!("{walks} walks, {tasks} tasks, {entries} entries");
-    assert!(tasks as u64 > walks * 2 || walks < 100, "the walks went somewhere: {tasks} tasks");
+    let [tasks, entries, approved, retried, doubted] =
+        walked.iter().fold(Seen::default(), |sum, seen| std::array::from_fn(|index| sum[index] + seen[index]));
+    println!("{walks} walks, {tasks} tasks, {entries} entries, {approved} approvals, {retried} retries, {doubted} doubts");
+    let all = [tasks / 2, approved * 8, retried * 100, doubted * 400];
+    assert!(walks < 100 || all.iter().all(|seen| *seen as u64 > walks), "the walks went somewhere: {all:?}");
 }

@@ -1,7 +1,7 @@
 //! What must hold between two batches: nobody else ever sees a run in the middle of one.
 
 use baton_core::config::EffectClass;
-use baton_core::entry::{QuestionEnd, TaskKind};
+use baton_core::entry::{Concern, QuestionEnd, TaskKind};
 use baton_core::id::{CallId, TaskId};
 
 use super::Ledger;
@@ -30,9 +30,15 @@ impl Ledger {
 
     /// I2: the batch that ends a task gives its caller's call the result; escalation passes the call on.
     fn caller_told(&mut self, id: &TaskId) {
-        let call = CallId::from(id);
+        let call = id.originating_call();
         let ended = self.tasks.get(id).is_some_and(|book| book.ended.is_some());
-        let told = self.calls.get(&call).is_none_or(|book| !book.created || book.is_finished());
+        let told = self.calls.get(&call).is_none_or(|book| match &book.question {
+            Some((question, concern)) if question == id => {
+                book.is_finished() || (book.approved && matches!(concern, Concern::Approval { .. }))
+            }
+            _ if book.worked_on_by.as_ref() != Some(id) => true,
+            _ => book.is_finished() || book.retry_at.is_some(),
+        });
         let held = !ended || told || self.is_escalated(id);
         self.rule(held, Invariant::I2, || format!("{id} has ended and its caller was not told"));
     }
@@ -47,15 +53,17 @@ impl Ledger {
         let mut waits = false;
         for call in &calls {
             let Some(book) = self.calls.get(call) else { continue };
-            waits |= book.created || book.runs();
+            waits |= book.created || book.runs() || book.asks() || book.is_doubtful();
             let in_doubt = book.runs()
                 && book.started.is_some_and(|(at, _)| at < takeover)
                 && self.tool(&book.tool).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce);
             let begun = book.started.is_some_and(|(_, tool_type)| tool_type.behavior().creates_task);
             let created = book.created;
-            let dead = created
-                && self.tasks.get(&call.created_task()).is_some_and(|callee| callee.ended.is_some())
-                && !self.is_escalated(&call.created_task());
+            let has_ended = |task: &TaskId| self.tasks.get(task).is_some_and(|task| task.ended.is_some());
+            let callee = book.worked_on_by.as_ref().filter(|_| created && book.retry_at.is_none());
+            let unanswered = book.asks() || book.is_doubtful();
+            let dead = callee.is_some_and(|callee| has_ended(callee) && !self.is_escalated(callee))
+                || (unanswered && book.question.as_ref().is_some_and(|(question, _)| has_ended(question)));
             self.rule(!in_doubt, Invariant::I12, || format!("{call} was interrupted and its outcome is not doubted"));
             self.rule(!begun || created, Invariant::I1, || format!("{id} waits for {call}, for which there is no task"));
             self.rule(!dead, Invariant::I1, || format!("{id} waits for {call}, which has ended"));

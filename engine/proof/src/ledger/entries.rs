@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use baton_core::call::{AfterExecution, CallStatus};
+use baton_core::call::{AfterExecution, CallResult, CallStatus};
 use baton_core::config::EffectClass;
 use baton_core::document::{DocumentRef, DocumentVersion};
 use baton_core::entry::{
-    BudgetSettled, CallFinished, CallRefused, CallStarted, Control, ControlAction, Entry, FinalState, Holder, ModelAnswered,
-    ModelRequested, Output, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, TaskCreated, TaskEnded, TaskKind,
+    BudgetSettled, CallApproved, CallFinished, CallRefused, CallStarted, Concern, Control, ControlAction, Entry, FinalState,
+    Holder, ModelAnswered, ModelRequested, Output, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, TaskCreated,
+    TaskEnded, TaskKind,
 };
 use baton_core::id::{CallId, TaskId};
+use baton_core::time::Timestamp;
 use baton_core::tool_type::Then;
 
 use super::{CallBook, Ledger, OpenRequest, QuestionBook, TaskBook, cost};
@@ -37,10 +39,11 @@ impl Ledger {
         }
         match entry {
             Entry::RunStarted(started) => self.prices.clone_from(&started.prices),
-            Entry::TaskCreated(created) => self.task_created(created, *seq),
+            Entry::TaskCreated(created) => self.task_created(created, *seq, *at),
             Entry::ModelRequested(requested) => self.model_requested(requested, *seq),
             Entry::ModelAnswered(answered) => self.model_answered(answered),
             Entry::CallRefused(refused) => self.call_refused(refused),
+            Entry::CallApproved(approved) => self.call_approved(approved),
             Entry::CallStarted(started) => self.call_started(started, *seq),
             Entry::CallFinished(finished) => self.call_finished(finished),
             Entry::DocumentWritten(version) => self.document_written(version),
@@ -85,7 +88,7 @@ impl Ledger {
         if ours && open && !finished { self.calls.get_mut(id) } else { None }
     }
 
-    fn task_created(&mut self, created: &TaskCreated, seq: u64) {
+    fn task_created(&mut self, created: &TaskCreated, seq: u64, at: Timestamp) {
         let id = &created.task;
         if self.tasks.contains_key(id) {
             return self.broken(Invariant::I3, format!("task {id} was created twice"));
@@ -131,14 +134,14 @@ impl Ledger {
                     // A caller that comes later must not close a circle.
                     book.created.caller = None;
                 }
-                self.callee_created(created, caller, seq);
+                self.callee_created(created, caller, seq, at);
             }
         }
         self.live.insert(id.clone());
         self.tasks.insert(id.clone(), book);
     }
 
-    fn callee_created(&mut self, created: &TaskCreated, caller: &TaskId, seq: u64) {
+    fn callee_created(&mut self, created: &TaskCreated, caller: &TaskId, seq: u64, at: Timestamp) {
         let id = &created.task;
         let delegation = created.kind == TaskKind::Delegation;
         let above = self.tasks.get(caller).map_or(0, |book| book.created.depth);
@@ -146,14 +149,22 @@ impl Ledger {
         self.rule(created.depth == depth, Invariant::I3, || format!("task {id} says that it is {} deep", created.depth));
         let known = created.answers_for.as_ref().is_none_or(|master| self.tasks.contains_key(master));
         self.rule(known, Invariant::I22, || format!("task {id} answers for a task that does not exist"));
-        let call = CallId::from(id);
+        let call = id.originating_call();
         if self.escalated_to(caller) == Some(id) {
             return;
+        }
+        if let Some(concern) = created.concern {
+            return self.question_about_call(created, caller, &call, concern);
         }
         let Some(book) = self.calls.get(&call).filter(|book| book.task == *caller) else {
             return self.broken(Invariant::I3, format!("no call of {caller} created task {id}"));
         };
-        let (again, open, attached) = (book.created, !book.is_finished(), book.attached == created.documents);
+        let failed = created.failed_attempts;
+        // A later attempt gets the documents as they are by then.
+        let attached = failed > 0 || book.attached == created.documents;
+        let (open, due) = (!book.is_finished(), book.retry_at);
+        let again = if failed == 0 { book.created } else { due.is_none_or(|due| at < due) };
+        let named_so = *id == call.attempt(failed.saturating_add(1)) && failed == book.failed_attempts;
         let before = book.started.is_some_and(|(started, _)| started < seq);
         let named = created.tool.as_deref() == Some(book.tool.as_str());
         let tool = self.tool(&book.tool);
@@ -163,12 +174,58 @@ impl Ledger {
             (Some(_), Holder::Person) => false,
         };
         self.rule(before && open, Invariant::I5, || format!("task {id} exists before its call has started"));
-        self.rule(!again, Invariant::I3, || format!("call {call} created two tasks"));
+        self.rule(!again, Invariant::I3, || format!("call {call} created a task too many, or too early"));
+        self.rule(named_so, Invariant::I3, || format!("task {id} is not the next attempt at {call}"));
         self.rule(named && held, Invariant::I21, || format!("task {id} is not what its call asks for"));
         self.rule(attached, Invariant::I16, || format!("task {id} gets other documents than its call attached"));
         if let Some(book) = self.calls.get_mut(&call) {
             book.created = true;
+            book.worked_on_by = Some(id.clone());
+            book.retry_at = None;
         }
+        if failed > 0
+            && let Some(task) = self.tasks.get_mut(caller)
+        {
+            task.children = task.children.saturating_add(1);
+        }
+    }
+
+    /// The engine asks about a call: whether it may begin, or what became of it.
+    fn question_about_call(&mut self, created: &TaskCreated, caller: &TaskId, call: &CallId, concern: Concern) {
+        let id = &created.task;
+        let is_question = created.kind == TaskKind::Question;
+        self.rule(is_question, Invariant::I22, || format!("task {id} is about a call and no question"));
+        let takeover = self.last_takeover;
+        let Some(book) = self.calls.get_mut(call).filter(|book| book.task == *caller) else {
+            return self.broken(Invariant::I3, format!("task {id} is about a call that {caller} did not make"));
+        };
+        let ran = book.runs();
+        let interrupted = ran && book.started.is_some_and(|(at, _)| at < takeover);
+        let (expected, may) = match concern {
+            Concern::Approval { .. } => (call.approval(), book.started.is_none() && book.question.is_none()),
+            Concern::Outcome => (call.outcome(), interrupted),
+        };
+        let open = !book.is_finished();
+        book.question = Some((id.clone(), concern));
+        if concern == Concern::Outcome {
+            self.running -= usize::from(ran);
+        }
+        self.rule(*id == expected && may && open, Invariant::I22, || format!("task {id} asks what is no question of {call}"));
+    }
+
+    fn call_approved(&mut self, approved: &CallApproved) {
+        let id = &approved.call;
+        if !self.live(&approved.task, "an approval") {
+            return;
+        }
+        let asked = self.calls.get(id).and_then(|call| call.question.clone());
+        let said = asked.as_ref().and_then(|(question, _)| self.tasks.get(question)).and_then(|question| question.result.clone());
+        let granted = said.is_some_and(|said| said.status == CallStatus::Success && said.output.value()["approved"] == true);
+        let bound = matches!(asked, Some((_, Concern::Approval { binds })) if binds == approved.binds);
+        let Some(call) = self.open_call(id, &approved.task, approved.tool.as_str()) else { return };
+        let early = call.started.is_none() && !std::mem::replace(&mut call.approved, true);
+        self.rule(early, Invariant::I4, || format!("{id} is approved twice, or too late"));
+        self.rule(granted && bound, Invariant::I15, || format!("{id} begins by an approval that nobody gave"));
     }
 
     /// The task that the question `task` went on to.
@@ -232,6 +289,11 @@ impl Ledger {
                 started: None,
                 attached: Vec::new(),
                 created: false,
+                worked_on_by: None,
+                question: None,
+                approved: false,
+                failed_attempts: 0,
+                retry_at: None,
                 status: None,
                 result: None,
                 refused: false,
@@ -299,10 +361,16 @@ impl Ledger {
         } else {
             self.rule(row.creates_task, Invariant::I21, || format!("{id} starts {name}, of which nothing runs"));
         }
+        let needed = self
+            .agent_of(&started.task)
+            .and_then(|agent| agent.tools.get(name).map(|tool| agent.approver(tool).is_some()))
+            .unwrap_or_default();
         let Some(call) = self.open_call(id, &started.task, name) else { return };
+        let approved = call.approved || (!needed && call.question.is_none());
         let again = call.started.replace((seq, started.tool_type)).is_some();
         call.attached.clone_from(&started.documents);
         self.rule(!again, Invariant::I12, || format!("{id} started twice"));
+        self.rule(approved, Invariant::I15, || format!("{id} began without its approval"));
         self.running += usize::from(row.runs_code && !again);
         if row.then == Then::Block
             && self.tool(name).is_some_and(|tool| tool.agent.is_some())
@@ -321,16 +389,22 @@ impl Ledger {
         let name = finished.tool.as_str();
         let Some(call) = self.open_call(id, &finished.task, name) else { return };
         let (started, wrote, asked) = (call.started, call.wrote, Arc::clone(&call.asked));
+        let (never_begun, told) = (call.asks() && result.status == CallStatus::Cancelled, call.is_doubtful());
         let ran = call.runs();
         call.status = Some(result.status);
         call.result = Some(Arc::clone(result));
         self.running -= usize::from(ran);
         let row = finished.tool_type.behavior();
         let must_start = row.runs_code || row.creates_task;
-        self.rule(started.is_some() == must_start, Invariant::I12, || format!("{id} has a result and never started"));
+        self.rule(started.is_some() == must_start || never_begun, Invariant::I12, || {
+            format!("{id} has a result and never started")
+        });
         if let Some(tool) = self.tool(name).cloned() {
             self.rule(tool.tool_type == finished.tool_type, Invariant::I21, || format!("{id} ends as another kind of tool"));
+            // What a join cancels says nothing about the end of the turn.
+            let joined = result.status == CallStatus::Cancelled && tool.agent.is_some();
             let said = match row.then {
+                Then::Block if joined && finished.after == AfterExecution::Suspend => true,
                 Then::Stop => finished.after == AfterExecution::Terminate,
                 // An executor may say it in its envelope; nobody else may.
                 _ => row.runs_code || finished.after == asked.after_execution.unwrap_or_else(|| tool.after_by_default()),
@@ -340,7 +414,7 @@ impl Ledger {
                 tool.effect == EffectClass::AtMostOnce && row.runs_code && started.is_some_and(|(at, _)| at < takeover);
             let doubted = result.status == CallStatus::UnknownOutcome;
             let stopped = result.status == CallStatus::Cancelled;
-            self.rule(!in_doubt || doubted || stopped, Invariant::I12, || format!("{id} was in doubt and has a result"));
+            self.rule(!in_doubt || doubted || stopped || told, Invariant::I12, || format!("{id} was in doubt and has a result"));
         }
         self.rule(!wrote || result.status == CallStatus::Success, Invariant::I14, || format!("{id} wrote and did not succeed"));
         let known = result.documents.iter().all(|document| self.has_version(document));
@@ -360,13 +434,22 @@ impl Ledger {
         }
     }
 
-    /// The result of a delegation or a question is that of its task.
+    /// The result of a delegation or a question is that of its task; of one that was tried again, that of its last task,
+    /// with what is told of the others.
     fn callee_told(&mut self, finished: &CallFinished) {
-        let Some(callee) = self.tasks.get(&finished.call.created_task()) else { return };
+        let Some(call) = self.calls.get_mut(&finished.call) else { return };
+        let (waited, tried_again) = (call.retry_at.take().is_some(), call.failed_attempts > 0);
+        let Some(callee) = call.worked_on_by.as_ref().and_then(|callee| self.tasks.get(callee)) else { return };
         let (ended, given) = (callee.ended, callee.result.clone());
         self.rule(ended.is_some(), Invariant::I5, || format!("the result of {} before the end of its task", finished.call));
         let result = &finished.result;
         let same = match (given, ended) {
+            _ if waited && result.status == CallStatus::Cancelled => true,
+            (Some(given), _) if tried_again => {
+                let code = |result: &CallResult| result.error.as_ref().map(|error| (error.code, error.message.clone()));
+                (given.status, &given.output, &given.documents) == (result.status, &result.output, &result.documents)
+                    && code(&given) == code(result)
+            }
             (Some(given), _) => given == *result,
             (None, Some(FinalState::Cancelled)) => result.status == CallStatus::Cancelled,
             (None, _) => true,
@@ -562,6 +645,7 @@ impl Ledger {
             let Some(call) = self.calls.get_mut(&call) else { continue };
             self.running -= usize::from(call.runs());
             call.closed |= !call.is_finished();
+            call.retry_at = None;
         }
         if let Some(question) = question.and_then(|number| self.questions.get_mut(&number)) {
             question.ends = question.ends.max(1);
@@ -597,9 +681,23 @@ impl Ledger {
         let same = answer.is_none_or(|answer| answer == ended.result.output);
         self.rule(same, Invariant::I22, || format!("{id} gives another answer than its question got"));
         self.close(id, ended.state);
+        if let Some(retry_at) = ended.retry_at {
+            self.to_be_tried_again(id, ended.state, retry_at);
+        }
         if let Some(task) = self.tasks.get_mut(id) {
             task.result = Some(Arc::clone(&ended.result));
         }
+    }
+
+    /// The newest attempt at a delegation failed, and another is to be made.
+    fn to_be_tried_again(&mut self, id: &TaskId, state: FinalState, retry_at: Timestamp) {
+        let failed = matches!(state, FinalState::Failed | FinalState::TimedOut);
+        let Some(call) = self.calls.get_mut(&id.originating_call()) else { return };
+        let newest = !call.is_finished() && call.worked_on_by.as_ref() == Some(id) && call.retry_at.is_none();
+        call.failed_attempts = call.failed_attempts.saturating_add(1);
+        call.retry_at = Some(retry_at);
+        let due = retry_at.as_micros() >= self.last_at;
+        self.rule(failed && newest && due, Invariant::I2, || format!("{id} is tried again, and may not be"));
     }
 
     fn run_end(&mut self, ended: &RunEnded) {

@@ -350,7 +350,12 @@ impl World {
     }
 
     fn any_answer(&mut self, question: TaskId) -> Event {
-        let answer = Json::from(self.random.pick(&[json!("yes"), json!("x"), json!(7)]).clone());
+        let about_a_call = self.checker.run().task(&question).is_some_and(|question| question.concern.is_some());
+        let answer = if about_a_call {
+            Json::from(shapes::any_decision(&mut self.random))
+        } else {
+            Json::from(self.random.pick(&[json!("yes"), json!("x"), json!(7)]).clone())
+        };
         let sends = self.random.once_in(3);
         let documents = if sends { vec![write("a.md", &self.random.bits().to_string())] } else { Vec::new() };
         Event::PersonAnswered { question, by: BY.to_owned(), answer, documents }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_core::Run;
 use baton_core::config::{Configs, PriceTable};
-use baton_core::entry::RunStarted;
+use baton_core::entry::{Concern, RunStarted};
 use baton_core::event::Event;
 use baton_core::id::{ContentHash, RunId};
 use baton_core::json::Json;
@@ -164,7 +164,7 @@ impl World {
         let owner = self.owners.iter().filter(|owner| !owner.asleep).max_by_key(|owner| owner.epoch);
         let Some(owner) = owner else { return };
         let run = &owner.run;
-        let people = run.open_questions().next().map(|question| question.id.clone());
+        let people = run.open_questions().next().map(|question| (question.id.clone(), question.concern));
         let wake = run.next_wake();
         // A process that lost the run has nothing to say about it.
         let stale = owner.epoch != self.store.epoch();
@@ -173,8 +173,12 @@ impl World {
             self.owners.retain(|owner| owner.id != id);
         } else if run.totals().paused {
             self.store.put_command(Event::UnpauseRequested { by: "ada".to_owned() });
-        } else if let Some(question) = people {
-            let answer = Json::from(json!("yes"));
+        } else if let Some((question, concern)) = people {
+            let answer = Json::from(match concern {
+                None => json!("yes"),
+                Some(Concern::Approval { .. }) => json!({"approved": true}),
+                Some(Concern::Outcome) => json!({"outcome": "unknown"}),
+            });
             self.store.put_command(Event::PersonAnswered { question, by: "ada".to_owned(), answer, documents: Vec::new() });
         } else if let Some(wake) = wake.filter(|wake| *wake > self.now) {
             self.now = wake;

@@ -1,0 +1,122 @@
+//! What configs say about calls beside what they do: how many delegations of a turn must succeed, what a failure leads to,
+//! who must approve a call, and who is asked when a crash left it in doubt.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What the delegations of one turn are awaited for; a key of the *calling* agent.
+///
+/// Only delegations that begin count: a refused call touches nothing else. Questions of the turn are always awaited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// The result of each, whatever it is.
+    #[default]
+    All,
+    /// The first success; the other delegations of the turn are cancelled.
+    FirstSuccess,
+    /// That many successes; once they are there, or can no longer come, the other delegations of the turn are cancelled.
+    /// Where a turn makes fewer delegations than that, all are awaited.
+    Quorum(#[schemars(range(min = 1, max = 10_000))] u32),
+}
+
+impl std::fmt::Display for Join {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::FirstSuccess => f.write_str("first_success"),
+            Self::Quorum(least) => write!(f, "a quorum of {least}"),
+        }
+    }
+}
+
+/// What happens when a delegated task fails or times out; a key of the delegating tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// Its result returns to the caller.
+    #[default]
+    Return,
+    /// A new task tries again; the call has no result until one succeeds or the attempts are used up.
+    Retry(Retry),
+}
+
+/// How often, and how soon, a failed delegation is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// How many further attempts there may be.
+    #[schemars(range(min = 1, max = 100))]
+    pub times: u32,
+    /// Seconds before the second attempt; twice as many before each one after that, an hour at most. 1 unless said.
+    #[serde(default = "one_second")]
+    #[schemars(range(max = 3600))]
+    pub backoff_seconds: u32,
+}
+
+/// The longest pause between two attempts.
+const LONGEST_BACKOFF: Duration = Duration::from_hours(1);
+
+fn one_second() -> u32 {
+    1
+}
+
+impl Retry {
+    /// How long to wait before the next attempt once `failed` of them have failed; `None` when there is no further one.
+    ///
+    /// The core knows no randomness, so the pauses have no jitter: what must be spread out, such as requests to one
+    /// provider, is spread out where it is sent.
+    pub fn pause(&self, failed: u32) -> Option<Duration> {
+        if failed == 0 || failed > self.times {
+            return None;
+        }
+        let doubled = 1_u64.checked_shl(failed - 1).map(|factor| u64::from(self.backoff_seconds).saturating_mul(factor));
+        Some(doubled.map_or(LONGEST_BACKOFF, Duration::from_secs).min(LONGEST_BACKOFF))
+    }
+}
+
+/// Who must approve a call before it begins; a key of a tool, or of an agent's grant of it. The greater of two counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Approver {
+    /// Whoever answers the calling task's questions: the agent that called it, or a person.
+    Master,
+    /// A person.
+    Person,
+}
+
+/// What happens to a call of which a crash left it unknown whether it took effect; a key of the tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnknownOutcome {
+    /// Its result says so: `unknown_outcome`.
+    #[default]
+    Return,
+    /// The calling task's master is asked first, and the answer decides the result.
+    Ask,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_an_hour_and_end_with_the_attempts() {
+        let retry = Retry { times: 100, backoff_seconds: 2 };
+        let seconds = |failed| retry.pause(failed).map(|pause| pause.as_secs());
+        assert_eq!([1, 2, 3, 11, 12, 100].map(seconds), [2, 4, 8, 2_048, 3_600, 3_600].map(Some));
+        assert_eq!([0, 101].map(seconds), [None, None]);
+        assert_eq!(Retry { times: 1, backoff_seconds: 0 }.pause(1), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn policies_are_written_as_their_words() {
+        let join = |text: &str| serde_json::from_str::<Join>(text).ok();
+        assert_eq!(join(r#""all""#), Some(Join::All));
+        assert_eq!(join(r#""first_success""#), Some(Join::FirstSuccess));
+        assert_eq!(join(r#"{"quorum": 2}"#), Some(Join::Quorum(2)));
+        let retry: OnFailure = serde_json::from_str(r#"{"retry": {"times": 2}}"#).unwrap();
+        assert_eq!(retry, OnFailure::Retry(Retry { times: 2, backoff_seconds: 1 }));
+    }
+}
