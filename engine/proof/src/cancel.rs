@@ -60,7 +60,7 @@ pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled,
         // A question that went on to the next master ends with the task it went to; that is no call.
         Some(caller) if caller.escalated.as_ref() == Some(target) => {}
         Some(_) => {
-            exactly_one_result(&decision.entries, &CallId::from(target))?;
+            exactly_one_result(&decision.entries, &target.originating_call())?;
             calls += 1;
         }
         None if after.ended().is_none() => return Err("the root is cancelled, and the run has not ended".to_owned()),

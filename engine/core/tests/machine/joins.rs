@@ -109,6 +109,7 @@ impl Walk {
             request: "go".to_owned(),
             inputs: Json::null(),
             model: None,
+            prices: std::collections::BTreeMap::new(),
             engine: "test".to_owned(),
             forked_from: None,
         };
