@@ -143,7 +143,7 @@ impl Reader<'_> {
                 ("anyOf", Value::Array(members)) if !members.is_empty() => {
                     Rule::AnyOf(members.iter().map(|member| self.rules(member, false)).collect::<Option<_>>()?)
                 }
-                ("oneOf", Value::Array(members)) if !members.is_empty() => Rule::OneOf(words(members)?),
+                ("oneOf", Value::Array(members)) if !members.is_empty() => self.one_of(members)?,
                 ("$ref", Value::String(target)) => {
                     let name = target.strip_prefix("#/$defs/").filter(|name| !name.contains(['~', '%', '/']))?;
                     Rule::As(self.definitions.iter().position(|known| *known == name)?)
@@ -170,6 +170,17 @@ impl Reader<'_> {
             });
         }
         Some(rules.into())
+    }
+
+    /// A choice of which no value can meet two members: different words, and at most one object beside them.
+    fn one_of(&self, members: &[Value]) -> Option<Rule> {
+        let (objects, named): (Vec<Value>, Vec<Value>) = members.iter().cloned().partition(|member| member["type"] == "object");
+        let named = Rule::OneOf(words(&named)?);
+        match objects.as_slice() {
+            [] => Some(named),
+            [object] => Some(Rule::AnyOf([self.rules(object, false)?, [named].into()].into())),
+            _ => None,
+        }
     }
 
     /// What `properties` and `additionalProperties` say together.
@@ -324,6 +335,8 @@ mod tests {
             json!({"anyOf": [{"type": "strng"}]}),
             json!({"oneOf": [{"const": "a"}, {"enum": ["b", "é"], "type": "string"}]}),
             json!({"oneOf": [{"const": "a"}, {"const": "a"}]}),
+            json!({"oneOf": [{"const": "a"}, {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}]}),
+            json!({"oneOf": [{"type": "object"}, {"type": "object", "required": ["a"]}]}),
             json!({"oneOf": [{"const": "a"}, {"type": "string"}]}),
             json!({"oneOf": [{"const": "a", "maxLength": 0}]}),
             json!({"$defs": {"t": {"items": {"$ref": "#/$defs/t"}, "type": ["array", "integer"]}}, "$ref": "#/$defs/t"}),
