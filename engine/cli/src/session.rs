@@ -69,6 +69,7 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>
         keys: None,
         stopping: false,
         interrupted: false,
+        told_awaited: false,
         unread: false,
         caught_up: false,
     };
@@ -123,6 +124,8 @@ struct Session<'a> {
     keys: Option<EventStream>,
     stopping: bool,
     interrupted: bool,
+    /// Whether the person was told what stopping waits for.
+    told_awaited: bool,
     /// Whether entries can no longer be printed: nobody reads them, or the disk is full.
     unread: bool,
     /// Whether the run was found waiting for people who are still being asked; looked at again after the next change.
@@ -188,6 +191,9 @@ impl Session<'_> {
             && let Some(line) = line(&self.view, entry)
         {
             self.screen.tell(&line);
+        }
+        if self.interrupted {
+            self.tell_awaited();
         }
         self.choose_question();
     }
@@ -318,8 +324,13 @@ impl Session<'_> {
         self.asked = None;
         self.listen_off();
         self.stop();
+        self.tell_awaited();
+    }
+
+    /// Says once what stopping waits for, as soon as it is known.
+    fn tell_awaited(&mut self) {
         let awaited = self.unrepeatable();
-        if !awaited.is_empty() {
+        if !awaited.is_empty() && !std::mem::replace(&mut self.told_awaited, true) {
             let told =
                 format!("  stopping when {} ended, which must not be repeated; Ctrl-C again ends at once", awaited.join(", "));
             match &mut self.live {

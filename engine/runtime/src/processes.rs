@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +30,13 @@ const COMMAND_ID: &str = "BATON_COMMAND_ID";
 /// The commands that run in this process: the leaders of their groups, and their ids.
 static RUNNING: Mutex<BTreeMap<i32, String>> = Mutex::new(BTreeMap::new());
 
-/// Kills every command that runs in this process, with its descendants: for a program that ends at once.
+/// Whether this process ends at once: from then on nobody learns how a command ended, for it was killed.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Kills every command that runs in this process, with its descendants: for a program that ends at once. Their calls never
+/// return here; whoever resumes their runs finds them open, as after any other sudden end.
 pub fn kill_commands() {
+    ENDING.store(true, Ordering::SeqCst);
     let running = running().clone();
     for (leader, id) in running {
         if let Some(leader) = Pid::from_raw(leader) {
@@ -96,6 +102,9 @@ impl Processes {
         self.group().kill().await;
         let status = self.started().child.wait().await;
         failpoint::pass("exec.reap.after");
+        if ENDING.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         if let Some(started) = self.started.take() {
             started.forget();
         }
