@@ -196,10 +196,14 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether a question can go on to a next master: an agent holds it, and one more task may live.
+    /// Whether a question can go on to a next master: an agent holds it, one more task may live, and an agent that is
+    /// asked next has a turn left to be set aside. Whoever did not answer in time may have used its own by now.
     fn may_escalate(&self, id: &TaskId) -> bool {
-        let allowed = self.world.configs().job.limits.live_tasks;
-        self.task(id).holder != Holder::Person && allowed.is_none_or(|allowed| self.world.shared().live_tasks < allowed)
+        let (run, shared) = (&self.world.configs().job.limits, self.world.shared());
+        self.task(id).holder != Holder::Person
+            && run.live_tasks.is_none_or(|allowed| shared.live_tasks < allowed)
+            && (self.master_of(id).0 == Holder::Person
+                || run.turns.is_none_or(|allowed| shared.turns + shared.live_agent_tasks <= allowed))
     }
 
     /// Passes an unanswered question on to the next master. The first task stays blocked and ends with the same answer.

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::jobs::{AgentDraft, JobDraft, ToolDraft};
 use crate::support::script::{Answer, Prompted};
-use crate::support::{Sim, agent, ask, call, function, handoff, job, print, route, says, turn};
+use crate::support::{Sim, agent, ask, call, call_with, function, handoff, job, print, route, says, turn};
 
 fn no_limits() -> Limits {
     Limits::default()
@@ -498,5 +498,33 @@ fn an_exponential_spawner_is_stopped_by_limits_with_everything_finished() {
         }
         sim.assert_over();
         assert!(sim.ledger.turns <= 300, "{} turns", sim.ledger.turns);
+    }
+}
+
+#[test]
+fn a_question_whose_holder_used_its_last_turn_does_not_go_on_to_another_agent_for_one_more() {
+    let ask = call_with("ask_master", json!({"question": "?", "deadline_seconds": 10, "on_deadline": "escalate"}));
+    for (turns, escalates) in [(7, false), (8, true)] {
+        let draft =
+            job([agent("root", "route_to_child"), agent("child", "route_to_grandchild"), agent("grandchild", "ask_master")])
+                .limits(Limits { turns: Some(turns), ..no_limits() });
+        let mut sim = Sim::new(&draft)
+            .agent("root", [turn([route("child", "x")]), turn([handoff("done")])])
+            .agent("child", [turn([route("grandchild", "x")]), turn([handoff("done")])])
+            .agent("grandchild", [turn([ask.clone()]), turn([handoff("done")])])
+            .answers("root", [turn([handoff("yes")])]);
+        sim.begin(Vec::new());
+        for _ in 0..3 {
+            assert!(sim.step(), "root, child and grandchild take their first turns");
+        }
+        sim.wait(20);
+        sim.assert_over();
+        assert_eq!(
+            sim.ledger.questions.len(),
+            1 + usize::from(escalates),
+            "of {turns} turns:\n{}",
+            print::timeline(&sim.timeline)
+        );
+        assert!(sim.ledger.turns <= turns);
     }
 }
