@@ -51,8 +51,7 @@ pub(crate) fn may_be_cut(sim: &Sim, random: &mut Random) {
     let running: u32 = live().filter_map(|task| task.open.as_ref()).map(|open| open.running_functions).sum();
     // What a limit or a join ends in the same decision was begun anew first, and is stopped.
     let lives = |id: &TaskId| run.task(id).is_some_and(Task::is_live);
-    let executed =
-        decision.effects.iter().filter(|effect| matches!(effect, Effect::Execute { task, .. } if lives(task))).count();
+    let executed = decision.effects.iter().filter(|effect| matches!(effect, Effect::Execute { task, .. } if lives(task))).count();
     assert_eq!(running as usize, executed, "each call that runs is begun anew");
     assert_eq!(run.started().and_then(|started| started.forked_from.as_ref()).map(|from| from.seq), Some(cut as u64));
 }
