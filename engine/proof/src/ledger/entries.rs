@@ -682,7 +682,7 @@ impl Ledger {
         self.rule(same, Invariant::I22, || format!("{id} gives another answer than its question got"));
         self.close(id, ended.state);
         if let Some(retry_at) = ended.retry_at {
-            self.to_be_tried_again(id, ended.state, retry_at);
+            self.awaits_another_try(id, ended.state, retry_at);
         }
         if let Some(task) = self.tasks.get_mut(id) {
             task.result = Some(Arc::clone(&ended.result));
@@ -690,7 +690,7 @@ impl Ledger {
     }
 
     /// The newest attempt at a delegation failed, and another is to be made.
-    fn to_be_tried_again(&mut self, id: &TaskId, state: FinalState, retry_at: Timestamp) {
+    fn awaits_another_try(&mut self, id: &TaskId, state: FinalState, retry_at: Timestamp) {
         let failed = matches!(state, FinalState::Failed | FinalState::TimedOut);
         let Some(call) = self.calls.get_mut(&id.originating_call()) else { return };
         let newest = !call.is_finished() && call.worked_on_by.as_ref() == Some(id) && call.retry_at.is_none();
