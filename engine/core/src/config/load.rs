@@ -187,10 +187,10 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// The tools that some agent is granted.
+    /// The tools that some agent is granted, by a name or by an object that holds it.
     pub(crate) fn granted_ids(&self) -> BTreeSet<String> {
         let lists = self.agents.values().filter_map(|agent| agent.read.value.get("tools")?.as_array());
-        lists.flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        lists.flatten().filter_map(|grant| grant.get("tool").unwrap_or(grant).as_str()).map(str::to_owned).collect()
     }
 
     /// Whether an agent of that id exists or was meant to.

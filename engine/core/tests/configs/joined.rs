@@ -124,6 +124,14 @@ fn a_pinned_run_goes_on_in_a_program_that_has_learned_new_tools() {
 }
 
 #[test]
+fn a_pinned_run_goes_on_with_a_tool_that_waits_for_approval() {
+    let grant = r#"{ "tool": "word_count", "approval": "person" }, "#;
+    let sources = sound().edited("agents/counter.json", "\"word_count\", ", grant).sources();
+    let configs = load(&sources, &[&WORD_COUNT], Unconfigured::Allowed, &|_| Vec::new()).unwrap();
+    assert!(configs.agents["counter"].tools.contains_key("word_count"));
+}
+
+#[test]
 fn tools_load_without_a_job() {
     let mut sources = Sources::default();
     sources.add(Role::BuiltinTool, "tool-configs/word_count.json", crate::support::WORD_COUNT_CONFIG);
