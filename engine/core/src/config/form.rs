@@ -18,7 +18,7 @@ use crate::limits::Limits;
 pub(crate) const ENV_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]{0,127}$";
 
 /// What days match.
-const DAY_PATTERN: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$";
+pub(crate) const DAY_PATTERN: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$";
 
 /// What names that templates use match.
 pub const NAME_PATTERN: &str = "^[a-z][a-z0-9_]*$";
@@ -34,6 +34,20 @@ pub(crate) fn is_environment_name(name: &str) -> bool {
     name.len() <= 128
         && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name.bytes().all(|each| each.is_ascii_alphanumeric() || each == b'_')
+}
+
+/// Whether `text` matches [`DAY_PATTERN`].
+pub(crate) fn is_day(text: &str) -> bool {
+    let fits = |(place, byte): (usize, u8)| if place == 4 || place == 7 { byte == b'-' } else { byte.is_ascii_digit() };
+    text.len() == 10 && text.bytes().enumerate().all(fits)
+}
+
+/// The address of a page that says something.
+pub(crate) const PAGE_PATTERN: &str = "^https://[^ ]+$";
+
+/// Whether `text` matches [`PAGE_PATTERN`].
+pub(crate) fn is_page(text: &str) -> bool {
+    text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.contains(' '))
 }
 
 /// A tool config: what agents are told about a tool, what its calls take and give, and what runs it.
@@ -599,7 +613,7 @@ pub struct PriceRowForm {
     #[schemars(range(min = 0.0, max = 1_000.0))]
     pub output: f64,
     /// The page that says so, of whoever sells the model.
-    #[schemars(regex(pattern = "^https://[^ ]+$"))]
+    #[schemars(regex(pattern = PAGE_PATTERN))]
     pub source: String,
     /// The day on which it was read.
     #[schemars(regex(pattern = DAY_PATTERN))]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::form::{ENV_PATTERN, NAME_PATTERN, is_environment_name, is_template_name};
+use super::form::{DAY_PATTERN, ENV_PATTERN, NAME_PATTERN, PAGE_PATTERN, is_day, is_environment_name, is_page, is_template_name};
 use crate::id::{ID_PATTERN, is_valid_id};
 
 /// The dialect that a schema may say it is written in.
@@ -271,6 +271,8 @@ fn known_pattern(pattern: &str) -> Option<fn(&str) -> bool> {
         ID_PATTERN => Some(is_valid_id),
         NAME_PATTERN => Some(is_template_name),
         ENV_PATTERN => Some(is_environment_name),
+        DAY_PATTERN => Some(is_day),
+        PAGE_PATTERN => Some(is_page),
         _ => None,
     }
 }
@@ -347,6 +349,8 @@ mod tests {
             json!({"pattern": ID_PATTERN}),
             json!({"pattern": ENV_PATTERN}),
             json!({"pattern": NAME_PATTERN}),
+            json!({"pattern": DAY_PATTERN}),
+            json!({"pattern": PAGE_PATTERN}),
             json!({"pattern": "^a"}),
             json!({"pattern": "("}),
             json!({"$schema": DIALECT}),
@@ -405,6 +409,10 @@ mod tests {
             json!({"a": [1.0]}),
             json!({"b": 1}),
             json!({"a": "", "b": 2}),
+            json!("2026-01-31"),
+            json!("2026-1-31x"),
+            json!("https://a.b/c"),
+            json!("https:// "),
             json!({"a": "x", "b": "y"}),
         ]
     }
