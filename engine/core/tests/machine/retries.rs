@@ -240,7 +240,7 @@ fn what_a_later_attempt_asked_is_told_with_the_result_of_the_call() {
     sim.wait(10);
     sim.assert_over();
     let said = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
-        Entry::CallFinished(finished) if finished.call == CallId::from("0/1.1") => Some(finished.said.clone()),
+        Entry::CallFinished(finished) if finished.call == "0/1.1" => Some(finished.said.clone()),
         _ => None,
     });
     assert_eq!(said.unwrap()[0].question, "which?");
