@@ -1,18 +1,29 @@
-//! `baton verify`: whether the store is as it was written.
+//! `baton verify`: whether the store is as it was written, or whether a run keeps every invariant.
 
-use baton_store::Verification;
+use baton_core::entry::{Recorded, RunStarted};
+use baton_core::id::RunId;
+use baton_proof::{Checker, Report};
+use baton_store::{StoreError, Verification};
 use clap::Args;
 use serde::Serialize;
 
+use crate::commands::completions;
+use crate::commands::run::engine;
 use crate::exit::{Exit, Failure};
+use crate::job::run_failure;
 use crate::place::Place;
-use crate::runs::store_failure;
+use crate::runs::{self, FoundRun, store_failure};
 use crate::screen::style;
 use crate::words;
 
 /// What `verify` takes.
 #[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {}
+pub(crate) struct VerifyArgs {
+    /// A run, whose timeline is checked entry by entry; without one, everything in the store is read [a run: its id, a
+    /// beginning of it, or @last]
+    #[arg(add = completions::runs())]
+    run: Option<String>,
+}
 
 /// What was found in the store.
 #[derive(Debug, Serialize)]
@@ -28,8 +39,128 @@ struct Verified {
     findings: Vec<String>,
 }
 
+/// Looks at a run, or at everything in the store.
+pub(crate) async fn run(args: &VerifyArgs, place: &Place) -> Result<Exit, Failure> {
+    match &args.run {
+        Some(run) => verify_run(&runs::find_to_read(place, run).await?, place).await,
+        None => verify_store(place).await,
+    }
+}
+
+/// What was found in a run.
+#[derive(Debug, Serialize)]
+struct VerifiedRun<'a> {
+    run: &'a RunId,
+    holds: bool,
+    entries: u64,
+    tasks: usize,
+    requests: usize,
+    contents: usize,
+    findings: Vec<RunFinding>,
+}
+
+/// What is wrong with a run, and since which entry. What is not wrong with the timeline itself has no invariant.
+#[derive(Debug, Serialize)]
+struct RunFinding {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    invariant: Option<String>,
+    seq: u64,
+    what: String,
+}
+
+/// Walks the timeline of a run: every invariant, the fold against what the store says, every request rendered again and
+/// compared with the one that was sent, every content under its hash.
+async fn verify_run(found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
+    let engine = engine(&found.store)?;
+    let started = engine.started(found.id()).await.map_err(run_failure)?;
+    let configs = engine.pinned_configs(&started).await.map_err(run_failure)?;
+    let timeline: Vec<Recorded> = found.entries().await?.iter().map(|entry| Recorded::clone(entry)).collect();
+    let mut checker = Checker::new(&configs);
+    for adoption in timeline.iter().filter_map(|recorded| recorded.entry.adopts()) {
+        let adopting = RunStarted { configs: adoption.configs, ..started.clone() };
+        checker.know_configs(adoption.configs, &engine.pinned_configs(&adopting).await.map_err(run_failure)?);
+    }
+    checker.walk(&timeline);
+    let report = checker.report();
+    let of_timeline = report.findings.iter().map(|finding| RunFinding {
+        invariant: Some(finding.invariant.to_string()),
+        seq: finding.seq,
+        what: finding.what.clone(),
+    });
+    let mut findings: Vec<RunFinding> = of_timeline.collect();
+    let besides = differences(found, &report).into_iter().chain(bad_contents(found, &report).await?);
+    findings.extend(besides.map(|what| RunFinding { invariant: None, seq: report.entries, what }));
+    let exit = if findings.is_empty() { Exit::Done } else { Exit::Failed };
+    let verified = VerifiedRun {
+        run: found.id(),
+        holds: findings.is_empty(),
+        entries: report.entries,
+        tasks: report.ledger.tasks.len(),
+        requests: report.answers,
+        contents: report.ledger.contents.len(),
+        findings,
+    };
+    if place.screen.is_text() {
+        place.screen.text(&run_told(&verified))?;
+    } else {
+        place.screen.json(&verified)?;
+    }
+    Ok(exit)
+}
+
+/// Where the store's record of the run says something else than its fold.
+fn differences(found: &FoundRun, report: &Report) -> Vec<String> {
+    let record = &found.record;
+    let mut differences = Vec::new();
+    if record.last_seq != report.entries {
+        differences.push(format!("the store counts {} entries, and there are {}", record.last_seq, report.entries));
+    }
+    let end = report.run.as_ref().and_then(|run| run.ended());
+    if let Some(end) = end.filter(|end| end.state.as_str() != record.status) {
+        differences.push(format!("the store says that the run is {}, and it is {}", record.status, end.state.as_str()));
+    }
+    differences
+}
+
+/// The contents that documents of the run name and that are missing, or are not what they were.
+async fn bad_contents(found: &FoundRun, report: &Report) -> Result<Vec<String>, Failure> {
+    let mut bad = Vec::new();
+    for (hash, size) in &report.ledger.contents {
+        match found.store.content(*hash).await {
+            Ok(Some(content)) if content.len() as u64 == *size => {}
+            Ok(Some(content)) => bad.push(format!("content {hash} has {} bytes, not {size}", content.len())),
+            Ok(None) => bad.push(format!("content {hash} is not in the store")),
+            Err(StoreError::Corrupt { what }) => bad.push(what),
+            Err(error) => return Err(store_failure(error)),
+        }
+    }
+    Ok(bad)
+}
+
+/// What was found in a run, for people.
+fn run_told(verified: &VerifiedRun<'_>) -> String {
+    let VerifiedRun { run, holds, entries, tasks, requests, contents, findings } = verified;
+    let mut lines = vec![if *holds {
+        style::good(format!("✓ {run} holds"))
+    } else {
+        style::bad(format!("✗ {run}: {}", words::counted(findings.len(), "finding")))
+    }];
+    lines.extend(findings.iter().map(|RunFinding { invariant, seq, what }| match invariant {
+        Some(invariant) => format!("  {invariant} at entry {seq}: {what}"),
+        None => format!("  {what}"),
+    }));
+    lines.push(format!(
+        "{} · {} · {} rendered again · {}",
+        words::counted_as(*entries, "entry", "entries"),
+        words::counted(*tasks, "task"),
+        words::counted(*requests, "request"),
+        words::counted(*contents, "content"),
+    ));
+    lines.join("\n")
+}
+
 /// Looks at everything in the store.
-pub(crate) async fn run(_args: &VerifyArgs, place: &Place) -> Result<Exit, Failure> {
+async fn verify_store(place: &Place) -> Result<Exit, Failure> {
     let found = match place.store_to_read()? {
         Some(store) => store.verify().await.map_err(store_failure)?,
         None => Verification::default(),

@@ -64,6 +64,24 @@ fn a_run_that_did_not_end_goes_by_its_name_alone() {
 }
 
 #[test]
+fn verify_walks_the_timeline_of_a_run() {
+    let folder = Folder::new();
+    let [echoing, asking, writing] = <[String; 3]>::try_from(three_runs(&folder)).unwrap();
+    folder.baton(&["verify", &echoing]).exits(0).says("holds").says("rendered again");
+    folder.baton(&["verify", &asking]).exits(0).says("holds");
+    let held = folder.baton(&["verify", &writing, "--output", "json"]).exits(0).json();
+    assert_eq!((&held["holds"], &held["findings"]), (&json!(true), &json!([])));
+    assert!(held["contents"].as_u64() > Some(0) && held["requests"].as_u64() > Some(0), "{held}");
+    // The store says that the run goes on, and its timeline says that it ended.
+    let store = rusqlite::Connection::open(folder.path().join(".baton/baton.db")).unwrap();
+    store.execute("UPDATE runs SET status = 'running' WHERE id = ?1", [&writing]).unwrap();
+    drop(store);
+    let found = folder.baton(&["verify", &writing, "--output", "ndjson"]).exits(1).lines();
+    assert_eq!(found[0]["findings"][0]["what"], json!("the store says that the run is running, and it is completed"));
+    folder.baton(&["verify", "nobody"]).exits(6).tells("nobody");
+}
+
+#[test]
 fn verify_says_what_is_wrong_with_the_store() {
     let folder = Folder::new();
     let [echoing, _, _] = <[String; 3]>::try_from(three_runs(&folder)).unwrap();
