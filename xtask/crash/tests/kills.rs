@@ -62,10 +62,15 @@ fn a_tool_that_is_called_keyed_and_ignores_its_key_is_found_out() {
         *text = text.replace("at_most_once", "keyed");
     }
     let sweep = Sweep::begin(&case, &PLAN).unwrap();
-    // Ten calls run at the same time: by the last one's end, others have had their effect.
-    let figures = sweep.run_one(&[(0, nth(&sweep, "tool.effect.after", 9))]);
-    assert!(figures.duplicated > 0, "{figures:?}");
-    assert!(figures.violations.iter().all(|(_, violation)| matches!(violation, Violation::Duplicated(_))), "{figures:?}");
+    // Ten calls run at the same time, in another order each time: what has had its effect when the process dies is found out.
+    let mut duplicated = 0;
+    for number in 0..10 {
+        let figures = sweep.run_one(&[(0, nth(&sweep, "tool.effect.after", number))]);
+        duplicated += figures.duplicated;
+        let of_effects = |(_, violation): &(_, Violation)| matches!(violation, Violation::Duplicated(_));
+        assert!(figures.violations.iter().all(of_effects), "{figures:?}");
+    }
+    assert!(duplicated > 0, "no effect was repeated");
 }
 
 #[test]
