@@ -1,0 +1,173 @@
+//! A model is asked and answers: the open turn, and what is reserved and spent for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rpds::VectorSync;
+
+use super::calls::queue_for_calls;
+use super::known;
+use super::tasks::enter;
+use crate::entry::{BudgetSettled, ModelAnswered, ModelRequested, Notice};
+use crate::id::TaskId;
+use crate::machine::task::{Alarm, Budget, CallStage, OpenCall, OpenTurn, TaskState};
+use crate::machine::world::World;
+use crate::machine::{agent, answer, task_limits};
+use crate::render;
+use crate::time::Timestamp;
+use crate::tool_type::{Then, ToolType};
+
+pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequested) {
+    enter(world, at, &entry.task, TaskState::Running);
+    let until = request_ends(world, at, &entry.task);
+    if let Some(until) = until {
+        world.shared_mut().deadlines.insert_mut((until, entry.task.clone(), Alarm::Request));
+    }
+    let task = known(world, &entry.task);
+    let again = task.turns == entry.turn;
+    task.turns = entry.turn;
+    task.interrupted = false;
+    task.context_tokens = entry.input_tokens;
+    task.open = Some(Box::new(OpenTurn {
+        turn: entry.turn,
+        requested: true,
+        text: Arc::default(),
+        calls: VectorSync::new_sync(),
+        unfinished: 0,
+        waiting_functions: 0,
+        running_functions: 0,
+        writer_runs: false,
+        awaited: 0,
+        asking: 0,
+        doubtful: 0,
+        until,
+    }));
+    match &entry.notice {
+        Some(Notice::LastTurn { limit }) => task.last_turn = Some(*limit),
+        Some(Notice::Steer { .. }) => drop(task.steering.remove(0)),
+        Some(Notice::Reminder { .. }) | None => {}
+    }
+    task.steering.drain(..entry.steers.len());
+    task.reserved_tokens = entry.reserved_tokens;
+    task.reserved_cost = entry.reserved_cost;
+    if !again {
+        world.shared_mut().turns += 1;
+    }
+    reserve(world, &entry.task, |budget| {
+        budget.reserved_tokens = budget.reserved_tokens.saturating_add(entry.reserved_tokens);
+        budget.reserved_cost = budget.reserved_cost.plus(entry.reserved_cost);
+    });
+    let shared = world.shared_mut();
+    shared.reserved_tokens = shared.reserved_tokens.saturating_add(entry.reserved_tokens);
+    shared.reserved_cost = shared.reserved_cost.plus(entry.reserved_cost);
+}
+
+pub(super) fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered) {
+    let configs = Arc::clone(world.configs());
+    silence(world, &entry.task);
+    let task = known(world, &entry.task);
+    let fault = answer::turn_fault(&configs, task, entry);
+    task.fault = fault;
+    task.reminders = if fault.is_some() { task.reminders + 1 } else { 0 };
+    task.context_tokens += render::answered_tokens(entry);
+    let tools = task.agent().map(|id| &agent(&configs, id).tools);
+    let open = task.open.as_mut().expect("an answer belongs to a request");
+    open.requested = false;
+    open.text = entry.text.as_str().into();
+    let mut made = 0;
+    for (position, asked) in (1..).zip(&entry.calls) {
+        let tool = tools.and_then(|tools| tools.get(asked.tool.as_str()));
+        let tool_type = tool.map(|tool| tool.tool_type);
+        if tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code) {
+            open.waiting_functions += 1;
+        }
+        made += u32::from(counts(tool_type));
+        open.unfinished += 1;
+        open.calls.push_back_mut(OpenCall {
+            id: entry.task.call(entry.turn, position),
+            asked: Arc::clone(asked),
+            tool_type,
+            delegates: tool.is_some_and(|tool| tool.agent.is_some()),
+            approved: None,
+            attempts: None,
+            stage: CallStage::Waiting,
+        });
+    }
+    task.calls += made;
+    if entry.calls.is_empty() {
+        task.open = None;
+        enter(world, at, &entry.task, TaskState::Ready);
+    } else if open.waiting_functions > 0 {
+        let seq = world.shared().seq;
+        queue_for_calls(world, &entry.task, seq);
+    }
+    world.shared_mut().calls += made;
+}
+
+pub(super) fn budget_settled<W: World>(world: &mut W, at: Timestamp, entry: &BudgetSettled) {
+    let (used, cost) = (entry.usage.total(), entry.cost.unwrap_or_default());
+    let task = known(world, &entry.task);
+    task.usage.add(&entry.usage);
+    task.cost.settle(entry.cost);
+    task.reserved_tokens = 0;
+    let reserved_cost = std::mem::take(&mut task.reserved_cost);
+    reserve(world, &entry.task, |budget| {
+        budget.reserved_tokens = budget.reserved_tokens.saturating_sub(entry.reserved_tokens);
+        budget.reserved_cost = budget.reserved_cost.minus(reserved_cost);
+        budget.tokens = budget.tokens.saturating_add(used);
+        budget.cost = budget.cost.plus(cost);
+    });
+    let shared = world.shared_mut();
+    shared.reserved_tokens = shared.reserved_tokens.saturating_sub(entry.reserved_tokens);
+    shared.reserved_cost = shared.reserved_cost.minus(reserved_cost);
+    shared.usage.add(&entry.usage);
+    shared.cost.settle(entry.cost);
+    let task = known(world, &entry.task);
+    if task.open.as_ref().is_some_and(|open| open.requested) {
+        // Nobody will answer any more: unless the task ends now, the turn is asked for again.
+        silence(world, &entry.task);
+        let task = known(world, &entry.task);
+        task.open = None;
+        task.interrupted = true;
+        enter(world, at, &entry.task, TaskState::Ready);
+    }
+}
+
+/// Whether a call counts towards [`crate::limits::Limits::calls`]: all do but handoffs, so that a task can always finish.
+pub(in crate::machine) fn counts(tool_type: Option<ToolType>) -> bool {
+    tool_type.is_none_or(|tool_type| tool_type.behavior().then != Then::Stop)
+}
+
+/// Changes the budgets of `id` and of every task above it, where a limit keeps one.
+pub(super) fn reserve<W: World>(world: &mut W, id: &TaskId, change: impl Fn(&mut Budget)) {
+    if !world.shared().has_budgets {
+        return;
+    }
+    let mut next = Some(id.clone());
+    while let Some(id) = next {
+        if world.task(&id).is_some_and(|task| task.budget.is_some())
+            && let Some(budget) = known(world, &id).budget.as_mut()
+        {
+            change(budget);
+        }
+        next = world.caller(&id);
+    }
+}
+
+/// When a request of `id` that is made now is stopped: the tighter limit of the task and of the run.
+pub(super) fn request_ends<W: World>(world: &W, at: Timestamp, id: &TaskId) -> Option<Timestamp> {
+    let configs = world.configs();
+    let own = task_limits(configs, world.task(id)?).turn_seconds;
+    let seconds = [own, configs.job.limits.turn_seconds].into_iter().flatten().min()?;
+    Some(at.plus(Duration::from_secs(u64::from(seconds))))
+}
+
+/// The request of `id` is over, so nobody is woken for it.
+pub(super) fn silence<W: World>(world: &mut W, id: &TaskId) {
+    if world.shared().deadlines.is_empty() {
+        return;
+    }
+    if let Some(until) = known(world, id).open.as_mut().and_then(|open| open.until.take()) {
+        world.shared_mut().deadlines.remove_mut(&(until, id.clone(), Alarm::Request));
+    }
+}

@@ -1,0 +1,184 @@
+//! Calls are refused, approved, begun and finished.
+
+use std::sync::Arc;
+
+use baton_core::call::{AfterExecution, CallResult, CallStatus};
+use baton_core::config::EffectClass;
+use baton_core::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern, FinalState, Output};
+use baton_core::tool_type::Then;
+
+use super::as_known;
+use crate::finding::Invariant;
+use crate::ledger::Ledger;
+
+impl Ledger {
+    pub(super) fn call_refused(&mut self, refused: &CallRefused) {
+        if !self.live(&refused.task, "a refused call") {
+            return;
+        }
+        let Some(call) = self.open_call(&refused.call, &refused.task, refused.tool.as_str()) else { return };
+        call.refused = true;
+        let started = call.started.is_some();
+        self.rule(!started, Invariant::I4, || format!("{} was refused after it had started", refused.call));
+        if let Some(book) = self.calls.remove(&refused.call) {
+            self.count_call(&book, false);
+            self.calls.insert(refused.call.clone(), book);
+        }
+    }
+
+    pub(super) fn call_approved(&mut self, approved: &CallApproved) {
+        let id = &approved.call;
+        if !self.live(&approved.task, "an approval") {
+            return;
+        }
+        let asked = self.calls.get(id).and_then(|call| call.question.clone());
+        let said = asked.as_ref().and_then(|(question, _)| self.tasks.get(question)).and_then(|question| question.result.clone());
+        let granted = said.is_some_and(|said| said.status == CallStatus::Success && said.output.value()["approved"] == true);
+        let bound = matches!(asked, Some((_, Concern::Approval { binds })) if binds == approved.binds);
+        let Some(call) = self.open_call(id, &approved.task, approved.tool.as_str()) else { return };
+        let early = call.started.is_none() && !std::mem::replace(&mut call.approved, true);
+        self.rule(early, Invariant::I4, || format!("{id} is approved twice, or too late"));
+        self.rule(granted && bound, Invariant::I15, || format!("{id} begins by an approval that nobody gave"));
+    }
+
+    pub(super) fn call_started(&mut self, started: &CallStarted, seq: u64) {
+        let (id, name) = (&started.call, started.tool.as_str());
+        if !self.live(&started.task, "a call's start") {
+            return;
+        }
+        let row = started.tool_type.behavior();
+        let typed = self.tool(name).is_some_and(|tool| tool.tool_type == started.tool_type);
+        self.rule(typed, Invariant::I21, || format!("{id} starts {name} as what it is not, a {}", started.tool_type));
+        let granted = self.agent_of(&started.task).is_some_and(|agent| agent.tools.contains_key(name));
+        self.rule(granted, Invariant::I15, || format!("{id} starts {name}, which its agent was not granted"));
+        let known = started.documents.iter().all(|document| self.has_version(document));
+        self.rule(known, Invariant::I16, || format!("{id} attaches documents that do not exist"));
+        if row.runs_code {
+            let writes = |name: &str| self.tool(name).is_some_and(|tool| tool.writes);
+            let running: Vec<bool> = self
+                .tasks
+                .get(&started.task)
+                .into_iter()
+                .flat_map(|book| &book.open)
+                .filter_map(|call| self.calls.get(call))
+                .filter(|call| call.runs())
+                .map(|call| writes(&call.tool))
+                .collect();
+            let alone = running.is_empty() || (!writes(name) && !running.contains(&true));
+            self.rule(alone, Invariant::I14, || format!("{id} runs beside a call that writes"));
+        } else {
+            self.rule(row.creates_task, Invariant::I21, || format!("{id} starts {name}, of which nothing runs"));
+        }
+        let needed = self
+            .agent_of(&started.task)
+            .and_then(|agent| agent.tools.get(name).map(|tool| agent.approver(tool).is_some()))
+            .unwrap_or_default();
+        let Some(call) = self.open_call(id, &started.task, name) else { return };
+        let approved = call.approved || (!needed && call.question.is_none());
+        let again = call.started.replace((seq, started.tool_type)).is_some();
+        call.attached.clone_from(&started.documents);
+        self.rule(!again, Invariant::I12, || format!("{id} started twice"));
+        self.rule(approved, Invariant::I15, || format!("{id} began without its approval"));
+        self.running += usize::from(row.runs_code && !again);
+        if row.then == Then::Block
+            && self.tool(name).is_some_and(|tool| tool.agent.is_some())
+            && let Some(task) = self.tasks.get_mut(&started.task)
+        {
+            task.children = task.children.saturating_add(1);
+        }
+    }
+
+    pub(super) fn call_finished(&mut self, finished: &CallFinished) {
+        let (id, result) = (&finished.call, &finished.result);
+        if !self.live(&finished.task, "a call's result") {
+            return;
+        }
+        let takeover = self.last_takeover;
+        let name = finished.tool.as_str();
+        let Some(call) = self.open_call(id, &finished.task, name) else { return };
+        let (started, wrote, asked) = (call.started, call.wrote, Arc::clone(&call.asked));
+        let (never_begun, told) = (call.asks() && result.status == CallStatus::Cancelled, call.is_doubtful());
+        let ran = call.runs();
+        call.status = Some(result.status);
+        call.result = Some(Arc::clone(result));
+        self.running -= usize::from(ran);
+        let row = finished.tool_type.behavior();
+        let must_start = row.runs_code || row.creates_task;
+        self.rule(started.is_some() == must_start || never_begun, Invariant::I12, || {
+            format!("{id} has a result and never started")
+        });
+        if let Some(tool) = self.tool(name).cloned() {
+            self.rule(tool.tool_type == finished.tool_type, Invariant::I21, || format!("{id} ends as another kind of tool"));
+            // What a join cancels says nothing about the end of the turn.
+            let joined = result.status == CallStatus::Cancelled && tool.agent.is_some();
+            let said = match row.then {
+                Then::Block if joined && finished.after == AfterExecution::Suspend => true,
+                Then::Stop => finished.after == AfterExecution::Terminate,
+                // An executor may say it in its envelope; nobody else may.
+                _ => row.runs_code || finished.after == asked.after_execution.unwrap_or_else(|| tool.after_by_default()),
+            };
+            self.rule(said, Invariant::I24, || format!("nobody who may asked for what happens after {id}"));
+            let in_doubt =
+                tool.effect == EffectClass::AtMostOnce && row.runs_code && started.is_some_and(|(at, _)| at < takeover);
+            let doubted = result.status == CallStatus::UnknownOutcome;
+            let stopped = result.status == CallStatus::Cancelled;
+            self.rule(!in_doubt || doubted || stopped || told, Invariant::I12, || format!("{id} was in doubt and has a result"));
+        }
+        self.rule(!wrote || result.status == CallStatus::Success, Invariant::I14, || format!("{id} wrote and did not succeed"));
+        let known = result.documents.iter().all(|document| self.has_version(document));
+        self.rule(known, Invariant::I16, || format!("the result of {id} brings documents that do not exist"));
+        for conflict in &finished.conflicts {
+            let head = self.heads.get(conflict.path.as_str()).copied();
+            let real = head == Some(conflict.current) && conflict.base != head && result.status == CallStatus::Failed && !wrote;
+            self.rule(real, Invariant::I14, || format!("{id} has a conflict that is none"));
+        }
+        if row.creates_task {
+            self.callee_told(finished);
+        }
+        if let Some(task) = self.tasks.get_mut(&finished.task) {
+            task.injected.extend(result.documents.iter().cloned());
+            task.known.extend(result.documents.iter().map(as_known));
+            task.known.extend(finished.conflicts.iter().map(|conflict| (conflict.path.as_str().to_owned(), conflict.current)));
+        }
+    }
+
+    /// The result of a delegation or a question is that of its task; of one that was tried again, that of its last task,
+    /// with what is told of the others.
+    pub(super) fn callee_told(&mut self, finished: &CallFinished) {
+        let Some(call) = self.calls.get_mut(&finished.call) else { return };
+        let (waited, tried_again) = (call.retry_at.take().is_some(), call.failed_attempts > 0);
+        let Some(callee) = call.worked_on_by.as_ref().and_then(|callee| self.tasks.get(callee)) else { return };
+        let (ended, given) = (callee.ended, callee.result.clone());
+        self.rule(ended.is_some(), Invariant::I5, || format!("the result of {} before the end of its task", finished.call));
+        let result = &finished.result;
+        let same = match (given, ended) {
+            _ if waited && result.status == CallStatus::Cancelled => true,
+            (Some(given), _) if tried_again => {
+                let code = |result: &CallResult| result.error.as_ref().map(|error| (error.code, error.message.clone()));
+                (given.status, &given.output, &given.documents) == (result.status, &result.output, &result.documents)
+                    && code(&given) == code(result)
+            }
+            (Some(given), _) => given == *result,
+            (None, Some(FinalState::Cancelled)) => result.status == CallStatus::Cancelled,
+            (None, _) => true,
+        };
+        self.rule(same, Invariant::I2, || format!("{} has another result than its task", finished.call));
+    }
+
+    pub(super) fn output(&mut self, output: &Output) {
+        let id = &output.call;
+        if !self.live(&output.task, "an output") {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(id) else {
+            return self.broken(Invariant::I4, format!("an output of call {id}, which nobody made"));
+        };
+        let again = std::mem::replace(&mut call.sent, true);
+        let wanted = call.asked.return_to_llm == Some(false);
+        let same = call.result.as_ref().is_some_and(|result| result.status == output.status && result.output == output.output);
+        self.rule(!again, Invariant::I4, || format!("the result of {id} goes to the user twice"));
+        self.rule(wanted && same, Invariant::I24, || {
+            format!("what goes to the user is not the result of {id}, or not asked for")
+        });
+    }
+}

@@ -1,0 +1,221 @@
+//! Tasks begin and end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use baton_core::call::CallStatus;
+use baton_core::entry::{Concern, FinalState, Holder, QuestionEnd, TaskCreated, TaskEnded, TaskKind};
+use baton_core::id::{CallId, TaskId};
+use baton_core::time::Timestamp;
+
+use super::as_known;
+use crate::finding::Invariant;
+use crate::ledger::{Ledger, QuestionBook, TaskBook};
+
+impl Ledger {
+    pub(super) fn task_created(&mut self, created: &TaskCreated, seq: u64, at: Timestamp) {
+        let id = &created.task;
+        if self.tasks.contains_key(id) {
+            return self.broken(Invariant::I3, format!("task {id} was created twice"));
+        }
+        if let Holder::Agent(agent) = &created.holder {
+            let known = self.configs.agents.contains_key(agent);
+            self.rule(known, Invariant::I3, || format!("task {id} is held by {agent}, whom the job does not know"));
+        }
+        let known = created.documents.iter().all(|document| self.has_version(document));
+        self.rule(known, Invariant::I16, || format!("task {id} was given documents that do not exist"));
+        let once = created.documents.iter().collect::<BTreeSet<_>>().len() == created.documents.len();
+        self.rule(once, Invariant::I16, || format!("task {id} was given a document twice"));
+        let mut book = TaskBook {
+            created: created.clone(),
+            ended: None,
+            result: None,
+            request: None,
+            subtree_cost: 0,
+            calls_made: 0,
+            requested_at: 0,
+            turns: 0,
+            interrupted: false,
+            answered: 0,
+            children: 0,
+            spent: 0,
+            subtree_tokens: 0,
+            open: BTreeSet::new(),
+            injected: created.documents.clone(),
+            known: created.documents.iter().map(as_known).collect(),
+            cancelled: false,
+            question: None,
+        };
+        match &created.caller {
+            None => {
+                let root = created.kind == TaskKind::Root && *id == TaskId::root() && created.depth == 0;
+                let first = self.tasks.is_empty();
+                self.rule(root && first, Invariant::I3, || format!("task {id} has no caller and is not the root"));
+                let held = created.holder == Holder::Agent(self.configs.job.root.clone());
+                self.rule(held, Invariant::I3, || "the root is held by another agent than the job's".to_owned());
+            }
+            Some(caller) => {
+                if !self.live(caller, "a new callee") {
+                    // A caller that comes later must not close a circle.
+                    book.created.caller = None;
+                }
+                self.callee_created(created, caller, seq, at);
+            }
+        }
+        self.live.insert(id.clone());
+        self.tasks.insert(id.clone(), book);
+    }
+
+    pub(super) fn callee_created(&mut self, created: &TaskCreated, caller: &TaskId, seq: u64, at: Timestamp) {
+        let id = &created.task;
+        let delegation = created.kind == TaskKind::Delegation;
+        let above = self.tasks.get(caller).map_or(0, |book| book.created.depth);
+        let depth = above.saturating_add(u32::from(delegation));
+        self.rule(created.depth == depth, Invariant::I3, || format!("task {id} says that it is {} deep", created.depth));
+        let known = created.answers_for.as_ref().is_none_or(|master| self.tasks.contains_key(master));
+        self.rule(known, Invariant::I22, || format!("task {id} answers for a task that does not exist"));
+        let call = id.originating_call();
+        if self.escalated_to(caller) == Some(id) {
+            return;
+        }
+        if let Some(concern) = created.concern {
+            return self.question_about_call(created, caller, &call, concern);
+        }
+        let Some(book) = self.calls.get(&call).filter(|book| book.task == *caller) else {
+            return self.broken(Invariant::I3, format!("no call of {caller} created task {id}"));
+        };
+        let failed = created.failed_attempts;
+        // A later attempt gets the documents as they are by then.
+        let attached = failed > 0 || book.attached == created.documents;
+        let (open, due) = (!book.is_finished(), book.retry_at);
+        let again = if failed == 0 { book.created } else { due.is_none_or(|due| at < due) };
+        let named_so = *id == call.attempt(failed.saturating_add(1)) && failed == book.failed_attempts;
+        let before = book.started.is_some_and(|(started, _)| started < seq);
+        let named = created.tool.as_deref() == Some(book.tool.as_str());
+        let tool = self.tool(&book.tool);
+        let held = match (tool.and_then(|tool| tool.agent.as_ref()), &created.holder) {
+            (Some(agent), Holder::Agent(holder)) => delegation && agent == holder,
+            (None, _) => created.kind == TaskKind::Question,
+            (Some(_), Holder::Person) => false,
+        };
+        self.rule(before && open, Invariant::I5, || format!("task {id} exists before its call has started"));
+        self.rule(!again, Invariant::I3, || format!("call {call} created a task too many, or too early"));
+        self.rule(named_so, Invariant::I3, || format!("task {id} is not the next attempt at {call}"));
+        self.rule(named && held, Invariant::I21, || format!("task {id} is not what its call asks for"));
+        self.rule(attached, Invariant::I16, || format!("task {id} gets other documents than its call attached"));
+        if let Some(book) = self.calls.get_mut(&call) {
+            book.created = true;
+            book.worked_on_by = Some(id.clone());
+            book.retry_at = None;
+        }
+        if failed > 0
+            && let Some(task) = self.tasks.get_mut(caller)
+        {
+            task.children = task.children.saturating_add(1);
+        }
+    }
+
+    /// The engine asks about a call: whether it may begin, or what became of it.
+    pub(super) fn question_about_call(&mut self, created: &TaskCreated, caller: &TaskId, call: &CallId, concern: Concern) {
+        let id = &created.task;
+        let is_question = created.kind == TaskKind::Question;
+        self.rule(is_question, Invariant::I22, || format!("task {id} is about a call and no question"));
+        let takeover = self.last_takeover;
+        let Some(book) = self.calls.get_mut(call).filter(|book| book.task == *caller) else {
+            return self.broken(Invariant::I3, format!("task {id} is about a call that {caller} did not make"));
+        };
+        let ran = book.runs();
+        let interrupted = ran && book.started.is_some_and(|(at, _)| at < takeover);
+        let (expected, may) = match concern {
+            Concern::Approval { .. } => (call.approval(), book.started.is_none() && book.question.is_none()),
+            Concern::Outcome => (call.outcome(), interrupted),
+        };
+        let open = !book.is_finished();
+        book.question = Some((id.clone(), concern));
+        if concern == Concern::Outcome {
+            self.running -= usize::from(ran);
+        }
+        self.rule(*id == expected && may && open, Invariant::I22, || format!("task {id} asks what is no question of {call}"));
+    }
+
+    pub(super) fn task_ended(&mut self, ended: &TaskEnded) {
+        let id = &ended.task;
+        let below: Vec<TaskId> = self.live.iter().filter(|live| self.is_below(live, id)).cloned().collect();
+        self.rule(below.is_empty(), Invariant::I11, || format!("{id} ends while {below:?} live below it"));
+        if !self.live(id, "a second end") {
+            return;
+        }
+        let unfinished = self.unfinished_calls(id).len();
+        self.rule(unfinished == 0, Invariant::I4, || format!("{id} ends while {unfinished} of its calls have no result"));
+        let status = ended.result.status;
+        let fits = match ended.state {
+            FinalState::Completed => matches!(status, CallStatus::Success | CallStatus::Partial),
+            FinalState::Failed => matches!(status, CallStatus::Failed | CallStatus::UnknownOutcome),
+            FinalState::Cancelled => status == CallStatus::Cancelled,
+            FinalState::TimedOut => status == CallStatus::Timeout,
+        };
+        self.rule(fits, Invariant::I10, || format!("{id} ends as {} with {}", ended.state.as_str(), status.as_str()));
+        let known = ended.result.documents.iter().all(|document| self.has_version(document));
+        self.rule(known, Invariant::I16, || format!("{id} hands off documents that do not exist"));
+        let question = self.tasks.get(id).and_then(|book| book.question).and_then(|number| self.questions.get(&number));
+        let (open, answer) = match question {
+            Some(QuestionBook { how: None, .. }) => (true, None),
+            Some(QuestionBook { how: Some(QuestionEnd::Answered { answer, .. }), .. }) => (false, Some(answer.clone())),
+            _ => (false, None),
+        };
+        self.rule(!open, Invariant::I22, || format!("{id} ends and its question stays open"));
+        let same = answer.is_none_or(|answer| answer == ended.result.output);
+        self.rule(same, Invariant::I22, || format!("{id} gives another answer than its question got"));
+        self.close(id, ended.state);
+        if let Some(retry_at) = ended.retry_at {
+            self.awaits_another_try(id, ended.state, retry_at);
+        }
+        if let Some(task) = self.tasks.get_mut(id) {
+            task.result = Some(Arc::clone(&ended.result));
+        }
+    }
+
+    /// The newest attempt at a delegation failed, and another is to be made.
+    pub(super) fn awaits_another_try(&mut self, id: &TaskId, state: FinalState, retry_at: Timestamp) {
+        let failed = matches!(state, FinalState::Failed | FinalState::TimedOut);
+        let Some(call) = self.calls.get_mut(&id.originating_call()) else { return };
+        let newest = !call.is_finished() && call.worked_on_by.as_ref() == Some(id) && call.retry_at.is_none();
+        call.failed_attempts = call.failed_attempts.saturating_add(1);
+        call.retry_at = Some(retry_at);
+        let due = retry_at.as_micros() >= self.last_at;
+        self.rule(failed && newest && due, Invariant::I2, || format!("{id} is tried again, and may not be"));
+    }
+
+    pub(super) fn subtree_closed(&mut self, top: &TaskId, tasks: &[TaskId]) {
+        self.rule(!tasks.is_empty(), Invariant::I19, || format!("nothing below {top} was closed"));
+        for id in tasks {
+            let below = self.is_below(id, top);
+            self.rule(below, Invariant::I19, || format!("{id} is closed with {top} and is not below it"));
+            if self.live(id, "a closing") {
+                self.close(id, FinalState::Cancelled);
+            }
+        }
+        let left: Vec<TaskId> = self.live.iter().filter(|id| self.is_below(id, top)).cloned().collect();
+        self.rule(left.is_empty(), Invariant::I19, || format!("{left:?} live on below {top}, whose subtree was closed"));
+    }
+
+    /// A live task is over: nothing of it runs from here on.
+    pub(super) fn close(&mut self, id: &TaskId, state: FinalState) {
+        let Some(task) = self.tasks.get_mut(id) else { return };
+        task.ended = Some(state);
+        self.live.remove(id);
+        self.touched.insert(id.clone());
+        let (open, reserved) = (std::mem::take(&mut task.open), task.request.is_some());
+        let question = task.question;
+        self.rule(!reserved, Invariant::I17, || format!("{id} ends while a request of it is not settled"));
+        for call in open {
+            let Some(call) = self.calls.get_mut(&call) else { continue };
+            self.running -= usize::from(call.runs());
+            call.closed |= !call.is_finished();
+            call.retry_at = None;
+        }
+        if let Some(question) = question.and_then(|number| self.questions.get_mut(&number)) {
+            question.ends = question.ends.max(1);
+        }
+    }
+}

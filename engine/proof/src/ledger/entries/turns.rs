@@ -1,0 +1,131 @@
+//! A model is asked and answers, and what that cost is settled.
+
+use std::sync::Arc;
+
+use baton_core::entry::{BudgetSettled, ModelAnswered, ModelRequested};
+use baton_core::tool_type::Then;
+
+use super::TOO_MANY;
+use crate::finding::Invariant;
+use crate::ledger::{CallBook, Ledger, OpenRequest, cost};
+
+impl Ledger {
+    pub(super) fn model_requested(&mut self, requested: &ModelRequested, seq: u64) {
+        let id = &requested.task;
+        if !self.live(id, "a model request") {
+            return;
+        }
+        let unfinished = self.unfinished_calls(id).len();
+        self.rule(unfinished == 0, Invariant::I4, || format!("{id} asks its model while {unfinished} calls have no result"));
+        let paused = self.paused;
+        self.rule(!paused, Invariant::I19, || format!("{id} asks its model while the run is paused"));
+        let by_agent = self.agent_of(id).is_some();
+        self.rule(by_agent, Invariant::I9, || format!("task {id} has no agent and asks a model"));
+        let sane = requested.reserved_tokens < TOO_MANY && requested.input_tokens <= requested.reserved_tokens;
+        self.rule(sane, Invariant::I18, || format!("{id} reserves {} tokens", requested.reserved_tokens));
+        let reserved = if sane { requested.reserved_tokens } else { 0 };
+        let cost = u128::from(requested.reserved_cost.picos());
+        let Some(task) = self.tasks.get_mut(id) else { return };
+        let (before, again, open) = (task.turns, task.interrupted, task.request.is_some());
+        task.interrupted = false;
+        task.turns = requested.turn;
+        let (turn, model, input) = (requested.turn, requested.model.clone(), requested.input_tokens);
+        task.request = Some(OpenRequest { turn, model, input, reserved, cost });
+        task.requested_at = seq;
+        task.open.clear();
+        let expected = if again { before } else { before.saturating_add(1) };
+        self.rule(!open, Invariant::I9, || format!("two model requests of {id} are open at once"));
+        self.rule(requested.turn == expected, Invariant::I9, || format!("turn {} of {id} after turn {before}", requested.turn));
+        self.turns = self.turns.saturating_add(u32::from(!again));
+        self.hold(id, (reserved, cost), (0, 0));
+        self.check_reservation(id);
+    }
+
+    pub(super) fn model_answered(&mut self, answered: &ModelAnswered) {
+        let id = &answered.task;
+        if !self.live(id, "a model answer") {
+            return;
+        }
+        self.answers += 1;
+        let Some(task) = self.tasks.get_mut(id) else { return };
+        let asked = task.request.as_ref().is_some_and(|request| request.turn == answered.turn) && task.answered < answered.turn;
+        task.answered = answered.turn;
+        let calls = (1..).zip(&answered.calls).map(|(position, call)| (id.call(answered.turn, position), call));
+        let calls: Vec<_> = calls.collect();
+        task.open = calls.iter().map(|(call, _)| call.clone()).collect();
+        self.rule(asked, Invariant::I9, || format!("an answer to turn {} of {id}, which nobody waits for", answered.turn));
+        for (call, asked) in calls {
+            let book = CallBook {
+                task: id.clone(),
+                tool: asked.tool.clone(),
+                asked: Arc::clone(asked),
+                started: None,
+                attached: Vec::new(),
+                created: false,
+                worked_on_by: None,
+                question: None,
+                approved: false,
+                failed_attempts: 0,
+                retry_at: None,
+                status: None,
+                result: None,
+                refused: false,
+                closed: false,
+                wrote: false,
+                sent: false,
+            };
+            let twice = self.calls.contains_key(&call);
+            self.rule(!twice, Invariant::I4, || format!("the call id {call} was used twice"));
+            if !twice {
+                self.count_call(&book, true);
+                self.calls.insert(call, book);
+            }
+        }
+    }
+
+    /// Counts a call that was made, or no longer one that was refused after all; handoffs are not counted.
+    pub(super) fn count_call(&mut self, call: &CallBook, is_made: bool) {
+        let hands_off = self.tool(&call.tool).is_some_and(|tool| tool.tool_type.behavior().then == Then::Stop);
+        let Some(task) = self.tasks.get_mut(&call.task).filter(|_| !hands_off) else { return };
+        for count in [&mut task.calls_made, &mut self.calls_made] {
+            *count = if is_made { count.saturating_add(1) } else { count.saturating_sub(1) };
+        }
+    }
+
+    pub(super) fn budget_settled(&mut self, settled: &BudgetSettled) {
+        let id = &settled.task;
+        if !self.live(id, "a settlement") {
+            return;
+        }
+        let usage = &settled.usage;
+        let used = [usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens];
+        if used.iter().any(|tokens| *tokens >= TOO_MANY) {
+            return self.broken(Invariant::I17, format!("turn {} of {id} used {used:?} tokens", settled.turn));
+        }
+        let Some(task) = self.tasks.get_mut(id) else { return };
+        let Some(request) = task.request.take() else {
+            return self.broken(Invariant::I17, format!("turn {} of {id} is settled and was not reserved for", settled.turn));
+        };
+        let (turn, reserved) = (request.turn, request.reserved);
+        task.spent = task.spent.saturating_add(usage.total());
+        task.interrupted = task.answered < turn;
+        let is_worst = task.interrupted;
+        let same = (turn, reserved) == (settled.turn, settled.reserved_tokens);
+        self.settled.add(usage);
+        self.rule(same, Invariant::I17, || format!("what is settled for {id} is not what was reserved"));
+        // What nobody answered costs what was reserved; the rest costs what it used, at the price of the start.
+        let price = self.prices.get(&request.model);
+        let told = settled.cost.map(|cost| u128::from(cost.picos()));
+        let known = match price {
+            // What was asked for in the original of a fork is in its books.
+            _ if is_worst && usage.total() == 0 => Some(0),
+            _ if is_worst && (told.is_some() || request.cost > 0) => Some(request.cost),
+            _ if is_worst => None,
+            price => price.map(|price| cost(price, usage).min(u128::from(u64::MAX))),
+        };
+        self.rule(told == known, Invariant::I17, || format!("turn {turn} of {id} cost {known:?} picodollars, not {told:?}"));
+        self.settled_cost = self.settled_cost.saturating_add(told.unwrap_or(0));
+        self.unpriced = self.unpriced.saturating_add(u64::from(told.is_none()));
+        self.hold(id, (usage.total(), told.unwrap_or(0)), (reserved, request.cost));
+    }
+}
