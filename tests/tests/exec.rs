@@ -254,6 +254,14 @@ async fn a_command_that_hangs_is_killed_with_its_children() {
 }
 
 #[tokio::test]
+async fn a_command_that_falls_silent_is_killed() {
+    let silent = Script::shell("echo begun; exec sleep 600").config(json!({"timeout_seconds": 500, "idle_seconds": 1}));
+    let finished = silent.call(json!({})).await;
+    assert_eq!(call_result(&finished.entries, "0/1.1"), "timeout timed_out");
+    assert_eq!(call_error(&finished.entries, "0/1.1"), "the call gave no sign of life for 1 s");
+}
+
+#[tokio::test]
 async fn children_that_a_command_leaves_behind_are_killed_and_do_not_delay_its_answer() {
     // The child holds stdout open, so waiting for the end of the pipe alone would wait for the child.
     let mut script =

@@ -1,5 +1,6 @@
 //! Whole-system tests: the engine from a job's files to its last entry, without the command line.
 
+mod budgets;
 mod configs;
 mod control;
 mod early_calls;

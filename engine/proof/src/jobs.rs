@@ -240,6 +240,7 @@ impl ToolDraft {
             writes: self.writes,
             after: self.after,
             timeout: Duration::from_mins(1),
+            idle: None,
             agent: self.agent.as_deref().map(AgentId::from),
             limits: self.limits.clone(),
             on_failure: self.on_failure,

@@ -24,6 +24,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
+use crate::execute::SignsOfLife;
 use crate::processes::Processes;
 
 /// The most bytes a command may write to stdout, and to stderr. Larger results belong into documents of another kind.
@@ -72,7 +73,8 @@ struct EnvelopeDocument {
 /// Runs `spec` for the call of `context` and returns its output; its writes are collected by the context.
 ///
 /// Dropping the future asks the command to end, and ends it by force soon after; `endings` tracks that. `variable` looks
-/// up an environment variable that the config names; `folder` is the job's folder, whose files the command may name.
+/// up an environment variable that the config names; `folder` is the job's folder, whose files the command may name. What it
+/// writes is a sign of life.
 pub(crate) async fn run(
     context: &ToolContext,
     spec: &ExecSpec,
@@ -80,6 +82,7 @@ pub(crate) async fn run(
     input: &Json,
     variable: &(dyn Fn(&str) -> Option<String> + Send + Sync),
     endings: &TaskTracker,
+    signs: Option<&SignsOfLife>,
 ) -> Result<Json, ToolError> {
     let place =
         tempfile::Builder::new().prefix("baton-exec-").tempdir().map_err(|error| cannot("make a temporary folder", &error))?;
@@ -93,7 +96,7 @@ pub(crate) async fn run(
     }
     let processes =
         Processes::spawn(command, place, endings).map_err(|error| cannot(&format!("start {:?}", spec.command[0]), &error))?;
-    let finished = finish(processes, input.text().as_bytes().to_vec()).await?;
+    let finished = finish(processes, input.text().as_bytes().to_vec(), signs).await?;
     let text = finished.into_text()?;
     accept(context, &text)
 }
@@ -152,7 +155,7 @@ struct Captured {
 }
 
 /// Feeds `input`, reads both outputs, waits for the command, then ends whatever is left of it.
-async fn finish(mut processes: Processes, input: Vec<u8>) -> Result<Finished, ToolError> {
+async fn finish(mut processes: Processes, input: Vec<u8>, signs: Option<&SignsOfLife>) -> Result<Finished, ToolError> {
     let group = processes.group();
     let (stdin, stdout, stderr) = processes.pipes();
     // Feeding is a task of its own: a command that never reads its input must not keep its output from being read.
@@ -166,7 +169,7 @@ async fn finish(mut processes: Processes, input: Vec<u8>) -> Result<Finished, To
     let mut left = group.exit();
     {
         let read = async {
-            let (first, second) = (out.fill(stdout), err.fill(stderr));
+            let (first, second) = (out.fill(stdout, signs), err.fill(stderr, signs));
             tokio::pin!(first, second);
             // The first pipe that overflows ends the reading, for the command may never close the other.
             tokio::select! {
@@ -193,10 +196,13 @@ async fn finish(mut processes: Processes, input: Vec<u8>) -> Result<Finished, To
 
 impl Captured {
     /// Reads `pipe` to its end; true if it held more than [`OUTPUT_BYTES`].
-    async fn fill(&mut self, pipe: Option<impl AsyncRead + Unpin>) -> bool {
+    async fn fill(&mut self, pipe: Option<impl AsyncRead + Unpin>, signs: Option<&SignsOfLife>) -> bool {
         if let Some(pipe) = pipe {
+            let mut pipe = pipe.take(OUTPUT_BYTES as u64 + 1);
             // An unreadable pipe is as good as a closed one: the exit status tells the rest.
-            let _unreadable = pipe.take(OUTPUT_BYTES as u64 + 1).read_to_end(&mut self.bytes).await;
+            while let Ok(1..) = pipe.read_buf(&mut self.bytes).await {
+                signs.into_iter().for_each(SignsOfLife::show);
+            }
         }
         self.overflowed = self.bytes.len() > OUTPUT_BYTES;
         self.overflowed

@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use baton_core::call::{CallError, CallStatus, ErrorCode};
 use baton_core::config::{Executor, Tool};
@@ -15,6 +16,7 @@ use baton_core::json::Json;
 use baton_store::failpoint;
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -70,6 +72,7 @@ impl Execution {
             Some(Executor::Exec(spec)) => spec.env.clone(),
             _ => Vec::new(),
         };
+        let signs = self.tool.idle.map(SignsOfLife::within);
         let host = Host {
             shared: Arc::clone(&shared),
             caller: self.caller.clone(),
@@ -77,6 +80,7 @@ impl Execution {
             durable: self.durable,
             over,
             progress: self.progress.clone(),
+            signs: signs.clone(),
             secrets,
         };
         let context = Arc::new(ToolContext::new(self.caller.clone(), self.documents.clone(), self.tool.writes, Arc::new(host)));
@@ -86,19 +90,19 @@ impl Execution {
                 let Ok(permit) = Arc::clone(&shared.blocking).acquire_owned().await else {
                     return failed(ErrorCode::ToolFailed, "the engine is shutting down");
                 };
-                tokio::time::timeout(self.tool.timeout, on_own_thread(function, &context, &self.input, permit)).await
+                in_time(self.tool.timeout, signs.as_ref(), on_own_thread(function, &context, &self.input, permit)).await
             }
             Some(Executor::Function(function)) => {
                 let code = AssertUnwindSafe((function.invoke)(&context, &self.input)).catch_unwind();
-                tokio::time::timeout(self.tool.timeout, code).await.map(|ended| match ended {
+                in_time(self.tool.timeout, signs.as_ref(), code).await.map(|ended| match ended {
                     Ok(answer) => Ended::Returned(answer),
                     Err(panic) => Ended::Panicked(panic_message(&*panic)),
                 })
             }
             Some(Executor::Exec(spec)) => {
-                let command =
-                    crate::exec::run(&context, &spec, self.folder.as_deref(), &self.input, &*shared.variable, &self.endings);
-                tokio::time::timeout(self.tool.timeout, command).await.map(Ended::Returned)
+                let (folder, variable) = (self.folder.as_deref(), &*shared.variable);
+                let command = crate::exec::run(&context, &spec, folder, &self.input, variable, &self.endings, signs.as_ref());
+                in_time(self.tool.timeout, signs.as_ref(), command).await.map(Ended::Returned)
             }
             None => return failed(ErrorCode::ToolFailed, "the tool has nothing that runs it"),
         };
@@ -107,11 +111,59 @@ impl Execution {
             Ok(Ended::Returned(Ok(output))) => accepted(output, context.take_effects()),
             Ok(Ended::Returned(Err(error))) => refused(error),
             Ok(Ended::Panicked(message)) => failed(ErrorCode::Panicked, &format!("the tool's code panicked: {message}")),
-            Err(_) => {
-                let message = format!("the call took longer than {} s", self.tool.timeout.as_secs_f64());
-                (Outcome::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, message)), Vec::new())
-            }
+            Err(late) => (Outcome::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, late)), Vec::new()),
         }
+    }
+}
+
+/// When a call last showed that it is alive: it told its progress, or its command wrote something.
+#[derive(Clone)]
+pub(crate) struct SignsOfLife {
+    limit: Duration,
+    last: Arc<Mutex<Instant>>,
+}
+
+impl SignsOfLife {
+    /// Silence may last as long as `limit`.
+    fn within(limit: Duration) -> Self {
+        Self { limit, last: Arc::new(Mutex::new(Instant::now())) }
+    }
+
+    /// It is alive now.
+    pub(crate) fn show(&self) {
+        *self.last() = Instant::now();
+    }
+
+    /// Returns once there was none for as long as the limit.
+    async fn missing(&self) {
+        loop {
+            let due = *self.last() + self.limit;
+            if due <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(due).await;
+        }
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Instant> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does `work` within `limit` and without a longer silence than `signs` allow, or says what took too long.
+async fn in_time<T>(limit: Duration, signs: Option<&SignsOfLife>, work: impl Future<Output = T>) -> Result<T, String> {
+    let silence = async {
+        let Some(signs) = signs else { return std::future::pending().await };
+        // It may have waited for a thread until now.
+        signs.show();
+        signs.missing().await;
+        format!("the call gave no sign of life for {} s", signs.limit.as_secs_f64())
+    };
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        () = tokio::time::sleep(limit) => Err(format!("the call took longer than {} s", limit.as_secs_f64())),
+        silent = silence => Err(silent),
     }
 }
 

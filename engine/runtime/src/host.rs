@@ -12,6 +12,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Shared;
+use crate::execute::SignsOfLife;
 use crate::handle::Progress;
 
 /// The most calls that are recalled from other runs; older ones are forgotten first.
@@ -28,6 +29,8 @@ pub(crate) struct Host {
     /// Cancelled when the call is stopped or its time is up.
     pub(crate) over: CancellationToken,
     pub(crate) progress: broadcast::Sender<Progress>,
+    /// Where the call shows that it is alive, if its tool limits silence.
+    pub(crate) signs: Option<SignsOfLife>,
     /// The environment variables that the tool's config names.
     pub(crate) secrets: Vec<String>,
 }
@@ -65,6 +68,7 @@ impl ToolHost for Host {
     }
 
     fn progress(&self, message: &str) {
+        self.signs.iter().for_each(SignsOfLife::show);
         let progress = Progress { task: self.caller.task.clone(), call: self.caller.call.clone(), message: message.to_owned() };
         // Nobody needs to watch.
         let _unwatched = self.progress.send(progress);

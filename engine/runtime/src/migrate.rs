@@ -187,6 +187,7 @@ fn is_same(was: &Tool, is: &Tool) -> bool {
         && was.writes == is.writes
         && was.after == is.after
         && was.timeout == is.timeout
+        && was.idle == is.idle
         && was.limits == is.limits
         && format!("{:?}", was.executor) == format!("{:?}", is.executor)
 }

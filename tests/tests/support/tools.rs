@@ -116,6 +116,16 @@ async fn dawdle(context: &ToolContext) -> Result<Value, ToolError> {
     Ok(json!({"dawdled": true}))
 }
 
+/// Works in steps of so many seconds, and tells each.
+#[tool]
+async fn plod(context: &ToolContext, steps: u32, seconds: u64) -> Result<Value, ToolError> {
+    for step in 1..=steps {
+        context.sleep(Duration::from_secs(seconds)).await?;
+        context.progress(&format!("step {step}"));
+    }
+    Ok(json!({"steps": steps}))
+}
+
 /// Keeps a thread busy until it is cancelled, then tells the gate.
 #[tool]
 fn spin(context: &ToolContext, gate: String) -> Result<Value, ToolError> {

@@ -223,6 +223,8 @@ pub struct Tool {
     pub after: Option<AfterExecution>,
     /// How long a call may run.
     pub timeout: Duration,
+    /// How long a call may give no sign of life.
+    pub idle: Option<Duration>,
     /// The agent that a delegation goes to.
     pub agent: Option<AgentId>,
     /// Limits of the tasks that its calls create.

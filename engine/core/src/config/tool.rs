@@ -200,6 +200,7 @@ impl<'s> Loader<'s> {
             writes: false,
             after: None,
             timeout: DEFAULT_TIMEOUT,
+            idle: None,
             agent: Some(AgentId::new(agent)),
             limits: Limits::default(),
             on_failure: OnFailure::default(),
@@ -305,6 +306,7 @@ impl<'s> Loader<'s> {
             writes: form.writes.unwrap_or_default(),
             after: form.after_execution,
             timeout: form.timeout_seconds.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(u64::from(seconds))),
+            idle: form.idle_seconds.map(|seconds| Duration::from_secs(u64::from(seconds))),
             agent: form.agent.as_deref().map(AgentId::from),
             limits: form.limits.unwrap_or_default(),
             on_failure: form.on_failure.unwrap_or_default(),
@@ -337,7 +339,7 @@ impl<'s> Loader<'s> {
             }
         };
         if !row.runs_code {
-            for key in ["effect", "timeout_seconds", "writes", "on_unknown_outcome"] {
+            for key in ["effect", "timeout_seconds", "idle_seconds", "writes", "on_unknown_outcome"] {
                 misplaced(key, "a function_tool");
             }
         }

@@ -61,7 +61,8 @@ pub(super) fn show(tool: &Tool, place: &Place) -> Result<(), Failure> {
             .collect();
         return screen.json(&json!({
             "tool": tool.id, "type": tool.tool_type, "description": tool.description, "category": tool.category, "tags": tool.tags,
-            "effect": tool.effect, "writes": tool.writes, "timeout_seconds": tool.timeout.as_secs(), "source": tool.source,
+            "effect": tool.effect, "writes": tool.writes, "timeout_seconds": tool.timeout.as_secs(),
+            "idle_seconds": tool.idle.map(|idle| idle.as_secs()), "source": tool.source,
             "executor": executor(tool), "input_schema": tool.input.json(), "output_schema": tool.output.as_ref().map(|schema| schema.json().clone()),
             "examples": examples, "tokens": tokens(tool),
         }));

@@ -57,6 +57,11 @@ pub struct ToolForm {
     #[serde(default)]
     #[validate(range(min = 1, max = 86_400))]
     pub timeout_seconds: Option<u32>,
+    /// How long a call may give no sign of life: no progress told, nothing written by its command. Past it, the call ends
+    /// as `timeout`. Unless said, silence is no reason.
+    #[serde(default)]
+    #[validate(range(min = 1, max = 86_400))]
+    pub idle_seconds: Option<u32>,
     /// Whether a call may write documents; `false` unless said.
     #[serde(default)]
     pub writes: Option<bool>,
