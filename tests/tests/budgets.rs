@@ -54,9 +54,12 @@ async fn what_a_run_costs_is_what_its_job_says_of_its_models() {
 #[tokio::test]
 async fn a_run_that_may_cost_nothing_asks_nobody() {
     let price = json!({"input": 3, "output": 15});
-    let engine = engine(Arc::new(MemoryStore::default()), &using(1, 0, 1));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let engine = engine(Arc::clone(&store), &using(1, 0, 1));
     let finished = run_to_end(&engine, job(Some(price), 0.0).load()).await;
     assert_eq!((finished.status, finished.run.totals().turns), ("partial", 0));
+    let listed = store.runs().await.unwrap().remove(0);
+    assert_eq!((listed.status.as_str(), listed.owner), ("completed", None), "it ended with its first step");
 }
 
 /// A model that never answers.

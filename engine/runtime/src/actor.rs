@@ -42,7 +42,7 @@ const MESSAGES_PER_COMMIT: usize = 1_024;
 const TRUST_IN_RINGS: Duration = Duration::from_secs(1);
 
 /// What lists of runs show of a run that proceeds.
-pub(crate) const STATUS_RUNNING: &str = "running";
+const STATUS_RUNNING: &str = "running";
 /// What they show of one that nothing but a person's answer lets go on.
 const STATUS_WAITING: &str = "waiting";
 /// What they show of one that somebody paused.
@@ -128,6 +128,15 @@ impl Step {
         let entries = decision.entries.into_iter().inspect(|recorded| run.apply(recorded)).map(Arc::new).collect();
         Self { entries, effects: decision.effects, ..Self::default() }
     }
+
+    /// The batch with which an owner's first step becomes durable; `run` is as it leaves it.
+    pub(crate) fn first_batch(&self, id: &RunId, epoch: u64, before: u64, run: &Run, at: Timestamp) -> Batch {
+        let mut batch = Batch::new(id.clone(), epoch, before);
+        batch.entries.clone_from(&self.entries);
+        batch.summary = Some(RunSummaryUpdate { status: status(run).to_owned(), at });
+        batch.releases = run.ended().is_some();
+        batch
+    }
 }
 
 impl Actor {
@@ -152,6 +161,10 @@ impl Actor {
     async fn proceed(&mut self) -> Result<RunOutcome, StoreError> {
         if let Some(begun) = self.begun.take() {
             self.publish(begun).await?;
+            // Limits may leave no room for a first turn.
+            if let Some(end) = self.run.ended() {
+                return self.ended(end.clone(), None).await;
+            }
         }
         loop {
             let (incoming, consumed) = self.gather().await?;
@@ -382,26 +395,17 @@ impl Actor {
 
     /// What lists of runs shall show, if it changed.
     fn summary(&mut self) -> Option<RunSummaryUpdate> {
-        let status = match self.run.ended() {
-            Some(end) => end.state.as_str(),
-            None => self.unmoved().unwrap_or(STATUS_RUNNING),
-        };
+        let status = status(&self.run);
         (status != self.work.status).then(|| {
             self.work.status = status;
             RunSummaryUpdate { status: status.to_owned(), at: self.last }
         })
     }
 
-    /// Why the run takes no step, if it takes none: who holds it makes no difference then.
-    fn unmoved(&self) -> Option<&'static str> {
-        let waits = self.run.waits_only_for_people().then_some(STATUS_WAITING);
-        waits.or_else(|| self.run.totals().paused.then_some(STATUS_PAUSED))
-    }
-
     /// Lets go of the run, without an entry: lists show how it stands, and nobody owns it until it is resumed.
     async fn let_go(&mut self) -> Result<(), StoreError> {
         let mut batch = Batch::new(self.id.clone(), self.epoch, self.run.last_seq());
-        batch.summary = Some(RunSummaryUpdate { status: self.unmoved().unwrap_or("stopped").to_owned(), at: self.last });
+        batch.summary = Some(RunSummaryUpdate { status: unmoved(&self.run).unwrap_or("stopped").to_owned(), at: self.last });
         batch.releases = true;
         self.shared.store.append(batch).await
     }
@@ -434,6 +438,20 @@ impl Actor {
         let nothing = Run::new(Arc::clone(self.run.configs()));
         Ok(RunOutcome::Ended { end, result, run: Arc::new(std::mem::replace(&mut self.run, nothing)) })
     }
+}
+
+/// What lists of runs show of `run` while somebody owns it.
+pub(crate) fn status(run: &Run) -> &'static str {
+    match run.ended() {
+        Some(end) => end.state.as_str(),
+        None => unmoved(run).unwrap_or(STATUS_RUNNING),
+    }
+}
+
+/// Why `run` takes no step, if it takes none: who holds it makes no difference then.
+fn unmoved(run: &Run) -> Option<&'static str> {
+    let waits = run.waits_only_for_people().then_some(STATUS_WAITING);
+    waits.or_else(|| run.totals().paused.then_some(STATUS_PAUSED))
 }
 
 /// The result of the root task of an ended run.

@@ -15,11 +15,11 @@ use baton_core::json::Json;
 use baton_core::money::Price;
 use baton_core::time::Timestamp;
 use baton_models::{Model, ScriptFault, ScriptedModel};
-use baton_store::{Batch, NewRun, RunSummaryUpdate, Store, StoreError};
+use baton_store::{NewRun, Store, StoreError};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tracing::Instrument as _;
 
-use crate::actor::{Actor, Commands, STATUS_RUNNING, Step, root_result};
+use crate::actor::{Actor, Commands, Step, root_result, status};
 use crate::clock::Clock;
 use crate::command::Command;
 use crate::contents::Contents;
@@ -151,7 +151,7 @@ impl Engine {
             let begun = Step::of(decision, &mut run);
             // Before the run is there, so that no command comes unnoticed, and its empty inbox need not be read.
             let commands = Commands::new(self.0.store.subscribe(&id), false, false);
-            match self.store_first(&id, &configs, &begun, &contents, now).await {
+            match self.store_first(&id, &run, &begun, &contents, now).await {
                 Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}
                 Err(error) => return Err(error.into()),
                 Ok(()) => {
@@ -179,17 +179,15 @@ impl Engine {
     async fn store_first(
         &self,
         id: &RunId,
-        configs: &Configs,
+        run: &Run,
         begun: &Step,
         contents: &[(ContentHash, Content)],
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut first = Batch::new(id.clone(), 1, 0);
-        first.entries.clone_from(&begun.entries);
+        let mut first = begun.first_batch(id, 1, 0, run, at);
         first.contents = contents.to_vec();
-        first.summary = Some(RunSummaryUpdate { status: STATUS_RUNNING.to_owned(), at });
         let owner = self.0.store.owner();
-        self.0.store.begin(NewRun { id: id.clone(), job: configs.job.id.clone(), at, past: None }, &owner, first).await?;
+        self.0.store.begin(NewRun { id: id.clone(), job: run.configs().job.id.clone(), at, past: None }, &owner, first).await?;
         self.0.contents.remember(contents);
         Ok(())
     }
@@ -431,6 +429,7 @@ impl Shared {
         self.running().insert(id.clone(), handle.clone());
         let span = tracing::info_span!("run", %id);
         let actor = Actor {
+            work: Work::of_run(if begun.is_some() { status(&run) } else { "" }),
             commands,
             transcripts,
             shared: Arc::clone(self),
@@ -444,7 +443,6 @@ impl Shared {
             live,
             progress,
             standing,
-            work: Work::of_run(if begun.is_some() { STATUS_RUNNING } else { "" }),
             durable,
             last,
             begun,

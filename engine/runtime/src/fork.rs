@@ -8,9 +8,9 @@ use baton_core::entry::{Adoption, Fork, ForkPoint, ForkedEffects, Recorded, Step
 use baton_core::event::Event;
 use baton_core::function::Content;
 use baton_core::id::{ContentHash, RunId};
-use baton_store::{Batch, NewRun, RunSummaryUpdate, StoreError};
+use baton_store::{NewRun, StoreError};
 
-use crate::actor::{Commands, STATUS_RUNNING, Step};
+use crate::actor::{Commands, Step};
 use crate::engine::{Engine, Parts, RUN_ID_ATTEMPTS, random_run_id, template};
 use crate::error::RunError;
 use crate::handle::{RunHandle, measured};
@@ -91,10 +91,8 @@ impl Engine {
             let decision = run.decide(now, Event::Adopted { adoption, documents: documents.clone(), by: by.to_owned() })?;
             let begun = Step::of(decision, &mut run);
             let commands = Commands::new(shared.store.subscribe(&id), false, false);
-            let mut first = Batch::new(id.clone(), 1, seq);
-            first.entries.clone_from(&begun.entries);
+            let mut first = begun.first_batch(&id, 1, seq, &run, now);
             first.contents.clone_from(&contents);
-            first.summary = Some(RunSummaryUpdate { status: STATUS_RUNNING.to_owned(), at: now });
             let new = NewRun { id: id.clone(), job: configs.job.id.clone(), at: now, past: Some(from.clone()) };
             match shared.store.begin(new, &shared.store.owner(), first).await {
                 Err(StoreError::RunExists(_)) if options.run.is_none() && attempt < RUN_ID_ATTEMPTS => {}

@@ -10,9 +10,8 @@ use baton_core::event::{Event, Refusal};
 use baton_core::function::Content;
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId};
 use baton_core::machine::limits_under;
-use baton_store::{Batch, RunSummaryUpdate};
 
-use crate::actor::{STATUS_RUNNING, Step};
+use crate::actor::Step;
 use crate::engine::{Engine, Shared, template};
 use crate::error::RunError;
 use crate::fork::pinned;
@@ -122,10 +121,8 @@ impl Shared {
         let adoption = Adoption { configs: hash, model, prices, changes, fork: None };
         let decision = run.decide(reading.last, Event::Adopted { adoption, documents: Vec::new(), by })?;
         let step = Step::of(decision, run);
-        let mut batch = Batch::new(reading.id.clone(), epoch, before);
-        batch.entries.clone_from(&step.entries);
+        let mut batch = step.first_batch(&reading.id, epoch, before, run, reading.last);
         batch.contents = vec![(hash, text)];
-        batch.summary = Some(RunSummaryUpdate { status: STATUS_RUNNING.to_owned(), at: reading.last });
         self.store.append(batch).await?;
         Ok(step)
     }
