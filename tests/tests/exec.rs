@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_models::Model;
-use baton_runtime::{Engine, RunOutcome, StartOptions};
+use baton_runtime::{Engine, EngineBuilder, RunOutcome, StartOptions};
 use baton_store::MemoryStore;
 use serde_json::{Value, json};
 
@@ -78,6 +78,10 @@ impl Script {
 
 /// An engine whose agent calls the command once, in an environment of its own.
 fn engine(input: Value) -> Engine {
+    builder(input).build().unwrap()
+}
+
+fn builder(input: Value) -> EngineBuilder {
     let answers: Arc<dyn Model> = model(move |_, turn, _| match turn {
         1 => calls(&[("command", input.clone())]),
         _ => handoff("done", &[]),
@@ -88,7 +92,7 @@ fn engine(input: Value) -> Engine {
         "HIDDEN" => Some("another".to_owned()),
         _ => None,
     };
-    Engine::builder().store(Arc::new(MemoryStore::default())).model("m", answers).variables(variables).build().unwrap()
+    Engine::builder().store(Arc::new(MemoryStore::default())).model("m", answers).variables(variables)
 }
 
 /// Whether a process is there and not a zombie.
@@ -323,13 +327,13 @@ async fn cancelling_kills_a_command_with_its_children() {
 }
 
 /// Cancels a call whose command does what `text` says, once each of its processes has written its number to a pipe of
-/// `pipes`, and checks that they are gone when the run is over.
-async fn cancelled_once_begun(text: &str, pipes: &[&str]) -> Script {
+/// `pipes`, and checks that they are gone when the run is over. A command that is asked to end is given `grace`.
+async fn cancelled_once_begun(text: &str, pipes: &[&str], grace: Duration) -> Script {
     let script = Script::shell(&format!("{HERE}{text}"));
     for pipe in pipes {
         mkfifo(&script.path().join(pipe));
     }
-    let engine = engine(json!({}));
+    let engine = builder(json!({})).command_grace(grace).build().unwrap();
     let handle = engine.start(script.job(&[]), StartOptions::default()).await.unwrap();
     let mut processes = Vec::new();
     for pipe in pipes {
@@ -353,14 +357,15 @@ const HERE: &str = "here=$(dirname \"$0\")\n";
 #[tokio::test]
 async fn a_cancelled_command_may_clean_up_before_it_ends() {
     let text = "trap 'echo cleaned > \"$here/cleaned\"; exit 0' TERM\necho $$ > \"$here/began\"\nwhile :; do sleep 600; done";
-    let script = cancelled_once_begun(text, &["began"]).await;
+    // It ends by itself, however long the machine takes for that.
+    let script = cancelled_once_begun(text, &["began"], Duration::from_mins(10)).await;
     assert_eq!(std::fs::read_to_string(script.path().join("cleaned")).unwrap(), "cleaned\n");
 }
 
 #[tokio::test]
 async fn a_cancelled_command_that_ignores_the_signal_is_gone_when_the_run_is() {
     let text = "trap '' TERM\necho $$ > \"$here/began\"\nwhile :; do sleep 600; done";
-    cancelled_once_begun(text, &["began"]).await;
+    cancelled_once_begun(text, &["began"], Duration::from_millis(100)).await;
 }
 
 /// A process in a session of its own that ignores the signal and writes its number to the pipe `name`.
@@ -375,7 +380,7 @@ fn stray(name: &str) -> String {
 async fn descendants_in_sessions_of_their_own_are_gone_too() {
     // One descends from the command; the caller of the other has ended.
     let text = format!("{}\n({})\necho $$ > \"$here/began\"\nwhile :; do sleep 600; done", stray("child"), stray("orphan"));
-    cancelled_once_begun(&text, &["child", "orphan", "began"]).await;
+    cancelled_once_begun(&text, &["child", "orphan", "began"], Duration::from_millis(100)).await;
 }
 
 #[cfg(target_os = "linux")]

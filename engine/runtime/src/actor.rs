@@ -150,7 +150,7 @@ impl Actor {
             }
             Err(panic) => RunOutcome::Failed(RunError::Fault { message: panic_message(&*panic) }),
         };
-        self.work.end().await;
+        self.work.end(self.shared.command_grace).await;
         self.shared.forget(&self.id);
         // A program may exit as soon as it hears that the run is over: the store is let go of before, so that it is closed.
         let standing = self.standing.clone();

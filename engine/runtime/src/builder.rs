@@ -1,6 +1,7 @@
 //! How a program puts an engine together.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use baton_core::config::PriceTable;
 use baton_core::function::{ToolFunction, registered_functions};
@@ -12,6 +13,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::contents::Contents;
 use crate::engine::{Engine, Models, Shared, Variable};
 use crate::error::RunError;
+use crate::processes::COMMAND_GRACE;
 
 /// Builds an [`Engine`].
 pub struct EngineBuilder {
@@ -22,6 +24,7 @@ pub struct EngineBuilder {
     price_table: Option<PriceTable>,
     functions: Option<Vec<&'static ToolFunction>>,
     blocking_threads: usize,
+    command_grace: Duration,
     content_bytes: usize,
     transcript_bytes: usize,
 }
@@ -37,6 +40,7 @@ impl Engine {
             price_table: None,
             functions: None,
             blocking_threads: 64,
+            command_grace: COMMAND_GRACE,
             content_bytes: 64 << 20,
             transcript_bytes: 64 << 20,
         }
@@ -87,6 +91,12 @@ impl EngineBuilder {
         self
     }
 
+    /// Lets a command that is asked to end take so long before it is killed. One second unless said.
+    pub fn command_grace(mut self, grace: Duration) -> Self {
+        self.command_grace = grace;
+        self
+    }
+
     /// Keeps at most about `bytes` bytes of documents in memory. 64 MiB unless said.
     pub fn content_cache_bytes(mut self, bytes: usize) -> Self {
         self.content_bytes = bytes;
@@ -110,6 +120,7 @@ impl EngineBuilder {
             clock: self.clock,
             variable: self.variable,
             blocking: Arc::new(Semaphore::new(self.blocking_threads)),
+            command_grace: self.command_grace,
             models: self.models,
             price_table: self.price_table,
             functions: self.functions.unwrap_or_else(registered_functions),

@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) variable: Variable,
     /// Bounds the threads that tools may block.
     pub(crate) blocking: Arc<Semaphore>,
+    /// How long commands that are asked to end may take.
+    pub(crate) command_grace: Duration,
     pub(crate) models: Models,
     /// What stands in for the table of prices that comes with the engine.
     pub(crate) price_table: Option<PriceTable>,

@@ -22,10 +22,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
-use tokio_util::task::TaskTracker;
 
 use crate::execute::SignsOfLife;
-use crate::processes::Processes;
+use crate::processes::{Endings, Processes};
 
 /// The most bytes a command may write to stdout, and to stderr. Larger results belong into documents of another kind.
 const OUTPUT_BYTES: usize = 64 << 20;
@@ -81,7 +80,7 @@ pub(crate) async fn run(
     folder: Option<&Path>,
     input: &Json,
     variable: &(dyn Fn(&str) -> Option<String> + Send + Sync),
-    endings: &TaskTracker,
+    endings: &Endings,
     signs: Option<&SignsOfLife>,
 ) -> Result<Json, ToolError> {
     let place =

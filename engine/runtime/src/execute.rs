@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::engine::Shared;
 use crate::handle::Progress;
 use crate::host::Host;
+use crate::processes::Endings;
 
 /// One call to be run, with all it may see.
 pub(crate) struct Execution {
@@ -101,7 +102,8 @@ impl Execution {
             }
             Some(Executor::Exec(spec)) => {
                 let (folder, variable) = (self.folder.as_deref(), &*shared.variable);
-                let command = crate::exec::run(&context, &spec, folder, &self.input, variable, &self.endings, signs.as_ref());
+                let endings = Endings { tracker: self.endings, grace: shared.command_grace };
+                let command = crate::exec::run(&context, &spec, folder, &self.input, variable, &endings, signs.as_ref());
                 in_time(self.tool.timeout, signs.as_ref(), command).await.map(Ended::Returned)
             }
             None => return failed(ErrorCode::ToolFailed, "the tool has nothing that runs it"),

@@ -21,8 +21,8 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-/// How long a command that is asked to end may take, before it is killed.
-const TERM_GRACE: Duration = Duration::from_secs(1);
+/// How long a command that is asked to end may take before it is killed, unless a program says otherwise.
+pub(crate) const COMMAND_GRACE: Duration = Duration::from_secs(1);
 
 /// The variable by which the descendants of one start of a command are known.
 const COMMAND_ID: &str = "BATON_COMMAND_ID";
@@ -49,8 +49,16 @@ pub fn kill_commands() {
 pub(crate) struct Processes {
     /// `None` once they are being ended.
     started: Option<Started>,
-    /// Tracks the end of those that are dropped.
-    endings: TaskTracker,
+    endings: Endings,
+}
+
+/// How those that are dropped come to their end.
+#[derive(Clone)]
+pub(crate) struct Endings {
+    /// Tracks it.
+    pub(crate) tracker: TaskTracker,
+    /// How long a command that is asked to end may take, before it is killed.
+    pub(crate) grace: Duration,
 }
 
 /// A command that was started and is not reaped. Dropping it kills it with its descendants at once.
@@ -72,7 +80,7 @@ pub(crate) struct Group {
 
 impl Processes {
     /// Starts `command`, which works in `place`.
-    pub(crate) fn spawn(mut command: Command, place: TempDir, endings: &TaskTracker) -> io::Result<Self> {
+    pub(crate) fn spawn(mut command: Command, place: TempDir, endings: &Endings) -> io::Result<Self> {
         // The folder is fresh, and so its name is nobody else's.
         let id = place.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         command.env(COMMAND_ID, &id).process_group(0).kill_on_drop(true);
@@ -122,17 +130,17 @@ impl Drop for Processes {
         if let Some(started) = self.started.take()
             && tokio::runtime::Handle::try_current().is_ok()
         {
-            self.endings.spawn(started.end_gently());
+            self.endings.tracker.spawn(started.end_gently(self.endings.grace));
         }
     }
 }
 
 impl Started {
-    /// Asks the group to end, waits a moment for the command, then kills what is left.
-    async fn end_gently(mut self) {
+    /// Asks the group to end, waits as long as `grace` for the command, then kills what is left.
+    async fn end_gently(mut self, grace: Duration) {
         // An error means that nobody is left in the group.
         let _already_gone = kill_process_group(self.group.leader, Signal::TERM);
-        let _exited = tokio::time::timeout(TERM_GRACE, self.group.exit()).await;
+        let _exited = tokio::time::timeout(grace, self.group.exit()).await;
         self.group.kill().await;
         // One that cannot be reaped leaves nothing to do.
         let _status = self.child.wait().await;

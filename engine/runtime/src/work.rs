@@ -29,7 +29,7 @@ use crate::actor::Actor;
 use crate::execute::{Execution, panic_message};
 use crate::handle::Message;
 
-/// How long the end of a run waits for calls that hold up their threads.
+/// How long the end of a run waits for calls that hold up their threads, beyond what commands are given to end.
 const END_GRACE: Duration = Duration::from_secs(2);
 
 /// What runs for the run at the moment.
@@ -85,12 +85,12 @@ impl Work {
 
     /// Stops everything and waits until it is gone: a program may exit as soon as it hears that a run is over, and no
     /// command may survive it.
-    pub(crate) async fn end(&mut self) {
+    pub(crate) async fn end(&mut self, command_grace: Duration) {
         for running in self.tasks.values() {
             running.token.cancel();
         }
         self.running.close();
-        if tokio::time::timeout(END_GRACE, self.running.wait()).await.is_err() {
+        if tokio::time::timeout(command_grace + END_GRACE, self.running.wait()).await.is_err() {
             tracing::warn!(calls = self.running.len(), "calls hold up their threads and were left behind");
         }
     }

@@ -6,5 +6,4 @@ mod faults_of_files;
 mod faults_of_functions;
 mod joined;
 mod prices;
-mod speed;
 mod support;
