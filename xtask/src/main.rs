@@ -64,6 +64,12 @@ enum Chore {
     },
     /// Plants bugs in a copy of the source, one at a time; the tests must catch each.
     Planted(planted::Options),
+    /// Changes the core in every way that `cargo mutants` knows, and says which changes its tests miss.
+    Mutants {
+        /// Which of them, such as `--file machine/`; see `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Checks form, lints, generated files, and licences and advisories if cargo-deny is there.
     Check,
 }
@@ -91,6 +97,10 @@ fn main() -> ExitCode {
             project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
         }
         Chore::Planted(options) => planted::run(&options),
+        Chore::Mutants { arguments } => {
+            let run = ["run", "--quiet", "--package", "baton-mutants", "--"];
+            project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
+        }
         Chore::Check => check::run(),
     };
     match done {

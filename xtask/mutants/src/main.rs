@@ -1,0 +1,141 @@
+//! `cargo xtask mutants`: changes the core in every way that `cargo mutants` knows, and says which changes its tests miss.
+//!
+//! One build holds all mutants, each behind a switch, so that a trial costs a run of tests and no build. A test program is
+//! only run against the mutants that it comes by. Verdicts are kept under `target/mutants` for the sources they are true
+//! of: a chore that was stopped goes on where it was.
+
+mod list;
+mod plant;
+mod report;
+mod sites;
+mod trial;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+
+use self::list::Mutant;
+use self::plant::Planted;
+use self::report::Verdicts;
+use self::trial::{TestProgram, Verdict};
+
+/// The crate whose tests are tried.
+const PACKAGE: &str = "baton-core";
+const FOLDER: &str = "engine/core";
+
+/// Which mutants are tried.
+#[derive(Parser)]
+#[command(name = "cargo xtask mutants", bin_name = "cargo xtask mutants")]
+struct Options {
+    /// Only mutants of files whose path contains this.
+    #[arg(long, value_name = "TEXT")]
+    file: Option<String>,
+    /// Only one part of the list, such as `1/4`.
+    #[arg(long, value_name = "K/N", value_parser = shard)]
+    shard: Option<(usize, usize)>,
+    /// Tries those again that nothing caught before.
+    #[arg(long)]
+    survivors: bool,
+    /// Programs of tests that run at the same time.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Fails if fewer than so many per cent are caught, or if a survivor has no reason in `survivors.json`.
+    #[arg(long, value_name = "PERCENT")]
+    at_least: Option<f64>,
+}
+
+fn shard(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+    parts.filter(|(k, n)| (1..=*n).contains(k)).ok_or_else(|| "a part and how many there are, such as 1/4".to_owned())
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> anyhow::Result<bool> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("the workspace has a folder")?;
+    let work = root.join("target").join("mutants");
+    std::fs::create_dir_all(&work)?;
+    let listed = list::mutants(root, PACKAGE, &work.join("tools"))?;
+    ensure!(!listed.is_empty(), "cargo mutants lists nothing");
+    let mut planted = Planted::new(root, work.join("tree"), &format!("{FOLDER}/src/lib.rs"), listed.clone());
+    let programs = trial::build(&mut planted, PACKAGE, &work.join("build"))?;
+    let mut programs = measured(programs, &planted.tree.join(FOLDER), &work)?;
+    // The quick ones first: most mutants meet their end there.
+    programs.sort_by_key(TestProgram::takes);
+
+    let verdicts = Verdicts::open(&work, root, FOLDER)?;
+    let chosen: Vec<&Mutant> = chosen(&listed, options, &planted, &verdicts);
+    eprintln!("{} mutants, {} left out, {} to try", listed.len(), planted.left_out.len(), chosen.len());
+    try_all(&chosen, &programs, options.jobs, &verdicts)?;
+    report::print(&listed, &planted, &verdicts, options.at_least, &root.join("xtask/mutants/survivors.json"))
+}
+
+fn measured(programs: Vec<PathBuf>, folder: &Path, work: &Path) -> anyhow::Result<Vec<TestProgram>> {
+    let measure = |path| TestProgram::measure(path, folder, &work.join("reached.txt"));
+    programs.into_iter().map(measure).collect()
+}
+
+/// The mutants to try now.
+fn chosen<'m>(listed: &'m [Mutant], options: &Options, planted: &Planted, verdicts: &Verdicts) -> Vec<&'m Mutant> {
+    let (part, parts) = options.shard.unwrap_or((1, 1));
+    listed
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| index % parts == part - 1)
+        .map(|(_, mutant)| mutant)
+        .filter(|mutant| options.file.as_ref().is_none_or(|text| mutant.file.contains(text)))
+        .filter(|mutant| !planted.left_out.contains_key(&mutant.id))
+        .filter(|mutant| match verdicts.of(mutant) {
+            None => true,
+            Some(Verdict::Caught(_)) => false,
+            Some(Verdict::Survived | Verdict::Unreached) => options.survivors,
+        })
+        .collect()
+}
+
+fn try_all(chosen: &[&Mutant], programs: &[TestProgram], jobs: usize, verdicts: &Verdicts) -> anyhow::Result<()> {
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let tried = tried(mutant, programs).and_then(|verdict| verdicts.keep(mutant, &verdict));
+                    if let Err(error) = tried {
+                        *failed.lock().expect("no thread panics while it holds this") = Some(error);
+                        return;
+                    }
+                    let done = next.load(Ordering::Relaxed);
+                    if done.is_multiple_of(100) {
+                        eprintln!("{done} of {}", chosen.len());
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().expect("no thread panics while it holds this").map_or(Ok(()), Err)
+}
+
+fn tried(mutant: &Mutant, programs: &[TestProgram]) -> anyhow::Result<Verdict> {
+    let mut reached = false;
+    for program in programs.iter().filter(|program| program.reaches.contains(&mutant.id)) {
+        reached = true;
+        if let Some(test) = program.catches(mutant.id)? {
+            return Ok(Verdict::Caught(test));
+        }
+    }
+    Ok(if reached { Verdict::Survived } else { Verdict::Unreached })
+}

@@ -1,0 +1,196 @@
+//! The tests against one mutant: caught by the first test that fails, or by taking far too long.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use crate::plant::Planted;
+
+/// What a trial may take beyond a multiple of what the tests take without a mutant.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The memory that a mutant may ask for, in KiB: one that allocates for ever is stopped by that.
+const MEMORY_KIB: u64 = 6_000_000;
+
+/// One program of tests.
+pub(crate) struct TestProgram {
+    path: PathBuf,
+    folder: PathBuf,
+    /// What it takes without a mutant.
+    takes: Duration,
+    /// The mutants that it reaches; it cannot catch another.
+    pub(crate) reaches: BTreeSet<u32>,
+}
+
+/// How a trial ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// By this test, or by time.
+    Caught(String),
+    /// Every test passed.
+    Survived,
+    /// No test comes by.
+    Unreached,
+}
+
+/// What cargo says while it builds.
+#[derive(Deserialize)]
+struct Told {
+    reason: String,
+    #[serde(default)]
+    executable: Option<PathBuf>,
+    #[serde(default)]
+    profile: Option<Profile>,
+    #[serde(default)]
+    message: Option<Complaint>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// What the compiler says.
+#[derive(Deserialize)]
+struct Complaint {
+    level: String,
+    #[serde(rename = "message")]
+    text: String,
+    spans: Vec<ComplaintSpan>,
+}
+
+#[derive(Deserialize)]
+struct ComplaintSpan {
+    file_name: String,
+    byte_start: usize,
+    is_primary: bool,
+}
+
+/// Builds the tests of `package`, leaving out what the compiler refuses until the rest compiles.
+pub(crate) fn build(planted: &mut Planted, package: &str, target: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    loop {
+        planted.write()?;
+        let started = Instant::now();
+        let built = Command::new("cargo")
+            .args(["test", "--no-run", "--message-format=json", "--lib", "--tests", "--package", package])
+            .current_dir(&planted.tree)
+            .env("CARGO_TARGET_DIR", target)
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+            .env("RUSTFLAGS", "--cap-lints=allow")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .context("cargo cannot be started")?;
+        let told: Vec<Told> =
+            built.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        if built.status.success() {
+            eprintln!("built in {:.0} s", started.elapsed().as_secs_f64());
+            let tests = told.into_iter().filter(|told| told.profile.as_ref().is_some_and(|profile| profile.test));
+            return Ok(tests.filter_map(|told| told.executable).collect());
+        }
+        let errors: Vec<Complaint> = told
+            .into_iter()
+            .filter(|told| told.reason == "compiler-message")
+            .filter_map(|told| told.message)
+            .filter(|message| message.level == "error")
+            .collect();
+        let mut refused = 0;
+        let before = planted.left_out.len();
+        for error in &errors {
+            let primary = error.spans.iter().filter(|span| span.is_primary).chain(error.spans.iter());
+            for span in primary {
+                if planted.refuse(&span.file_name, span.byte_start, &format!("does not compile: {}", error.text)) {
+                    refused += 1;
+                    break;
+                }
+            }
+        }
+        eprintln!("{} mutants do not compile ({} errors)", planted.left_out.len() - before, errors.len());
+        let said: Vec<&str> = errors.iter().map(|error| error.text.as_str()).collect();
+        ensure!(refused > 0, "the copy does not compile, and no mutant is the reason:\n{}", said.join("\n"));
+    }
+}
+
+impl TestProgram {
+    /// Runs `path` without a mutant: it must pass; notes what it takes and which mutants it reaches.
+    pub(crate) fn measure(path: PathBuf, folder: &Path, trace: &Path) -> anyhow::Result<Self> {
+        let mut program = Self { path, folder: folder.to_owned(), takes: Duration::from_mins(10), reaches: BTreeSet::new() };
+        // What is not there yet need not be removed.
+        let _absent = std::fs::remove_file(trace);
+        let started = Instant::now();
+        let mut command = program.command();
+        command.env("BATON_MUTANTS_REACHED", trace);
+        let caught = program.outcome(command)?;
+        ensure!(caught.is_none(), "without a mutant, {} of {} fails", caught.unwrap_or_default(), program.path.display());
+        program.takes = started.elapsed();
+        let reached = std::fs::read_to_string(trace).unwrap_or_default();
+        program.reaches = reached.lines().filter_map(|line| line.parse().ok()).collect();
+        Ok(program)
+    }
+
+    /// What the program takes without a mutant.
+    pub(crate) fn takes(&self) -> Duration {
+        self.takes
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("sh");
+        let run = format!("ulimit -v {MEMORY_KIB}; exec \"$0\" --test-threads=1");
+        command.args(["-c", &run]).arg(&self.path).current_dir(&self.folder);
+        command.env("CARGO_MANIFEST_DIR", &self.folder).env("RUST_BACKTRACE", "0");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        command
+    }
+
+    /// Runs the tests against `mutant`; the name of what caught it.
+    pub(crate) fn catches(&self, mutant: u32) -> anyhow::Result<Option<String>> {
+        let mut command = self.command();
+        command.env("BATON_MUTANT", mutant.to_string());
+        self.outcome(command)
+    }
+
+    /// The first test that fails, or that the program fails or hangs otherwise.
+    fn outcome(&self, mut command: Command) -> anyhow::Result<Option<String>> {
+        let mut child = command.spawn().with_context(|| format!("{} cannot be started", self.path.display()))?;
+        let output = child.stdout.take().context("the tests have no output")?;
+        let (sender, failed) = mpsc::channel();
+        // The thread ends with the program's output.
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if let Some(test) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+                    // Nobody waits any more once the first has come.
+                    let _late = sender.send(test.to_owned());
+                }
+            }
+        });
+        match failed.recv_timeout(self.takes * 5 + PATIENCE) {
+            Ok(test) => {
+                stop(&mut child);
+                Ok(Some(test))
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                stop(&mut child);
+                Ok(Some("it takes far too long".to_owned()))
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let status = child.wait().context("the tests cannot be waited for")?;
+                Ok((!status.success()).then(|| format!("the tests ended with {status}")))
+            }
+        }
+    }
+}
+
+/// Ends a program that this one started.
+fn stop(child: &mut Child) {
+    // One that has ended by itself needs no end.
+    let _ended = child.kill();
+    let _reaped = child.wait();
+}
