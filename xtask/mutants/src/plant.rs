@@ -141,7 +141,8 @@ impl Written<'_> {
                 self.placed.push(Placed { range, ids: vec![*id], own: true });
             }
             self.text += &site.before;
-            let within = after.iter().take_while(|inner| inner.span.end <= site.span.end && inner.span.start < site.span.end).count();
+            let within =
+                after.iter().take_while(|inner| inner.span.end <= site.span.end && inner.span.start < site.span.end).count();
             self.range(site.span.clone(), &after[..within]);
             self.text += &site.after;
             let ids = site.mutants.iter().map(|(id, _)| *id).collect();

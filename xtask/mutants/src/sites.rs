@@ -44,7 +44,10 @@ pub(crate) fn find(source: &str, mutants: &[&Mutant]) -> anyhow::Result<Sites> {
     let text = Text::new(source);
     let mut wanted: BTreeMap<(usize, Genre), Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants {
-        wanted.entry((text.offset_of(mutant.span.start.line, mutant.span.start.column - 1), mutant.genre)).or_default().push(mutant);
+        wanted
+            .entry((text.offset_of(mutant.span.start.line, mutant.span.start.column - 1), mutant.genre))
+            .or_default()
+            .push(mutant);
     }
     let mut finder = Finder { text, wanted, found: Sites::default(), constant: false };
     finder.visit_file(&file);
