@@ -10,7 +10,7 @@ mod report;
 mod sites;
 mod trial;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use clap::Parser;
 use self::list::Mutant;
 use self::plant::Planted;
 use self::report::Verdicts;
-use self::trial::{TestProgram, Verdict};
+use self::trial::{Test, Verdict};
 
 /// The crate whose tests are tried.
 const PACKAGE: &str = "baton-core";
@@ -72,20 +72,24 @@ fn run(options: &Options) -> anyhow::Result<bool> {
     ensure!(!listed.is_empty(), "cargo mutants lists nothing");
     let mut planted = Planted::new(root, work.join("tree"), &format!("{FOLDER}/src/lib.rs"), listed.clone());
     let programs = trial::build(&mut planted, PACKAGE, &work.join("build"))?;
-    let mut programs = measured(programs, &planted.tree.join(FOLDER), &work)?;
+    let mut tests = Vec::new();
+    for program in programs {
+        tests.extend(Test::measured(&program, &planted.tree.join(FOLDER), &work.join("reached.txt"))?);
+    }
     // The quick ones first: most mutants meet their end there.
-    programs.sort_by_key(TestProgram::takes);
+    tests.sort_by_key(|test| test.takes);
 
     let verdicts = Verdicts::open(&work, root, FOLDER)?;
     let chosen: Vec<&Mutant> = chosen(&listed, options, &planted, &verdicts);
-    eprintln!("{} mutants, {} left out, {} to try", listed.len(), planted.left_out.len(), chosen.len());
-    try_all(&chosen, &programs, options.jobs, &verdicts)?;
+    eprintln!(
+        "{} mutants, {} left out, {} to try with {} tests",
+        listed.len(),
+        planted.left_out.len(),
+        chosen.len(),
+        tests.len()
+    );
+    try_all(&chosen, &tests, options.jobs, &verdicts)?;
     report::print(&listed, &planted, &verdicts, options.at_least, &root.join("xtask/mutants/survivors.json"))
-}
-
-fn measured(programs: Vec<PathBuf>, folder: &Path, work: &Path) -> anyhow::Result<Vec<TestProgram>> {
-    let measure = |path| TestProgram::measure(path, folder, &work.join("reached.txt"));
-    programs.into_iter().map(measure).collect()
 }
 
 /// The mutants to try now.
@@ -106,14 +110,14 @@ fn chosen<'m>(listed: &'m [Mutant], options: &Options, planted: &Planted, verdic
         .collect()
 }
 
-fn try_all(chosen: &[&Mutant], programs: &[TestProgram], jobs: usize, verdicts: &Verdicts) -> anyhow::Result<()> {
+fn try_all(chosen: &[&Mutant], tests: &[Test], jobs: usize, verdicts: &Verdicts) -> anyhow::Result<()> {
     let next = AtomicUsize::new(0);
     let failed = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
                 while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let tried = tried(mutant, programs).and_then(|verdict| verdicts.keep(mutant, &verdict));
+                    let tried = trial::tried(mutant.id, tests).and_then(|verdict| verdicts.keep(mutant, &verdict));
                     if let Err(error) = tried {
                         *failed.lock().expect("no thread panics while it holds this") = Some(error);
                         return;
@@ -127,15 +131,4 @@ fn try_all(chosen: &[&Mutant], programs: &[TestProgram], jobs: usize, verdicts: 
         }
     });
     failed.into_inner().expect("no thread panics while it holds this").map_or(Ok(()), Err)
-}
-
-fn tried(mutant: &Mutant, programs: &[TestProgram]) -> anyhow::Result<Verdict> {
-    let mut reached = false;
-    for program in programs.iter().filter(|program| program.reaches.contains(&mutant.id)) {
-        reached = true;
-        if let Some(test) = program.catches(mutant.id)? {
-            return Ok(Verdict::Caught(test));
-        }
-    }
-    Ok(if reached { Verdict::Survived } else { Verdict::Unreached })
 }

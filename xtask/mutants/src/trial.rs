@@ -16,17 +16,24 @@ use crate::plant::Planted;
 /// What a trial may take beyond a multiple of what the tests take without a mutant.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What tests that run together may take without a mutant.
+const TOGETHER: Duration = Duration::from_secs(1);
+
+/// What a test may take while it is measured.
+const MEASURING: Duration = Duration::from_mins(10);
+
 /// The memory that a mutant may ask for, in KiB: one that allocates for ever is stopped by that.
 const MEMORY_KIB: u64 = 6_000_000;
 
-/// One program of tests.
-pub(crate) struct TestProgram {
-    path: PathBuf,
+/// One test of the crate.
+pub(crate) struct Test {
+    program: PathBuf,
     folder: PathBuf,
+    name: String,
     /// What it takes without a mutant.
-    takes: Duration,
+    pub(crate) takes: Duration,
     /// The mutants that it reaches; it cannot catch another.
-    pub(crate) reaches: BTreeSet<u32>,
+    reaches: BTreeSet<u32>,
 }
 
 /// How a trial ended.
@@ -119,71 +126,96 @@ pub(crate) fn build(planted: &mut Planted, package: &str, target: &Path) -> anyh
     }
 }
 
-impl TestProgram {
-    /// Runs `path` without a mutant: it must pass; notes what it takes and which mutants it reaches.
-    pub(crate) fn measure(path: PathBuf, folder: &Path, trace: &Path) -> anyhow::Result<Self> {
-        let mut program = Self { path, folder: folder.to_owned(), takes: Duration::from_mins(10), reaches: BTreeSet::new() };
+impl Test {
+    /// Every test of `program`, run alone and without a mutant: it must pass; notes what it takes and which mutants it reaches.
+    pub(crate) fn measured(program: &Path, folder: &Path, trace: &Path) -> anyhow::Result<Vec<Self>> {
+        let listed = Command::new(program).args(["--list", "--format", "terse"]).current_dir(folder).output()?;
+        ensure!(listed.status.success(), "the tests of {} cannot be listed", program.display());
+        let names = String::from_utf8(listed.stdout)?;
+        let names = names.lines().filter_map(|line| line.strip_suffix(": test"));
+        names.map(|name| Self::measure(program, name, folder, trace)).collect()
+    }
+
+    fn measure(program: &Path, name: &str, folder: &Path, trace: &Path) -> anyhow::Result<Self> {
         // What is not there yet need not be removed.
         let _absent = std::fs::remove_file(trace);
         let started = Instant::now();
-        let mut command = program.command();
+        let mut command = command(program, &[name], folder);
         command.env("BATON_MUTANTS_REACHED", trace);
-        let caught = program.outcome(command)?;
-        ensure!(caught.is_none(), "without a mutant, {} of {} fails", caught.unwrap_or_default(), program.path.display());
-        program.takes = started.elapsed();
+        let caught = outcome(command, MEASURING)?;
+        ensure!(caught.is_none(), "without a mutant, {name} of {} fails", program.display());
         let reached = std::fs::read_to_string(trace).unwrap_or_default();
-        program.reaches = reached.lines().filter_map(|line| line.parse().ok()).collect();
-        Ok(program)
+        Ok(Self {
+            program: program.to_owned(),
+            folder: folder.to_owned(),
+            name: name.to_owned(),
+            takes: started.elapsed(),
+            reaches: reached.lines().filter_map(|line| line.parse().ok()).collect(),
+        })
     }
+}
 
-    /// What the program takes without a mutant.
-    pub(crate) fn takes(&self) -> Duration {
-        self.takes
+/// Tries `mutant` with the tests that reach it, of `tests` in their order.
+///
+/// Those of one program that take little run together, since most mutants end there; the longer ones run one by one.
+pub(crate) fn tried(mutant: u32, tests: &[Test]) -> anyhow::Result<Verdict> {
+    let mut rest: Vec<&Test> = tests.iter().filter(|test| test.reaches.contains(&mutant)).collect();
+    if rest.is_empty() {
+        return Ok(Verdict::Unreached);
     }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new("sh");
-        let run = format!("ulimit -v {MEMORY_KIB}; exec \"$0\" --test-threads=1");
-        command.args(["-c", &run]).arg(&self.path).current_dir(&self.folder);
-        command.env("CARGO_MANIFEST_DIR", &self.folder).env("RUST_BACKTRACE", "0");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-        command
-    }
-
-    /// Runs the tests against `mutant`; the name of what caught it.
-    pub(crate) fn catches(&self, mutant: u32) -> anyhow::Result<Option<String>> {
-        let mut command = self.command();
-        command.env("BATON_MUTANT", mutant.to_string());
-        self.outcome(command)
-    }
-
-    /// The first test that fails, or that the program fails or hangs otherwise.
-    fn outcome(&self, mut command: Command) -> anyhow::Result<Option<String>> {
-        let mut child = command.spawn().with_context(|| format!("{} cannot be started", self.path.display()))?;
-        let output = child.stdout.take().context("the tests have no output")?;
-        let (sender, failed) = mpsc::channel();
-        // The thread ends with the program's output.
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if let Some(test) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
-                    // Nobody waits any more once the first has come.
-                    let _late = sender.send(test.to_owned());
-                }
-            }
+    while let Some(first) = rest.first().copied() {
+        let mut takes = Duration::ZERO;
+        let (now, later): (Vec<&Test>, Vec<&Test>) = rest.into_iter().partition(|test| {
+            let joins = test.program == first.program && (takes.is_zero() || takes + test.takes <= TOGETHER);
+            takes += if joins { test.takes } else { Duration::ZERO };
+            joins
         });
-        match failed.recv_timeout(self.takes * 5 + PATIENCE) {
-            Ok(test) => {
-                stop(&mut child);
-                Ok(Some(test))
+        let names: Vec<&str> = now.iter().map(|test| test.name.as_str()).collect();
+        let mut command = command(&first.program, &names, &first.folder);
+        command.env("BATON_MUTANT", mutant.to_string());
+        if let Some(test) = outcome(command, takes * 5 + PATIENCE)? {
+            return Ok(Verdict::Caught(test));
+        }
+        rest = later;
+    }
+    Ok(Verdict::Survived)
+}
+
+fn command(program: &Path, tests: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new("sh");
+    let run = format!("ulimit -v {MEMORY_KIB}; exec \"$0\" --test-threads=1 --exact \"$@\"");
+    command.args(["-c", &run]).arg(program).args(tests).current_dir(folder);
+    command.env("CARGO_MANIFEST_DIR", folder).env("RUST_BACKTRACE", "0");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    command
+}
+
+/// The first test that fails, or that the program fails or hangs otherwise.
+fn outcome(mut command: Command, patience: Duration) -> anyhow::Result<Option<String>> {
+    let mut child = command.spawn().context("the tests cannot be started")?;
+    let output = child.stdout.take().context("the tests have no output")?;
+    let (sender, failed) = mpsc::channel();
+    // The thread ends with the program's output.
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if let Some(test) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+                // Nobody waits any more once the first has come.
+                let _late = sender.send(test.to_owned());
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                stop(&mut child);
-                Ok(Some("it takes far too long".to_owned()))
-            }
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                let status = child.wait().context("the tests cannot be waited for")?;
-                Ok((!status.success()).then(|| format!("the tests ended with {status}")))
-            }
+        }
+    });
+    match failed.recv_timeout(patience) {
+        Ok(test) => {
+            stop(&mut child);
+            Ok(Some(test))
+        }
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            stop(&mut child);
+            Ok(Some("it takes far too long".to_owned()))
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            let status = child.wait().context("the tests cannot be waited for")?;
+            Ok((!status.success()).then(|| format!("the tests ended with {status}")))
         }
     }
 }
