@@ -185,6 +185,7 @@ fn command(program: &Path, tests: &[&str], folder: &Path) -> Command {
     let mut command = Command::new("sh");
     let run = format!("ulimit -v {MEMORY_KIB}; exec \"$0\" --test-threads=1 --exact \"$@\"");
     command.args(["-c", &run]).arg(program).args(tests).current_dir(folder);
+    // Of the random money jobs, a tenth says the same: what slips through few of them slips through many.
     command.env("CARGO_MANIFEST_DIR", folder).env("RUST_BACKTRACE", "0").env("BATON_BUDGET_RUNS", "10");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     command

@@ -157,10 +157,10 @@ fn only_tokens_and_money_are_reserved() {
 #[test]
 fn a_sum_of_usage_is_an_estimate_if_any_part_is() {
     let exact = Usage { input_tokens: 1, output_tokens: 2, cached_tokens: 3, reasoning_tokens: 4, ..Usage::default() };
-    let mut sum = exact.clone();
+    let mut sum = exact;
     sum.add(&exact);
     assert!(!sum.estimated);
-    sum.add(&Usage { estimated: true, ..exact.clone() });
+    sum.add(&Usage { estimated: true, ..exact });
     assert!(sum.estimated);
     sum.add(&exact);
     let whole = Usage { input_tokens: 4, output_tokens: 8, cached_tokens: 12, reasoning_tokens: 16, estimated: true };
@@ -173,7 +173,7 @@ fn counts_that_are_nothing_are_not_written_and_others_are() {
     let plain = serde_json::to_value(Usage { input_tokens: 1, ..Usage::default() }).unwrap();
     assert!(plain.get("cached_tokens").is_none() && plain.get("reasoning_tokens").is_none(), "{plain}");
     let counted = Usage { cached_tokens: 2, reasoning_tokens: 3, ..Usage::default() };
-    let written = serde_json::to_value(&counted).unwrap();
+    let written = serde_json::to_value(counted).unwrap();
     assert_eq!((&written["cached_tokens"], &written["reasoning_tokens"]), (&json!(2), &json!(3)));
 }
 
