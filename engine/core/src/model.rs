@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::call::ModelCall;
 use crate::id::{AgentId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
+use crate::money::Money;
 use crate::render::Message;
 
 /// One request to a model: everything a provider's codec needs.
@@ -92,18 +93,48 @@ pub struct ModelTurn {
     pub finish: FinishReason,
     /// What the turn used; `None` when the provider did not say.
     pub usage: Option<Usage>,
+    /// What the vendor wants back unchanged, under the vendor's name; `null` without.
+    pub reasoning: Json,
+    /// What a provider says of its answer; `None` of models that have none.
+    pub answered: Option<Box<Answered>>,
 }
 
 impl ModelTurn {
     /// A turn that makes `calls`.
     pub fn calls(calls: Vec<ModelCall>) -> Self {
-        Self { text: String::new(), calls, finish: FinishReason::ToolCalls, usage: None }
+        Self { calls, finish: FinishReason::ToolCalls, ..Self::text("") }
     }
 
     /// A turn that says `text`.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), calls: Vec::new(), finish: FinishReason::Stop, usage: None }
+        Self {
+            text: text.into(),
+            calls: Vec::new(),
+            finish: FinishReason::Stop,
+            usage: None,
+            reasoning: Json::null(),
+            answered: None,
+        }
     }
+}
+
+/// What a provider says of its answer, beside the answer: for people. Nothing is decided by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// The provider, by the name that configs use.
+    pub provider: String,
+    /// The model that answered, as the provider calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The provider's id of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The provider's own word for why the model stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<String>,
+    /// What the provider says that the answer cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
 }
 
 /// Why a model stopped.

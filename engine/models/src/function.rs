@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use baton_core::model::{ModelRequest, ModelTurn};
 
-use crate::model::{ContentSource, Model, ModelError};
+use crate::error::ModelError;
+use crate::model::{ContentSource, Model};
 
 /// A model that answers by calling a function: the smallest one, for tests and for programs that embed the engine.
 ///

@@ -7,13 +7,16 @@
 //! A model decides nothing about a run: what its calls mean is the machine's business, and retries are the shell's.
 
 mod context;
+mod error;
 mod function;
 mod model;
 pub mod script;
 mod scripted;
 mod template;
+pub mod wire;
 
+pub use error::ModelError;
 pub use function::FunctionModel;
-pub use model::{ContentSource, Model, ModelError, NoContents};
+pub use model::{ContentSource, Model, NoContents};
 pub use script::{ScriptFault, check_script};
 pub use scripted::ScriptedModel;

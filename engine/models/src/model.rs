@@ -2,8 +2,10 @@
 
 use async_trait::async_trait;
 use baton_core::function::{BoxFuture, Content};
-use baton_core::id::{AgentId, ContentHash};
+use baton_core::id::ContentHash;
 use baton_core::model::{ModelRequest, ModelTurn};
+
+use crate::error::ModelError;
 
 /// What answers for an agent.
 ///
@@ -30,54 +32,5 @@ pub struct NoContents;
 impl ContentSource for NoContents {
     fn content(&self, hash: ContentHash) -> BoxFuture<'_, Result<Content, ModelError>> {
         Box::pin(std::future::ready(Err(ModelError::Content { hash, reason: "this source holds nothing".to_owned() })))
-    }
-}
-
-/// Why a model gave no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ModelError {
-    /// A script was asked something it has no answer for: the agents did something that its writer did not foresee.
-    #[error("the script has no answer for agent {agent} at turn {turn}: {reason}")]
-    Unexpected {
-        /// The agent.
-        agent: AgentId,
-        /// The turn of its task, from 1.
-        turn: u32,
-        /// What the script does have.
-        reason: String,
-    },
-    /// A template of a script could not be filled.
-    #[error("the template at {place} cannot be filled: {message}")]
-    Template {
-        /// JSON pointer into the script.
-        place: String,
-        /// Why.
-        message: String,
-    },
-    /// The content of a document could not be read.
-    #[error("content {hash} cannot be read: {reason}")]
-    Content {
-        /// The content.
-        hash: ContentHash,
-        /// Why.
-        reason: String,
-    },
-    /// Nothing answered.
-    #[error("the model is not available: {reason}")]
-    Unavailable {
-        /// Why.
-        reason: String,
-    },
-}
-
-impl ModelError {
-    /// Whether the error means that a script and the run have parted ways, so that going on would only hide it.
-    ///
-    /// The shell then ends the whole run, not only the task.
-    pub fn fails_run(&self) -> bool {
-        match self {
-            Self::Unexpected { .. } | Self::Template { .. } => true,
-            Self::Content { .. } | Self::Unavailable { .. } => false,
-        }
     }
 }

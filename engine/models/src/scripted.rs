@@ -15,7 +15,8 @@ use baton_core::model::{FinishReason, ModelRequest, ModelTurn};
 use serde_json::{Map, Value};
 
 use crate::context::{CASE_VARIABLES, CallNames, TurnContext, VARIABLES};
-use crate::model::{ContentSource, Model, ModelError};
+use crate::error::ModelError;
+use crate::model::{ContentSource, Model};
 use crate::script::{AgentScript, CallScript, ScriptFault, ScriptFile, TurnScript, suggestion};
 use crate::template::{Template, Templates, Variable, is_global};
 
@@ -95,7 +96,7 @@ impl ScriptedModel {
         };
         let calls = turn.calls.iter().map(|call| self.call(call, context.as_ref())).collect::<Result<Vec<_>, _>>()?;
         // The engine estimates what the turn used: it has added up the conversation already.
-        Ok(ModelTurn { text, calls, finish: turn.finish, usage: None })
+        Ok(ModelTurn { calls, finish: turn.finish, ..ModelTurn::text(text) })
     }
 
     fn call(&self, call: &Call, context: Option<&TurnContext>) -> Result<ModelCall, ModelError> {

@@ -60,6 +60,7 @@ pub fn line(entry: &Entry) -> Option<String> {
             finish,
             request: _request,
             reasoning: _reasoning,
+            answered: _answered,
             recorded: _recorded,
         }) => {
             let calls: Vec<String> = calls.iter().map(|call| model_call(call)).collect();

@@ -9,7 +9,7 @@ use crate::call::ModelCall;
 use crate::id::{ContentHash, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
-use crate::model::{FinishReason, Usage};
+use crate::model::{Answered, FinishReason, Usage};
 use crate::money::Money;
 
 /// A model is about to be asked.
@@ -98,6 +98,9 @@ pub struct ModelAnswered {
     /// The vendor's reasoning blocks, sent back unchanged to that vendor only.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub reasoning: Json,
+    /// What the provider said of its answer; `None` of models that have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<Box<Answered>>,
     /// The entry of another run that this answer was taken from, because a fork asked the same; `None` if a model gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<ForkPoint>,

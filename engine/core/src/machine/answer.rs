@@ -82,7 +82,7 @@ impl Draft<'_> {
             self.record_late(id, format!("an answer for turn {turn}"));
             return;
         }
-        let ModelTurn { text, calls, finish, usage } = answer;
+        let ModelTurn { text, calls, finish, usage, reasoning, answered } = answer;
         let reserved_tokens = self.task(id).reserved_tokens;
         let usage = usage.map_or_else(|| self.estimated_usage(id, &text, &calls), Usage::bounded);
         let cost = self.price(id).map(|price| price.cost(&usage));
@@ -93,7 +93,8 @@ impl Draft<'_> {
             calls: calls.into_iter().map(Arc::new).collect(),
             finish,
             request,
-            reasoning: Json::null(),
+            reasoning,
+            answered,
             recorded,
         }));
         self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage, cost }));

@@ -29,6 +29,7 @@ pub fn contents_of(message: &Message) -> Vec<ContentHash> {
             Part::Request(_)
             | Part::Question { .. }
             | Part::Text(_)
+            | Part::Reasoning(_)
             | Part::Call { .. }
             | Part::Result { .. }
             | Part::Pointer(_)
@@ -40,23 +41,27 @@ pub fn contents_of(message: &Message) -> Vec<ContentHash> {
 
 /// `message` as typed content blocks, documents resolved through `content`.
 pub fn message_blocks(message: &Message, content: &dyn Fn(ContentHash) -> Option<Content>) -> Value {
-    let blocks: Vec<Value> = message
-        .parts
-        .iter()
-        .map(|part| {
-            let mut block = serde_json::to_value(Block::of(part)).expect("a part always serialises");
-            match part {
-                Part::Document(version) => block["source"] = source(version, content(version.content.hash)),
-                Part::Conflict { base, current } => {
-                    let before = base.as_ref().and_then(|base| content(base.content.hash));
-                    block["diff"] = diff(before, content(current.content.hash));
-                }
-                _ => {}
-            }
-            block
-        })
-        .collect();
+    let blocks: Vec<Value> = message.parts.iter().map(|part| part_block(part, content)).collect();
     json!({"role": message.role, "content": blocks})
+}
+
+/// `part` as a typed content block, its document resolved through `content`.
+pub fn part_block(part: &Part, content: &dyn Fn(ContentHash) -> Option<Content>) -> Value {
+    let mut block = serde_json::to_value(Block::of(part)).expect("a part always serialises");
+    match part {
+        Part::Document(version) => block["source"] = source(version, content(version.content.hash)),
+        Part::Conflict { base, current } => {
+            let before = base.as_ref().and_then(|base| content(base.content.hash));
+            block["diff"] = diff(before, content(current.content.hash));
+        }
+        _ => {}
+    }
+    block
+}
+
+/// What an agent is told of a call whose result came out the same `repeat` times in a row.
+pub fn repeat_hint(repeat: u32) -> Option<String> {
+    (repeat >= 2).then(|| format!("the same result for the same input, {repeat} times in a row: doing it again will not help"))
 }
 
 /// A part as a JSON block, without the bytes of documents, which stand there by hash. Borrowed, so that hashing a
@@ -73,6 +78,9 @@ enum Block<'a> {
         instruction: &'static str,
         #[serde(skip_serializing_if = "Json::is_null")]
         answer_schema: &'a Json,
+    },
+    Reasoning {
+        kept: &'a Json,
     },
     ToolCall {
         id: &'a Option<String>,
@@ -134,15 +142,14 @@ impl<'a> Block<'a> {
                 instruction: "You are asked this as the master of the agent named in asker. Your next text, or a handoff, is the answer.",
                 answer_schema,
             },
+            Part::Reasoning(kept) => Self::Reasoning { kept },
             Part::Call { asked, call: _ } => Self::ToolCall { id: &asked.provider_id, tool: &asked.tool, input: &asked.input },
             Part::Result { asked, result, repeat, said, call: _ } => Self::ToolResult {
                 tool: &asked.tool,
                 status: result.as_ref().map_or("waiting", |result| result.status.as_str()),
                 output: result.as_ref().map(|result| &result.output).filter(|output| !output.is_null()),
                 error: result.as_ref().and_then(|result| result.error.as_ref()).map(CallError::to_value),
-                hint: (*repeat >= 2).then(|| {
-                    format!("the same result for the same input, {repeat} times in a row: doing it again will not help")
-                }),
+                hint: repeat_hint(*repeat),
                 id: &asked.provider_id,
                 answered_in_your_name: said,
             },

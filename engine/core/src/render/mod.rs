@@ -9,7 +9,7 @@ mod weight;
 
 use serde::Serialize;
 
-pub use block::{contents_of, message_blocks};
+pub use block::{contents_of, message_blocks, part_block, repeat_hint};
 pub use transcript::{Transcript, TranscriptStart};
 pub(crate) use weight::{answered_tokens, created_tokens, error_tokens, prompt_tokens, result_tokens, steer_tokens};
 
@@ -59,6 +59,8 @@ pub enum Part {
     },
     /// The model's own text.
     Text(String),
+    /// What its vendor wants back unchanged before the model's own text and calls; nobody else is sent it.
+    Reasoning(Json),
     /// A call that the model made.
     Call {
         /// Its id.

@@ -214,7 +214,10 @@ impl Transcript {
     }
 
     fn answered(&mut self, entry: &ModelAnswered) {
-        let mut parts = Vec::with_capacity(usize::from(!entry.text.is_empty()) + entry.calls.len());
+        let mut parts = Vec::with_capacity(entry.calls.len() + 2);
+        if !entry.reasoning.is_null() {
+            parts.push(Part::Reasoning(entry.reasoning.clone()));
+        }
         if !entry.text.is_empty() {
             parts.push(Part::Text(entry.text.clone()));
         }
@@ -304,6 +307,7 @@ fn message_weight(message: &Message) -> usize {
         .map(|part| match part {
             Part::Request(text) | Part::Text(text) | Part::Notice(Notice::Steer { text }) => text.len(),
             Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
+            Part::Reasoning(kept) => text(kept),
             Part::Call { asked, .. } => asked.tool.len() + text(&asked.input),
             Part::Result { result, said, .. } => {
                 result.as_ref().map_or(0, |result| text(&result.output))

@@ -27,7 +27,8 @@ pub(crate) fn created_tokens(entry: &TaskCreated, documents: &Documents, budget:
 /// What the model said.
 pub(crate) fn answered_tokens(entry: &ModelAnswered) -> u64 {
     let calls: u64 = entry.calls.iter().map(|call| (call.tool.len() + call.input.text().len()) as u64 + FRAME_BYTES).sum();
-    text_tokens(entry.text.len() as u64 + calls)
+    let reasoning = if entry.reasoning.is_null() { 0 } else { entry.reasoning.text().len() };
+    text_tokens((entry.text.len() + reasoning) as u64 + calls)
 }
 
 /// What a person says into a task.

@@ -1,0 +1,195 @@
+//! Why a model gave no answer, and whether asking again can help.
+
+use std::time::Duration;
+
+use baton_core::id::{AgentId, ContentHash};
+
+use crate::wire::Fault;
+
+/// Why a model gave no answer. No key ever stands in one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// A script was asked something it has no answer for: the agents did something that its writer did not foresee.
+    #[error("the script has no answer for agent {agent} at turn {turn}: {reason}")]
+    Unexpected {
+        /// The agent.
+        agent: AgentId,
+        /// The turn of its task, from 1.
+        turn: u32,
+        /// What the script does have.
+        reason: String,
+    },
+    /// A template of a script could not be filled.
+    #[error("the template at {place} cannot be filled: {message}")]
+    Template {
+        /// JSON pointer into the script.
+        place: String,
+        /// Why.
+        message: String,
+    },
+    /// The content of a document could not be read.
+    #[error("content {hash} cannot be read: {reason}")]
+    Content {
+        /// The content.
+        hash: ContentHash,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing answered, or nothing that could.
+    #[error("the model is not available: {reason}")]
+    Unavailable {
+        /// Why.
+        reason: String,
+    },
+    /// The provider will not take the request: it would not take it a second time either.
+    #[error("{provider} rejected the request{}: {message}", told(*.status))]
+    Rejected {
+        /// The provider.
+        provider: String,
+        /// The status of its answer, if it had one.
+        status: Option<u16>,
+        /// What it said.
+        message: String,
+    },
+    /// The provider or the model withheld the answer for what was asked.
+    #[error("{provider} withheld the answer: {message}")]
+    Filtered {
+        /// The provider.
+        provider: String,
+        /// What it said.
+        message: String,
+    },
+    /// The provider does not take the key.
+    #[error("{provider} refused the key{}: {message}", named(.variable.as_ref()))]
+    KeyRefused {
+        /// The provider.
+        provider: String,
+        /// The variable of the environment that holds the key.
+        variable: Option<String>,
+        /// What it said.
+        message: String,
+    },
+    /// The account behind the key cannot pay.
+    #[error("the account at {provider} has no credit: {message}")]
+    NoCredit {
+        /// The provider.
+        provider: String,
+        /// What it said.
+        message: String,
+    },
+    /// Too many requests or tokens in too little time.
+    #[error("{provider} limits the rate{}: {message}", wait(*.retry_after))]
+    RateLimited {
+        /// The provider.
+        provider: String,
+        /// What it said.
+        message: String,
+        /// How long it wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// The answer was cut, or is none.
+    #[error("the answer of {provider} is broken: {reason}")]
+    Broken {
+        /// The provider.
+        provider: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The answer exceeds what is taken.
+    #[error("the answer of {provider} exceeds {most} bytes")]
+    TooLong {
+        /// The provider.
+        provider: String,
+        /// The most that is taken.
+        most: usize,
+    },
+    /// The provider took too long.
+    #[error("{provider} took too long: {what} within {} s", .limit.as_secs_f64())]
+    TimedOut {
+        /// The provider.
+        provider: String,
+        /// What did not happen.
+        what: &'static str,
+        /// In how much time.
+        limit: Duration,
+    },
+}
+
+impl ModelError {
+    /// Whether the error means that a script and the run have parted ways, so that going on would only hide it.
+    ///
+    /// The shell then ends the whole run, not only the task.
+    pub fn fails_run(&self) -> bool {
+        matches!(self, Self::Unexpected { .. } | Self::Template { .. })
+    }
+
+    /// Whether the same request may be answered a moment later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } | Self::RateLimited { .. } | Self::Broken { .. } | Self::TimedOut { .. } => true,
+            Self::Unexpected { .. }
+            | Self::Template { .. }
+            | Self::Content { .. }
+            | Self::Rejected { .. }
+            | Self::Filtered { .. }
+            | Self::KeyRefused { .. }
+            | Self::NoCredit { .. }
+            | Self::TooLong { .. } => false,
+        }
+    }
+
+    /// Whether it is the provider, the key or the way there that is at fault, and not what was asked.
+    pub fn is_unavailable(&self) -> bool {
+        self.is_retryable() || matches!(self, Self::KeyRefused { .. } | Self::NoCredit { .. })
+    }
+
+    /// What `fault` of a provider means, told with `status` or in the middle of an answer that had begun well.
+    pub fn of_fault(provider: &str, status: Option<u16>, fault: &Fault, retry_after: Option<Duration>) -> Self {
+        let (provider, message) = (provider.to_owned(), fault.to_string());
+        let code = fault.code.as_deref().unwrap_or_default();
+        // The words of a fault in the middle of an answer count; before it, the status does.
+        let status = status.filter(|status| *status >= 300).or(fault.status);
+        if matches!(code, "insufficient_quota" | "billing_error" | "billing_hard_limit_reached") {
+            return Self::NoCredit { provider, message };
+        }
+        if matches!(code, "content_filter" | "content_policy_violation") {
+            return Self::Filtered { provider, message };
+        }
+        match status {
+            Some(401 | 403) => Self::KeyRefused { provider, variable: None, message },
+            Some(402) => Self::NoCredit { provider, message },
+            Some(429) => Self::RateLimited { provider, message, retry_after },
+            Some(status @ (408 | 409 | 425)) => unavailable(&provider, Some(status), &message),
+            Some(status @ 501) => Self::Rejected { provider, status: Some(status), message },
+            Some(status) if status < 500 => Self::Rejected { provider, status: Some(status), message },
+            Some(status) => unavailable(&provider, Some(status), &message),
+            None => match code {
+                "authentication_error" | "permission_error" | "invalid_api_key" => {
+                    Self::KeyRefused { provider, variable: None, message }
+                }
+                "rate_limit_error" | "rate_limit_exceeded" => Self::RateLimited { provider, message, retry_after },
+                "invalid_request_error" | "not_found_error" | "request_too_large" | "model_not_found" => {
+                    Self::Rejected { provider, status: None, message }
+                }
+                "invalid_prompt" => Self::Filtered { provider, message },
+                _ => unavailable(&provider, None, &message),
+            },
+        }
+    }
+}
+
+fn unavailable(provider: &str, code: Option<u16>, message: &str) -> ModelError {
+    ModelError::Unavailable { reason: format!("{provider} failed{}: {message}", told(code)) }
+}
+
+fn told(status: Option<u16>) -> String {
+    status.map(|status| format!(" with status {status}")).unwrap_or_default()
+}
+
+fn named(variable: Option<&String>) -> String {
+    variable.map(|variable| format!(" in {variable}")).unwrap_or_default()
+}
+
+fn wait(retry_after: Option<Duration>) -> String {
+    retry_after.map(|wait| format!(" and asks to wait {} s", wait.as_secs())).unwrap_or_default()
+}

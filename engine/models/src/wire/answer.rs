@@ -1,0 +1,218 @@
+//! An answer without any vendor's words, and what it is put together from.
+
+use baton_core::json::Json;
+use baton_core::model::{Answered, FinishReason, ModelTurn, Usage};
+use baton_core::money::Money;
+use serde_json::{Value, json};
+
+use super::arguments::call_of;
+
+/// What a provider answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// The text, possibly empty.
+    pub text: String,
+    /// The calls, in order.
+    pub calls: Vec<AnsweredCall>,
+    /// What the vendor wants back unchanged: reasoning, signatures, calls of its own tools.
+    pub blocks: Vec<VendorBlock>,
+    /// What the model said instead of an answer, if it declined.
+    pub refusal: Option<String>,
+    /// The provider's own word for why it stopped.
+    pub finish: Option<String>,
+    /// What it used, if the provider said so.
+    pub usage: Option<Usage>,
+    /// What it cost in US dollars, if the provider said so.
+    pub cost_usd: Option<f64>,
+    /// The provider's id of the answer.
+    pub id: Option<String>,
+    /// The model that answered, as the provider calls it.
+    pub model: Option<String>,
+}
+
+/// A call as a provider told it; its arguments are text that a model wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnsweredCall {
+    /// The provider's id of the call.
+    pub id: Option<String>,
+    /// The name the model used.
+    pub tool: String,
+    /// The arguments, as they came.
+    pub arguments: String,
+}
+
+/// A block that only its vendor understands, and its place in the answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VendorBlock {
+    /// 0 before the text; `n + 1` after the text and `n` calls.
+    pub place: usize,
+    /// The block, as it came.
+    pub block: Value,
+}
+
+impl Answer {
+    /// Notes a block that its vendor wants back where it now stands.
+    pub(super) fn keep(&mut self, block: Value) {
+        let place = if self.calls.is_empty() && self.text.is_empty() { 0 } else { self.calls.len() + 1 };
+        self.blocks.push(VendorBlock { place, block });
+    }
+
+    /// Why the model stopped. Whether it wants calls executed shows in their presence: servers say `stop` with calls, too.
+    pub fn finish_reason(&self) -> FinishReason {
+        let word = self.finish.as_deref().unwrap_or_default();
+        match word {
+            _ if is_cut(word) => FinishReason::Length,
+            "refusal" => FinishReason::Refusal,
+            _ if word.starts_with("content_filter") => FinishReason::ContentFilter,
+            _ if !self.calls.is_empty() => FinishReason::ToolCalls,
+            _ if self.refusal.is_some() => FinishReason::Refusal,
+            _ => FinishReason::Stop,
+        }
+    }
+
+    /// The turn that this answer is. `provider` and `vendor` say who gave it, and who gets its blocks back.
+    pub fn into_turn(self, provider: &str, vendor: &str) -> ModelTurn {
+        let finish = self.finish_reason();
+        let answered = Answered {
+            provider: provider.to_owned(),
+            model: self.model,
+            id: self.id,
+            finish: self.finish,
+            cost: self.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0).map(Money::from_usd),
+        };
+        let text = if self.text.is_empty() { self.refusal.unwrap_or_default() } else { self.text };
+        ModelTurn {
+            text,
+            calls: self.calls.into_iter().map(call_of).collect(),
+            finish,
+            usage: self.usage,
+            reasoning: written(vendor, &self.blocks),
+            answered: Some(Box::new(answered)),
+        }
+    }
+}
+
+/// Whether `word`, for which a model stopped, means that it had more to say.
+pub(super) fn is_cut(word: &str) -> bool {
+    matches!(word, "length" | "max_tokens" | "max_output_tokens" | "model_context_window_exceeded")
+}
+
+/// Vendor blocks as a timeline has them: with the vendor's name, which is all that anybody else reads.
+fn written(vendor: &str, blocks: &[VendorBlock]) -> Json {
+    if blocks.is_empty() {
+        return Json::null();
+    }
+    let blocks: Vec<Value> = blocks.iter().map(|kept| json!({"place": kept.place, "block": kept.block})).collect();
+    Json::from(json!({"vendor": vendor, "blocks": blocks}))
+}
+
+/// The blocks that [`written`] wrote, if they are `vendor`'s.
+pub(super) fn read_back(reasoning: &Json, vendor: &str) -> Vec<VendorBlock> {
+    let value = reasoning.value();
+    if value["vendor"] != vendor {
+        return Vec::new();
+    }
+    let kept = super::value::list(&value, "/blocks").iter();
+    kept.filter_map(|kept| {
+        let place = usize::try_from(kept["place"].as_u64()?).ok()?;
+        Some(VendorBlock { place, block: kept.get("block")?.clone() })
+    })
+    .collect()
+}
+
+/// Calls that come in pieces: each piece names its call by an index, by an id, by both or by neither.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pieces {
+    calls: Vec<(Option<u64>, AnsweredCall)>,
+}
+
+impl Pieces {
+    /// Takes a piece. Calls are kept apart even where a server gives all of them the same index, or none.
+    pub(super) fn add(&mut self, index: Option<u64>, id: Option<&str>, tool: Option<&str>, arguments: &str) {
+        let known = match (index, id) {
+            (Some(index), _) => self.calls.iter().rposition(|(known, _)| *known == Some(index)),
+            (None, Some(id)) => self.calls.iter().rposition(|(_, call)| call.id.as_deref() == Some(id)),
+            (None, None) => None,
+        };
+        // A piece that names nothing goes on with the last call; one with a name of its own begins another.
+        let known = known.or_else(|| self.calls.len().checked_sub(1).filter(|_| index.is_none() && id.is_none()));
+        let known = known.filter(|at| !self.calls[*at].1.ends_before(id, tool, arguments));
+        let at = known.unwrap_or_else(|| {
+            self.calls.push((index, AnsweredCall::default()));
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[at].1;
+        if call.id.is_none() {
+            call.id = id.map(str::to_owned);
+        }
+        if call.tool.is_empty() {
+            tool.unwrap_or_default().clone_into(&mut call.tool);
+        }
+        call.arguments.push_str(arguments);
+    }
+
+    pub(super) fn finish(self) -> Vec<AnsweredCall> {
+        self.calls.into_iter().map(|(_, call)| call).collect()
+    }
+}
+
+impl AnsweredCall {
+    /// Whether a piece with these names belongs to another call than this one.
+    fn ends_before(&self, id: Option<&str>, tool: Option<&str>, arguments: &str) -> bool {
+        match (id, &self.id) {
+            (Some(id), Some(own)) => id != own,
+            _ => match tool {
+                Some(tool) if self.tool.is_empty() || self.tool == tool => {
+                    !arguments.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(&self.arguments).is_ok()
+                }
+                Some(_) => true,
+                None => false,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Piece<'a> = (Option<u64>, Option<&'a str>, Option<&'a str>, &'a str);
+
+    fn joined(pieces: &[Piece<'_>]) -> Vec<String> {
+        let mut joined = Pieces::default();
+        for (index, id, tool, arguments) in pieces {
+            joined.add(*index, *id, *tool, arguments);
+        }
+        let shown = |call: AnsweredCall| format!("{} {}{}", call.id.unwrap_or_default(), call.tool, call.arguments);
+        joined.finish().into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn calls_are_kept_apart_whatever_their_indexes_and_ids() {
+        let (a, b) = (Some("a"), Some("b"));
+        // As OpenAI sends them, interleaved, and with a gap.
+        let pieces =
+            [(Some(0), Some("1"), a, ""), (Some(7), Some("2"), b, "{"), (Some(0), None, None, "{}"), (Some(7), None, None, "}")];
+        assert_eq!(joined(&pieces), ["1 a{}", "2 b{}"]);
+        // All of the same index.
+        let pieces = [
+            (Some(0), Some("1"), a, "{\"x\":"),
+            (Some(0), None, None, "1}"),
+            (Some(0), Some("2"), a, "{"),
+            (Some(0), None, None, "}"),
+        ];
+        assert_eq!(joined(&pieces), ["1 a{\"x\":1}", "2 a{}"]);
+        assert_eq!(joined(&[(Some(0), None, a, "{}"), (Some(0), None, b, "{}")]), [" a{}", " b{}"]);
+        assert_eq!(joined(&[(Some(0), None, a, "{}"), (Some(0), None, a, "{}")]), [" a{}", " a{}"]);
+        // Without an index: by id, or one after the other.
+        let pieces =
+            [(None, Some("1"), a, "{"), (None, Some("2"), b, "{"), (None, Some("1"), None, "}"), (None, Some("2"), None, "}")];
+        assert_eq!(joined(&pieces), ["1 a{}", "2 b{}"]);
+        assert_eq!(joined(&[(None, None, a, "{"), (None, None, None, "}"), (None, None, b, "{}")]), [" a{}", " b{}"]);
+        // The same id twice in a turn, told apart by index.
+        assert_eq!(joined(&[(Some(0), Some("1"), a, "{}"), (Some(1), Some("1"), a, "{}")]), ["1 a{}", "1 a{}"]);
+        // The name repeated in every piece.
+        let pieces = [(Some(0), Some("1"), a, "{\"x\""), (Some(0), Some("1"), a, ":1}"), (Some(0), Some("1"), a, "")];
+        assert_eq!(joined(&pieces), ["1 a{\"x\":1}"]);
+    }
+}

@@ -1,0 +1,283 @@
+//! Anthropic's messages.
+
+use baton_core::render::Role;
+use serde_json::{Map, Value, json};
+
+use super::answer::read_back;
+use super::value::{Step, count, list, raw_text, text, usage};
+use super::{Answer, AnsweredCall, Document, Fault, Piece, Said, WireError, WireRequest};
+
+/// The body of a request. What is cached ends with the system prompt, and anew with the last message.
+pub(super) fn encode(request: &WireRequest<'_>) -> Value {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), Value::from(request.model));
+    body.insert("max_tokens".to_owned(), Value::from(request.max_output_tokens));
+    if request.stream {
+        body.insert("stream".to_owned(), Value::from(true));
+    }
+    body.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
+    body.extend(request.other_settings(&["model", "max_tokens", "stream", "messages", "tools", "system"]));
+    if !request.tools.is_empty() {
+        let tools = request
+            .tools
+            .iter()
+            .map(|tool| json!({"name": tool.id, "description": tool.description, "input_schema": tool.input_schema.value()}));
+        body.insert("tools".to_owned(), tools.collect());
+    }
+    if !request.system.is_empty() {
+        let prompt = json!({"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}});
+        body.insert("system".to_owned(), json!([prompt]));
+    }
+    let messages = request.conversation.said.iter().map(|said| match said.role {
+        Role::Assistant => json!({"role": "assistant", "content": assistant(said, request.vendor)}),
+        Role::User | Role::Tool => json!({"role": "user", "content": others(said)}),
+    });
+    body.insert("messages".to_owned(), messages.collect());
+    Value::Object(body)
+}
+
+/// What the model said, with its vendor's blocks at the places where they stood.
+fn assistant(said: &Said<'_>, vendor: &str) -> Vec<Value> {
+    let kept: Vec<_> = said
+        .pieces
+        .iter()
+        .flat_map(|piece| if let Piece::Reasoning(blocks) = piece { read_back(blocks, vendor) } else { Vec::new() })
+        .collect();
+    let (mut blocks, mut calls) = (Vec::new(), 0);
+    let at = |place: usize, blocks: &mut Vec<Value>| {
+        blocks.extend(kept.iter().filter(|kept| kept.place == place).map(|kept| kept.block.clone()));
+    };
+    at(0, &mut blocks);
+    for piece in &said.pieces {
+        match piece {
+            Piece::Text(text) if !text.trim().is_empty() => blocks.push(json!({"type": "text", "text": text})),
+            Piece::Call { id, tool, input } => {
+                calls += 1;
+                at(calls, &mut blocks);
+                let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
+                blocks.push(json!({"type": "tool_use", "id": &**id, "name": tool, "input": input}));
+            }
+            Piece::Text(_) | Piece::Result { .. } | Piece::Document(_) | Piece::Reasoning(_) => {}
+        }
+    }
+    at(calls + 1, &mut blocks);
+    blocks
+}
+
+/// Results first, as the provider demands, then all else that was said with them.
+fn others(said: &Said<'_>) -> Vec<Value> {
+    let (mut results, mut rest) = (Vec::new(), Vec::new());
+    for piece in &said.pieces {
+        match piece {
+            Piece::Result { id, body, is_error, .. } => {
+                let mut result = json!({"type": "tool_result", "tool_use_id": &**id, "content": body});
+                if *is_error {
+                    result["is_error"] = Value::from(true);
+                }
+                results.push(result);
+            }
+            Piece::Text(text) if !text.trim().is_empty() => rest.push(json!({"type": "text", "text": text})),
+            Piece::Document(document) => rest.push(self::document(document)),
+            Piece::Text(_) | Piece::Call { .. } | Piece::Reasoning(_) => {}
+        }
+    }
+    results.append(&mut rest);
+    results
+}
+
+/// A document as a block of its own kind.
+fn document(document: &Document<'_>) -> Value {
+    let source = |data: &str| json!({"type": "base64", "media_type": document.media_type(), "data": data});
+    if let Some(data) = document.image() {
+        return json!({"type": "image", "source": source(data)});
+    }
+    let source = match (document.pdf(), document.text()) {
+        (Some(data), _) => source(data),
+        (None, Some(text)) if !text.trim().is_empty() => json!({"type": "text", "media_type": "text/plain", "data": text}),
+        _ => return json!({"type": "text", "text": document.envelope()}),
+    };
+    let version = document.version;
+    let record = json!({
+        "media_type": document.media_type(),
+        "summary": version.content.summary,
+        "description": version.description,
+    });
+    json!({"type": "document", "source": source, "title": document.title(), "context": record.to_string()})
+}
+
+/// The answer that a whole body is.
+pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
+    let value: Value = serde_json::from_str(body).map_err(|error| WireError::unreadable(error.to_string()))?;
+    if let Some(fault) = Fault::in_envelope(&value) {
+        return Err(WireError::Fault(fault));
+    }
+    if value.get("content").is_none() && value.get("stop_reason").is_none() {
+        return Err(WireError::unreadable("it has neither content nor a reason to stop"));
+    }
+    let mut answer = Answer::default();
+    for (index, block) in list(&value, "/content").iter().enumerate() {
+        let input = || raw_text(body, &[Step::Key("content"), Step::At(index), Step::Key("input")]);
+        take(&mut answer, block.clone(), || input().unwrap_or_default().to_owned());
+    }
+    head(&value, &mut answer);
+    tail(&value, &value, &mut answer);
+    Ok(answer)
+}
+
+/// Takes a block that is complete.
+fn take(answer: &mut Answer, block: Value, arguments: impl FnOnce() -> String) {
+    match text(&block, "/type") {
+        Some("text") => answer.text.push_str(text(&block, "/text").unwrap_or_default()),
+        Some("tool_use") => answer.calls.push(AnsweredCall {
+            id: text(&block, "/id").map(str::to_owned),
+            tool: text(&block, "/name").unwrap_or_default().to_owned(),
+            arguments: arguments(),
+        }),
+        _ => answer.keep(block),
+    }
+}
+
+/// What a message says of itself at its head.
+fn head(message: &Value, answer: &mut Answer) {
+    answer.id = text(message, "/id").map(str::to_owned);
+    answer.model = text(message, "/model").map(str::to_owned);
+}
+
+/// Why it stopped, as `delta` says, and what it used, as `value` says. Requests are counted without what the cache gave
+/// and took; here they are counted with it.
+fn tail(delta: &Value, value: &Value, answer: &mut Answer) {
+    if let Some(finish) = text(delta, "/stop_reason") {
+        answer.finish = Some(finish.to_owned());
+    }
+    answer.cost_usd = value.pointer("/usage/cost").and_then(Value::as_f64).or(answer.cost_usd);
+    let cached = count(value, "/usage/cache_read_input_tokens");
+    let input = count(value, "/usage/input_tokens").map(|fresh| {
+        let written = count(value, "/usage/cache_creation_input_tokens").unwrap_or(0);
+        fresh.saturating_add(written).saturating_add(cached.unwrap_or(0))
+    });
+    let output = count(value, "/usage/output_tokens");
+    let told = usage(input, output, cached, count(value, "/usage/output_tokens_details/thinking_tokens"));
+    // The last events of a stream may count the answer alone.
+    answer.usage = match (told, answer.usage) {
+        (Some(mut told), Some(before)) => {
+            if input.is_none() {
+                (told.input_tokens, told.cached_tokens) = (before.input_tokens, before.cached_tokens);
+            }
+            Some(told)
+        }
+        (told, before) => told.or(before),
+    };
+}
+
+/// A stream of events.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    answer: Answer,
+    /// The blocks that have begun, by index, each with the text of its input.
+    open: Vec<(u64, Value, String)>,
+    done: bool,
+}
+
+impl Stream {
+    pub(super) fn event(&mut self, name: Option<&str>, data: &str) -> Result<(), WireError> {
+        // Routers add the last word of another dialect.
+        if self.done || data.trim() == "[DONE]" {
+            return Ok(());
+        }
+        let event: Value = serde_json::from_str(data).map_err(|error| WireError::unreadable(error.to_string()))?;
+        let index = count(&event, "/index").unwrap_or(0);
+        match text(&event, "/type").or(name).unwrap_or_default() {
+            "error" => {
+                let fault = Fault::in_envelope(&event).unwrap_or_else(|| Fault::of_object(&event));
+                return Err(WireError::Fault(fault));
+            }
+            "message_start" => {
+                let message = event.get("message").unwrap_or(&Value::Null);
+                head(message, &mut self.answer);
+                tail(message, message, &mut self.answer);
+            }
+            "content_block_start" => {
+                let block = event.get("content_block").cloned().unwrap_or_default();
+                self.open.push((index, block, String::new()));
+            }
+            "content_block_delta" => {
+                let Some((_, block, input)) = self.open.iter_mut().rfind(|(open, ..)| *open == index) else {
+                    return Err(WireError::unreadable(format!("block {index} goes on without having begun")));
+                };
+                grow(block, input, event.get("delta").unwrap_or(&Value::Null));
+            }
+            "content_block_stop" => {
+                if let Some(at) = self.open.iter().position(|(open, ..)| *open == index) {
+                    let (_, block, input) = self.open.remove(at);
+                    close(&mut self.answer, block, input);
+                }
+            }
+            "message_delta" => {
+                let delta = event.get("delta").unwrap_or(&Value::Null);
+                tail(delta, &event, &mut self.answer);
+            }
+            "message_stop" => self.done = true,
+            _ => {
+                if let Some(fault) = Fault::in_envelope(&event) {
+                    return Err(WireError::Fault(fault));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.done
+    }
+
+    pub(super) fn finish(self) -> Result<Answer, WireError> {
+        if !self.done {
+            return Err(WireError::Cut { expected: "message_stop" });
+        }
+        match self.open.first() {
+            Some((index, ..)) => Err(WireError::unreadable(format!("block {index} never ended"))),
+            None => Ok(self.answer),
+        }
+    }
+}
+
+/// Goes on with a block that has begun.
+fn grow(block: &mut Value, input: &mut String, delta: &Value) {
+    match text(delta, "/type").unwrap_or_default() {
+        "input_json_delta" => input.push_str(text(delta, "/partial_json").unwrap_or_default()),
+        "citations_delta" => {
+            if let (Some(block), Some(citation)) = (block.as_object_mut(), delta.get("citation")) {
+                let citations = block.entry("citations").or_insert_with(|| json!([]));
+                if !citations.is_array() {
+                    *citations = json!([]);
+                }
+                citations.as_array_mut().expect("it was just made a list").push(citation.clone());
+            }
+        }
+        // Text, thinking, signatures and whatever comes to be: words that belong to the key of their name.
+        _ => {
+            let words = delta.as_object().into_iter().flatten().filter(|(key, value)| *key != "type" && value.is_string());
+            for (key, words) in words {
+                let before = block.get(key).and_then(Value::as_str).unwrap_or_default();
+                let joined = format!("{before}{}", words.as_str().unwrap_or_default());
+                if let Some(block) = block.as_object_mut() {
+                    block.insert(key.clone(), Value::from(joined));
+                }
+            }
+        }
+    }
+}
+
+/// A block has ended: the input of a call is the text that came for it, or what it began with.
+fn close(answer: &mut Answer, mut block: Value, input: String) {
+    let began = block.get("input").filter(|input| !input.is_null()).map(Value::to_string).unwrap_or_default();
+    // The provider's own tools are called in blocks as well, which it wants back whole.
+    if !input.is_empty()
+        && text(&block, "/type") != Some("tool_use")
+        && let Ok(read) = serde_json::from_str::<Value>(&input)
+        && let Some(block) = block.as_object_mut()
+    {
+        block.insert("input".to_owned(), read);
+    }
+    take(answer, block, || if input.is_empty() { began } else { input });
+}

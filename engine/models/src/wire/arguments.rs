@@ -1,0 +1,56 @@
+//! The arguments of a call: text that a model wrote, read once, at its end.
+
+use baton_core::call::ModelCall;
+use baton_core::json::Json;
+use serde_json::Value;
+
+use super::AnsweredCall;
+
+/// How much of arguments that cannot be read is shown, in characters.
+const PREVIEW_CHARACTERS: usize = 200;
+
+/// The call that a model asked for, as the machine takes it. Arguments that are no JSON object are kept as a preview with
+/// the reason, and the turn rules answer them with an error that teaches. No arguments at all are an empty object, which
+/// a tool with required fields refuses.
+pub fn call_of(call: AnsweredCall) -> ModelCall {
+    let AnsweredCall { id, tool, arguments } = call;
+    let (input, malformed) = match read(&arguments) {
+        Ok(input) => (input, None),
+        Err(reason) => (Json::from(Value::from(preview(&arguments))), Some(reason)),
+    };
+    ModelCall { input, malformed, provider_id: id, ..ModelCall::new(tool, Json::null()) }
+}
+
+fn read(arguments: &str) -> Result<Json, String> {
+    let text = arguments.trim();
+    if text.is_empty() || text == "null" {
+        return Ok(Json::from(Value::Object(serde_json::Map::new())));
+    }
+    // Read whole: a text kept raw is not looked into, and could hold what no reader takes, such as half a surrogate pair.
+    match serde_json::from_str::<Value>(text).map_err(|error| error.to_string())? {
+        Value::Object(_) => Json::parse(text).map_err(|error| error.to_string()),
+        Value::String(inner) if serde_json::from_str::<Value>(&inner).is_ok() => {
+            Err("they are a JSON string that holds JSON; expected the object itself".to_owned())
+        }
+        other => Err(format!("expected an object, found {}", kind(&other))),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn preview(text: &str) -> String {
+    let mut shown: String = text.chars().take(PREVIEW_CHARACTERS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,318 @@
+//! `OpenAI`'s chat completions, as many servers speak it.
+
+use baton_core::render::Role;
+use serde_json::{Map, Value, json};
+
+use super::answer::{Pieces, is_cut, read_back};
+use super::value::{Step, count, list, raw_text, text, usage};
+use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest};
+
+/// What ends a stream.
+const DONE: &str = "[DONE]";
+
+/// The body of a request.
+pub(super) fn encode(request: &WireRequest<'_>) -> Value {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), Value::from(request.model));
+    if request.stream {
+        body.insert("stream".to_owned(), Value::from(true));
+        if request.features.asks_for_usage {
+            body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+        }
+    }
+    let own = ["model", "stream", "stream_options", "messages", "tools", "max_tokens", request.features.output_limit];
+    body.extend(request.other_settings(&own));
+    body.insert(request.features.output_limit.to_owned(), Value::from(request.max_output_tokens));
+    if !request.tools.is_empty() {
+        body.insert("tools".to_owned(), tools(request));
+    }
+    let system = (!request.system.is_empty()).then(|| json!({"role": "system", "content": request.system}));
+    let mut messages: Vec<Value> = system.into_iter().collect();
+    for said in &request.conversation.said {
+        match said.role {
+            Role::Assistant => messages.push(assistant(said, request.vendor)),
+            Role::User | Role::Tool => others(said, request.features, &mut messages),
+        }
+    }
+    body.insert("messages".to_owned(), Value::Array(messages));
+    Value::Object(body)
+}
+
+/// Tools as functions, with their parameters always there.
+pub(super) fn tools(request: &WireRequest<'_>) -> Value {
+    let function = |tool: &std::sync::Arc<baton_core::model::ToolDefinition>| {
+        json!({
+            "type": "function",
+            "function": {"name": tool.id, "description": tool.description, "parameters": tool.input_schema.value()},
+        })
+    };
+    request.tools.iter().map(function).collect()
+}
+
+/// What the model said, with the keys that its vendor wants back.
+fn assistant(said: &Said<'_>, vendor: &str) -> Value {
+    let mut message = Map::new();
+    message.insert("role".to_owned(), Value::from("assistant"));
+    let (mut content, mut calls) = (String::new(), Vec::new());
+    for piece in &said.pieces {
+        match piece {
+            Piece::Text(text) => content.push_str(text),
+            Piece::Call { id, tool, input } => calls.push(json!({
+                "id": &**id,
+                "type": "function",
+                "function": {"name": tool, "arguments": input},
+            })),
+            Piece::Reasoning(blocks) => {
+                for kept in read_back(blocks, vendor) {
+                    message.extend(kept.block.as_object().cloned().unwrap_or_default());
+                }
+            }
+            Piece::Result { .. } | Piece::Document(_) => {}
+        }
+    }
+    if !content.is_empty() {
+        message.insert("content".to_owned(), Value::from(content));
+    }
+    if !calls.is_empty() {
+        message.insert("tool_calls".to_owned(), Value::Array(calls));
+    }
+    Value::Object(message)
+}
+
+/// Results each in a message of its own, then all else that was said with them.
+fn others(said: &Said<'_>, features: Features, messages: &mut Vec<Value>) {
+    let mut content = Vec::new();
+    for piece in &said.pieces {
+        match piece {
+            Piece::Result { id, body, .. } => messages.push(json!({"role": "tool", "tool_call_id": &**id, "content": body})),
+            Piece::Text(text) => content.push(json!({"type": "text", "text": text})),
+            Piece::Document(document) => content.push(self::document(document, features)),
+            Piece::Call { .. } | Piece::Reasoning(_) => {}
+        }
+    }
+    match content.as_mut_slice() {
+        [] => {}
+        // What every server takes, however old.
+        [only] if only["type"] == "text" => messages.push(json!({"role": "user", "content": only["text"].take()})),
+        _ => messages.push(json!({"role": "user", "content": content})),
+    }
+}
+
+fn document(document: &Document<'_>, features: Features) -> Value {
+    if let Some(data) = document.image().filter(|_| features.images) {
+        return json!({"type": "image_url", "image_url": {"url": document.data_url(data)}});
+    }
+    if let Some(data) = document.pdf().filter(|_| features.files) {
+        return json!({"type": "file", "file": {"filename": document.version.path, "file_data": document.data_url(data)}});
+    }
+    json!({"type": "text", "text": document.envelope()})
+}
+
+/// The answer that a whole body is.
+pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
+    let value: Value = serde_json::from_str(body).map_err(|error| WireError::unreadable(error.to_string()))?;
+    if let Some(fault) = Fault::in_envelope(&value) {
+        return Err(WireError::Fault(fault));
+    }
+    let Some((at, choice)) = first_choice(&value) else {
+        return Err(WireError::unreadable("it has no choices"));
+    };
+    fault_of_choice(choice)?;
+    let message = choice.get("message").unwrap_or(&Value::Null);
+    let mut answer = Answer::default();
+    let mut reasoning = Reasoning::default();
+    reasoning.add(message);
+    if let Some(block) = reasoning.block() {
+        answer.keep(block);
+    }
+    answer.text = content_text(message.get("content"));
+    answer.refusal = text(message, "/refusal").map(str::to_owned);
+    for (index, call) in list(message, "/tool_calls").iter().enumerate() {
+        let path = [Step::Key("choices"), Step::At(at), Step::Key("message"), Step::Key("tool_calls"), Step::At(index)];
+        answer.calls.push(AnsweredCall {
+            id: text(call, "/id").map(str::to_owned),
+            tool: text(call, "/function/name").unwrap_or_default().to_owned(),
+            arguments: arguments(call, || raw_text(body, &path)),
+        });
+    }
+    answer.finish = finish(choice);
+    envelope(&value, &mut answer);
+    Ok(answer)
+}
+
+/// A stream of chunks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    answer: Answer,
+    calls: Pieces,
+    reasoning: Reasoning,
+    refusal: String,
+    done: bool,
+}
+
+impl Stream {
+    pub(super) fn event(&mut self, data: &str) -> Result<(), WireError> {
+        if data.trim() == DONE {
+            self.done = true;
+            return Ok(());
+        }
+        let chunk: Value = serde_json::from_str(data).map_err(|error| WireError::unreadable(error.to_string()))?;
+        if let Some(fault) = Fault::in_envelope(&chunk) {
+            return Err(WireError::Fault(fault));
+        }
+        envelope(&chunk, &mut self.answer);
+        let Some((at, choice)) = first_choice(&chunk) else { return Ok(()) };
+        fault_of_choice(choice)?;
+        let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
+        self.reasoning.add(delta);
+        self.answer.text.push_str(&content_text(delta.get("content")));
+        self.refusal.push_str(text(delta, "/refusal").unwrap_or_default());
+        for (index, call) in list(delta, "/tool_calls").iter().enumerate() {
+            let path = [Step::Key("choices"), Step::At(at), Step::Key("delta"), Step::Key("tool_calls"), Step::At(index)];
+            let arguments = arguments(call, || raw_text(data, &path));
+            self.calls.add(count(call, "/index"), text(call, "/id"), text(call, "/function/name"), &arguments);
+        }
+        self.answer.finish = finish(choice).or(self.answer.finish.take());
+        Ok(())
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.done
+    }
+
+    pub(super) fn finish(mut self) -> Result<Answer, WireError> {
+        // A reason to stop is the end of what is said; some servers leave the last word of the protocol out.
+        if !self.done && self.answer.finish.is_none() {
+            return Err(WireError::Cut { expected: "[DONE] or a finish reason" });
+        }
+        if let Some(block) = self.reasoning.block() {
+            self.answer.blocks.push(super::answer::VendorBlock { place: 0, block });
+        }
+        self.answer.calls = self.calls.finish();
+        self.answer.refusal = Some(self.refusal).filter(|refusal| !refusal.is_empty());
+        Ok(self.answer)
+    }
+}
+
+/// The reasoning beside an answer: what the server that sent it wants back in the same keys.
+#[derive(Clone, Debug, Default)]
+struct Reasoning {
+    /// `reasoning_content`, as llama.cpp and others have it.
+    content: String,
+    /// `reasoning_details`, as `OpenRouter` has them, which stand for its `reasoning`.
+    details: Vec<Value>,
+}
+
+impl Reasoning {
+    fn add(&mut self, message: &Value) {
+        self.content.push_str(text(message, "/reasoning_content").unwrap_or_default());
+        for detail in list(message, "/reasoning_details") {
+            let same = |known: &&mut Value| {
+                ["index", "type"].iter().all(|key| known.get(key) == detail.get(key))
+                    && (detail.get("id").is_none_or(Value::is_null) || known.get("id") == detail.get("id"))
+            };
+            match self.details.iter_mut().rev().find(same).filter(|_| detail.get("index").is_some()) {
+                Some(known) => join(known, detail),
+                None => self.details.push(detail.clone()),
+            }
+        }
+    }
+
+    fn block(&mut self) -> Option<Value> {
+        let mut block = Map::new();
+        if !self.content.is_empty() {
+            block.insert("reasoning_content".to_owned(), Value::from(std::mem::take(&mut self.content)));
+        }
+        if !self.details.is_empty() {
+            block.insert("reasoning_details".to_owned(), Value::Array(std::mem::take(&mut self.details)));
+        }
+        (!block.is_empty()).then_some(Value::Object(block))
+    }
+}
+
+/// Goes on with a detail: its words are added, the rest is taken over where it says something.
+fn join(known: &mut Value, detail: &Value) {
+    for (key, value) in detail.as_object().into_iter().flatten() {
+        match (known.get_mut(key), value) {
+            (_, Value::Null) => {}
+            (Some(Value::String(before)), Value::String(more)) if matches!(key.as_str(), "text" | "summary" | "data") => {
+                before.push_str(more);
+            }
+            (_, value) => known[key] = value.clone(),
+        }
+    }
+}
+
+/// The choice of index 0, and where it stands. Others are what nobody asked for.
+fn first_choice(value: &Value) -> Option<(usize, &Value)> {
+    list(value, "/choices").iter().enumerate().find(|(_, choice)| count(choice, "/index").unwrap_or(0) == 0)
+}
+
+/// The fault that a choice tells: the upstream of a router gave up in the middle.
+fn fault_of_choice(choice: &Value) -> Result<(), WireError> {
+    if let Some(fault) = Fault::in_envelope(choice) {
+        return Err(WireError::Fault(fault));
+    }
+    match text(choice, "/finish_reason") {
+        Some("error") => Err(WireError::Fault(Fault::of_words("error", "the provider stopped in the middle of its answer"))),
+        _ => Ok(()),
+    }
+}
+
+/// Why a choice ended. A router says `tool_calls` of a call that was cut in the middle, but tells what the upstream said.
+fn finish(choice: &Value) -> Option<String> {
+    let upstream = text(choice, "/native_finish_reason").map(str::to_lowercase).filter(|word| is_cut(word));
+    let word = text(choice, "/finish_reason").filter(|word| !is_cut(word));
+    match (upstream, word) {
+        (Some(upstream), Some(_)) => Some(upstream),
+        _ => text(choice, "/finish_reason").map(str::to_owned),
+    }
+}
+
+/// What stands beside the choices: ids, usage, costs. The newest word counts.
+fn envelope(value: &Value, answer: &mut Answer) {
+    if let Some(id) = text(value, "/id") {
+        answer.id = Some(id.to_owned());
+    }
+    if let Some(model) = text(value, "/model") {
+        answer.model = Some(model.to_owned());
+    }
+    let counts = |pointer| count(value, pointer);
+    let told = usage(
+        counts("/usage/prompt_tokens"),
+        counts("/usage/completion_tokens"),
+        counts("/usage/prompt_tokens_details/cached_tokens"),
+        counts("/usage/completion_tokens_details/reasoning_tokens"),
+    );
+    answer.usage = told.or(answer.usage);
+    answer.cost_usd = value.pointer("/usage/cost").and_then(Value::as_f64).or(answer.cost_usd);
+}
+
+/// The text of a content: a string, or the texts of a list of parts.
+fn content_text(content: Option<&Value>) -> String {
+    match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => parts.iter().filter_map(|part| text(part, "/text")).collect(),
+        _ => String::new(),
+    }
+}
+
+/// The arguments of a call: a string, or, from servers that misread the protocol, the object itself as it stands.
+fn arguments<'b>(call: &Value, raw: impl FnOnce() -> Option<&'b str>) -> String {
+    match call.pointer("/function/arguments") {
+        Some(Value::String(arguments)) => arguments.clone(),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => {
+            let path = [Step::Key("function"), Step::Key("arguments")];
+            raw().and_then(|call| raw_text(call, &path)).map_or_else(|| other.to_string(), str::to_owned)
+        }
+    }
+}
+
+impl WireRequest<'_> {
+    /// The settings whose keys are not the engine's `own`.
+    pub(super) fn other_settings(&self, own: &[&str]) -> Vec<(String, Value)> {
+        let others = self.settings.iter().filter(|(key, _)| !own.contains(&key.as_str()));
+        others.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}

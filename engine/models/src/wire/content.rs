@@ -1,0 +1,236 @@
+//! A conversation as dialects word it: texts, calls, results and documents, with every content at hand.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use baton_core::call::{CallError, CallStatus, ModelCall};
+use baton_core::document::DocumentVersion;
+use baton_core::entry::Said as SaidMeanwhile;
+use baton_core::function::Content;
+use baton_core::id::{CallId, ContentHash};
+use baton_core::json::Json;
+use baton_core::render::{Message, Part, Role, part_block, repeat_hint};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The longest name of a tool, and the longest id of a call, that providers take.
+const MAX_NAME: usize = 64;
+
+/// A conversation, ready to be worded.
+#[derive(Debug, Default)]
+pub struct Conversation<'a> {
+    /// What was said, in order.
+    pub said: Vec<Said<'a>>,
+}
+
+/// One message.
+#[derive(Debug)]
+pub struct Said<'a> {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order.
+    pub pieces: Vec<Piece<'a>>,
+}
+
+/// A piece of a message.
+#[derive(Debug)]
+pub enum Piece<'a> {
+    /// Words.
+    Text(Cow<'a, str>),
+    /// A call that the model made.
+    Call {
+        /// Its id on the wire.
+        id: Arc<str>,
+        /// The tool, by a name that providers take.
+        tool: Cow<'a, str>,
+        /// The JSON text of its input, always an object.
+        input: &'a str,
+    },
+    /// The result of a call.
+    Result {
+        /// The call's id on the wire.
+        id: Arc<str>,
+        /// The tool, by a name that providers take.
+        tool: Cow<'a, str>,
+        /// The JSON text of the result.
+        body: String,
+        /// Whether it is an error.
+        is_error: bool,
+    },
+    /// A document.
+    Document(Document<'a>),
+    /// What its vendor wants back unchanged.
+    Reasoning(&'a Json),
+}
+
+/// A document with its bytes.
+#[derive(Debug)]
+pub struct Document<'a> {
+    /// The version.
+    pub version: &'a DocumentVersion,
+    /// It as a JSON block: record and bytes, text where they are text and base64 elsewhere.
+    block: Value,
+}
+
+impl Document<'_> {
+    /// `report.md v2`.
+    pub fn title(&self) -> String {
+        self.version.reference().to_string()
+    }
+
+    /// The whole block as text: what a server without documents is sent. The document's own text is a string in it, and
+    /// cannot end it.
+    pub fn envelope(&self) -> String {
+        self.block.to_string()
+    }
+
+    /// The text, if it is one.
+    pub fn text(&self) -> Option<&str> {
+        self.data("text")
+    }
+
+    /// The base64 of an image that providers can look at.
+    pub fn image(&self) -> Option<&str> {
+        let kinds = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+        self.data("base64").filter(|_| kinds.contains(&self.media_type()))
+    }
+
+    /// The base64 of a PDF.
+    pub fn pdf(&self) -> Option<&str> {
+        self.data("base64").filter(|_| self.media_type() == "application/pdf")
+    }
+
+    /// Such as `image/png`.
+    pub fn media_type(&self) -> &str {
+        &self.version.content.mime_type
+    }
+
+    /// `data:image/png;base64,…` for `data`.
+    pub fn data_url(&self, data: &str) -> String {
+        format!("data:{};base64,{data}", self.media_type())
+    }
+
+    fn data(&self, kind: &str) -> Option<&str> {
+        let source = self.block.get("source")?;
+        (source["type"] == kind).then(|| source["data"].as_str())?
+    }
+}
+
+/// A result as a model reads it.
+#[derive(Serialize)]
+struct ResultBody<'a> {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<&'a Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    #[serde(skip_serializing_if = "<[SaidMeanwhile]>::is_empty")]
+    answered_in_your_name: &'a [SaidMeanwhile],
+}
+
+impl<'a> Conversation<'a> {
+    /// What `messages` say, with the bytes of their documents from `contents`.
+    ///
+    /// Ids of calls are those that a provider gave, where it can take them back: unique in the conversation, of the
+    /// characters that all providers take. The others get one by their place, the same in every later request.
+    pub fn new(messages: &'a [Arc<Message>], contents: &HashMap<ContentHash, Content>) -> Self {
+        let mut ids = Ids::default();
+        let said = messages.iter().map(|message| Said {
+            role: message.role,
+            pieces: message.parts.iter().map(|part| piece(part, &mut ids, contents)).collect(),
+        });
+        // A turn of reasoning alone says nothing that a provider would take back.
+        Self { said: said.filter(|said| !said.is_reasoning_only()).collect() }
+    }
+}
+
+impl Said<'_> {
+    fn is_reasoning_only(&self) -> bool {
+        self.pieces.iter().all(|piece| match piece {
+            Piece::Reasoning(_) => true,
+            Piece::Text(text) => text.trim().is_empty(),
+            Piece::Call { .. } | Piece::Result { .. } | Piece::Document(_) => false,
+        })
+    }
+}
+
+fn piece<'a>(part: &'a Part, ids: &mut Ids<'a>, contents: &HashMap<ContentHash, Content>) -> Piece<'a> {
+    let block = |part| part_block(part, &|hash| contents.get(&hash).cloned());
+    match part {
+        Part::Request(text) | Part::Text(text) => Piece::Text(Cow::Borrowed(text)),
+        Part::Reasoning(blocks) => Piece::Reasoning(blocks),
+        Part::Call { call, asked } => Piece::Call { id: ids.of(call, asked), tool: tool_name(&asked.tool), input: input(asked) },
+        Part::Result { call, asked, result, repeat, said } => {
+            let result = result.as_deref();
+            let body = ResultBody {
+                status: result.map_or("waiting", |result| result.status.as_str()),
+                output: result.map(|result| &result.output).filter(|output| !output.is_null()),
+                error: result.and_then(|result| result.error.as_ref()).map(CallError::to_value),
+                hint: repeat_hint(*repeat),
+                answered_in_your_name: said,
+            };
+            Piece::Result {
+                id: ids.of(call, asked),
+                tool: tool_name(&asked.tool),
+                body: serde_json::to_string(&body).expect("a result always serialises"),
+                is_error: result.is_some_and(|result| !matches!(result.status, CallStatus::Success | CallStatus::Partial)),
+            }
+        }
+        Part::Document(version) => Piece::Document(Document { version, block: block(part) }),
+        Part::Notice(_) => Piece::Text(Cow::Owned(block(part)["text"].as_str().unwrap_or_default().to_owned())),
+        Part::Question { .. } | Part::Pointer(_) | Part::Conflict { .. } => Piece::Text(Cow::Owned(block(part).to_string())),
+    }
+}
+
+/// The JSON text of a call's input as it is sent back: what was no object is not repeated, its result says what it was.
+fn input(asked: &ModelCall) -> &str {
+    let text = asked.input.text().trim_start();
+    if asked.malformed.is_none() && text.starts_with('{') { text } else { "{}" }
+}
+
+/// A tool's name in characters that providers take: a model may have made up any.
+fn tool_name(name: &str) -> Cow<'_, str> {
+    if is_plain(name) {
+        return Cow::Borrowed(name);
+    }
+    let plain: String = name.chars().map(|each| if is_plain_char(each) { each } else { '_' }).take(MAX_NAME).collect();
+    Cow::Owned(if plain.is_empty() { "_".to_owned() } else { plain })
+}
+
+fn is_plain(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_plain_char)
+}
+
+fn is_plain_char(each: char) -> bool {
+    each.is_ascii_alphanumeric() || each == '_' || each == '-'
+}
+
+/// Ids of calls on the wire.
+#[derive(Default)]
+struct Ids<'a> {
+    given: HashMap<&'a CallId, Arc<str>>,
+    taken: HashSet<Arc<str>>,
+}
+
+impl<'a> Ids<'a> {
+    fn of(&mut self, call: &'a CallId, asked: &ModelCall) -> Arc<str> {
+        if let Some(id) = self.given.get(call) {
+            return Arc::clone(id);
+        }
+        let own = asked.provider_id.as_deref().filter(|id| is_plain(id) && !self.taken.contains(*id));
+        let id: Arc<str> = own.map_or_else(|| self.made_up(), Arc::from);
+        self.given.insert(call, Arc::clone(&id));
+        self.taken.insert(Arc::clone(&id));
+        id
+    }
+
+    /// An id by the call's place in the conversation.
+    fn made_up(&self) -> Arc<str> {
+        let from = self.given.len() + 1;
+        let mut ids = (from..=from + self.taken.len()).map(|number| Arc::from(format!("call_{number}")));
+        ids.find(|id| !self.taken.contains(id)).expect("of more ids than are taken, one is free")
+    }
+}

@@ -1,0 +1,142 @@
+//! What providers say on a wire, and what is said to them: pure functions on bytes, one module per dialect.
+//!
+//! Answers are read leniently: every field may be missing, `null` or of another type, and what nobody here knows is passed
+//! over. Two things are never lenient: a stream that ends without its last event is an error, and arguments that are not
+//! JSON never become a call's input. It is *not* here that anything is sent, retried or judged: that is the client's and
+//! the machine's business.
+
+mod answer;
+pub mod anthropic;
+mod arguments;
+pub mod chat;
+mod content;
+mod fault;
+pub mod ollama;
+pub mod responses;
+mod sse;
+mod stream;
+mod value;
+
+pub use answer::{Answer, AnsweredCall};
+pub use arguments::call_of;
+pub use content::{Conversation, Document, Piece, Said};
+pub use fault::{Fault, fault_of};
+pub use stream::StreamDecoder;
+
+use baton_core::model::ToolDefinition;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// The most bytes that one answer may have, streamed or not, unless said otherwise.
+pub const MAX_ANSWER_BYTES: usize = 32 << 20;
+
+/// A way to ask for an answer and to give one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `OpenAI`'s chat completions, which many servers speak.
+    Chat,
+    /// `OpenAI`'s responses.
+    Responses,
+    /// Anthropic's messages.
+    Anthropic,
+    /// Ollama's own `/api/chat`.
+    Ollama,
+}
+
+/// What a provider's server takes, beyond the dialect it speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// The key under which the most tokens of an answer are told.
+    pub output_limit: &'static str,
+    /// Whether a stream tells its usage only when asked to (`stream_options`).
+    pub asks_for_usage: bool,
+    /// Whether images are sent as images.
+    pub images: bool,
+    /// Whether PDF documents are sent as files.
+    pub files: bool,
+}
+
+/// One request, before it is worded in a dialect.
+#[derive(Debug)]
+pub struct WireRequest<'a> {
+    /// The model, as the provider calls it.
+    pub model: &'a str,
+    /// The system prompt.
+    pub system: &'a str,
+    /// What was said so far.
+    pub conversation: &'a Conversation<'a>,
+    /// The tools offered.
+    pub tools: &'a [Arc<ToolDefinition>],
+    /// Settings, as a config writes them; what the engine itself says wins.
+    pub settings: &'a Map<String, Value>,
+    /// The most tokens that the answer may have.
+    pub max_output_tokens: u64,
+    /// Whether the answer shall come as a stream.
+    pub stream: bool,
+    /// What the server takes.
+    pub features: Features,
+    /// Whose reasoning blocks may be sent back; those of others are left out.
+    pub vendor: &'a str,
+}
+
+/// Why bytes were not an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The provider said that it will not answer.
+    #[error("{0}")]
+    Fault(Fault),
+    /// It is no answer in this dialect.
+    #[error("the answer cannot be read: {reason}")]
+    Unreadable {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It exceeds what an answer may have.
+    #[error("the answer exceeds {most} bytes")]
+    TooLong {
+        /// The most that is taken.
+        most: usize,
+    },
+    /// It ended before its end.
+    #[error("the stream ended without {expected}")]
+    Cut {
+        /// What had to come.
+        expected: &'static str,
+    },
+}
+
+impl Dialect {
+    /// The body that asks `request`. The conversation comes last in it, so that a later request of the same task repeats
+    /// all bytes before the end of what was said.
+    pub fn encode(self, request: &WireRequest<'_>) -> Vec<u8> {
+        let body = match self {
+            Self::Chat => chat::encode(request),
+            Self::Responses => responses::encode(request),
+            Self::Anthropic => anthropic::encode(request),
+            Self::Ollama => ollama::encode(request),
+        };
+        serde_json::to_vec(&body).expect("a JSON tree always serialises")
+    }
+
+    /// The answer that a whole `body` is.
+    pub fn decode(self, body: &[u8]) -> Result<Answer, WireError> {
+        let text = std::str::from_utf8(body).map_err(|_| WireError::unreadable("it is not text in UTF-8"))?;
+        match self {
+            Self::Chat => chat::decode(text),
+            Self::Responses => responses::decode(text),
+            Self::Anthropic => anthropic::decode(text),
+            Self::Ollama => ollama::decode(text),
+        }
+    }
+
+    /// Reads an answer that comes as a stream, of at most `most` bytes.
+    pub fn decoder(self, most: usize) -> StreamDecoder {
+        StreamDecoder::new(self, most)
+    }
+}
+
+impl WireError {
+    pub(crate) fn unreadable(reason: impl Into<String>) -> Self {
+        Self::Unreadable { reason: reason.into() }
+    }
+}

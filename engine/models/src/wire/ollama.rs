@@ -1,0 +1,163 @@
+//! Ollama's own `/api/chat`: one JSON object, or one a line while it streams.
+
+use baton_core::render::Role;
+use serde_json::{Map, Value, json};
+
+use super::answer::read_back;
+use super::value::{Step, count, list, raw_text, text, usage};
+use super::{Answer, AnsweredCall, Fault, Piece, Said, WireError, WireRequest, chat};
+
+/// Settings that stand beside the `options` of a model rather than in them.
+const BESIDE: [&str; 4] = ["think", "format", "keep_alive", "options"];
+
+/// The body of a request.
+pub(super) fn encode(request: &WireRequest<'_>) -> Value {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), Value::from(request.model));
+    body.insert("stream".to_owned(), Value::from(request.stream));
+    let own = ["model", "stream", "messages", "tools", "max_tokens", request.features.output_limit];
+    let (beside, within): (Vec<_>, Vec<_>) =
+        request.other_settings(&own).into_iter().partition(|(key, _)| BESIDE.contains(&key.as_str()));
+    let mut options = Map::from_iter(within);
+    for (key, value) in beside {
+        match value {
+            Value::Object(more) if key == "options" => options.extend(more),
+            value => {
+                body.insert(key, value);
+            }
+        }
+    }
+    options.insert(request.features.output_limit.to_owned(), Value::from(request.max_output_tokens));
+    body.insert("options".to_owned(), Value::Object(options));
+    if !request.tools.is_empty() {
+        body.insert("tools".to_owned(), chat::tools(request));
+    }
+    let system = (!request.system.is_empty()).then(|| json!({"role": "system", "content": request.system}));
+    let mut messages: Vec<Value> = system.into_iter().collect();
+    for said in &request.conversation.said {
+        match said.role {
+            Role::Assistant => messages.push(assistant(said, request.vendor)),
+            Role::User | Role::Tool => others(said, request.features.images, &mut messages),
+        }
+    }
+    body.insert("messages".to_owned(), Value::Array(messages));
+    Value::Object(body)
+}
+
+/// What the model said; arguments are objects here.
+fn assistant(said: &Said<'_>, vendor: &str) -> Value {
+    let mut message = json!({"role": "assistant", "content": ""});
+    let (mut content, mut calls) = (String::new(), Vec::new());
+    for piece in &said.pieces {
+        match piece {
+            Piece::Text(text) => content.push_str(text),
+            Piece::Call { tool, input, .. } => {
+                let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
+                calls.push(json!({"type": "function", "function": {"name": tool, "arguments": input}}));
+            }
+            Piece::Reasoning(blocks) => {
+                for thinking in read_back(blocks, vendor).iter().filter_map(|kept| kept.block.get("thinking")) {
+                    message["thinking"] = thinking.clone();
+                }
+            }
+            Piece::Result { .. } | Piece::Document(_) => {}
+        }
+    }
+    message["content"] = Value::from(content);
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::Array(calls);
+    }
+    message
+}
+
+/// Results each in a message of its own, then all else that was said with them in one text, its images beside it.
+fn others(said: &Said<'_>, takes_images: bool, messages: &mut Vec<Value>) {
+    let (mut texts, mut images): (Vec<String>, Vec<&str>) = (Vec::new(), Vec::new());
+    for piece in &said.pieces {
+        match piece {
+            Piece::Result { tool, body, .. } => messages.push(json!({"role": "tool", "tool_name": tool, "content": body})),
+            Piece::Text(text) => texts.push(text.to_string()),
+            Piece::Document(document) => match document.image().filter(|_| takes_images) {
+                Some(image) => images.push(image),
+                None => texts.push(document.envelope()),
+            },
+            Piece::Call { .. } | Piece::Reasoning(_) => {}
+        }
+    }
+    if texts.is_empty() && images.is_empty() {
+        return;
+    }
+    let mut message = json!({"role": "user", "content": texts.join("\n\n")});
+    if !images.is_empty() {
+        message["images"] = json!(images);
+    }
+    messages.push(message);
+}
+
+/// The answer that a whole body is.
+pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
+    let mut stream = Stream::default();
+    stream.line(body)?;
+    if stream.message { Ok(stream.answer()) } else { Err(WireError::unreadable("it has no message")) }
+}
+
+/// A stream of lines.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    answer: Answer,
+    thinking: String,
+    message: bool,
+    done: bool,
+}
+
+impl Stream {
+    pub(super) fn line(&mut self, line: &str) -> Result<(), WireError> {
+        let value: Value = serde_json::from_str(line).map_err(|error| WireError::unreadable(error.to_string()))?;
+        if let Some(fault) = Fault::in_envelope(&value) {
+            return Err(WireError::Fault(fault));
+        }
+        self.message |= value.get("message").is_some();
+        self.thinking.push_str(text(&value, "/message/thinking").unwrap_or_default());
+        self.answer.text.push_str(text(&value, "/message/content").unwrap_or_default());
+        for (index, call) in list(&value, "/message/tool_calls").iter().enumerate() {
+            let at =
+                [Step::Key("message"), Step::Key("tool_calls"), Step::At(index), Step::Key("function"), Step::Key("arguments")];
+            let arguments = match call.pointer("/function/arguments") {
+                Some(Value::String(arguments)) => arguments.clone(),
+                Some(_) => raw_text(line, &at).unwrap_or_default().to_owned(),
+                None => String::new(),
+            };
+            self.answer.calls.push(AnsweredCall {
+                id: text(call, "/id").map(str::to_owned),
+                tool: text(call, "/function/name").unwrap_or_default().to_owned(),
+                arguments,
+            });
+        }
+        if let Some(model) = text(&value, "/model") {
+            self.answer.model = Some(model.to_owned());
+        }
+        if let Some(finish) = text(&value, "/done_reason") {
+            self.answer.finish = Some(finish.to_owned());
+        }
+        let told = usage(count(&value, "/prompt_eval_count"), count(&value, "/eval_count"), None, None);
+        self.answer.usage = told.or(self.answer.usage);
+        self.done |= value.get("done").and_then(Value::as_bool).unwrap_or(false);
+        Ok(())
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.done
+    }
+
+    pub(super) fn finish(self) -> Result<Answer, WireError> {
+        if self.done { Ok(self.answer()) } else { Err(WireError::Cut { expected: "a line that is done" }) }
+    }
+
+    fn answer(mut self) -> Answer {
+        if !self.thinking.is_empty() {
+            let block = json!({"thinking": self.thinking});
+            self.answer.blocks.push(super::answer::VendorBlock { place: 0, block });
+        }
+        self.answer
+    }
+}

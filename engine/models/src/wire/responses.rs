@@ -1,0 +1,220 @@
+//! `OpenAI`'s responses. Nothing is kept at the provider: every request brings the whole conversation.
+
+use baton_core::render::Role;
+use serde_json::{Map, Value, json};
+
+use super::answer::read_back;
+use super::value::{count, list, text, usage};
+use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest};
+
+/// The body of a request.
+pub(super) fn encode(request: &WireRequest<'_>) -> Value {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), Value::from(request.model));
+    if request.stream {
+        body.insert("stream".to_owned(), Value::from(true));
+    }
+    body.insert("store".to_owned(), Value::from(false));
+    if request.settings.contains_key("reasoning") {
+        // What was thought comes back sealed, since nothing of it is kept there.
+        body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+    }
+    let own = ["model", "stream", "input", "tools", "instructions", "max_tokens", request.features.output_limit];
+    body.extend(request.other_settings(&own));
+    body.insert(request.features.output_limit.to_owned(), Value::from(request.max_output_tokens));
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            let parameters = tool.input_schema.value();
+            json!({
+                "type": "function", "name": tool.id, "description": tool.description, "parameters": parameters, "strict": false,
+            })
+        });
+        body.insert("tools".to_owned(), tools.collect());
+    }
+    if !request.system.is_empty() {
+        body.insert("instructions".to_owned(), Value::from(request.system));
+    }
+    let mut input = Vec::new();
+    for said in &request.conversation.said {
+        match said.role {
+            Role::Assistant => assistant(said, request.vendor, &mut input),
+            Role::User | Role::Tool => others(said, request.features, &mut input),
+        }
+    }
+    body.insert("input".to_owned(), Value::Array(input));
+    Value::Object(body)
+}
+
+/// What the model said, item by item, its vendor's own items at the places where they stood.
+fn assistant(said: &Said<'_>, vendor: &str, input: &mut Vec<Value>) {
+    let kept: Vec<_> = said
+        .pieces
+        .iter()
+        .flat_map(|piece| if let Piece::Reasoning(blocks) = piece { read_back(blocks, vendor) } else { Vec::new() })
+        .filter(|kept| is_sealed(&kept.block))
+        .collect();
+    let at = |place: usize, input: &mut Vec<Value>| {
+        input.extend(kept.iter().filter(|kept| kept.place == place).map(|kept| kept.block.clone()));
+    };
+    at(0, input);
+    let mut calls = 0;
+    for piece in &said.pieces {
+        match piece {
+            Piece::Text(text) => input.push(json!({"type": "message", "role": "assistant", "content": text})),
+            Piece::Call { id, tool, input: arguments } => {
+                calls += 1;
+                at(calls, input);
+                input.push(json!({"type": "function_call", "call_id": &**id, "name": tool, "arguments": arguments}));
+            }
+            Piece::Result { .. } | Piece::Document(_) | Piece::Reasoning(_) => {}
+        }
+    }
+    at(calls + 1, input);
+}
+
+/// Whether an item can come back: reasoning whose content was not sealed exists only where it was stored.
+fn is_sealed(item: &Value) -> bool {
+    item["type"] != "reasoning" || text(item, "/encrypted_content").is_some()
+}
+
+/// Results as items, then all else that was said with them.
+fn others(said: &Said<'_>, features: Features, input: &mut Vec<Value>) {
+    let mut content = Vec::new();
+    for piece in &said.pieces {
+        match piece {
+            Piece::Result { id, body, .. } => {
+                input.push(json!({"type": "function_call_output", "call_id": &**id, "output": body}));
+            }
+            Piece::Text(text) => content.push(json!({"type": "input_text", "text": text})),
+            Piece::Document(document) => content.push(self::document(document, features)),
+            Piece::Call { .. } | Piece::Reasoning(_) => {}
+        }
+    }
+    if !content.is_empty() {
+        input.push(json!({"type": "message", "role": "user", "content": content}));
+    }
+}
+
+fn document(document: &Document<'_>, features: Features) -> Value {
+    if let Some(data) = document.image().filter(|_| features.images) {
+        return json!({"type": "input_image", "image_url": document.data_url(data)});
+    }
+    if let Some(data) = document.pdf().filter(|_| features.files) {
+        return json!({"type": "input_file", "filename": document.version.path, "file_data": document.data_url(data)});
+    }
+    json!({"type": "input_text", "text": document.envelope()})
+}
+
+/// The answer that a whole body is.
+pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
+    let value: Value = serde_json::from_str(body).map_err(|error| WireError::unreadable(error.to_string()))?;
+    if value.get("output").is_none() && value.get("status").is_none() {
+        return Err(fault(&value).map_or_else(|| WireError::unreadable("it has neither output nor a status"), WireError::Fault));
+    }
+    of_response(&value, list(&value, "/output"))
+}
+
+/// The fault that `value` tells.
+fn fault(value: &Value) -> Option<Fault> {
+    Fault::in_envelope(value)
+}
+
+/// The answer that a response with these output items is.
+fn of_response(response: &Value, output: &[Value]) -> Result<Answer, WireError> {
+    if let Some(fault) = fault(response) {
+        return Err(WireError::Fault(fault));
+    }
+    let status = text(response, "/status").unwrap_or_default();
+    if matches!(status, "failed" | "cancelled") {
+        return Err(WireError::Fault(Fault::of_words(status, "the provider gave up on its answer")));
+    }
+    let mut answer = Answer { finish: finish(response, status), ..Answer::default() };
+    for item in output {
+        take(&mut answer, item);
+    }
+    answer.id = text(response, "/id").map(str::to_owned);
+    answer.model = text(response, "/model").map(str::to_owned);
+    answer.usage = usage(
+        count(response, "/usage/input_tokens"),
+        count(response, "/usage/output_tokens"),
+        count(response, "/usage/input_tokens_details/cached_tokens"),
+        count(response, "/usage/output_tokens_details/reasoning_tokens"),
+    );
+    answer.cost_usd = response.pointer("/usage/cost").and_then(Value::as_f64);
+    Ok(answer)
+}
+
+/// Why it stopped: the reason why it is incomplete, if it is.
+fn finish(response: &Value, status: &str) -> Option<String> {
+    let reason = text(response, "/incomplete_details/reason").filter(|_| status == "incomplete");
+    reason.or(Some(status).filter(|status| !status.is_empty())).map(str::to_owned)
+}
+
+/// Takes an output item that is complete.
+fn take(answer: &mut Answer, item: &Value) {
+    match text(item, "/type") {
+        Some("message") => {
+            for part in list(item, "/content") {
+                answer.text.push_str(text(part, "/text").unwrap_or_default());
+                if let Some(refusal) = text(part, "/refusal") {
+                    answer.refusal.get_or_insert_default().push_str(refusal);
+                }
+            }
+        }
+        Some("function_call") => answer.calls.push(AnsweredCall {
+            id: text(item, "/call_id").or_else(|| text(item, "/id")).map(str::to_owned),
+            tool: text(item, "/name").unwrap_or_default().to_owned(),
+            arguments: text(item, "/arguments").unwrap_or_default().to_owned(),
+        }),
+        _ => answer.keep(item.clone()),
+    }
+}
+
+/// A stream of events. Only items that are complete count; the last event repeats them all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    items: Vec<(u64, Value)>,
+    last: Option<Value>,
+}
+
+impl Stream {
+    pub(super) fn event(&mut self, name: Option<&str>, data: &str) -> Result<(), WireError> {
+        if self.last.is_some() || data.trim() == "[DONE]" {
+            return Ok(());
+        }
+        let mut event: Value = serde_json::from_str(data).map_err(|error| WireError::unreadable(error.to_string()))?;
+        match text(&event, "/type").or(name).unwrap_or_default() {
+            "response.output_item.done" => {
+                let at = count(&event, "/output_index").unwrap_or(self.items.len() as u64);
+                self.items.push((at, event["item"].take()));
+            }
+            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
+                self.last = Some(event["response"].take());
+            }
+            "error" => {
+                return Err(WireError::Fault(fault(&event).unwrap_or_else(|| Fault::of_object(&event))));
+            }
+            _ => {
+                if let Some(fault) = fault(&event) {
+                    return Err(WireError::Fault(fault));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.last.is_some()
+    }
+
+    pub(super) fn finish(mut self) -> Result<Answer, WireError> {
+        let last = self.last.ok_or(WireError::Cut { expected: "response.completed" })?;
+        let whole = list(&last, "/output");
+        if !whole.is_empty() {
+            return of_response(&last, whole);
+        }
+        self.items.sort_by_key(|(at, _)| *at);
+        let items: Vec<Value> = self.items.into_iter().map(|(_, item)| item).collect();
+        of_response(&last, &items)
+    }
+}
