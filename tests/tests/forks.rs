@@ -125,6 +125,7 @@ async fn a_fork_with_one_leaf_edited_asks_only_the_models_that_the_edit_can_reac
     assert_ne!(fork.result, original.result);
 
     let differs = diff(&engine, started.id(), &id).await.unwrap();
+    assert_eq!(differs.cost, [None, None], "nobody knows what a model costs that a program brings");
     let first = differs.first.expect("the runs differ");
     assert_eq!((first.task.as_str(), first.cause.as_str()), ("0/1.5/1.3", "config"), "{}", first.what);
     assert!(first.what.contains("agents/leaf42.json: system_prompt"), "{}", first.what);

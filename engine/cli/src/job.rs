@@ -125,6 +125,7 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::Template { .. }
         | RunError::UnknownModel { .. }
         | RunError::NoSuchStep { .. }
+        | RunError::PastTheEnd { .. }
         | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),
         RunError::Configs(faults) => Failure::Faults(faults.to_string()),
         RunError::Model { .. } => Failure::Unavailable(error.to_string()),

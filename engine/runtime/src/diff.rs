@@ -11,8 +11,10 @@ use baton_core::call::{CallResult, ErrorCode};
 use baton_core::document::{DocumentRef, DocumentVersion};
 use baton_core::entry::{Control, ControlAction, Entry, FinalState, Holder, Notice, Recorded, RunStarted};
 use baton_core::id::{ContentHash, RunId, TaskId};
+use baton_core::machine::Spent;
 use baton_core::model::Usage;
-use serde::Serialize;
+use baton_core::money::Money;
+use serde::{Serialize, Serializer};
 
 use crate::engine::Engine;
 use crate::error::RunError;
@@ -38,6 +40,9 @@ pub struct RunDiff {
     pub documents: Vec<DocumentDiff>,
     /// What each run's timeline says that its requests used.
     pub usage: [Usage; 2],
+    /// What that cost, in US dollars; `None` where a price is not known.
+    #[serde(rename = "cost_usd", serialize_with = "in_dollars")]
+    pub cost: [Option<Money>; 2],
 }
 
 impl RunDiff {
@@ -110,6 +115,9 @@ pub struct TaskDiff {
     pub turns: [u32; 2],
     /// What it used itself in each run, in tokens.
     pub tokens: [u64; 2],
+    /// What that cost, in US dollars; `None` where a price is not known.
+    #[serde(rename = "cost_usd", serialize_with = "in_dollars")]
+    pub cost: [Option<Money>; 2],
     /// Its first entries that differ.
     pub first: Option<Divergent>,
 }
@@ -139,6 +147,10 @@ impl DocumentDiff {
     }
 }
 
+fn in_dollars<S: Serializer>(cost: &[Option<Money>; 2], serializer: S) -> Result<S::Ok, S::Error> {
+    cost.map(|cost| cost.map(Money::as_usd)).serialize(serializer)
+}
+
 /// Compares two runs.
 pub async fn diff(engine: &Engine, a: &RunId, b: &RunId) -> Result<RunDiff, RunError> {
     let sides = [Side::read(engine, a).await?, Side::read(engine, b).await?];
@@ -164,8 +176,8 @@ struct Side {
     documents: BTreeMap<String, Vec<Arc<DocumentVersion>>>,
     versions: BTreeMap<DocumentRef, ContentHash>,
     states: BTreeMap<TaskId, FinalState>,
-    used: BTreeMap<TaskId, Usage>,
-    usage: Usage,
+    spent: BTreeMap<TaskId, Spent>,
+    whole: Spent,
 }
 
 impl Side {
@@ -180,8 +192,8 @@ impl Side {
             documents: BTreeMap::new(),
             versions: BTreeMap::new(),
             states: BTreeMap::new(),
-            used: BTreeMap::new(),
-            usage: Usage::default(),
+            spent: BTreeMap::new(),
+            whole: Spent::default(),
         };
         loop {
             let after = side.entries.last().map_or(0, |last| last.seq);
@@ -207,8 +219,10 @@ impl Side {
                 self.documents.entry(version.path.to_string()).or_default().push(Arc::clone(version));
             }
             Entry::BudgetSettled(settled) => {
-                self.used.entry(settled.task.clone()).or_default().add(&settled.usage);
-                self.usage.add(&settled.usage);
+                for spent in [self.spent.entry(settled.task.clone()).or_default(), &mut self.whole] {
+                    spent.usage.add(&settled.usage);
+                    spent.cost.settle(settled.cost);
+                }
             }
             Entry::TaskEnded(ended) => {
                 self.states.insert(ended.task.clone(), ended.state);
@@ -236,6 +250,11 @@ impl Side {
             let mut latest = 0;
             indices.sort_by_cached_key(|index| place(&self.entries[*index].entry, &mut latest));
         }
+    }
+
+    /// What `task` used itself.
+    fn of_task(&self, task: &TaskId) -> Spent {
+        self.spent.get(task).copied().unwrap_or_default()
     }
 
     fn of<'a>(&'a self, task: Option<&TaskId>) -> impl Iterator<Item = &'a Recorded> + use<'a> {
@@ -311,7 +330,8 @@ fn compare(runs: [RunId; 2], sides: &[Side; 2], configs: Vec<String>) -> RunDiff
             agents: sides.each_ref().map(|side| side.holder(task)),
             states: sides.each_ref().map(|side| side.state(task)),
             turns: sides.each_ref().map(|side| answered(side, task)),
-            tokens: sides.each_ref().map(|side| side.used.get(task).map_or(0, Usage::total)),
+            tokens: sides.each_ref().map(|side| side.of_task(task).usage.total()),
+            cost: sides.each_ref().map(|side| side.of_task(task).cost.total()),
             first: first_of(Some(task), sides, &configs),
         })
         .collect();
@@ -331,7 +351,8 @@ fn compare(runs: [RunId; 2], sides: &[Side; 2], configs: Vec<String>) -> RunDiff
             }
         })
         .collect();
-    RunDiff { runs, shared, first, configs, tasks, documents, usage: sides.each_ref().map(|side| side.usage) }
+    let (usage, cost) = (sides.each_ref().map(|side| side.whole.usage), sides.each_ref().map(|side| side.whole.cost.total()));
+    RunDiff { runs, shared, first, configs, tasks, documents, usage, cost }
 }
 
 fn answered(side: &Side, task: &TaskId) -> u32 {

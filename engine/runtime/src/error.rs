@@ -73,6 +73,16 @@ pub enum RunError {
         /// The first entry that a fork can share last.
         first: u64,
     },
+    /// A fork would begin where its original has ended.
+    #[error("run {run} ended with entry {end}, and nothing goes on from there; {}", last_place(*.last))]
+    PastTheEnd {
+        /// The original.
+        run: RunId,
+        /// Its end.
+        end: u64,
+        /// The last entry that a fork can share last; 0 if there is none.
+        last: u64,
+    },
     /// A content that the run needs is not in the store.
     #[error("the store has no content {hash}, which holds {what}")]
     MissingContent {
@@ -99,6 +109,11 @@ pub enum RunError {
     /// The store failed.
     #[error(transparent)]
     Store(Arc<StoreError>),
+}
+
+/// Where a fork can begin, at the latest.
+fn last_place(last: u64) -> String {
+    if last == 0 { "it took a single step".to_owned() } else { format!("a fork can begin after entry {last} at the latest") }
 }
 
 impl From<StoreError> for RunError {

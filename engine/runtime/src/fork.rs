@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_core::config::{Sources, Unconfigured};
-use baton_core::entry::{Adoption, Fork, ForkPoint, ForkedEffects, Recorded, Steps};
+use baton_core::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded, Steps};
 use baton_core::event::Event;
 use baton_core::function::Content;
 use baton_core::id::{ContentHash, RunId};
@@ -46,7 +46,8 @@ impl Engine {
     /// `pure` tools are executed again; others do what `options.effects` says. A person's answer to the same question is taken
     /// over. What people did to the original besides (cancel, pause, steer) is not repeated.
     ///
-    /// Fails with [`RunError::NoSuchStep`] if no step is complete by then, and with
+    /// Fails with [`RunError::NoSuchStep`] if no step is complete by then, with [`RunError::PastTheEnd`] if the original has ended
+    /// by then, and with
     /// [`baton_core::event::Refusal::CannotAdopt`] if the configs lack what the shared past is in the middle of.
     pub async fn fork(&self, original: &RunId, by: &str, options: ForkOptions) -> Result<RunHandle, RunError> {
         let shared = &self.0;
@@ -125,6 +126,14 @@ impl Engine {
                         Some(_) => place = ends,
                         None => return Ok(ends),
                     }
+                }
+                match (&recorded.entry, at) {
+                    // With its last step a run has ended, and nothing can go on from there.
+                    (Entry::RunEnded(_), Some(at)) if at < recorded.seq && place > 0 => return Ok(place),
+                    (Entry::RunEnded(_), _) => {
+                        return Err(RunError::PastTheEnd { run: original.clone(), end: recorded.seq, last: place });
+                    }
+                    _ => {}
                 }
             }
             let Some(last) = page.last() else { break };

@@ -1,6 +1,7 @@
 //! `baton diff`: two runs side by side, and what differs first.
 
 use baton_core::model::Usage;
+use baton_core::money::Money;
 use baton_runtime::{Divergent, RunDiff, TaskDiff, diff};
 use clap::Args;
 use serde_json::{Value, json};
@@ -45,7 +46,7 @@ pub(crate) async fn run(args: &DiffArgs, place: &Place) -> Result<Exit, Failure>
             place.screen.json_list(&lines)?;
             place.screen.json(&json!({
                 "type": "diff", "runs": diff.runs, "same": diff.is_same(), "shared": diff.shared, "first": diff.first,
-                "configs": diff.configs, "usage": diff.usage,
+                "configs": diff.configs, "usage": diff.usage, "cost_usd": diff.cost.map(|cost| cost.map(Money::as_usd)),
             }))?;
         }
     }
@@ -87,6 +88,8 @@ fn text(diff: &RunDiff, place: &Place) -> Result<(), Failure> {
     more(documents.len(), place)?;
     let [was, is] = diff.usage.each_ref().map(tokens);
     screen.text(&format!("tokens      {was} → {is}"))?;
+    let [was, is] = diff.cost.map(|cost| cost.map_or_else(|| "?".to_owned(), |cost| cost.to_string()));
+    screen.text(&format!("cost        {was} → {is}"))?;
     if diff.first.is_some() && !documents.is_empty() {
         let first = &documents[0].path;
         screen.tell(&format!("{}       baton doc cat {a} {first} · baton doc cat {b} {first}", style::faint("next:")));

@@ -28,7 +28,8 @@ pub(crate) struct ForkArgs {
     /// The last entry that both share; the fork begins after the last whole step up to it [default: the first step]
     #[arg(long, value_name = "SEQ")]
     at: Option<u64>,
-    /// Change a config: agents.ID.KEY, job.KEY or tools.ID.KEY, to JSON or text (null removes it); several times
+    /// Change a config: agents.ID.KEY, job.KEY or tools.ID.KEY, to JSON or text (null removes it); a key with dots stands in
+    /// quotation marks; several times
     #[arg(long = "set", value_name = "PLACE=VALUE", value_parser = setting)]
     settings: Vec<(String, Value)>,
     /// Write a document before the fork goes on; several times

@@ -94,13 +94,16 @@ pub(crate) struct QuestionReport {
     documents: Vec<String>,
 }
 
-/// What a fork has of its original. `usage` counts what both share and what answers of the recording once used.
+/// What a fork has of its original. The `usage` of the run counts what both share and what answers of the recording once used;
+/// that of the fork does not.
 #[derive(Debug, Serialize)]
 struct ForkReport {
     run: RunId,
     seq: u64,
     turns: u32,
     recorded_turns: u32,
+    usage: UsageReport,
+    cost_usd: Option<f64>,
 }
 
 /// Tokens in a report.
@@ -156,6 +159,8 @@ impl RunView {
                 seq: fork.of.seq,
                 turns: fork.turns,
                 recorded_turns: fork.recorded_turns,
+                usage: UsageReport::from(fork.spent.usage),
+                cost_usd: usd(fork.spent.cost),
             }),
             usage: UsageReport::from(self.usage),
             cost_usd: usd(self.cost),

@@ -73,6 +73,8 @@ pub(crate) struct Fork {
     pub(crate) turns: u32,
     /// Those of them whose answer was taken from the original.
     pub(crate) recorded_turns: u32,
+    /// What the fork spent itself: neither in what it shares nor for what it took from the original.
+    pub(crate) spent: Spent,
 }
 
 /// A task as a row shows it.
@@ -90,6 +92,8 @@ pub(crate) struct TaskRow {
     pub(crate) callees: Vec<TaskId>,
     /// Turns begun.
     pub(crate) turns: u32,
+    /// The last of them whose answer was taken from the original of a fork; 0 if there is none.
+    pub(crate) recorded_turn: u32,
     /// What it does now, or did last.
     pub(crate) step: String,
     /// The calls that have no result yet, with their tools.
@@ -186,6 +190,9 @@ impl RunView {
                 self.calls += answered.calls.len();
                 let said = crate::words::preview(&answered.text, 60);
                 self.row(&answered.task, |row| {
+                    if answered.recorded.is_some() {
+                        row.recorded_turn = answered.turn;
+                    }
                     if answered.calls.is_empty() {
                         row.step = said;
                     }
@@ -250,6 +257,11 @@ impl RunView {
             Entry::BudgetSettled(settled) => {
                 self.usage.add(&settled.usage);
                 self.cost.settle(settled.cost);
+                let recorded = self.tasks.get(&settled.task).is_some_and(|row| row.recorded_turn == settled.turn);
+                if let Some(fork) = self.fork.as_mut().filter(|_| !recorded) {
+                    fork.spent.usage.add(&settled.usage);
+                    fork.spent.cost.settle(settled.cost);
+                }
                 self.row(&settled.task, |row| {
                     row.usage.add(&settled.usage);
                     row.cost.settle(settled.cost);
@@ -276,7 +288,7 @@ impl RunView {
                             row.began = row.began.plus(skipped);
                             row.created.deadline = row.created.deadline.map(|deadline| deadline.plus(skipped));
                         }
-                        self.fork = Some(Fork { of: fork.from.clone(), turns: 0, recorded_turns: 0 });
+                        self.fork = Some(Fork { of: fork.from.clone(), turns: 0, recorded_turns: 0, spent: Spent::default() });
                     }
                 }
             }
@@ -313,6 +325,7 @@ impl RunView {
             state: if created.holder == Holder::Person { TaskState::Blocked } else { TaskState::Ready },
             callees: Vec::new(),
             turns: 0,
+            recorded_turn: 0,
             step: String::new(),
             open_calls: BTreeMap::new(),
             awaited: BTreeSet::new(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_core::document::DocumentVersion;
 use baton_core::entry::{Otherwise, QuestionEnd};
 use baton_core::model::Usage;
-use baton_core::money::{Cost, Price};
+use baton_core::money::{Cost, Money, Price};
 use serde_json::{Map, Value};
 
 use super::tree::approx;
@@ -106,11 +106,23 @@ impl RunView {
         format!("{text}{cached} · cost {} · {}", self.cost_words(), words::duration(elapsed))
     }
 
-    /// The line with what a fork took from its original.
+    /// The line with what a fork took from its original, and what it spent itself.
     pub(crate) fn recorded(&self) -> Option<String> {
         let fork = self.fork.as_ref()?;
         let (turns, of) = (words::counted(fork.turns as usize, "turn"), &fork.of);
-        Some(format!("{} of {turns} from the recording of {}, shared up to entry {}", fork.recorded_turns, of.run, of.seq))
+        let (usage, cost) = (&fork.spent.usage, fork.spent.cost);
+        let sign = approx(usage.estimated);
+        let own = if usage.total() == 0 && cost.total() == Some(Money::ZERO) {
+            "nothing".to_owned()
+        } else {
+            format!(
+                "{sign}{} in · {sign}{} out · cost {cost}",
+                words::count(usage.input_tokens),
+                words::count(usage.output_tokens)
+            )
+        };
+        let recorded = fork.recorded_turns;
+        Some(format!("{recorded} of {turns} from the recording of {}, shared up to entry {}; spent here: {own}", of.run, of.seq))
     }
 
     /// A table of documents: path, version, size, tokens, author, summary.

@@ -27,16 +27,25 @@ fn a_fork_takes_recorded_answers_and_says_how_many() {
     let folder = Folder::new();
     let run = written(&folder);
     let ran = folder.baton(&["fork", &run]).exits(0).says("written").tells(&format!("of run {run} after entry"));
-    ran.tells("5 of 5 turns from the recording");
+    ran.tells("5 of 5 turns from the recording").tells("spent here: nothing");
     let fork = folder.last_run();
     assert_ne!(fork, run);
-    folder.baton(&["diff", &run, &fork]).exits(0).says("nothing differs").says("tasks       2 the same, 0 not");
+    folder
+        .baton(&["diff", &run, &fork])
+        .exits(0)
+        .says("nothing differs")
+        .says("tasks       2 the same, 0 not")
+        .says("cost        $0 → $0");
     folder.baton(&["replay", &fork]).exits(0).says("5 requests");
 
     let edited = ["fork", &run, "--set", "agents.worker.system_prompt=Do it well.", "--output", "json"];
     let report = folder.baton(&edited).exits(0).json();
     assert_eq!((&report["fork"]["run"], &report["fork"]["turns"]), (&json!(run), &json!(5)));
     assert_eq!(report["fork"]["recorded_turns"], json!(2), "the script says the same, so the lead is asked nothing new");
+    let (own, whole) = (&report["fork"]["usage"], &report["usage"]);
+    let tokens = |usage: &Value| usage["input_tokens"].as_u64().unwrap();
+    assert!(0 < tokens(own) && tokens(own) < tokens(whole), "three of five turns were asked here: {own} of {whole}");
+    assert_eq!(report["fork"]["cost_usd"], json!(0.0));
     let edited = report["run"].as_str().unwrap().to_owned();
     let diff = folder.baton(&["diff", &run, &edited, "--output", "json"]).exits(0).json();
     assert_eq!(
@@ -73,7 +82,12 @@ fn a_fork_begins_at_a_step_with_the_document_that_the_person_gives() {
     folder.baton(&["doc", "cat", &fork, "source.csv"]).exits(0).says("5,6");
     folder.baton(&["diff", &run, &fork]).exits(0).says("cause       document: document source.csv v2 was written");
     folder.baton(&["fork", &run, "--at", "1"]).exits(2).tells("the first ends with entry");
-    folder.baton(&["fork", &run, "--at", "100000"]).exits(1).tells("has ended");
+    let end = entries.as_array().unwrap().last().unwrap()["seq"].as_u64().unwrap();
+    let past = folder.baton(&["fork", &run, "--at", "100000"]).exits(2).tells(&format!("run {run} ended with entry {end}"));
+    let last = past.stderr.split("a fork can begin after entry ").nth(1).unwrap().split_whitespace().next().unwrap();
+    assert!(last.parse::<u64>().unwrap() < end, "{last}");
+    folder.baton(&["fork", &run, "--at", &end.to_string()]).exits(2);
+    folder.baton(&["fork", &run, "--at", last]).exits(0).says("written");
 }
 
 #[test]

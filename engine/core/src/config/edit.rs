@@ -18,6 +18,14 @@ pub enum EditFault {
         /// What could have been meant.
         known: Vec<String>,
     },
+    /// A quotation mark has no other.
+    #[error(
+        "{place} cannot be read: what begins with a quotation mark is one key, and ends with another before a dot or the end"
+    )]
+    OpenQuote {
+        /// The place.
+        place: String,
+    },
     /// The file cannot be changed by keys.
     #[error("{path} is not a JSON object")]
     NotJson {
@@ -42,11 +50,13 @@ fn there_are(known: &[String]) -> String {
 
 impl Sources {
     /// Puts `value` at `place`: `job.KEY`, `agents.ID.KEY` or `tools.ID.KEY`, where a key may go on with `.KEY` into objects
-    /// and with a number into lists. `null` removes what stands there. The file is written anew, so places in it may move.
+    /// and with a number into lists; a key with dots in it stands in quotation marks: `job.models."a-1.5".price`. `null` removes
+    /// what stands there. The file is written anew, so places in it may move.
     ///
     /// Whether the files still make a job is the loader's to say.
     pub fn set(&mut self, place: &str, value: Value) -> Result<(), EditFault> {
-        let mut parts = place.split('.');
+        let parts = parts(place).ok_or_else(|| EditFault::OpenQuote { place: place.to_owned() })?;
+        let mut parts = parts.into_iter();
         let (kind, no_file) = (parts.next().unwrap_or_default(), |known| EditFault::NoFile { place: place.to_owned(), known });
         let source = match kind {
             "job" => self.file_mut(Role::Job, None),
@@ -108,6 +118,22 @@ impl Sources {
 
     fn file_mut(&mut self, role: Role, id: Option<&str>) -> Option<&mut Source> {
         self.files_mut().find(|source| source.role == role && id.is_none_or(|id| stem(&source.path) == id))
+    }
+}
+
+/// The parts of `place` between its dots, without the quotation marks of those that have them; `None` if one is missing.
+fn parts(place: &str) -> Option<Vec<&str>> {
+    let (mut parts, mut rest) = (Vec::new(), place);
+    loop {
+        let (part, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => rest.split_at(rest.find('.').unwrap_or(rest.len())),
+        };
+        parts.push(part);
+        match after.strip_prefix('.') {
+            Some(more) => rest = more,
+            None => return after.is_empty().then_some(parts),
+        }
     }
 }
 
@@ -187,6 +213,19 @@ mod tests {
             ["job.json: limits", "agents/lead.json: tools, system_prompt, settings", "tool-configs/echo.json: description"]
         );
         assert!(before.changes_from(&files()).is_empty());
+    }
+
+    #[test]
+    fn a_key_with_dots_stands_in_quotation_marks() {
+        let mut files = files();
+        files.set(r#"job.models."a-1.5".price.input"#, json!(3)).unwrap();
+        files.set(r#"agents."lead".settings."x.y""#, json!(true)).unwrap();
+        let of = |role| serde_json::from_str::<Value>(&files.of(role).next().unwrap().text).unwrap();
+        assert_eq!(of(Role::Job)["models"], json!({"a-1.5": {"price": {"input": 3}}}));
+        assert_eq!(of(Role::Agent)["settings"], json!({"x.y": true}));
+        for broken in [r#"job.models."a-1.5.price"#, r#"job.models."a-1"5.price"#, r#"job.""#] {
+            assert!(files.set(broken, json!(1)).unwrap_err().to_string().contains("quotation mark"), "{broken}");
+        }
     }
 
     #[test]
