@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use baton_core::entry::FinalState;
+use baton_core::limits::Limits;
 use baton_core::model::{ModelRequest, ModelTurn, Usage};
 use baton_core::money::Money;
 use baton_core::time::Timestamp;
 use baton_models::{ContentSource, Model, ModelError};
-use baton_runtime::{Engine, RunError, StartOptions, SteadyClock};
+use baton_runtime::{Engine, RunError, RunOutcome, StartOptions, SteadyClock};
 use baton_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
@@ -39,6 +40,30 @@ async fn a_model_that_a_program_brings_needs_a_price_where_money_is_limited() {
     assert_eq!(store.runs().await.unwrap(), [], "nothing is stored");
     let stand_in = StartOptions { model: Some("m".to_owned()), ..StartOptions::default() };
     assert!(matches!(engine.start(job(None, 1.0).load(), stand_in).await.map(|_| ()), Err(RunError::Unpriced(_))));
+    let free = TestJob::new("solo", json!({})).agent("solo", &["handoff"]).load();
+    let limited = StartOptions { limits: Limits { cost_usd: Some(1.0), ..Limits::default() }, ..StartOptions::default() };
+    let Err(RunError::Unpriced(faults)) = engine.start(free, limited).await.map(|_| ()) else { panic!("it cannot be kept") };
+    assert!(faults.to_string().contains("run-limits:1:"), "{faults}");
+}
+
+#[tokio::test]
+async fn a_limit_of_the_start_stands_in_place_of_the_jobs_own_and_outlives_what_the_run_adopts() {
+    let price = json!({"input": 3, "output": 15});
+    let asks = model(|_, _, _| calls(&[("ask_master", json!({"question": "Which?"}))]));
+    let engine = engine(Arc::new(MemoryStore::default()), &asks);
+    let job = |cost| {
+        let models = json!({"m": {"provider": "scripted", "script": "m.script.json", "price": price}});
+        let job = TestJob::new("solo", json!({"models": models, "limits": {"cost_usd": cost, "turns": 7}}));
+        job.agent("solo", &["ask_master", "handoff"]).load()
+    };
+    let limits = Limits { cost_usd: Some(1.0), ..Limits::default() };
+    let options = StartOptions { limits, ..StartOptions::default() };
+    let handle = engine.start(job(0.0), options).await.unwrap();
+    assert!(matches!(handle.outcome_without_people().await, RunOutcome::WaitingForPerson), "it may cost something");
+    handle.stop().await;
+    let adopted = engine.migrate(handle.id(), job(0.5).sources(), "ada").await.unwrap();
+    let limits = engine.state(adopted.id()).await.unwrap().configs().job.limits.clone();
+    assert_eq!((limits.cost_usd, limits.turns), (Some(1.0), Some(7)));
 }
 
 #[tokio::test]

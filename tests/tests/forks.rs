@@ -217,7 +217,7 @@ async fn a_fork_begins_after_a_whole_step_and_with_what_the_person_wrote() {
     places.dedup();
     assert!(places.len() >= 5, "steps of a model, a person and a tool: {places:?}");
     let mut ends = BTreeSet::new();
-    for place in places.into_iter().filter(|place| *place < last) {
+    for place in places {
         let documents = vec![InitialDocument::new(DocumentPath::parse("plan.md").unwrap(), b"Another plan.\n".as_slice())];
         let (fork, finished) = forked(&engine, &id, ForkOptions { at: Some(place), documents, ..ForkOptions::default() }).await;
         assert_eq!(finished.entries[..usize::try_from(place).unwrap()], original.entries[..usize::try_from(place).unwrap()]);
@@ -229,8 +229,11 @@ async fn a_fork_begins_after_a_whole_step_and_with_what_the_person_wrote() {
         assert_eq!(differs.shared, place);
     }
     assert_eq!((ends.len(), paid("ann Di")), (1, 1), "wherever a fork begins, it comes to the same end: {ends:?}");
-    let unknown = engine.fork(&id, "ada", ForkOptions { at: Some(last), ..ForkOptions::default() }).await;
-    assert!(matches!(unknown, Err(RunError::Refused(_))), "a run that has ended does not go on");
+    for at in [last, last + 1] {
+        let past = engine.fork(&id, "ada", ForkOptions { at: Some(at), ..ForkOptions::default() }).await.map(|_| ());
+        let Err(RunError::PastTheEnd { end, last: latest, .. }) = past else { panic!("a run that has ended does not go on") };
+        assert_eq!((end, Some(latest)), (last, engine.fork_place(&id, Some(last - 1)).await.ok()));
+    }
 }
 
 #[tokio::test]

@@ -85,7 +85,7 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
     let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let now = read_job(Path::new(folder), &carried).ok().map(|(sources, _)| sources);
     let own = |sources: &Sources| -> Vec<(Role, String, String)> {
-        let own = sources.files().filter(|source| source.role != Role::BuiltinTool);
+        let own = sources.files().filter(|source| !matches!(source.role, Role::BuiltinTool | Role::RunLimits));
         own.map(|source| (source.role, source.path.clone(), source.text.clone())).collect()
     };
     if now.as_ref().is_none_or(|now| own(now) != own(&pinned)) {

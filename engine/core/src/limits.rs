@@ -6,6 +6,9 @@ use validator::Validate;
 
 use crate::money::Money;
 
+/// The most US dollars that a limit can say.
+pub const MAX_DOLLARS: f64 = 1_000_000.0;
+
 /// The limits a person may write on a job, an agent or a tool that delegates. An absent key means the default
 /// of its level ([`Limits::run_defaults`], [`Limits::task_defaults`]) or, where there is none, no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Validate, JsonSchema)]
@@ -42,7 +45,7 @@ pub struct Limits {
     pub calls: Option<u32>,
     /// Money in US dollars, of a task and all below it. Needs a price for every model that may spend it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[validate(range(min = 0.0, max = 1_000_000.0))]
+    #[validate(range(min = 0.0, max = MAX_DOLLARS))]
     pub cost_usd: Option<f64>,
     /// Bytes of one call's output; a larger output is an error result.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,6 +12,7 @@ use baton_core::event::Event;
 use baton_core::function::{Content, ToolFunction};
 use baton_core::id::{ContentHash, RunId, TaskId};
 use baton_core::json::Json;
+use baton_core::limits::Limits;
 use baton_core::money::Price;
 use baton_core::time::Timestamp;
 use baton_models::{Model, ScriptFault, ScriptedModel};
@@ -114,6 +115,10 @@ impl Engine {
 
     /// Starts a run; returns when its first entries are durable. Nothing is stored if the inputs do not fit.
     pub async fn start(&self, job: LoadedJob, options: StartOptions) -> Result<RunHandle, RunError> {
+        let job = match &options.limits {
+            none if *none == Limits::default() => job,
+            limits => job.limited(limits, &self.0.functions).map_err(|faults| RunError::Configs(Arc::new(faults)))?,
+        };
         let configs = Arc::clone(&job.configs);
         let given = typed_inputs(&configs.job, options.inputs)?;
         let inputs = configs.check_inputs(&given).map_err(|faults| RunError::Inputs(Arc::new(faults)))?;

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use baton_core::config::{Sources, Unconfigured};
 use baton_core::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded, Steps};
 use baton_core::event::Event;
-use baton_core::function::Content;
-use baton_core::id::{ContentHash, RunId};
+
+use baton_core::id::RunId;
 use baton_store::{NewRun, StoreError};
 
 use crate::actor::{Commands, Step};
 use crate::engine::{Engine, Parts, RUN_ID_ATTEMPTS, random_run_id, template};
 use crate::error::RunError;
 use crate::handle::{RunHandle, measured};
-use crate::job::{InitialDocument, load_configs};
+use crate::job::{InitialDocument, load_configs, pinned};
 use crate::reading::PAGE;
 
 /// Where a fork begins, and what is different in it.
@@ -147,10 +147,4 @@ impl Engine {
             _ => Ok(after),
         }
     }
-}
-
-/// The texts as a run is pinned to them.
-pub(crate) fn pinned(sources: &Sources) -> (ContentHash, Content) {
-    let text: Content = serde_json::to_vec(sources).expect("texts always serialise").into();
-    (ContentHash::of(&text), text)
 }

@@ -8,6 +8,7 @@ use baton_core::config::{Configs, Faults, Job, JobDocument, JobInput, Sources, U
 use baton_core::document::{ContentFacts, Write};
 use baton_core::function::{Content, ToolFunction};
 use baton_core::id::{ContentHash, RunId};
+use baton_core::limits::Limits;
 use baton_core::measure::measure;
 use baton_core::path::DocumentPath;
 use baton_models::check_script;
@@ -83,9 +84,7 @@ impl LoadedJob {
     /// must have its config.
     pub fn from_sources(sources: Sources, functions: &[&'static ToolFunction]) -> Result<Self, Faults> {
         let configs = Arc::new(load_configs(&sources, functions, Unconfigured::Refused)?);
-        let pinned: Content = serde_json::to_vec(&sources).expect("texts always serialise").into();
-        let pinned = (ContentHash::of(&pinned), pinned);
-        Ok(Self { configs, sources: Arc::new(sources), pinned, folder: None, documents: Vec::new() })
+        Ok(Self { configs, pinned: pinned(&sources), sources: Arc::new(sources), folder: None, documents: Vec::new() })
     }
 
     /// The job in the folder at `path`, documents included. `builtin` are the tool configs that come with the program:
@@ -103,6 +102,14 @@ impl LoadedJob {
     /// The texts that the configs were read from.
     pub fn sources(&self) -> &Sources {
         &self.sources
+    }
+
+    /// The same job, for a run that is held to `limits` in place of the job's own where they say something.
+    pub(crate) fn limited(self, limits: &Limits, functions: &[&'static ToolFunction]) -> Result<Self, Faults> {
+        let mut sources = Sources::clone(&self.sources);
+        sources.limit_run(limits);
+        let configs = Arc::new(load_configs(&sources, functions, Unconfigured::Allowed)?);
+        Ok(Self { configs, pinned: pinned(&sources), sources: Arc::new(sources), ..self })
     }
 
     /// The same job with a document more.
@@ -138,6 +145,12 @@ pub fn load_configs(
     load(sources, functions, unconfigured, &check_script)
 }
 
+/// The texts as a run is pinned to them.
+pub(crate) fn pinned(sources: &Sources) -> (ContentHash, Content) {
+    let text: Content = serde_json::to_vec(sources).expect("texts always serialise").into();
+    (ContentHash::of(&text), text)
+}
+
 /// What a person gives to one run.
 #[derive(Clone, Debug, Default)]
 pub struct StartOptions {
@@ -149,6 +162,8 @@ pub struct StartOptions {
     pub documents: Vec<InitialDocument>,
     /// A model that stands in for every agent's own, by name.
     pub model: Option<String>,
+    /// Limits of the run, in place of the job's own where they say something. They stay, whatever configs the run adopts.
+    pub limits: Limits,
     /// The run's id; made up when absent.
     pub run: Option<RunId>,
 }

@@ -14,9 +14,9 @@ use baton_core::machine::limits_under;
 use crate::actor::Step;
 use crate::engine::{Engine, Shared, template};
 use crate::error::RunError;
-use crate::fork::pinned;
+
 use crate::handle::RunHandle;
-use crate::job::load_configs;
+use crate::job::{load_configs, pinned};
 use crate::reading::Reading;
 use crate::transcripts::{Prompts, Transcripts};
 
@@ -57,6 +57,9 @@ impl Engine {
     /// is not touched.
     pub async fn migrate(&self, id: &RunId, sources: &Sources, by: &str) -> Result<RunHandle, RunError> {
         let before = self.0.sources(id, self.present_configs(id).await?).await?;
+        let mut sources = sources.clone();
+        sources.keep_run_limits(&before);
+        let sources = &sources;
         let configs = Arc::new(self.loaded(sources)?);
         let changes = sources.changes_from(&before);
         self.go_on(id, Some(Adopting { configs, pinned: pinned(sources), changes, by: by.to_owned() })).await
@@ -67,6 +70,9 @@ impl Engine {
         let mut run = self.state(id).await?;
         let started = run.started().cloned().ok_or_else(|| RunError::NeverStarted(id.clone()))?;
         let before = self.0.sources(id, started.configs).await?;
+        let mut sources = sources.clone();
+        sources.keep_run_limits(&before);
+        let sources = &sources;
         let now = Arc::new(self.loaded(sources)?);
         let prompts = |configs| Prompts::render(configs, &started.inputs).map_err(|error| template(&error));
         let (was, is) = (prompts(run.configs())?, prompts(&now)?);

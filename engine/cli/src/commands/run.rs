@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use baton_core::limits::{Limits, MAX_DOLLARS};
 use baton_core::path::DocumentPath;
 use baton_runtime::folder::read_document;
 use baton_runtime::{Engine, InitialDocument, InputValue, RunHandle, StartOptions};
@@ -37,6 +38,12 @@ pub(crate) struct RunArgs {
     /// One of the job's models, in place of every agent's own
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// What the run may cost at most, in place of the job's own limit; every model needs a known price then
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_cost: Option<f64>,
+    /// How many tokens the run may use at most, in place of the job's own limit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_tokens: Option<u64>,
     #[command(flatten)]
     ending: Ending,
     /// Allow the job to run its `exec` commands on this machine, from now on
@@ -58,6 +65,12 @@ fn input(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// An amount that a limit of money can have.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.strip_prefix('$').unwrap_or(text).parse().ok().filter(|amount| (0.0..=MAX_DOLLARS).contains(amount));
+    amount.ok_or_else(|| format!("expected US dollars, from 0 to {MAX_DOLLARS}"))
+}
+
 /// Executes a job.
 pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let job = job::load(place, &args.job)?;
@@ -67,6 +80,7 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
         inputs: args.inputs.into_iter().map(|(name, value)| (name, InputValue::Text(value))).collect(),
         documents: args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?,
         model: args.model,
+        limits: Limits { cost_usd: args.max_cost, tokens: args.max_tokens, ..Limits::default() },
         run: None,
     };
     let out = args.ending.folder(place)?;

@@ -84,6 +84,28 @@ fn a_job_that_reaches_a_limit_exits_4_and_names_it() {
 }
 
 #[test]
+fn a_run_may_be_limited_in_tokens_and_money_from_the_command_line() {
+    let folder = Folder::new();
+    let price = json!({"provider": "scripted", "script": "the.script.json", "price": {"input": 3, "output": 15}});
+    let ask = json!({"calls": [{"tool": "ask_master", "input": {"question": "Which?"}}]});
+    let script = json!({"lead": {"turns": [ask, {"text": "this one"}]}});
+    folder.job("dear", &[("lead", &["ask_master", "handoff"])], script, json!({"models": {"scripted": price}}));
+    let limit = |arguments: &[&str]| {
+        let report = folder.baton(&[&["run", "dear", "--output", "json"], arguments].concat()).exits(4).json();
+        report["limit"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(limit(&["--max-cost", "0.000001"]), "limits.cost_usd of a task above or of the run");
+    assert_eq!(limit(&["--max-tokens", "1"]), "limits.tokens of a task above or of the run");
+    folder.baton(&["run", "dear", "--max-cost=-1"]).exits(2).tells("US dollars, from 0");
+    folder.baton(&["run", "dear", "--max-tokens", "0"]).exits(2);
+
+    // Limits of the start are no change of the job.
+    folder.baton(&["run", "dear", "--max-cost", "$5"]).exits(3);
+    let resumed = folder.baton(&["resume", "@last"]).exits(3);
+    assert!(!resumed.stderr.contains("has changed since"), "{}", resumed.stderr);
+}
+
+#[test]
 fn inputs_requests_and_documents_come_from_the_command_line() {
     let folder = Folder::new();
     let script = json!({"lead": {"turns": [

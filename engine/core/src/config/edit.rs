@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::load::stem;
 use super::source::{Role, Source, Sources};
+use crate::limits::Limits;
 
 /// Why a value cannot be put where it should go.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +88,21 @@ impl Sources {
             found,
         })?;
         source.text = serde_json::to_string_pretty(&file).expect("JSON always serialises");
+        if let ("job", ["limits", limits @ ..]) = (kind, keys.as_slice()) {
+            self.outdo_run_limits(limits.first().copied());
+        }
         Ok(())
+    }
+
+    /// The job's `limit` was set, or all of them: what the run's start asked for instead no longer counts.
+    fn outdo_run_limits(&mut self, limit: Option<&str>) {
+        let Some(source) = self.of(Role::RunLimits).next() else { return };
+        let mut form: Value = serde_json::from_str(&source.text).unwrap_or_default();
+        if let (Some(limit), Some(limits)) = (limit, form["limits"].as_object_mut()) {
+            limits.shift_remove(limit);
+        }
+        let left = limit.and_then(|_| serde_json::from_value::<Limits>(form["limits"].take()).ok());
+        self.limit_run(&left.unwrap_or_default());
     }
 
     /// How these files differ from those `before`: a line for each, with the keys whose values changed.
@@ -226,6 +241,21 @@ mod tests {
         for broken in [r#"job.models."a-1.5.price"#, r#"job.models."a-1"5.price"#, r#"job.""#] {
             assert!(files.set(broken, json!(1)).unwrap_err().to_string().contains("quotation mark"), "{broken}");
         }
+    }
+
+    #[test]
+    fn a_limit_that_is_set_later_stands_in_place_of_that_of_the_start() {
+        let mut files = files();
+        files.limit_run(&Limits { tokens: Some(1_000), cost_usd: Some(0.5), ..Limits::default() });
+        let of_run = |files: &Sources| files.of(Role::RunLimits).next().map(|source| source.text.clone());
+        files.set("job.limits.tokens", json!(2_000)).unwrap();
+        assert_eq!(of_run(&files).as_deref(), Some(r#"{"limits":{"cost_usd":0.5}}"#));
+        files.set("job.description", json!("Counts.")).unwrap();
+        let mut others = super::tests::files();
+        others.keep_run_limits(&files);
+        assert_eq!(of_run(&others), of_run(&files));
+        others.set("job.limits", json!({})).unwrap();
+        assert_eq!(of_run(&others), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use validator::Validate;
 
 pub use self::agent::{AgentForm, FileForm, FullGrantForm, GrantForm, PromptForm};
-pub use self::job::{DocumentForm, FullDocumentForm, InputForm, JobForm, RequestForm, RequestWithInputsForm};
+pub use self::job::{DocumentForm, FullDocumentForm, InputForm, JobForm, RequestForm, RequestWithInputsForm, RunLimitsForm};
 pub use self::model::{ModelForm, PriceForm, PriceRowForm, PriceTableForm, ProviderForm};
 pub use self::tool::{
     ExampleForm, ExecForm, ParameterForm, PartForm, ReturnForm, ReturnPartForm, ReturnTypeName, ToolForm, ToolTypeForm, TypeName,

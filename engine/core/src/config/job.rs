@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use super::dialect::{Others, part_schema};
 use super::fault::{Fault, FaultKind, Faults};
-use super::form::{DocumentForm, InputForm, JobForm, RequestForm};
+use super::form::{DocumentForm, InputForm, JobForm, RequestForm, RunLimitsForm};
 use super::load::{Loader, ScriptCheck};
 use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
-use super::shape::{JOB, show};
+use super::shape::{JOB, RUN_LIMITS, show};
 use super::source::Role;
 use super::template::Scope;
 use super::tool_schema::{check_part, is_name};
@@ -47,7 +47,8 @@ impl<'s> Loader<'s> {
         };
         let scope = Scope::of_request(inputs.keys().map(String::as_str));
         self.check_template(&request, &scope, text, Some(request_place));
-        if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
+        let of_run = self.run_limits();
+        if of_run.cost_usd.is_none() && form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             self.money_limits.push(MoneyLimit::at(text, MoneyHolder::Run));
         }
         Some(Job {
@@ -58,8 +59,21 @@ impl<'s> Loader<'s> {
             inputs: inputs.into_iter().filter_map(|(name, input)| Some((name, input?))).collect(),
             documents: self.documents(&form, text),
             models: self.models(&form, text, check_script),
-            limits: form.limits.clone().unwrap_or_default().or(&Limits::run_defaults()),
+            limits: of_run.or(&form.limits.clone().unwrap_or_default()).or(&Limits::run_defaults()),
         })
+    }
+
+    /// The limits that the start of the run asked for.
+    fn run_limits(&mut self) -> Limits {
+        let Some(read) = self.sources.of(Role::RunLimits).next().and_then(|source| self.read(source)) else {
+            return Limits::default();
+        };
+        let form: Option<RunLimitsForm> = self.form(&RUN_LIMITS, &read.text, &read.value);
+        let limits = form.map(|form| form.limits).unwrap_or_default();
+        if limits.cost_usd.is_some() {
+            self.money_limits.push(MoneyLimit::at(&read.text, MoneyHolder::Run));
+        }
+        limits
     }
 
     /// The inputs; a broken one is there without a value, so that templates which use it are not told.

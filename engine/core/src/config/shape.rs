@@ -11,7 +11,7 @@ use serde_json::Value;
 use validator::{Validate, ValidationErrors, ValidationErrorsKind};
 
 use super::fault::{FaultKind, nearest, one_of};
-use super::form::{AgentForm, JobForm, PriceTableForm, ProjectForm, ToolForm};
+use super::form::{AgentForm, JobForm, PriceTableForm, ProjectForm, RunLimitsForm, ToolForm};
 use super::plain::Plain;
 use super::reader::{MAX_FAULTS_PER_FILE, Spot, pointer, push_token};
 
@@ -39,6 +39,7 @@ pub(crate) static TOOL: LazyLock<Shape> = LazyLock::new(Shape::of::<ToolForm>);
 pub(crate) static AGENT: LazyLock<Shape> = LazyLock::new(Shape::of::<AgentForm>);
 pub(crate) static JOB: LazyLock<Shape> = LazyLock::new(Shape::of::<JobForm>);
 pub(crate) static PRICES: LazyLock<Shape> = LazyLock::new(Shape::of::<PriceTableForm>);
+pub(crate) static RUN_LIMITS: LazyLock<Shape> = LazyLock::new(Shape::of::<RunLimitsForm>);
 pub(crate) static PROJECT: LazyLock<Shape> = LazyLock::new(Shape::of::<ProjectForm>);
 
 /// The value without its faults, where they are such that the rest can still be judged: unknown keys take the name they

@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::limits::Limits;
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,6 +27,8 @@ pub enum Role {
     Project,
     /// A table of prices.
     Prices,
+    /// Limits that the start of a run asks for; no file of the folder.
+    RunLimits,
 }
 
 /// One file.
@@ -74,6 +79,20 @@ impl Sources {
         self.files.push(Source { role, path: path.into(), text, invalid_at });
     }
 
+    /// Lets `limits` stand in place of the job's own for one run, where they say something.
+    pub fn limit_run(&mut self, limits: &Limits) {
+        self.files.retain(|source| source.role != Role::RunLimits);
+        if *limits != Limits::default() {
+            self.add(Role::RunLimits, "run-limits", json!({ "limits": limits }).to_string());
+        }
+    }
+
+    /// Takes over the limits that the start of a run asked for, from the files that it went by until now.
+    pub fn keep_run_limits(&mut self, before: &Self) {
+        self.files.retain(|source| source.role != Role::RunLimits);
+        self.files.extend(before.of(Role::RunLimits).cloned());
+    }
+
     /// Says that the file at `path`, relative to the job's folder, exists.
     pub fn add_existing(&mut self, path: impl Into<String>) {
         self.existing.insert(path.into());
@@ -118,7 +137,7 @@ impl Sources {
     /// The path as messages show it.
     pub fn display(&self, source: &Source) -> String {
         match source.role {
-            Role::BuiltinTool => source.path.clone(),
+            Role::BuiltinTool | Role::RunLimits => source.path.clone(),
             _ => format!("{}{}", self.prefix, source.path),
         }
     }

@@ -43,6 +43,15 @@ pub struct JobForm {
     pub limits: Option<Limits>,
 }
 
+/// Limits that the start of a run asks for.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+pub struct RunLimitsForm {
+    /// Those that stand in place of the job's own.
+    #[validate(nested)]
+    pub limits: Limits,
+}
+
 /// A request: the text, or the text with the inputs that it uses.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
