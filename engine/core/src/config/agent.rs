@@ -41,7 +41,6 @@ impl<'s> Loader<'s> {
 
     fn load_agent(&mut self, form: &AgentForm, agent: &ReadAgent<'s>, job: Option<&Job>) -> Option<Agent> {
         let text = &agent.read.text;
-        let before = self.faults.len();
         let system_prompt = self.prompt(form, text, job);
         let (tools, approvals) = self.granted(form, text);
         if let Some(job) = job
@@ -58,9 +57,6 @@ impl<'s> Loader<'s> {
         let max_tokens = self.max_tokens(form, text);
         let result_schema = self.result_schema(form, text);
         let system_prompt = system_prompt?;
-        if self.faults.len() > before {
-            return None;
-        }
         let offered = |chosen: &dyn Fn(&Tool) -> bool| -> Offer {
             tools.values().filter(|tool| chosen(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
         };
@@ -115,7 +111,7 @@ impl<'s> Loader<'s> {
                 let prompt = Text::new(self.sources.display(source), &source.text);
                 if let Some(at) = source.invalid_at {
                     let fault = Fault::of_file(FaultKind::Syntax, &prompt.file, "the file is not text in UTF-8");
-                    self.faults.push(fault.at(prompt.text(), at..at + 1));
+                    self.faults.push(fault.at(prompt.text(), at..at));
                     return None;
                 }
                 self.check_template(&source.text, &scope, &prompt, None);

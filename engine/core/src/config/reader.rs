@@ -53,8 +53,7 @@ impl<'s> Text<'s> {
 
     /// Reads the text. The tree is there whenever the text is JSON, even if the faults say that keys stand twice.
     pub(crate) fn read(&self, invalid_at: Option<usize>, faults: &mut Vec<Fault>) -> Option<Value> {
-        let fault =
-            |message: &str, at: usize| Fault::of_file(FaultKind::Syntax, &self.file, message).at(self.content, at..at + 1);
+        let fault = |message: &str, at: usize| Fault::of_file(FaultKind::Syntax, &self.file, message).at(self.content, at..at);
         if let Some(at) = invalid_at {
             faults.push(fault("the file is not text in UTF-8", at));
             return None;
@@ -92,16 +91,15 @@ impl<'s> Text<'s> {
 
     /// A fault at `spot` of `pointer`; if nothing is there, at the nearest thing that holds it.
     pub(crate) fn fault(&self, kind: FaultKind, pointer: &str, spot: Spot, message: impl Into<String>) -> Fault {
-        let range = if self.placed.get() < MAX_FAULTS_PER_FILE { self.range(pointer, spot) } else { 0..1 };
-        self.fault_at(kind, pointer, range, message.into())
+        self.fault_at(kind, pointer, || self.range(pointer, spot), message.into())
     }
 
-    /// A fault at `range`, which is placed if not too many were.
-    fn fault_at(&self, kind: FaultKind, pointer: &str, range: Range<usize>, message: String) -> Fault {
+    /// A fault at `range`, which is looked for and placed if not too many were.
+    fn fault_at(&self, kind: FaultKind, pointer: &str, range: impl FnOnce() -> Range<usize>, message: String) -> Fault {
         let mut fault = Fault::of_file(kind, &self.file, message);
         self.placed.set(self.placed.get() + 1);
         if self.placed.get() <= MAX_FAULTS_PER_FILE {
-            fault = fault.at(self.content, range);
+            fault = fault.at(self.content, range());
         }
         pointer.clone_into(&mut fault.pointer);
         fault
@@ -141,13 +139,13 @@ impl<'s> Text<'s> {
                     here = value;
                 }
                 // The missing thing is told at what should hold it.
-                None => return key.unwrap_or_else(|| bytes(here).start..bytes(here).start + 1),
+                None => return key.unwrap_or_else(|| start(here)),
             }
         }
         match (spot, key) {
             (Spot::Key, Some(key)) => key,
             _ => match here {
-                ast::Value::Object(_) | ast::Value::Array(_) => bytes(here).start..bytes(here).start + 1,
+                ast::Value::Object(_) | ast::Value::Array(_) => start(here),
                 _ => bytes(here),
             },
         }
@@ -191,7 +189,7 @@ impl<'s> Text<'s> {
                     {
                         let earlier = Fault::of_file(FaultKind::DuplicateKey, &self.file, "").at(self.content, first);
                         let message = format!("key \"{name}\" stands twice");
-                        let fault = self.fault_at(FaultKind::DuplicateKey, pointer, range, message);
+                        let fault = self.fault_at(FaultKind::DuplicateKey, pointer, || range, message);
                         faults.push(fault.note(format!("first at {}:{}", earlier.line, earlier.column)));
                     }
                     self.find_suspects(&property.value, pointer, faults);
@@ -208,8 +206,9 @@ impl<'s> Text<'s> {
             }
             ast::Value::NumberLit(number) if !is_exact(number.value) => {
                 let message = "the integer is too large to be kept exactly".to_owned();
-                faults
-                    .push(self.fault_at(FaultKind::OutOfRange, pointer, bytes(value), message).expected("an integer of 64 bits"));
+                faults.push(
+                    self.fault_at(FaultKind::OutOfRange, pointer, || bytes(value), message).expected("an integer of 64 bits"),
+                );
             }
             _ => {}
         }
@@ -249,6 +248,12 @@ pub(crate) fn pointer(tokens: &[&str]) -> String {
 fn bytes(thing: &impl Ranged) -> Range<usize> {
     let range = thing.range();
     range.start..range.end
+}
+
+/// The place where something begins: of an object or list, no more is shown.
+fn start(thing: &impl Ranged) -> Range<usize> {
+    let start = bytes(thing).start;
+    start..start
 }
 
 /// serde's words without the place, which a fault says itself.
@@ -307,10 +312,6 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
         Ok(Value::String(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {

@@ -177,7 +177,8 @@ impl Shape {
         match error.kind() {
             Wrong::AdditionalProperties { unexpected } => {
                 let known = self.known_keys(&error.schema_path().to_string());
-                for key in unexpected.iter().take(MAX_FAULTS_PER_FILE) {
+                // One more than a file is told of, so that it is told that there are more.
+                for key in unexpected.iter().take(MAX_FAULTS_PER_FILE + 1) {
                     let mut inner = place.clone();
                     push_token(&mut inner, key);
                     let mut unknown = fault(FaultKind::UnknownKey, inner, Spot::Key, format!("unknown key \"{}\"", shorten(key)));
@@ -245,7 +246,6 @@ impl Shape {
             for error in branch.iter().filter(|error| is_here(error)) {
                 match error.kind() {
                     Wrong::Constant { expected_value } => options.push(plain(expected_value)),
-                    Wrong::Enum { options: listed } => options.extend(listed.as_array().into_iter().flatten().map(plain)),
                     Wrong::Type { kind: jsonschema::error::TypeKind::Single(single) } => types.push(single.to_string()),
                     _ => {}
                 }
@@ -327,10 +327,7 @@ fn bound(kind: &Wrong) -> Option<String> {
     Some(match kind {
         Wrong::Minimum { limit } => format!("at least {limit}"),
         Wrong::Maximum { limit } => format!("at most {limit}"),
-        Wrong::ExclusiveMinimum { limit } => format!("more than {limit}"),
-        Wrong::ExclusiveMaximum { limit } => format!("less than {limit}"),
         Wrong::MinLength { limit: 1 } => "a text that is not empty".to_owned(),
-        Wrong::MinLength { limit } => format!("at least {limit} characters"),
         Wrong::MaxLength { limit } => format!("at most {limit} characters"),
         Wrong::MinItems { limit } => format!("at least {limit} elements"),
         Wrong::MaxItems { limit } => format!("at most {limit} elements"),

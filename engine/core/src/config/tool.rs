@@ -220,7 +220,6 @@ impl<'s> Loader<'s> {
     fn load_tool(&mut self, id: &str, base: Option<&Read<'s>>, over: Option<&Read<'s>>, derived: Option<Map<String, Value>>) {
         let function = self.functions.get(id).copied();
         let origin = Origin { base, over, function };
-        let before = self.faults.len();
         let below = base.and_then(|base| base.value.as_object()).or(derived.as_ref());
         let merged = match (below, over, base) {
             (Some(below), Some(over), _) if over.value.is_object() => {
@@ -238,7 +237,7 @@ impl<'s> Loader<'s> {
                 self.faults.extend(faults.into_iter().map(|fault| place(origin.text(&fault.pointer), fault)));
             }
         }
-        if self.faults.len() > before {
+        if !self.tools.contains_key(id) {
             self.assumed_tools.insert(id.to_owned());
         }
     }

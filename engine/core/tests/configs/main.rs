@@ -1,9 +1,17 @@
 //! The loader: every fault of every file, told at once, at its place.
 
+mod agents;
 mod broken_json;
+mod edits;
 mod faults_between_files;
 mod faults_of_files;
 mod faults_of_functions;
+mod forms;
 mod joined;
+mod names;
 mod prices;
+mod reading;
+mod schemas;
+mod signatures;
 mod support;
+mod tools;

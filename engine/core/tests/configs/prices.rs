@@ -63,6 +63,25 @@ fn a_limit_of_money_asks_for_the_prices_of_those_it_holds_and_of_nobody_else() {
 }
 
 #[test]
+fn whoever_answers_a_question_delegates_to_nobody_meanwhile() {
+    let own = r#""models": { "scripted": { "provider": "scripted", "script": "demo.script.json" } }"#;
+    let both = own
+        .replace("\"models\": {", "\"models\": { \"brought\": { \"provider\": \"scripted\", \"script\": \"demo.script.json\" },");
+    let clerk = r#"{"agent_id": "clerk", "description": "Files", "model": "brought", "system_prompt": "You file.", "tools": ["handoff"]}"#;
+    let job = || {
+        let job = sound().edited("job.json", own, &both).with(Role::Agent, "agents/clerk.json", clerk);
+        job.edited("agents/lead.json", "\"handoff\"", "\"route_to_clerk\", \"handoff\"")
+    };
+    let kept = |file: &str, key: &str, with: &str| {
+        let configs = job().edited(file, key, with).load().expect("the job is sound");
+        configs.check_money(None, &configs.prices(None, |name| name == "brought", PriceTable::embedded)).is_ok()
+    };
+    // The lead answers the counter, whose limit therefore does not hold the clerk; the lead's own does.
+    assert!(kept("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 2"));
+    assert!(!kept("agents/lead.json", "\"model\":", "\"limits\": {\"cost_usd\": 2}, \"model\":"));
+}
+
+#[test]
 fn what_a_job_says_of_its_model_wins_and_a_script_is_free() {
     let priced = r#""script": "demo.script.json", "price": {"input": 3, "cached_input": 0.3, "output": 15}"#;
     let configs = sound().edited("job.json", "\"script\": \"demo.script.json\"", priced).load().expect("the job is sound");
@@ -81,8 +100,12 @@ fn the_table_that_comes_with_the_engine_is_sound_and_says_where_each_price_was_r
     let opus = table.price("claude-opus-4-5-20251101").expect("a dated version costs what its model does");
     assert_eq!(Some(opus), table.price("claude-opus-4-5"));
     assert_eq!(opus.output, Money::from_usd(25e-6));
+    assert!(table.version().starts_with("20") && table.version().len() == "2026-01-31".len(), "{}", table.version());
     assert!(opus.source.starts_with("https://") && opus.source.ends_with(')'), "{}", opus.source);
-    for unknown in ["", "claude-opus-4-5-fast", "claude-opus-4-5-2025", "20251101", "my-model"] {
+    assert_eq!(Some(opus), table.price("claude-opus-4-5-2025-11-01"));
+    let no_days = ["fast", "2025", "x-11-01", "2025-x-01", "2025-11-x", "25-11-01", "2025-11-1"];
+    let undated = no_days.map(|end| format!("claude-opus-4-5-{end}"));
+    for unknown in undated.iter().map(String::as_str).chain(["", "20251101", "my-model"]) {
         assert_eq!(table.price(unknown), None, "{unknown}");
     }
 }

@@ -1,0 +1,143 @@
+//! JSON Schemas that people write: what they demand is enforced, and what is none is refused at its place.
+
+use baton_core::config::{Schema, schema_of};
+use serde_json::{Value, json};
+
+use crate::support::sound;
+
+#[test]
+fn every_keyword_holds_on_both_sides_of_its_bound() {
+    for (schema, right, wrong) in [
+        (json!({"minimum": 3}), json!([3, 3.5, 4, "2"]), json!([2, 2.5, -9])),
+        (json!({"maximum": 3}), json!([3, 2.5, -4, "4"]), json!([4, 3.5, 1e300])),
+        (json!({"exclusiveMinimum": 3}), json!([4, 3.5, "2"]), json!([3, 2, 3.0])),
+        (json!({"exclusiveMaximum": 3}), json!([2, 2.5, "4"]), json!([3, 4, 3.0, 1e300])),
+        (json!({"minLength": 2}), json!(["ab", "éé", 1]), json!(["", "é"])),
+        (json!({"maxLength": 2}), json!(["", "éé", 123]), json!(["abc"])),
+        (json!({"minItems": 2}), json!([[1, 2], "a"]), json!([[], [1]])),
+        (json!({"maxItems": 2}), json!([[], [1, 2], "abc"]), json!([[1, 2, 3]])),
+        (json!({"minProperties": 1}), json!([{"a": 1}, []]), json!([{}])),
+        (json!({"maxProperties": 1}), json!([{}, {"a": 1}, [1, 2]]), json!([{"a": 1, "b": 2}])),
+        (json!({"uniqueItems": true}), json!([["a", "b"], [1, 2], ["1", 1]]), json!([["a", "a"], [1, 1], [1, 1.0]])),
+        (json!({"type": "null"}), json!([null]), json!([0, "", []])),
+        (json!({"type": "integer"}), json!([1, -1, 1.0]), json!([1.5, "1", null])),
+        (json!({"type": "number"}), json!([1, 1.5]), json!(["1", true])),
+        (json!({"type": ["string", "null"]}), json!([null, "a"]), json!([1, []])),
+        (json!({"enum": ["a", 1]}), json!(["a", 1]), json!(["b", 2, null])),
+        (json!({"oneOf": [{"const": "a"}, {"enum": ["b", "c"]}]}), json!(["a", "c"]), json!(["d", 1])),
+        (json!({"additionalProperties": {"type": "string"}}), json!([{"a": "x"}]), json!([{"a": 1}])),
+        (
+            json!({"properties": {"a": {"type": "string"}}, "additionalProperties": false}),
+            json!([{"a": "x"}]),
+            json!([{"a": 1}, {"b": "x"}]),
+        ),
+        (json!({"additionalProperties": false, "properties": {"a": {}}}), json!([{"a": 1}, {}]), json!([{"b": 1}])),
+    ] {
+        let compiled = Schema::compile(&schema).expect("it is a schema");
+        for value in right.as_array().expect("a list") {
+            assert_eq!(compiled.check(value), Ok(()), "{value} against {schema}");
+        }
+        for value in wrong.as_array().expect("a list") {
+            assert!(compiled.check(value).is_err(), "{value} against {schema}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_schema_is_refused_wherever_it_stands() {
+    for (schema, place) in [
+        (json!({"$schema": 7}), "/$schema"),
+        (json!({"properties": {"a": {"$schema": 7}}}), "/properties/a/$schema"),
+        (json!({"properties": {"a": {"$defs": {"b": {"type": "strng"}}}}}), "/properties/a/$defs/b/type"),
+        (json!({"type": ["string", "string"]}), "/type"),
+        (json!({"required": ["a", "a"]}), "/required"),
+    ] {
+        let told = Schema::compile(&schema).expect_err("it is no schema");
+        assert!(told.contains(place), "{schema}: {told}");
+    }
+}
+
+#[test]
+fn a_reference_out_of_the_schema_is_told_at_its_place_wherever_it_stands() {
+    for (schema, place) in [
+        (json!({"anyOf": [{"type": "null"}, {"$ref": "other.json"}]}), "/anyOf/1/$ref"),
+        (json!({"properties": {"a": {"$ref": "https://example.com/a"}}}), "/properties/a/$ref"),
+        (json!({"$dynamicRef": "#"}), "/$dynamicRef"),
+        (json!({"items": {"$recursiveRef": "#"}}), "/items/$recursiveRef"),
+    ] {
+        let told = Schema::compile(&schema).expect_err("the reference is refused");
+        assert!(told.contains("may only name a place in the same schema") && told.contains(place), "{schema}: {told}");
+    }
+}
+
+#[test]
+fn a_reference_that_comes_to_no_end_is_refused_by_whatever_keyword_it_comes_back() {
+    for schema in [
+        json!({"not": {"$ref": "#"}}),
+        json!({"if": {"$ref": "#"}}),
+        json!({"then": {"$ref": "#"}, "if": true}),
+        json!({"else": {"$ref": "#"}, "if": true}),
+        json!({"dependentSchemas": {"a": {"$ref": "#"}}}),
+        json!({"oneOf": [{"$ref": "#"}]}),
+    ] {
+        let told = Schema::compile(&schema).expect_err("it has no end");
+        assert!(told.contains("leads back to itself"), "{schema}: {told}");
+    }
+}
+
+#[test]
+fn references_may_be_followed_so_far_and_branch_so_often_and_no_further() {
+    let chain = |links: usize| {
+        let mut definitions: serde_json::Map<String, Value> =
+            (0..links).map(|link| (format!("d{link}"), json!({"$ref": format!("#/$defs/d{}", link + 1)}))).collect();
+        definitions.insert(format!("d{links}"), json!({"type": "null"}));
+        json!({"$defs": definitions})
+    };
+    assert!(Schema::compile(&chain(1_000)).is_ok());
+    assert!(Schema::compile(&chain(1_001)).is_err());
+    // The schema itself, the definition, and its members.
+    let branches = |members: usize| json!({"$defs": {"a": {"anyOf": vec![json!(true); members]}}, "$ref": "#/$defs/a"});
+    assert!(Schema::compile(&branches(9_998)).is_ok());
+    assert!(Schema::compile(&branches(9_999)).expect_err("too many").contains("branch too often"));
+}
+
+#[test]
+fn a_default_is_not_judged_by_a_part_that_refers_to_the_whole() {
+    let tree = |children: Value| {
+        let schema = json!({"type": "object", "properties": {"children": children}});
+        sound().edited("agents/lead.json", "\"tools\"", &format!("\"result_schema\": {schema}, \"tools\""))
+    };
+    for children in [
+        json!({"type": "array", "items": {"$ref": "#"}, "default": [{"children": []}]}),
+        json!({"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}}], "default": [{"children": []}]}),
+    ] {
+        tree(children.clone()).load().unwrap_or_else(|faults| panic!("{children}: {faults}"));
+    }
+    let told = tree(json!({"type": "array", "default": 7})).faults();
+    assert!(told.contains("the default breaks its own schema") && told.contains("1 error"), "{told}");
+}
+
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "only its schema is looked at")]
+struct Choice {
+    size: Option<Size>,
+    many: Option<Vec<u8>>,
+}
+
+#[derive(schemars::JsonSchema)]
+#[schemars(inline)]
+#[expect(dead_code, reason = "only its schema is looked at")]
+enum Size {
+    Small,
+    Large,
+}
+
+#[test]
+fn what_may_be_absent_may_not_be_null() {
+    let schema = schema_of::<Choice>();
+    assert_eq!(schema["properties"]["size"]["enum"], json!(["Small", "Large"]));
+    assert_eq!(schema["properties"]["many"]["type"], "array");
+    let schema = Schema::compile(&schema).expect("it is a schema");
+    assert!(schema.check(&json!({})).is_ok() && schema.check(&json!({"size": "Small", "many": [1]})).is_ok());
+    assert!(schema.check(&json!({"size": null})).is_err() && schema.check(&json!({"many": null})).is_err());
+}
