@@ -19,6 +19,7 @@ pub mod script;
 pub mod shapes;
 pub mod sim;
 pub mod simulation;
+mod told;
 
 pub use checker::{Checker, Report, verify};
 pub use finding::{Finding, Invariant};

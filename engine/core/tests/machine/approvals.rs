@@ -1,7 +1,7 @@
 //! Calls that must be approved: who is asked, what waits, what a grant holds for, and what becomes of a denial.
 
 use baton_core::Run;
-use baton_core::call::{AfterExecution, CallError, CallStatus, ErrorCode};
+use baton_core::call::{AfterExecution, CallStatus, ErrorCode};
 use baton_core::config::{Approver, EffectClass, Join};
 use baton_core::entry::{Concern, Entry, Holder};
 use baton_core::event::{Effect, Event};
@@ -33,27 +33,10 @@ fn careful() -> JobDraft {
     ])
 }
 
-fn refusal(sim: &Sim, call: &str) -> CallError {
-    let found = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
-        Entry::CallRefused(refused) if refused.call.as_str() == call => Some(refused.error.clone()),
-        _ => None,
-    });
-    found.unwrap_or_else(|| panic!("{call} was not refused"))
-}
-
-/// The calls that began, in order.
-fn begun(sim: &Sim) -> Vec<&str> {
-    let started = sim.timeline.iter().filter_map(|recorded| match &recorded.entry {
-        Entry::CallStarted(started) => Some(started.call.as_str()),
-        _ => None,
-    });
-    started.collect()
-}
-
 #[test]
 fn a_call_begins_once_it_is_approved() {
     let mut sim = Sim::new(&careful()).agent("root", [turn([call("delete", "a")]), turn([handoff("done")])]).start();
-    assert!(begun(&sim).is_empty() && sim.pending.is_empty());
+    assert!(sim.begun().is_empty() && sim.pending.is_empty());
     assert!(sim.run.waits_only_for_people());
     assert_eq!(sim.run.task(&TaskId::root()).unwrap().state, TaskState::Blocked);
     sim.person_answers("0/1.1/approval", yes()).unwrap();
@@ -93,7 +76,7 @@ fn a_denial_is_an_error_result_with_its_reason_and_the_agent_goes_on() {
     let mut sim = Sim::new(&careful()).agent("root", [turn([call("delete", "a")]), turn([handoff("done")])]).start();
     sim.person_answers("0/1.1/approval", no("there is no backup")).unwrap();
     sim.assert_over();
-    let error = refusal(&sim, "0/1.1");
+    let error = sim.refusal("0/1.1");
     assert_eq!(error.code, ErrorCode::Denied);
     assert!(error.message.contains("there is no backup"), "{}", error.message);
     assert_eq!(sim.executions("0/1.1"), 0);
@@ -106,7 +89,7 @@ fn silence_is_no_grant() {
     assert!(sim.person_answers("0/1.1/approval", "yes").is_err(), "only an answer that says so approves");
     sim.cancel("0/1.1/approval").unwrap();
     sim.assert_over();
-    assert_eq!(refusal(&sim, "0/1.1").code, ErrorCode::Denied);
+    assert_eq!(sim.refusal("0/1.1").code, ErrorCode::Denied);
     assert_eq!(sim.executions("0/1.1"), 0);
 }
 
@@ -114,13 +97,13 @@ fn silence_is_no_grant() {
 fn calls_behind_one_that_waits_for_its_approval_wait_with_it_and_all_are_asked_about_at_once() {
     let calls = [call("look", "a"), call("delete", "b"), call("work", "c"), call("save", "d")];
     let mut sim = Sim::new(&careful()).agent("root", [turn(calls), turn([handoff("done")])]).start();
-    assert_eq!(begun(&sim), ["0/1.1"], "what comes before it begins");
+    assert_eq!(sim.begun(), ["0/1.1"], "what comes before it begins");
     assert_eq!(sim.asked.len(), 2, "both approvals are asked for at once");
     sim.person_answers("0/1.4/approval", yes()).unwrap();
-    assert_eq!(begun(&sim), ["0/1.1"], "its place has not come");
+    assert_eq!(sim.begun(), ["0/1.1"], "its place has not come");
     sim.person_answers("0/1.2/approval", yes()).unwrap();
     sim.assert_over();
-    assert_eq!(begun(&sim), ["0/1.1", "0/1.2", "0/1.3", "0/1.4"]);
+    assert_eq!(sim.begun(), ["0/1.1", "0/1.2", "0/1.3", "0/1.4"]);
 }
 
 #[test]
@@ -135,7 +118,7 @@ fn a_delegation_is_approved_before_its_task_exists_and_its_documents_are_shown()
     assert_eq!(sim.task("0/1.1/approval").created.documents.len(), 1);
     sim.person_answers("0/1.1/approval", yes()).unwrap();
     sim.assert_over();
-    assert_eq!(sim.ledger.calls[&CallId::from("0/1.1")].status, Some(CallStatus::Success));
+    assert_eq!(sim.result("0/1.1").status, CallStatus::Success);
 }
 
 #[test]
@@ -153,7 +136,7 @@ fn a_call_that_would_be_refused_anyway_asks_nobody() {
         )
         .start();
     assert_eq!(sim.asked, [TaskId::from("0/3.1/approval")], "only what could begin is asked about");
-    assert_eq!(refusal(&sim, "0/1.1").code, ErrorCode::UnknownDocument);
+    assert_eq!(sim.refusal("0/1.1").code, ErrorCode::UnknownDocument);
     sim.person_answers("0/3.1/approval", yes()).unwrap();
     sim.assert_over();
 }
@@ -171,13 +154,9 @@ fn a_result_is_approved_before_it_is_handed_back() {
         })
         .start();
     sim.assert_over();
-    assert!(refusal(&sim, "0/1.1/1.1").message.contains("too short"));
+    assert!(sim.refusal("0/1.1/1.1").message.contains("too short"));
     assert_eq!(sim.task("0/1.1").result.clone().unwrap().output.text(), r#""better""#);
-    let learned = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
-        Entry::CallFinished(finished) if finished.call.as_str() == "0/1.1" => Some(finished.said.len()),
-        _ => None,
-    });
-    assert_eq!(learned, Some(2), "the master learns what was said in its name");
+    assert_eq!(sim.finished("0/1.1").said.len(), 2, "the master learns what was said in its name");
 }
 
 #[test]
@@ -222,7 +201,7 @@ fn an_agent_that_answers_a_question_is_offered_nothing_that_must_be_approved() {
         .answers("root", [turn([call("look", "a")]), says("nothing")])
         .start();
     sim.assert_over();
-    assert_eq!(refusal(&sim, "0/1.1/1.1/1.1").code, ErrorCode::UnknownTool);
+    assert_eq!(sim.refusal("0/1.1/1.1/1.1").code, ErrorCode::UnknownTool);
     let offered: Vec<String> = sim.request("0/1.1/1.1").tools.iter().map(|tool| tool.id.to_string()).collect();
     assert_eq!(offered, ["handoff"]);
 }
@@ -269,7 +248,7 @@ fn a_definition_that_changed_between_the_grant_and_the_start_is_not_what_was_app
         .agent("two", [turn([call("delete", "b")])])
         .start();
     sim.person_answers("0/1.2/1.1/approval", yes()).unwrap();
-    assert_eq!(begun(&sim), ["0/1.1", "0/1.2", "0/1.1/1.1"]);
+    assert_eq!(sim.begun(), ["0/1.1", "0/1.2", "0/1.1/1.1"]);
     let run = with_other_configs(&sim, &draft(EffectClass::Idempotent));
     let outcome = baton_core::event::Outcome::success(json!("worked"));
     let decision = run.decide(sim.now, Event::CallReturned { call: CallId::from("0/1.1/1.1"), outcome }).unwrap();
@@ -296,7 +275,7 @@ fn the_end_of_the_caller_withdraws_the_question() {
     let mut sim = Sim::new(&careful()).agent("root", [turn([call("delete", "a"), call("work", "b")])]).start();
     sim.cancel("0").unwrap();
     sim.assert_over();
-    assert!(begun(&sim).is_empty());
+    assert!(sim.begun().is_empty());
     assert!(sim.person_answers("0/1.1/approval", yes()).is_err());
 }
 
@@ -316,7 +295,7 @@ fn a_join_that_is_met_cancels_a_delegation_that_waits_for_its_approval() {
         .agent("quick", [says("first")])
         .start();
     sim.assert_over();
-    assert_eq!(sim.ledger.calls[&CallId::from("0/1.1")].status, Some(CallStatus::Cancelled));
+    assert_eq!(sim.result("0/1.1").status, CallStatus::Cancelled);
     assert!(sim.task("0/1.1/approval").ended.is_some());
 }
 
@@ -340,7 +319,7 @@ fn where_nobody_more_may_be_asked_the_call_is_refused() {
     let draft = careful().limits(Limits { live_tasks: Some(1), ..Limits::default() });
     let sim = Sim::new(&draft).agent("root", [turn([call("delete", "a")]), turn([handoff_with("done", &[])])]).start();
     sim.assert_over();
-    assert_eq!(refusal(&sim, "0/1.1").code, ErrorCode::LimitReached);
+    assert_eq!(sim.refusal("0/1.1").code, ErrorCode::LimitReached);
     assert_eq!(sim.executions("0/1.1"), 0);
 }
 
@@ -369,7 +348,7 @@ fn every_order_of_grants_and_denials_ends() {
                 .filter(|place| decisions / 3_usize.pow(*place) % 3 == 0)
                 .map(|place| format!("0/1.{}", place + 1))
                 .collect();
-            assert_eq!(begun(&sim), granted, "{decisions} in the order {order:?}");
+            assert_eq!(sim.begun(), granted, "{decisions} in the order {order:?}");
             assert!(!sim.pending.iter().any(|work| matches!(work, Work::Execute(_))));
         }
     }

@@ -328,14 +328,6 @@ fn calls(allowed: u32) -> Limits {
     Limits { calls: Some(allowed), ..Limits::default() }
 }
 
-fn refused_calls(sim: &Sim) -> Vec<(String, ErrorCode)> {
-    let refused = sim.timeline.iter().filter_map(|recorded| match &recorded.entry {
-        Entry::CallRefused(refused) => Some((refused.call.to_string(), refused.error.code)),
-        _ => None,
-    });
-    refused.collect()
-}
-
 #[test]
 fn the_call_beyond_the_limit_is_refused_and_a_handoff_never_is() {
     let draft = job([agent("root", "work jot route_to_child ask_master").limits(calls(4)), agent("child", "")])
@@ -354,9 +346,9 @@ fn the_call_beyond_the_limit_is_refused_and_a_handoff_never_is() {
         .start();
     sim.person_answers("0/2.2", "yes").expect("the question is open");
     sim.assert_over();
-    let beyond = |call: &str| (call.to_owned(), ErrorCode::LimitReached);
-    let expected = [("0/1.2".to_owned(), ErrorCode::UnknownTool), beyond("0/2.3"), beyond("0/3.1")];
-    assert_eq!(refused_calls(&sim), expected, "a call of each kind counts, a refused one does not");
+    let beyond = |call| (call, ErrorCode::LimitReached);
+    let expected = [("0/1.2", ErrorCode::UnknownTool), beyond("0/2.3"), beyond("0/3.1")];
+    assert_eq!(sim.refusals(), expected, "a call of each kind counts, a refused one does not");
     assert_eq!(sim.run.totals().calls, 4);
 }
 
@@ -383,7 +375,7 @@ fn a_call_that_is_refused_when_it_acts_makes_room_for_another() {
     let missing = baton_proof::route_with("child", "x", &["missing.md"]);
     let sim = Sim::new(&draft).agent("root", [turn([missing]), turn([call("work", "a")]), turn([handoff("done")])]).start();
     sim.assert_over();
-    assert_eq!(refused_calls(&sim), [("0/1.1".to_owned(), ErrorCode::UnknownDocument)]);
+    assert_eq!(sim.refusals(), [("0/1.1", ErrorCode::UnknownDocument)]);
 }
 
 fn seconds(of_a_turn: u32) -> Limits {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use baton_core::call::{CallResult, CallStatus, ErrorCode};
+use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::document::{DocumentRef, DocumentVersion};
-use baton_core::entry::{CallFinished, Entry};
+use baton_core::entry::Entry;
 use baton_core::event::{Outcome, Refusal};
 use baton_core::json::Json;
 use baton_core::limits::Limits;
@@ -19,21 +19,8 @@ use crate::support::{
     Sim, agent, call, call_with, check, function, handoff, handoff_with, job, print, route_with, turn, write, writes,
 };
 
-/// The result entry of a call.
-fn finished<'a>(sim: &'a Sim, call: &str) -> &'a CallFinished {
-    let finished = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
-        Entry::CallFinished(finished) if finished.call.as_str() == call => Some(finished),
-        _ => None,
-    });
-    finished.unwrap_or_else(|| panic!("{call} has no result"))
-}
-
-fn result<'a>(sim: &'a Sim, call: &str) -> &'a CallResult {
-    &finished(sim, call).result
-}
-
 fn code(sim: &Sim, call: &str) -> Option<ErrorCode> {
-    result(sim, call).error.as_ref().map(|error| error.code)
+    sim.result(call).error.as_ref().map(|error| error.code)
 }
 
 /// The versions that were written, in order.
@@ -150,7 +137,7 @@ fn a_conflict_drops_all_writes_of_the_call_and_shows_both_versions() {
     sim.begin(Vec::new());
     sim.settle();
     sim.assert_over();
-    let conflict = finished(&sim, "0/2.2/1.1");
+    let conflict = sim.finished("0/2.2/1.1");
     assert_eq!(conflict.result.status, CallStatus::Failed);
     assert_eq!(conflict.result.output, Json::from(json!("saved")), "the function's output is kept");
     let error = conflict.result.error.as_ref().expect("a conflict is an error");
@@ -245,7 +232,7 @@ fn a_tool_that_may_not_write_writes_nothing() {
         .tool("load", |_| writes(json!(1), vec![write("a.md", "text")]))
         .start();
     sim.assert_over();
-    assert_eq!(result(&sim, "0/1.1").status, CallStatus::Failed);
+    assert_eq!(sim.result("0/1.1").status, CallStatus::Failed);
     assert!(written(&sim).is_empty());
 }
 
@@ -343,7 +330,7 @@ fn documents_arrive_in_the_order_in_which_they_were_named_and_once_each() {
         .start_with(vec![write("a.md", "1"), write("b.md", "2"), write("c.md", "3")]);
     sim.assert_over();
     assert_eq!(shown_to(&sim, "0/1.1"), ["c.md v1", "a.md v1", "b.md v1"]);
-    assert_eq!(names(&result(&sim, "0/1.1").documents), ["b.md v1", "a.md v1"]);
+    assert_eq!(names(&sim.result("0/1.1").documents), ["b.md v1", "a.md v1"]);
 }
 
 #[test]
@@ -408,7 +395,7 @@ fn a_missing_document_is_the_error_of_its_call_alone() {
         .collect();
     let expected = [("0/1.1".to_owned(), ErrorCode::UnknownDocument), ("0/1.3".to_owned(), ErrorCode::UnknownDocument)];
     assert_eq!(refused, BTreeMap::from(expected));
-    assert_eq!(result(&sim, "0/1.2").status, CallStatus::Success);
+    assert_eq!(sim.result("0/1.2").status, CallStatus::Success);
 }
 
 #[test]
@@ -514,6 +501,6 @@ fn a_person_may_send_a_new_version_of_what_stands() {
         .start_with(vec![write("a.md", "1")]);
     sim.person_sends("0/1.1", "this", vec![write("a.md", "2")]).expect("the question is open");
     sim.assert_over();
-    assert_eq!(names(&result(&sim, "0/2.1").documents), ["a.md v2"]);
+    assert_eq!(names(&sim.result("0/2.1").documents), ["a.md v2"]);
     assert_eq!(written(&sim)[1].task, None, "it is written in the person's name");
 }

@@ -2,7 +2,7 @@
 
 use baton_core::call::{CallResult, CallStatus, ErrorCode};
 use baton_core::config::EffectClass;
-use baton_core::entry::{Concern, Entry, Holder};
+use baton_core::entry::{Concern, Holder};
 use baton_core::id::TaskId;
 use serde_json::{Value, json};
 
@@ -28,14 +28,6 @@ fn crashed() -> Sim {
     sim
 }
 
-fn result_of(sim: &Sim, call: &str) -> CallResult {
-    let found = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
-        Entry::CallFinished(finished) if finished.call.as_str() == call => Some(CallResult::clone(&finished.result)),
-        _ => None,
-    });
-    found.unwrap_or_else(|| panic!("{call} has no result"))
-}
-
 fn after(answer: Value) -> CallResult {
     let mut sim = crashed();
     assert_eq!(sim.task("0/1.1/outcome").created.concern, Some(Concern::Outcome));
@@ -43,7 +35,7 @@ fn after(answer: Value) -> CallResult {
     sim.person_answers("0/1.1/outcome", answer).unwrap();
     sim.assert_over();
     assert_eq!(sim.executions("0/1.1"), 1, "it is never run again");
-    result_of(&sim, "0/1.1")
+    sim.result("0/1.1")
 }
 
 #[test]
@@ -73,11 +65,11 @@ fn without_an_answer_the_outcome_stays_unknown() {
     let mut sim = crashed();
     sim.cancel("0/1.1/outcome").unwrap();
     sim.assert_over();
-    assert_eq!(result_of(&sim, "0/1.1").status, CallStatus::UnknownOutcome);
+    assert_eq!(sim.result("0/1.1").status, CallStatus::UnknownOutcome);
     let mut sim = crashed();
     sim.cancel("0").unwrap();
     sim.assert_over();
-    assert_eq!(result_of(&sim, "0/1.1").status, CallStatus::UnknownOutcome, "that is what is known of it");
+    assert_eq!(sim.result("0/1.1").status, CallStatus::UnknownOutcome, "that is what is known of it");
 }
 
 #[test]
@@ -123,5 +115,5 @@ fn the_master_of_the_calling_task_is_asked() {
     sim.settle();
     sim.assert_over();
     assert_eq!(sim.task("0/1.1/1.1/outcome").created.holder, Holder::Agent("root".into()));
-    assert_eq!(result_of(&sim, "0/1.1/1.1").status, CallStatus::Failed);
+    assert_eq!(sim.result("0/1.1/1.1").status, CallStatus::Failed);
 }

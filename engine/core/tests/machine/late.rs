@@ -237,7 +237,7 @@ fn a_pause_lets_what_runs_finish_and_begins_nothing() {
     sim.event(Event::PauseRequested { by: "ada".to_owned() }).expect("a run may be paused");
     sim.release("work");
     assert!(!sim.ended && sim.pending.is_empty(), "no further step is taken");
-    assert_eq!(sim.ledger.calls[&CallId::from("0/1.1")].status, Some(CallStatus::Success));
+    assert_eq!(sim.result("0/1.1").status, CallStatus::Success);
     sim.event(Event::UnpauseRequested { by: "ada".to_owned() }).expect("a run may go on");
     sim.settle();
     sim.assert_over();

@@ -16,17 +16,8 @@ fn no_limits() -> Limits {
     Limits::default()
 }
 
-/// The refusals of a run: call and code, in order.
-fn refusals(sim: &Sim) -> Vec<(String, ErrorCode)> {
-    let refused = sim.timeline.iter().filter_map(|recorded| match &recorded.entry {
-        Entry::CallRefused(refused) => Some((refused.call.to_string(), refused.error.code)),
-        _ => None,
-    });
-    refused.collect()
-}
-
-fn refused(calls: &[&str]) -> Vec<(String, ErrorCode)> {
-    calls.iter().map(|call| ((*call).to_owned(), ErrorCode::LimitReached)).collect()
+fn refused<'a>(calls: &[&'a str]) -> Vec<(&'a str, ErrorCode)> {
+    calls.iter().map(|call| (*call, ErrorCode::LimitReached)).collect()
 }
 
 #[test]
@@ -36,7 +27,7 @@ fn a_delegation_that_would_be_too_deep_is_refused() {
             .limits(Limits { depth: of_the_run, ..no_limits() });
         let sim = Sim::new(&draft).agent("root", [turn([route("root", "deeper")]), turn([handoff("back")])]).start();
         sim.assert_over();
-        assert_eq!(refusals(&sim), refused(&["0/1.1/1.1/1.1"]), "run {of_the_run:?}, agent {of_the_agent:?}");
+        assert_eq!(sim.refusals(), refused(&["0/1.1/1.1/1.1"]), "run {of_the_run:?}, agent {of_the_agent:?}");
         assert_eq!(sim.ledger.tasks.len(), 3, "depth 0, 1 and 2");
     }
 }
@@ -45,7 +36,7 @@ fn a_delegation_that_would_be_too_deep_is_refused() {
 fn a_depth_of_none_allows_no_delegation() {
     let draft = job([agent("root", "route_to_child"), agent("child", "")]).limits(Limits { depth: Some(0), ..no_limits() });
     let sim = Sim::new(&draft).agent("root", [turn([route("child", "x")]), turn([handoff("done")])]).start();
-    assert_eq!(refusals(&sim), refused(&["0/1.1"]));
+    assert_eq!(sim.refusals(), refused(&["0/1.1"]));
     sim.assert_over();
 }
 
@@ -64,7 +55,7 @@ fn more_children_than_allowed_are_refused_over_the_whole_life_of_the_task() {
         .agent("child", [turn([handoff("child")])])
         .start();
     sim.assert_over();
-    assert_eq!(refusals(&sim), refused(&["0/2.2"]));
+    assert_eq!(sim.refusals(), refused(&["0/2.2"]));
 }
 
 #[test]
@@ -77,9 +68,9 @@ fn too_many_children_of_one_turn_are_refused_before_anything_of_it_runs() {
         .agent("child", [turn([handoff("child")])])
         .holding("work")
         .start();
-    assert_eq!(refusals(&sim), refused(&["0/1.3"]), "rule 1: every call is checked when the turn arrives");
+    assert_eq!(sim.refusals(), refused(&["0/1.3"]), "rule 1: every call is checked when the turn arrives");
     sim.release("work");
-    assert_eq!(refusals(&sim), refused(&["0/1.3"]));
+    assert_eq!(sim.refusals(), refused(&["0/1.3"]));
     sim.assert_over();
 }
 
@@ -98,7 +89,7 @@ fn a_task_that_would_be_one_too_many_alive_is_refused_and_admitted_once_another_
         .agent("child", [turn([handoff("child")])])
         .start();
     sim.assert_over();
-    assert_eq!(refusals(&sim), refused(&["0/1.3", "0/1.4"]));
+    assert_eq!(sim.refusals(), refused(&["0/1.3", "0/1.4"]));
     assert_eq!(sim.ledger.tasks.len(), 4);
 }
 
@@ -161,7 +152,7 @@ fn the_last_turn_is_announced_with_the_limit_and_offers_a_handoff_only() {
     let last = request.messages.last().and_then(|message| message.parts.last().cloned());
     assert_eq!(last, Some(Part::Notice(Notice::LastTurn { limit: LimitKind::Turns })));
     assert_eq!(request.tools.iter().map(|tool| tool.id.as_str()).collect::<Vec<_>>(), ["handoff"]);
-    assert_eq!(refusals(&sim), refused(&["0/2.1"]), "what is not offered is refused");
+    assert_eq!(sim.refusals(), refused(&["0/2.1"]), "what is not offered is refused");
     let end = sim.timeline.iter().rev().find_map(|recorded| match &recorded.entry {
         Entry::RunEnded(ended) => Some(ended.clone()),
         _ => None,
@@ -353,11 +344,7 @@ fn the_same_call_with_the_same_result_is_hinted_at_from_two_and_refused_after_th
     let turns = std::iter::repeat_n(again, 5).chain([turn([handoff("done")])]);
     let sim = Sim::new(&draft).agent("root", turns).tool("work", |_| Outcome::success(json!("same"))).start();
     sim.assert_over();
-    assert_eq!(
-        refusals(&sim),
-        [("0/4.1".to_owned(), ErrorCode::Repeated), ("0/5.1".to_owned(), ErrorCode::Repeated)],
-        "three times are allowed"
-    );
+    assert_eq!(sim.refusals(), [("0/4.1", ErrorCode::Repeated), ("0/5.1", ErrorCode::Repeated)], "three times are allowed");
     let request = sim.request("0");
     let repeats: Vec<u32> = request
         .messages
@@ -391,12 +378,12 @@ fn another_input_another_result_or_another_tool_between_starts_the_count_again()
             .tool("work", |_| Outcome::success(json!("same")))
             .tool("other", |_| Outcome::success(json!("same")))
             .start();
-        assert!(refusals(&sim).is_empty());
+        assert!(sim.refusals().is_empty());
         sim.assert_over();
     }
     let turns = std::iter::repeat_n(again, 6).chain([turn([handoff("done")])]);
     let sim = Sim::new(&draft).agent("root", turns).start();
-    assert!(refusals(&sim).is_empty(), "results that differ are no repetition");
+    assert!(sim.refusals().is_empty(), "results that differ are no repetition");
     sim.assert_over();
 }
 

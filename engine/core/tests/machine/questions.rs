@@ -1,6 +1,6 @@
 //! Questions: who answers, in whose name, when, and what the others learn of it (DESIGN §8, I22, T-X4).
 
-use baton_core::call::{CallResult, CallStatus, ErrorCode};
+use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::entry::{Entry, FinalState, Holder, Master, TaskCreated, TaskKind};
 use baton_core::event::{Event, Refusal};
 use baton_core::id::{CallId, TaskId};
@@ -21,16 +21,6 @@ fn two_agents() -> JobDraft {
 
 fn created(sim: &Sim, task: &str) -> TaskCreated {
     sim.ledger.tasks[&TaskId::from(task)].created.clone()
-}
-
-fn result_of(sim: &Sim, call: &str) -> CallResult {
-    let results = sim.timeline.iter().filter_map(|recorded| match &recorded.entry {
-        Entry::CallFinished(finished) if finished.call.as_str() == call => Some(&finished.result),
-        _ => None,
-    });
-    let results: Vec<_> = results.collect();
-    assert_eq!(results.len(), 1, "{call} has exactly one result");
-    CallResult::clone(results[0])
 }
 
 #[test]
@@ -157,7 +147,7 @@ fn questions_climb_three_levels_to_a_person() {
     assert!([&first, &second, &third].iter().all(|question| question.depth == 2), "questions do not count towards depth");
     sim.person_answers(third.task.as_str(), "blue").expect("the question is open");
     sim.assert_over();
-    assert_eq!(result_of(&sim, "0/1.1/1.1/1.1").output, Json::from(json!("blue, I hear")));
+    assert_eq!(sim.result("0/1.1/1.1/1.1").output, Json::from(json!("blue, I hear")));
     assert_eq!(sim.ledger.questions.len(), 3);
 }
 
@@ -202,7 +192,7 @@ fn the_first_valid_answer_wins_and_later_ones_are_refused_with_the_reason() {
     let Refusal::QuestionClosed { number, how } = &late else { panic!("{late:?}") };
     assert_eq!(*number, 1);
     assert!(how.contains("ada") && how.contains("first"), "{how}");
-    assert_eq!(result_of(&sim, "0/1.1").output, Json::from(json!("first")));
+    assert_eq!(sim.result("0/1.1").output, Json::from(json!("first")));
     sim.person_answers("0/1.2", "b").expect("the other is open still");
     sim.assert_over();
     assert_eq!(sim.person_answers("0/1.2", "c").expect_err("the run is over"), Refusal::Ended { task: TaskId::root() });
@@ -218,7 +208,7 @@ fn an_answer_must_meet_the_schema_that_the_asker_named() {
         assert!(matches!(refusal, Refusal::InvalidAnswer { .. }), "{refusal:?}");
     }
     sim.person_answers("0/1.1", 3).expect("it fits");
-    assert_eq!(result_of(&sim, "0/1.1").output, Json::from(json!(3)));
+    assert_eq!(sim.result("0/1.1").output, Json::from(json!(3)));
     sim.assert_over();
 }
 
@@ -231,7 +221,7 @@ fn a_master_that_is_an_agent_must_meet_the_schema_too() {
         .answers("root", [turn([handoff("three")]), says("three"), says("3")])
         .start();
     sim.assert_over();
-    assert_eq!(result_of(&sim, "0/1.1/1.1").output, Json::from(json!(3)));
+    assert_eq!(sim.result("0/1.1/1.1").output, Json::from(json!(3)));
 }
 
 #[test]
@@ -273,7 +263,7 @@ fn a_question_that_nobody_answers_does_what_its_asker_wanted() {
         sim.assert_over();
         let refusal = sim.person_answers("0/1.1", "too late").expect_err("it is closed");
         assert!(matches!(refusal, Refusal::Ended { .. } | Refusal::QuestionClosed { .. }));
-        result_of(&sim, "0/1.1")
+        sim.result("0/1.1")
     };
     let fails = with(json!({}));
     assert_eq!((fails.status, fails.error.map(|error| error.code)), (CallStatus::Timeout, Some(ErrorCode::Unanswered)));
@@ -300,7 +290,7 @@ fn a_question_that_an_agent_does_not_answer_in_time_goes_on_to_the_next_master()
     let asked = sim.asked[0].clone();
     sim.person_answers(asked.as_str(), "blue").expect("the question is open");
     sim.assert_over();
-    let answered = result_of(&sim, "0/1.1/1.1");
+    let answered = sim.result("0/1.1/1.1");
     assert_eq!((answered.status, answered.output), (CallStatus::Success, Json::from(json!("blue"))));
 }
 
@@ -326,14 +316,8 @@ fn left_lying(limits: Limits) -> Sim {
 #[test]
 fn an_answer_after_an_escalation_is_said_in_the_name_of_whoever_gave_it() {
     let sim = left_lying(Limits::default());
-    let said = |call: &str| {
-        let finished = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
-            Entry::CallFinished(finished) if finished.call.as_str() == call => Some(finished.said.len()),
-            _ => None,
-        });
-        finished.expect("the call has a result")
-    };
-    assert_eq!(result_of(&sim, "0/1.1/1.1/1.1").output, Json::from(json!("blue")));
+    let said = |call: &str| sim.finished(call).said.len();
+    assert_eq!(sim.result("0/1.1/1.1/1.1").output, Json::from(json!("blue")));
     assert_eq!((said("0/1.1"), said("0/1.1/1.1")), (1, 0), "the root answered and the middle did not");
     let question = sim.request("0/1.1/1.1/1.1/escalated");
     let last = question.messages.last().and_then(|message| message.parts.last());
@@ -347,7 +331,7 @@ fn an_answer_after_an_escalation_is_said_in_the_name_of_whoever_gave_it() {
 #[test]
 fn an_escalation_keeps_to_the_limits_of_the_run() {
     let sim = left_lying(Limits { live_tasks: Some(4), ..Limits::default() });
-    assert_eq!(result_of(&sim, "0/1.1/1.1/1.1").status, CallStatus::Timeout, "one more task may not live");
+    assert_eq!(sim.result("0/1.1/1.1/1.1").status, CallStatus::Timeout, "one more task may not live");
     let sim = left_lying(Limits { turns: Some(9), ..Limits::default() });
     assert!(sim.ledger.turns <= 9);
 }
@@ -443,7 +427,7 @@ fn question_tasks_count_towards_live_tasks_and_not_towards_depth() {
             .start()
     };
     let sim = with(&shallow);
-    assert_eq!(sim.ledger.calls[&CallId::from("0/1.1/1.1")].status, Some(CallStatus::Success));
+    assert_eq!(sim.result("0/1.1/1.1").status, CallStatus::Success);
     sim.assert_over();
     let crowded = job([agent("root", "route_to_child"), agent("child", "ask_master")])
         .limits(Limits { live_tasks: Some(2), ..Limits::default() });
@@ -462,14 +446,14 @@ fn an_answer_may_bring_documents() {
         .tool("save", |_| writes(json!("saved"), vec![write("a.md", "text")]))
         .start();
     sim.assert_over();
-    let names: Vec<String> = result_of(&sim, "0/2.1/1.1").documents.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = sim.result("0/2.1/1.1").documents.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["a.md v1"]);
 
     let mut sim =
         Sim::new(&job([agent("root", "ask_master")])).agent("root", [turn([ask("which?")]), turn([handoff("done")])]).start();
     sim.person_sends("0/1.1", "this", vec![write("b.md", "text")]).expect("the question is open");
     sim.assert_over();
-    assert_eq!(result_of(&sim, "0/1.1").documents.len(), 1);
+    assert_eq!(sim.result("0/1.1").documents.len(), 1);
     assert_eq!(sim.ledger.heads["b.md"], 1);
 }
 
@@ -505,6 +489,6 @@ fn a_person_can_cancel_the_question_itself() {
     sim.event(Event::CancelRequested { task: "0/1.1".into(), reason: "no idea".to_owned(), by: "ada".to_owned() })
         .expect("a live task can be cancelled");
     sim.settle();
-    assert_eq!(result_of(&sim, "0/1.1").status, CallStatus::Cancelled);
+    assert_eq!(sim.result("0/1.1").status, CallStatus::Cancelled);
     sim.assert_over();
 }

@@ -1,8 +1,7 @@
 //! Delegations that are tried again: when, by whom, how often, and what is told when it was no use.
 
-use baton_core::call::{CallResult, CallStatus, ErrorCode};
+use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::config::{OnFailure, Retry};
-use baton_core::entry::Entry;
 use baton_core::event::Event;
 use baton_core::id::CallId;
 use baton_core::limits::Limits;
@@ -34,14 +33,6 @@ fn fails(sim: Sim, times: u32, answer: &str) -> Sim {
         left -= 1;
         Err(Sim::model_error())
     })
-}
-
-fn result_of(sim: &Sim, call: &str) -> CallResult {
-    let found = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
-        Entry::CallFinished(finished) if finished.call.as_str() == call => Some(CallResult::clone(&finished.result)),
-        _ => None,
-    });
-    found.unwrap_or_else(|| panic!("{call} has no result"))
 }
 
 #[test]
@@ -88,7 +79,7 @@ fn when_the_attempts_are_used_up_the_last_result_returns_and_tells_of_the_others
     let mut sim = fails(Sim::new(&tried_again(2, agent("child", ""))), 3, "never").start();
     sim.wait(100);
     sim.assert_over();
-    let result = result_of(&sim, "0/1.1");
+    let result = sim.result("0/1.1");
     assert_eq!(result.status, CallStatus::Failed);
     let error = result.error.unwrap();
     assert_eq!(error.code, ErrorCode::ModelFailed);
@@ -114,7 +105,7 @@ fn a_task_that_timed_out_is_tried_again_with_a_deadline_of_its_own() {
     assert!(!sim.ended, "the second attempt has five seconds from its own start");
     sim.wait(2);
     sim.assert_over();
-    assert_eq!(result_of(&sim, "0/1.1").status, CallStatus::Timeout);
+    assert_eq!(sim.result("0/1.1").status, CallStatus::Timeout);
     assert_eq!(sim.ledger.tasks.len(), 3);
 }
 
@@ -134,7 +125,7 @@ fn what_was_stopped_or_handed_back_in_part_is_not_tried_again() {
         .start();
     partial.assert_over();
     for (sim, status) in [(&cancelled, CallStatus::Cancelled), (&partial, CallStatus::Partial)] {
-        assert_eq!(result_of(sim, "0/1.1").status, status);
+        assert_eq!(sim.result("0/1.1").status, status);
         assert_eq!(sim.ledger.tasks.len(), 2);
     }
 }
@@ -147,7 +138,7 @@ fn a_crash_between_two_attempts_changes_nothing() {
     assert!(sim.pending.is_empty() && !sim.ended);
     sim.wait(10);
     sim.assert_over();
-    assert_eq!(result_of(&sim, "0/1.1").status, CallStatus::Success);
+    assert_eq!(sim.result("0/1.1").status, CallStatus::Success);
 }
 
 #[test]
@@ -156,7 +147,7 @@ fn the_end_of_the_caller_is_the_end_of_what_waits_for_its_next_attempt() {
     sim.cancel("0").unwrap();
     sim.assert_over();
     assert_eq!(sim.run.next_wake(), None);
-    let result = result_of(&sim, "0/1.1");
+    let result = sim.result("0/1.1");
     assert_eq!(result.status, CallStatus::Cancelled);
     assert_eq!(result.error.unwrap().detail.value()["failed_attempts"]["count"], 1);
 }
@@ -183,7 +174,7 @@ fn attempts_count_as_delegations() {
     // The second was the last one allowed, so nobody waits for a third.
     sim.assert_over();
     assert_eq!(sim.ledger.tasks.len(), 3);
-    assert_eq!(result_of(&sim, "0/1.1").error.unwrap().detail.value()["failed_attempts"]["count"], 1);
+    assert_eq!(sim.result("0/1.1").error.unwrap().detail.value()["failed_attempts"]["count"], 1);
 }
 
 #[test]
@@ -203,7 +194,7 @@ fn an_attempt_that_finds_no_room_gives_the_last_result_and_says_why() {
         .agent("sibling", [turn([ask("which?")]), says("asked")])
         .start();
     sim.wait(10);
-    let error = result_of(&sim, "0/1.1").error.unwrap();
+    let error = sim.result("0/1.1").error.unwrap();
     assert_eq!(error.code, ErrorCode::ModelFailed, "the result is that of the last attempt");
     assert_eq!(error.detail.value()["no_further_attempt"]["code"], "limit_reached", "{}", error.detail.text());
 }
@@ -239,11 +230,7 @@ fn what_a_later_attempt_asked_is_told_with_the_result_of_the_call() {
         .start();
     sim.wait(10);
     sim.assert_over();
-    let said = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
-        Entry::CallFinished(finished) if finished.call == "0/1.1" => Some(finished.said.clone()),
-        _ => None,
-    });
-    assert_eq!(said.unwrap()[0].question, "which?");
+    assert_eq!(sim.finished("0/1.1").said[0].question, "which?");
 }
 
 #[test]
@@ -261,6 +248,6 @@ fn what_comes_late_for_a_failed_attempt_is_not_applied_to_the_next() {
     assert!(!sim.ended);
     sim.release("work");
     sim.assert_over();
-    assert_eq!(result_of(&sim, "0/1.1").output.text(), r#""worked""#);
+    assert_eq!(sim.result("0/1.1").output.text(), r#""worked""#);
     assert_eq!(sim.executions("0/1.1/retry.2/1.1"), 1);
 }

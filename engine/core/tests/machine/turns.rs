@@ -295,7 +295,7 @@ fn an_output_that_breaks_its_own_schema_is_an_error_result() {
         .agent("root", [turn([call("work", "a")]), turn([handoff("done")])])
         .tool("work", |_| Outcome::success(json!({"row": 1})))
         .start();
-    assert_eq!(sim.ledger.calls[&CallId::from("0/1.1")].status, Some(CallStatus::Failed));
+    assert_eq!(sim.result("0/1.1").status, CallStatus::Failed);
     sim.assert_over();
 }
 
