@@ -4,18 +4,13 @@ use baton_core::config::{PriceTable, Role};
 
 use crate::support::{Files, sound};
 
-/// What is told about `files`; nothing if they are sound.
-fn told(files: &Files) -> String {
-    files.load().err().map(|faults| faults.to_string()).unwrap_or_default()
-}
-
 /// Expects every right name to be taken and every wrong one to be told once, in these words.
 fn check_names(named: impl Fn(&str) -> Files, right: &[&str], wrong: &[&str], words: &str) {
     for name in right {
-        assert_eq!(told(&named(name)), "", "{name}");
+        assert_eq!(named(name).told(), "", "{name}");
     }
     for name in wrong {
-        let told = told(&named(name));
+        let told = named(name).told();
         assert!(told.contains(words) && told.ends_with("\n1 error"), "{name:?}: {told}");
     }
 }
@@ -80,7 +75,7 @@ fn an_environment_variable_has_a_name_that_shells_can_set() {
 #[test]
 fn a_table_of_prices_is_of_a_day_and_its_prices_of_pages() {
     let table = |day: &str, page: &str| {
-        let row = format!(r#"{{"models": ["m"], "input": 1, "output": 2, "source": "{page}", "as_of": "2026-01-31"}}"#);
+        let row = format!(r#"{{"models": ["m"], "input": 1, "output": 2, "source": "{page}", "as_of": "{day}"}}"#);
         let loaded = PriceTable::load("prices.json", format!(r#"{{"version": "{day}", "prices": [{row}]}}"#).as_bytes());
         loaded.map(|table| table.version().to_owned()).map_err(|faults| faults.to_string())
     };

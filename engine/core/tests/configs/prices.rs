@@ -1,6 +1,7 @@
 //! Prices: where they come from, and (fault 9) limits of money that cannot be kept without one.
 
 use baton_core::config::{Configs, PriceTable, Role};
+use baton_core::limits::Limits;
 use baton_core::money::{Money, Price};
 
 use crate::support::sound;
@@ -60,6 +61,23 @@ fn a_limit_of_money_asks_for_the_prices_of_those_it_holds_and_of_nobody_else() {
     );
     let told = check(&edge.load().expect("the job is sound")).expect_err("the edge holds the counter");
     assert!(told.contains("tools/route_to_counter.json:1:"), "{told}");
+}
+
+#[test]
+fn a_limit_of_one_run_stands_in_place_of_the_jobs_and_leaves_the_others() {
+    let job = sound().edited("job.json", "\"root\":", "\"limits\": {\"cost_usd\": 2, \"depth\": 3, \"turns\": 5}, \"root\":");
+    let limited = |limits: Limits| {
+        let mut sources = job.sources();
+        sources.limit_run(&limits);
+        job.load_from(&sources).expect("the job is sound")
+    };
+    let configs = limited(Limits { turns: Some(9), ..Limits::default() });
+    let expected = Limits { turns: Some(9), depth: Some(3), cost_usd: Some(2.0), ..Limits::default() };
+    assert_eq!(configs.job.limits, expected.or(&Limits::run_defaults()));
+    let told = refused_with(&configs, "brought");
+    assert!(told.contains("demo/job.json:4:") && told.ends_with("\n1 error"), "{told}");
+    let told = refused_with(&limited(Limits { cost_usd: Some(1.0), ..Limits::default() }), "brought");
+    assert!(told.contains("run-limits:1:") && told.ends_with("\n1 error"), "{told}");
 }
 
 #[test]

@@ -5,12 +5,7 @@ use std::collections::BTreeMap;
 use baton_core::config::{MAX_FILE_BYTES, Role, load_project};
 use serde_json::{Value, json};
 
-use crate::support::{Files, sound};
-
-/// What is told about `files`; nothing if they are sound.
-fn told(files: &Files) -> String {
-    files.load().err().map(|faults| faults.to_string()).unwrap_or_default()
-}
+use crate::support::sound;
 
 #[test]
 fn a_text_that_breaks_off_is_told_on_its_line() {
@@ -55,7 +50,7 @@ fn null_is_a_value_where_any_value_may_stand() {
 fn what_is_wrong_within_lists_is_told_for_each_element_up_to_a_hundred() {
     let script = |elements: usize| {
         let twice = vec!["{\"a\": 1,\n\"a\": 2}"; elements].join(",\n");
-        told(&sound().with(Role::ModelScript, "demo.script.json", format!("[{twice}]")))
+        sound().with(Role::ModelScript, "demo.script.json", format!("[{twice}]")).told()
     };
     let one = script(1);
     assert!(one.contains("demo.script.json:2:1\n 2 │ \"a\": 2}]\n   │ ^^^ (first at 1:3)"), "{one}");
@@ -69,10 +64,10 @@ fn what_is_wrong_within_lists_is_told_for_each_element_up_to_a_hundred() {
 #[test]
 fn a_file_with_more_than_a_hundred_faults_says_that_there_are_more() {
     let grants =
-        |count: usize| told(&sound().edited("agents/lead.json", "\"handoff\"]", &format!("{}]", vec!["7"; count].join(","))));
+        |count: usize| sound().edited("agents/lead.json", "\"handoff\"]", &format!("{}]", vec!["7"; count].join(","))).told();
     let keys = |count: usize| {
         let keys = (0..count).map(|index| format!("\"unheard_of_{index}\": 1,")).collect::<Vec<_>>().concat();
-        told(&sound().edited("agents/lead.json", "\"agent_id\"", &format!("{keys}\"agent_id\"")))
+        sound().edited("agents/lead.json", "\"agent_id\"", &format!("{keys}\"agent_id\"")).told()
     };
     for (what, faults) in [("grants", &grants as &dyn Fn(usize) -> String), ("keys", &keys)] {
         assert!(!faults(100).contains("more faults"), "{what}: {}", faults(100));

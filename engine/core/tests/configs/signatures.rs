@@ -91,8 +91,8 @@ fn behind_references<const LINKS: usize>() -> Value {
     json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d1"}}, "$defs": definitions})
 }
 
-/// A parameter `a` that is a string within `LEVELS` lists of one schema.
-fn within_lists<const LEVELS: usize>() -> Value {
+/// A parameter `a` that is a string within `LEVELS` choices of one schema each.
+fn within_choices_of_one<const LEVELS: usize>() -> Value {
     of(json!({"a": (0..LEVELS).fold(json!({"type": "string"}), |inner, _| json!({"allOf": [inner]}))}))
 }
 
@@ -109,8 +109,8 @@ fn types_are_looked_for_so_deep_and_no_deeper() {
     let nothing = Vec::<String>::new();
     assert_eq!(told(&config, behind_references::<17>), differs("string"));
     assert_eq!(told(&config, behind_references::<18>), nothing);
-    assert_eq!(told(&config, within_lists::<17>), differs("string"));
-    assert_eq!(told(&config, within_lists::<18>), nothing);
+    assert_eq!(told(&config, within_choices_of_one::<17>), differs("string"));
+    assert_eq!(told(&config, within_choices_of_one::<18>), nothing);
     assert_eq!(told(&config, behind_choices::<17>), differs("boolean or string"));
     assert_eq!(told(&config, behind_choices::<18>), nothing);
 }

@@ -169,9 +169,14 @@ impl Files {
         load(sources, &self.functions, Unconfigured::Refused, &check_script)
     }
 
-    /// What a person sees.
+    /// What a person sees of a faulty job.
     pub(crate) fn faults(&self) -> String {
         self.load().expect_err("the job is faulty").to_string()
+    }
+
+    /// What a person sees; nothing if the job is sound.
+    pub(crate) fn told(&self) -> String {
+        self.load().err().map(|faults| faults.to_string()).unwrap_or_default()
     }
 }
 
