@@ -95,6 +95,12 @@ impl AgentDraft {
         self
     }
 
+    /// What its system prompt says; `You are <id>.` unless said.
+    pub fn prompt(mut self, prompt: &str) -> Self {
+        prompt.clone_into(&mut self.system_prompt);
+        self
+    }
+
     /// Its calls of `tool` must be approved.
     pub fn needs_approval(mut self, tool: &str, approver: Approver) -> Self {
         self.approvals.insert(ToolId::from(tool), approver);

@@ -1,5 +1,6 @@
 //! The machine under test: expectations come from DESIGN §3–§10 and RELIABILITY B1, never from the implementation.
 
+mod adoption;
 mod approvals;
 mod budgets;
 mod cancel;
