@@ -14,6 +14,7 @@ use baton_core::entry::{Entry, Recorded};
 use baton_core::id::ContentHash;
 use baton_core::machine::TaskState;
 
+use crate::counters::miscounted;
 use crate::finding::{Finding, Invariant};
 use crate::ledger::Ledger;
 use crate::requests::Requests;
@@ -168,6 +169,9 @@ impl Ledger {
         ];
         for (what, state, books) in pairs {
             self.rule(state == books, Invariant::I6, || format!("the state counts {state} {what}, the entries {books}"));
+        }
+        for what in miscounted(run) {
+            self.rule(false, Invariant::I6, || what.clone());
         }
         let same = totals.usage == self.settled;
         self.rule(same, Invariant::I17, || "what the state counts as used is not what was settled".to_owned());

@@ -8,6 +8,7 @@
 pub mod cancel;
 mod caps;
 pub mod checker;
+mod counters;
 pub mod finding;
 pub mod jobs;
 pub mod ledger;
