@@ -270,3 +270,15 @@ fn a_question_to_a_person_is_open_until_it_is_answered() {
     sim.assert_over();
     assert!(!sim.run.waits_only_for_people(), "an ended run waits for nobody");
 }
+
+#[test]
+fn the_graph_knows_who_called_whom() {
+    let sim = two_children();
+    let graph = sim.run.graph();
+    let ids = |tasks: Vec<&baton_core::machine::Task>| tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>();
+    assert_eq!((graph.len(), graph.is_empty()), (3, false));
+    assert_eq!(ids(graph.callees(&TaskId::root())), ["0/1.1", "0/1.2"]);
+    assert_eq!(ids(graph.callees(&TaskId::from("0/1.1"))), Vec::<String>::new());
+    assert!(baton_core::machine::TaskGraph::default().is_empty());
+    assert_ne!(*graph, *Sim::new(&team("post", Limits::default(), Limits::default(), "children")).run.graph());
+}

@@ -3,11 +3,15 @@
 
 use std::sync::Arc;
 
+use baton_core::document::DocumentVersion;
+use baton_core::entry::Entry;
 use baton_core::estimate::text_tokens;
 use baton_core::function::Content;
 use baton_core::id::ContentHash;
+use baton_core::measure::measure;
 use baton_core::model::ModelRequest;
-use baton_core::render::{contents_of, message_blocks};
+use baton_core::path::DocumentPath;
+use baton_core::render::{Part, Transcript, TranscriptStart, contents_of, message_blocks, part_block};
 use baton_core::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -161,7 +165,7 @@ fn a_message_names_every_content_that_its_blocks_need() {
         }
     }
     let conflict = sim.timeline.iter().any(|recorded| match &recorded.entry {
-        baton_core::entry::Entry::CallFinished(finished) => !finished.conflicts.is_empty(),
+        Entry::CallFinished(finished) => !finished.conflicts.is_empty(),
         _ => false,
     });
     assert!(conflict, "one of the messages shows a conflict");
@@ -187,13 +191,13 @@ fn the_estimate_of_a_request_grows_with_what_is_in_it() {
         .start_with(vec![write("a.md", &document)]);
     sim.assert_over();
     for recorded in &sim.timeline {
-        let baton_core::entry::Entry::ModelRequested(asked) = &recorded.entry else { continue };
+        let Entry::ModelRequested(asked) = &recorded.entry else { continue };
         assert!(asked.reserved_tokens > asked.input_tokens, "the answer is reserved too");
     }
     for task in ["0", "0/1.1", "0/1.1/1.1"] {
         let request = sim.request(task);
         let newest = sim.timeline.iter().rev().find_map(|recorded| match &recorded.entry {
-            baton_core::entry::Entry::ModelRequested(asked) if asked.task.as_str() == task => Some(asked.input_tokens),
+            Entry::ModelRequested(asked) if asked.task.as_str() == task => Some(asked.input_tokens),
             _ => None,
         });
         let estimate = newest.expect("it was asked");
@@ -214,4 +218,84 @@ fn a_repeated_result_comes_with_a_hint_and_a_reminder_with_its_count() {
     let shown = json!(blocks(&sim.request("0"), "")).to_string();
     assert_eq!(shown.matches("\"hint\"").count(), 1, "{shown}");
     assert!(shown.contains("Reminder 1 of 2"), "{shown}");
+}
+
+fn version(path: &str, content: &[u8]) -> Arc<DocumentVersion> {
+    let path = DocumentPath::parse(path).unwrap();
+    let (content, at) = (measure(&path, content, None), Timestamp::from_micros(0));
+    let (description, tags) = (String::new(), Vec::new());
+    Arc::new(DocumentVersion { path, version: 1, base: None, content, description, tags, task: None, call: None, at })
+}
+
+#[test]
+fn a_document_is_shown_as_what_it_is() {
+    let shown = |part: Part, content: Option<&[u8]>| part_block(&part, &|_| content.map(Content::from));
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    let image = shown(Part::Document(version("a.png", png)), Some(png));
+    assert_eq!((&image["type"], &image["source"]["type"]), (&json!("image"), &json!("base64")));
+    let drawing = shown(Part::Document(version("a.svg", b"<svg/>")), Some(b"<svg/>"));
+    assert_eq!((&drawing["type"], &drawing["source"]["data"]), (&json!("document"), &json!("<svg/>")));
+    let gone = shown(Part::Document(version("a.md", b"text")), None);
+    assert_eq!(gone["source"], json!({"type": "missing", "media_type": "text/markdown"}));
+    // Bytes that call themselves an image are never shown as text.
+    let text = shown(Part::Document(Arc::new(as_png(&version("a.md", b"text")))), Some(b"text"));
+    assert_eq!(text["source"]["type"], "base64");
+}
+
+fn as_png(version: &DocumentVersion) -> DocumentVersion {
+    let mut image = version.clone();
+    "image/png".clone_into(&mut image.content.mime_type);
+    image
+}
+
+#[test]
+fn what_is_too_long_is_shown_without_content_and_says_so() {
+    let whole = part_block(&Part::Document(version("a.md", b"text")), &|_| None);
+    assert!(whole["hash"].is_string() && whole.get("note").is_none(), "{whole}");
+    let pointer = part_block(&Part::Pointer(version("a.md", b"text")), &|_| None);
+    assert!(pointer.get("hash").is_none() && pointer["note"].is_string(), "{pointer}");
+}
+
+#[test]
+fn a_conflict_shows_what_changed() {
+    let (base, current) = (version("a.md", b"one\ntwo\n"), version("a.md", b"one\nthree\n"));
+    let contents = [(base.content.hash, "one\ntwo\n"), (current.content.hash, "one\nthree\n")];
+    let content = |hash| contents.iter().find(|(known, _)| *known == hash).map(|(_, text)| Content::from(text.as_bytes()));
+    let block = part_block(&Part::Conflict { base: Some(base), current }, &content);
+    let diff = block["diff"].as_str().unwrap();
+    assert!(diff.contains("-two\n+three\n") && diff.contains("--- known\n+++ current"), "{diff}");
+}
+
+#[test]
+fn a_conversation_knows_its_turn_and_grows_heavier() {
+    let sim = Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]).start();
+    sim.assert_over();
+    let Entry::TaskCreated(created) = &sim.timeline[1].entry else { panic!("the root is created second") };
+    let mut transcript = Transcript::new(TranscriptStart {
+        agent: &sim.configs.agents["root"],
+        system: Arc::from("You are root."),
+        created,
+        asker: None,
+        documents: sim.run.documents(),
+        inject_tokens: None,
+        master: None,
+    });
+    let begun = transcript.weight();
+    assert_eq!((transcript.turn(), transcript.messages().len()), (0, 1));
+    assert!(begun > 1, "the request weighs something");
+    let asked = sim.timeline.iter().rposition(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).unwrap();
+    for recorded in sim.timeline[..=asked].iter().filter(|recorded| recorded.entry.task() == Some(&created.task)) {
+        transcript.apply(recorded, sim.run.documents());
+    }
+    assert_eq!(transcript.turn(), 2);
+    assert_eq!(transcript.messages(), &**sim.request("0").messages);
+    assert!(transcript.weight() > begun);
+    assert_eq!(transcript.request().hash, sim.request("0").hash);
+
+    let other = JobDraft::build(&job([agent("root", "work").prompt("Other.")]).tool(function("work")));
+    let before = transcript.request();
+    transcript.adopt(&other.agents["root"], Arc::from("Other."), None);
+    let after = transcript.request();
+    assert_eq!((&*after.system, after.messages.len()), ("Other.", before.messages.len()));
+    assert_ne!(after.hash, before.hash, "another prompt is another request");
 }
