@@ -259,6 +259,7 @@ fn a_question_to_a_person_is_open_until_it_is_answered() {
         .agent("worker", [turn([call("work", "a")]), turn([handoff("worked")])])
         .holding("work")
         .start();
+    assert!(!Run::new(Arc::clone(&sim.configs)).waits_only_for_people(), "a run that has not begun waits for nobody");
     let open = |sim: &Sim| sim.run.open_questions().map(|task| task.id.to_string()).collect::<Vec<_>>();
     assert!(!sim.run.waits_only_for_people(), "a function runs");
     assert_eq!(open(&sim), ["0/1.1/1.1"]);

@@ -457,3 +457,60 @@ fn the_deadline_of_the_run_ends_a_request_in_flight_and_its_worked_seconds_let_i
     assert_eq!(result_of(&sim, "0"), (CallStatus::Partial, "\"what I have\"".to_owned()), "and the next turn is the last");
     assert_eq!(limit_of(&sim, "0"), Some(LimitKind::WorkedSeconds));
 }
+
+fn tokens(tokens: u64) -> Limits {
+    Limits { tokens: Some(tokens), ..Limits::default() }
+}
+
+/// A root that calls `callees`, each of which may answer with so many tokens; stopped where they have been asked.
+fn callees_asked(limit: u64, callees: &[(&str, u64)]) -> Sim {
+    let of_100 = |id: &str, tools: &str, most: u64| agent(id, tools).settings(json!({"max_tokens": most}));
+    let routes: Vec<String> = callees.iter().map(|(id, _)| format!("route_to_{id}")).collect();
+    let callee = |(id, most): &(&str, u64)| of_100(id, "", *most);
+    let agents = [of_100("root", &routes.join(" "), 100)].into_iter().chain(callees.iter().map(callee));
+    let calls: Vec<_> = callees.iter().map(|(id, _)| route(id, "x")).collect();
+    let mut sim = Sim::new(&job(agents).limits(tokens(limit))).agent("root", [turn(calls), turn([handoff("done")])]);
+    for (id, _) in callees {
+        sim = sim.agent(id, [turn([handoff("done")])]);
+    }
+    sim.begin(Vec::new());
+    assert!(sim.step(), "the root answers");
+    sim
+}
+
+/// The tasks that are being asked now, in their normal turns.
+fn asked(sim: &Sim) -> Vec<String> {
+    let normal = sim.pending.iter().filter(|work| sim.run.task(work.task()).is_some_and(|task| task.last_turn.is_none()));
+    normal.map(|work| work.task().to_string()).collect()
+}
+
+#[test]
+fn a_request_is_made_where_its_worst_case_and_a_last_turn_just_fit() {
+    // What is set aside for the last turn holds this request, and one more answer.
+    let needed = |context: u64| (context + 100) + (context + 100 + 100);
+    let limits = |callees: &[(&str, u64)]| {
+        let sim = callees_asked(1_000_000, callees);
+        let context = |task: &str| sim.run.task(&TaskId::from(task)).unwrap().context_tokens;
+        let others: u64 = (1..callees.len()).map(|other| context(&format!("0/1.{other}")) + 100).sum();
+        sim.run.totals().usage.total() + others + needed(context(&format!("0/1.{}", callees.len())))
+    };
+    let one = [("one", 100)];
+    assert_eq!(asked(&callees_asked(limits(&one), &one)), ["0/1.1"]);
+    assert_eq!(asked(&callees_asked(limits(&one) - 1, &one)), Vec::<String>::new());
+    let two = [("one", 100), ("two", 100)];
+    assert_eq!(asked(&callees_asked(limits(&two), &two)), ["0/1.1", "0/1.2"]);
+    assert_eq!(asked(&callees_asked(limits(&two) - 1, &two)), ["0/1.1"]);
+}
+
+#[test]
+fn a_request_that_fits_is_not_held_up_by_one_before_it_that_does_not() {
+    let callees = [("one", 100), ("big", 10_000), ("two", 100)];
+    let sim = callees_asked(1_000_000, &callees);
+    let spent = sim.run.task(&TaskId::root()).unwrap().usage.total();
+    let context = sim.run.task(&TaskId::from("0/1.2")).unwrap().context_tokens;
+    // The big one fits alone, and not while anything is reserved.
+    let mut sim = callees_asked(spent + 2 * context + 30_000, &callees);
+    assert_eq!(asked(&sim), ["0/1.1", "0/1.3"]);
+    sim.settle();
+    sim.assert_over();
+}

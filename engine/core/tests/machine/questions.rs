@@ -225,6 +225,18 @@ fn a_master_that_is_an_agent_must_meet_the_schema_too() {
 }
 
 #[test]
+fn an_answer_that_stands_under_its_key_is_the_value_that_meets_the_schema() {
+    let question = call_with("ask_master", json!({"question": "how many?", "answer_schema": {"type": "integer"}}));
+    let sim = Sim::new(&two_agents())
+        .agent("root", [turn([route("child", "x")]), turn([handoff("done")])])
+        .agent("child", [turn([question]), turn([handoff("child")])])
+        .answers("root", [turn([handoff(json!({"answer": 3, "why": "counted"}))])])
+        .start();
+    sim.assert_over();
+    assert_eq!(sim.result("0/1.1/1.1").output, Json::from(json!(3)));
+}
+
+#[test]
 fn a_schema_that_is_none_is_refused_before_anybody_is_asked() {
     let question = call_with("ask_master", json!({"question": "how many?", "answer_schema": {"type": "wholeness"}}));
     let sim = Sim::new(&job([agent("root", "ask_master")])).agent("root", [turn([question]), turn([handoff("done")])]).start();

@@ -9,9 +9,9 @@ use baton_core::estimate::content_tokens;
 use baton_core::function::ToolContext;
 use baton_core::id::{ContentHash, TaskId};
 use baton_core::json::Json;
-use baton_core::limits::Limits;
+use baton_core::limits::{LimitKind, Limits};
 use baton_core::measure::measure;
-use baton_core::model::Usage;
+use baton_core::model::{FinishReason, ModelTurn, Usage};
 use baton_core::money::{Money, Price};
 use baton_core::path::DocumentPath;
 use baton_core::time::Timestamp;
@@ -323,4 +323,16 @@ fn a_snapshot_of_the_workspace_is_equal_to_itself_alone() {
     let context = ToolContext::for_test().with_document("a.md", "one").build();
     assert_eq!(*context.documents(), context.documents().clone());
     assert_ne!(*context.documents(), Documents::default());
+}
+
+#[test]
+fn a_limit_is_named_as_configs_name_it() {
+    assert_eq!(LimitKind::RunTurns.to_string(), "limits.turns of the run");
+    assert_eq!(LimitKind::Cost.to_string(), "limits.cost_usd");
+}
+
+#[test]
+fn a_turn_of_calls_ends_with_calls_and_one_of_text_stops() {
+    assert_eq!(ModelTurn::calls(Vec::new()).finish, FinishReason::ToolCalls);
+    assert_eq!(ModelTurn::text("so").finish, FinishReason::Stop);
 }
