@@ -353,3 +353,11 @@ fn every_order_of_grants_and_denials_ends() {
         }
     }
 }
+
+#[test]
+fn a_denial_with_a_blank_reason_says_that_none_was_given() {
+    let mut sim = Sim::new(&careful()).agent("root", [turn([call("delete", "a")]), turn([handoff("done")])]).start();
+    sim.person_answers("0/1.1/approval", no("  ")).unwrap();
+    sim.assert_over();
+    assert!(sim.refusal("0/1.1").message.contains("no reason was given"), "{:?}", sim.refusal("0/1.1"));
+}

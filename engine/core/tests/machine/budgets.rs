@@ -514,3 +514,42 @@ fn a_request_that_fits_is_not_held_up_by_one_before_it_that_does_not() {
     sim.settle();
     sim.assert_over();
 }
+
+/// What the requests of the root were settled at.
+fn settled(sim: &Sim) -> Vec<(Usage, Option<Money>)> {
+    let settled = sim.entries().filter_map(|entry| match entry {
+        Entry::BudgetSettled(settled) if settled.task == "0" => Some((settled.usage, settled.cost)),
+        _ => None,
+    });
+    settled.collect()
+}
+
+#[test]
+fn an_answer_whose_usage_nobody_told_is_estimated_from_all_that_was_said() {
+    let answer = ModelTurn { usage: None, text: "four".into(), ..turn([call("work", "a")]) };
+    let bytes = "four".len() + "work".len() + answer.calls[0].input.text().len();
+    let sim =
+        Sim::new(&job([agent("root", "work")]).tool(function("work"))).agent("root", [answer, turn([handoff("done")])]).start();
+    sim.assert_over();
+    let (usage, _) = settled(&sim)[0];
+    assert!(usage.estimated);
+    assert_eq!(usage.output_tokens, baton_core::estimate::text_tokens(bytes as u64));
+    assert!(usage.input_tokens > 0);
+}
+
+#[test]
+fn a_request_that_a_crash_left_open_is_settled_at_its_worst_case() {
+    let crashed = |free: bool| {
+        let mut sim =
+            Sim::new(&job([agent("root", "").settings(json!({"max_tokens": 100}))])).agent("root", [turn([handoff("done")])]);
+        if !free {
+            sim.prices.clear();
+        }
+        sim.begin(Vec::new());
+        sim.crash();
+        sim
+    };
+    let (usage, cost) = settled(&crashed(true))[0];
+    assert_eq!((usage.output_tokens, usage.estimated, cost), (100, true, Some(Money::ZERO)), "a script costs nothing");
+    assert_eq!(settled(&crashed(false))[0].1, None, "what has no price is not taken for free");
+}

@@ -16,7 +16,7 @@ use crate::support::random::Random;
 use crate::support::requests::shown;
 use crate::support::script::{Execution, document_path, facts};
 use crate::support::{
-    Sim, agent, call, call_with, check, function, handoff, handoff_with, job, print, route_with, turn, write, writes,
+    Sim, agent, call, call_with, check, function, handoff, handoff_with, job, print, route_with, says, turn, write, writes,
 };
 
 fn code(sim: &Sim, call: &str) -> Option<ErrorCode> {
@@ -503,4 +503,21 @@ fn a_person_may_send_a_new_version_of_what_stands() {
     sim.assert_over();
     assert_eq!(names(&sim.result("0/2.1").documents), ["a.md v2"]);
     assert_eq!(written(&sim)[1].task, None, "it is written in the person's name");
+}
+
+#[test]
+fn a_task_that_ends_partial_hands_back_each_document_once_at_its_newest_version() {
+    let limits = Limits { turns: Some(2), ..Limits::default() };
+    let sim = Sim::new(&job([agent("root", "save").limits(limits)]).tool(function("save").writing()))
+        .agent("root", [turn([call("save", "a.md"), call("save", "b.md"), call("save", "a.md")]), says("")])
+        .tool("save", |execution| {
+            let path = execution.input.value()["x"].as_str().expect("a mark").to_owned();
+            writes(json!("saved"), vec![write(&path, &execution.call.to_string())])
+        })
+        .start();
+    sim.assert_over();
+    let result = sim.task("0").result.clone().expect("it has ended");
+    let documents: Vec<String> =
+        result.documents.iter().map(|document| format!("{}@{}", document.path, document.version)).collect();
+    assert_eq!((result.status, documents), (CallStatus::Partial, vec!["a.md@2".to_owned(), "b.md@1".to_owned()]));
 }

@@ -117,3 +117,23 @@ fn the_master_of_the_calling_task_is_asked() {
     assert_eq!(sim.task("0/1.1/1.1/outcome").created.holder, Holder::Agent("root".into()));
     assert_eq!(sim.result("0/1.1/1.1").status, CallStatus::Failed);
 }
+
+#[test]
+fn a_writer_behind_a_call_in_doubt_waits_whatever_else_comes_to_its_end() {
+    let draft = job([agent("root", "post work save")]).tools([
+        function("post").effect(EffectClass::AtMostOnce).asks_what_became_of_it(),
+        function("work"),
+        function("save").writing(),
+    ]);
+    let mut sim = Sim::new(&draft)
+        .holding("post")
+        .holding("work")
+        .agent("root", [turn([call("post", "a"), call("work", "b"), call("save", "c")]), turn([handoff("done")])])
+        .start();
+    sim.crash();
+    sim.release("work");
+    assert_eq!((sim.executions("0/1.2"), sim.executions("0/1.3")), (2, 0));
+    sim.person_answers("0/1.1/outcome", json!({"outcome": "unknown"})).unwrap();
+    sim.assert_over();
+    assert_eq!(sim.executions("0/1.3"), 1);
+}

@@ -353,3 +353,16 @@ fn a_wake_up_before_its_time_and_a_second_one_change_nothing() {
     sim.release("work");
     sim.assert_over();
 }
+
+#[test]
+fn what_a_person_says_meanwhile_is_counted_in_the_context() {
+    let mut sim =
+        Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]).holding("work").start();
+    let context = |sim: &Sim| sim.run.task(&TaskId::root()).unwrap().context_tokens;
+    let before = context(&sim);
+    let text = "x".repeat(4_000);
+    sim.event(Event::Steered { task: TaskId::root(), text, by: "ada".to_owned() }).expect("it lives");
+    assert!((1_000..1_100).contains(&(context(&sim) - before)), "{} after {before}", context(&sim));
+    sim.release("work");
+    sim.assert_over();
+}

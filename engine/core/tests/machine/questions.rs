@@ -1,11 +1,12 @@
 //! Questions: who answers, in whose name, when, and what the others learn of it (DESIGN §8, I22, T-X4).
 
 use baton_core::call::{CallStatus, ErrorCode};
-use baton_core::entry::{Entry, FinalState, Holder, Master, TaskCreated, TaskKind};
+use baton_core::entry::{Entry, FinalState, Holder, Master, QuestionEnd, TaskCreated, TaskKind};
 use baton_core::event::{Event, Refusal};
 use baton_core::id::{CallId, TaskId};
 use baton_core::json::Json;
 use baton_core::limits::Limits;
+use baton_core::model::ModelTurn;
 use baton_core::render::Part;
 use serde_json::json;
 
@@ -503,4 +504,25 @@ fn a_person_can_cancel_the_question_itself() {
     sim.settle();
     assert_eq!(sim.result("0/1.1").status, CallStatus::Cancelled);
     sim.assert_over();
+}
+
+#[test]
+fn what_a_master_had_said_when_its_limit_ended_it_is_the_answer_unless_it_was_nothing() {
+    let ended = |last: ModelTurn| {
+        let limits = Limits { turns: Some(2), ..Limits::default() };
+        let draft =
+            job([agent("root", "route_to_child work").limits(limits), agent("child", "ask_master")]).tool(function("work"));
+        let sim = Sim::new(&draft)
+            .agent("root", [turn([route("child", "x")]), turn([handoff("done")])])
+            .agent("child", [turn([ask("?")]), turn([handoff("child")])])
+            .answers("root", [turn([call("work", "a")]), last])
+            .start();
+        let closed = sim.entries().find_map(|entry| match entry {
+            Entry::QuestionClosed(closed) => Some(closed.how.clone()),
+            _ => None,
+        });
+        closed.expect("the question is closed")
+    };
+    assert!(matches!(ended(turn([handoff("so far")])), QuestionEnd::Answered { .. }));
+    assert!(matches!(ended(turn([])), QuestionEnd::Failed { .. }));
 }
