@@ -85,7 +85,7 @@ impl fmt::Display for Money {
         }
         let decimals = decimals.min(12);
         let unit = 10_u64.pow(12 - decimals);
-        let rounded = self.0 / unit + u64::from(self.0 % unit >= unit.div_ceil(2) && unit > 1);
+        let rounded = self.0 / unit + u64::from(self.0 % unit >= unit.div_ceil(2));
         let whole = 10_u64.pow(decimals);
         write!(f, "${}.{:0width$}", rounded / whole, rounded % whole, width = decimals as usize)
     }

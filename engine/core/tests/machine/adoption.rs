@@ -225,6 +225,8 @@ fn an_entry_names_the_contents_that_it_needs() {
     let adopted = &decision.entries[0].entry;
     assert_eq!((adopted.adopts(), adopted.content()), (Some(&adoption()), Some(adoption().configs)));
     assert!(sim.timeline.iter().all(|recorded| recorded.entry.adopts().is_none()));
+    let created = sim.entries().find(|entry| matches!(entry, Entry::TaskCreated(_))).unwrap();
+    assert!(!serde_json::to_string(created).unwrap().contains("failed_attempts"), "what is nothing is not written");
 }
 
 #[test]
@@ -281,5 +283,9 @@ fn the_graph_knows_who_called_whom() {
     assert_eq!(ids(graph.callees(&TaskId::root())), ["0/1.1", "0/1.2"]);
     assert_eq!(ids(graph.callees(&TaskId::from("0/1.1"))), Vec::<String>::new());
     assert!(baton_core::machine::TaskGraph::default().is_empty());
+    let mut further = two_children();
+    assert_eq!(*graph, *further.run.graph());
+    further.cancel("0/1.2").unwrap();
+    assert_ne!(*graph, *further.run.graph(), "the same tasks stand elsewhere");
     assert_ne!(*graph, *Sim::new(&team("post", Limits::default(), Limits::default(), "children")).run.graph());
 }
