@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use baton_core::config::{Faults, Role, Sources, Unconfigured, load};
+use baton_core::config::{Faults, ModelRules, Role, Sources, Unconfigured, load};
 use baton_core::function::{ToolFunction, registered_functions};
 use baton_models::check_script;
 use baton_runtime::folder::read_job;
@@ -74,12 +74,14 @@ fn sources(job: &Path) -> Sources {
 }
 
 fn load_all(sources: &Sources) -> Result<(), Faults> {
-    load(sources, &functions(), Unconfigured::Refused, &check_script).map(|_| ())
+    let rules = ModelRules { check_script: &check_script, providers: &baton_models::provider_names() };
+    load(sources, &functions(), Unconfigured::Refused, &rules).map(|_| ())
 }
 
 /// Loads without reading the scripts, which no mutation touches.
 fn load_but_scripts(sources: &Sources) -> Result<(), Faults> {
-    load(sources, &functions(), Unconfigured::Refused, &|_| Vec::new()).map(|_| ())
+    let rules = ModelRules { check_script: &|_| Vec::new(), providers: &[] };
+    load(sources, &functions(), Unconfigured::Refused, &rules).map(|_| ())
 }
 
 /// The built-in tools' functions; the tests have tools of their own, whose configs belong to no shipped job.

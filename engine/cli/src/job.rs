@@ -13,6 +13,7 @@ use baton_runtime::{InitialDocument, LoadedJob, RunError};
 use baton_store::StoreError;
 
 use crate::commands::run::engine;
+use crate::environment;
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::runs::FoundRun;
@@ -41,7 +42,10 @@ pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
     let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     // The folder as the person would type it, since faults show it.
     let shown = place.shown(&folder);
-    let (sources, files) = read_job(&folder_to_read(place, &shown, &folder), &carried).map_err(folder_failure)?;
+    let (mut sources, files) = read_job(&folder_to_read(place, &shown, &folder), &carried).map_err(folder_failure)?;
+    if let Some((path, content)) = environment::user_models()? {
+        sources.add(Role::UserModels, path, content);
+    }
     let loaded = match LoadedJob::from_sources(sources, &registered_functions()) {
         Ok(job) => job,
         Err(faults) => return Ok(Checked::Faulty(faults)),
@@ -75,7 +79,7 @@ pub(crate) fn tools(place: &Place) -> Result<BTreeMap<ToolId, Arc<Tool>>, Failur
 
 /// Says that a resumed run keeps the configs it started with, when the job's folder has others by now.
 pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), Failure> {
-    let engine = engine(&found.store)?;
+    let engine = engine(&found.store, place)?;
     let state = engine.state(found.id()).await.map_err(run_failure)?;
     let Some((started, folder)) = state.started().and_then(|started| Some((started, started.folder.as_ref()?))) else {
         return Ok(());
@@ -85,7 +89,7 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
     let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let now = read_job(Path::new(folder), &carried).ok().map(|(sources, _)| sources);
     let own = |sources: &Sources| -> Vec<(Role, String, String)> {
-        let own = sources.files().filter(|source| !matches!(source.role, Role::BuiltinTool | Role::RunLimits));
+        let own = sources.files().filter(|source| !matches!(source.role, Role::BuiltinTool | Role::RunLimits | Role::UserModels));
         own.map(|source| (source.role, source.path.clone(), source.text.clone())).collect()
     };
     if now.as_ref().is_none_or(|now| own(now) != own(&pinned)) {

@@ -17,6 +17,7 @@
 mod args;
 mod commands;
 mod embedded;
+mod environment;
 mod exit;
 mod export;
 mod job;

@@ -84,7 +84,7 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>
         }
     }
     let exit = match outcome {
-        RunOutcome::Ended { end, .. } => Exit::of_run(&end),
+        RunOutcome::Ended { end, result, .. } => Exit::of_run(&end, result.error.as_ref().map(|error| error.code)),
         RunOutcome::WaitingForPerson => Exit::Waiting,
         RunOutcome::Stopped if interrupted => Exit::Interrupted,
         RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,

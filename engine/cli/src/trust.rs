@@ -1,4 +1,5 @@
-//! Commands are run only for job folders that the person trusts: asked once, remembered by a hash of the `exec` configs.
+//! Commands are run, and keys sent to addresses that a job names, only for job folders that the person trusts: asked once,
+//! remembered by a hash of these configs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,24 +13,30 @@ use crate::place::Place;
 use crate::screen::style;
 use crate::session;
 
-/// Refuses to go on with `configs` unless the job has no `exec` tool, was trusted before, or is trusted now.
+/// Refuses to go on with `configs` unless the job has no `exec` tool and no way of its own to a provider, was trusted
+/// before, or is trusted now.
 pub(crate) fn require(place: &Place, configs: &Configs, folder: Option<&Path>, trust: bool) -> Result<(), Failure> {
-    let commands = commands(configs);
-    if commands.is_empty() {
+    let (commands, ways) = (commands(configs), ways(configs));
+    if commands.is_empty() && ways.is_empty() {
         return Ok(());
     }
-    let marker = marker(place, &commands, folder);
+    let marker = marker(place, &commands, &ways, folder);
     if marker.is_file() {
         return Ok(());
     }
     let list: Vec<String> = commands.iter().map(|(tool, command, _)| format!("  {tool}: {}\n", command.join(" "))).collect();
-    let list = list.concat();
+    let list = list.concat() + &ways.concat();
+    let what = match (commands.is_empty(), ways.is_empty()) {
+        (false, true) => "this job runs commands on this machine",
+        (true, _) => "this job says itself where requests to models and their keys go",
+        (false, false) => "this job runs commands on this machine, and says itself where requests to models and their keys go",
+    };
     if !trust && !place.screen.interactive {
-        return Err(Failure::Usage(format!("this job runs commands on this machine:\n{list}look at them, then add --trust")));
+        return Err(Failure::Usage(format!("{what}:\n{list}look at them, then add --trust")));
     }
     if !trust {
-        place.screen.tell(&format!("{} this job runs commands on this machine:\n{list}", style::waiting("?")));
-        place.screen.tell("  Run them? [y/N]");
+        place.screen.tell(&format!("{} {what}:\n{list}", style::waiting("?")));
+        place.screen.tell("  Go on? [y/N]");
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
@@ -51,10 +58,27 @@ fn commands(configs: &Configs) -> Vec<(String, Vec<String>, Vec<String>)> {
         .collect()
 }
 
+/// The ways to providers that the job itself names, a line each.
+fn ways(configs: &Configs) -> Vec<String> {
+    let own = configs.job.providers.iter().filter(|(_, settings)| settings.is_of_job);
+    own.filter(|(_, settings)| settings.base_url.is_some() || settings.key_variable.is_some())
+        .map(|(name, settings)| {
+            let url = settings.base_url.as_deref().unwrap_or("its usual address");
+            let key = settings.key_variable.as_ref().map(|key| format!(" with the key in {key}")).unwrap_or_default();
+            format!("  {name}: like {} at {url}{key}\n", settings.like)
+        })
+        .collect()
+}
+
 /// The file whose existence means trust: named by the folder and everything that decides what is run.
-fn marker(place: &Place, commands: &[(String, Vec<String>, Vec<String>)], folder: Option<&Path>) -> PathBuf {
+fn marker(place: &Place, commands: &[(String, Vec<String>, Vec<String>)], ways: &[String], folder: Option<&Path>) -> PathBuf {
     let folder = folder.map(|folder| folder.canonicalize().unwrap_or_else(|_| folder.to_owned()));
-    let what = json!({"folder": folder, "commands": commands}).to_string();
+    let mut what = json!({"folder": folder, "commands": commands});
+    // What was trusted before jobs could name ways stays trusted.
+    if !ways.is_empty() {
+        what["ways"] = json!(ways);
+    }
+    let what = what.to_string();
     place.state().join("trusted").join(ContentHash::of(what.as_bytes()).to_string())
 }
 

@@ -153,6 +153,8 @@ pub enum ErrorCode {
     NoHandoff,
     /// The model gave no answer.
     ModelFailed,
+    /// The model could not be asked: its provider, the key or the way there is at fault.
+    ModelUnavailable,
     /// The turn was cut, filtered or refused, so its calls were not executed.
     TurnDiscarded,
     /// Nobody answered in time.
@@ -183,6 +185,7 @@ impl ErrorCode {
             Self::UnknownOutcome => "unknown_outcome",
             Self::NoHandoff => "no_handoff",
             Self::ModelFailed => "model_failed",
+            Self::ModelUnavailable => "model_unavailable",
             Self::TurnDiscarded => "turn_discarded",
             Self::Unanswered => "unanswered",
             Self::EffectNotAllowed => "effect_not_allowed",

@@ -2,7 +2,7 @@
 //!
 //! [`Model`] is the only door between the engine and whatever thinks: it takes a [`ModelRequest`] and gives a
 //! [`ModelTurn`]. This crate holds the trait, the [`ScriptedModel`] by which examples, tests and benchmarks run offline,
-//! and [`FunctionModel`] for programs that embed the engine.
+//! the models of providers ([`Providers`]), and [`FunctionModel`] for programs that embed the engine.
 //!
 //! A model decides nothing about a run: what its calls mean is the machine's business, and retries are the shell's.
 
@@ -10,6 +10,7 @@ mod context;
 mod error;
 mod function;
 mod model;
+pub mod provider;
 pub mod script;
 mod scripted;
 mod template;
@@ -18,5 +19,6 @@ pub mod wire;
 pub use error::ModelError;
 pub use function::FunctionModel;
 pub use model::{ContentSource, Model, NoContents};
+pub use provider::{Providers, SetupError, provider_names};
 pub use script::{ScriptFault, check_script};
 pub use scripted::ScriptedModel;

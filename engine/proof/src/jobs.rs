@@ -1,7 +1,7 @@
 //! Jobs built in code: what the loader would hand over, without files.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -355,6 +355,8 @@ impl JobDraft {
                 inputs: BTreeMap::new(),
                 documents: Vec::new(),
                 models: self.agents.iter().map(|agent| (agent.model.clone(), self.model(&agent.model))).collect(),
+                providers: BTreeMap::new(),
+                provider_names: BTreeSet::new(),
                 limits: self.limits.or(&Limits::run_defaults()),
             },
             agents: agents.collect(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_core::config::PriceTable;
 use baton_core::function::{ToolFunction, registered_functions};
-use baton_models::Model;
+use baton_models::{Model, Providers};
 use baton_store::Store;
 use tokio::sync::Semaphore;
 
@@ -122,6 +122,7 @@ impl EngineBuilder {
             blocking: Arc::new(Semaphore::new(self.blocking_threads)),
             command_grace: self.command_grace,
             models: self.models,
+            providers: Providers::default(),
             price_table: self.price_table,
             functions: self.functions.unwrap_or_else(registered_functions),
             transcript_bytes: self.transcript_bytes,

@@ -1,6 +1,6 @@
 //! The engine: what a program builds once (see [`crate::EngineBuilder`]), to start, resume and read runs with.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use baton_core::json::Json;
 use baton_core::limits::Limits;
 use baton_core::money::Price;
 use baton_core::time::Timestamp;
-use baton_models::{Model, ScriptFault, ScriptedModel};
+use baton_models::{Model, Providers, ScriptFault, ScriptedModel};
 use baton_store::{NewRun, Store, StoreError};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tracing::Instrument as _;
@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     /// How long commands that are asked to end may take.
     pub(crate) command_grace: Duration,
     pub(crate) models: Models,
+    /// Makes the models of providers.
+    pub(crate) providers: Providers,
     /// What stands in for the table of prices that comes with the engine.
     pub(crate) price_table: Option<PriceTable>,
     pub(crate) functions: Vec<&'static ToolFunction>,
@@ -505,20 +507,37 @@ impl Shared {
     /// The models that a run may ask: the job's and the engine's. `stand_in` must be one of them.
     pub(crate) fn models(&self, configs: &Configs, stand_in: Option<&str>) -> Result<Models, RunError> {
         let mut models = Models::new();
-        for (name, spec) in &configs.job.models {
+        // A key that no agent needs need not be there; a script needs nothing.
+        let used: BTreeSet<&str> = match stand_in {
+            Some(name) => BTreeSet::from([name]),
+            None => configs.agents.values().map(|agent| agent.model.as_str()).collect(),
+        };
+        let named = configs.job.models.keys().map(String::as_str);
+        for name in named.chain(used.iter().copied()).collect::<BTreeSet<_>>() {
             if self.models.contains_key(name) {
                 continue;
             }
-            let model = match spec {
-                ModelSpec::Scripted { text, .. } => ScriptedModel::parse(text),
+            let refused = |error| RunError::Model { name: name.to_owned(), error };
+            let model: Arc<dyn Model> = match configs.job.model(name) {
+                Some(ModelSpec::Scripted { text, .. }) => {
+                    Arc::new(ScriptedModel::parse(&text).map_err(|error| refused(faults(&error)))?)
+                }
+                Some(ModelSpec::Provided(provided)) if used.contains(name) => {
+                    let settings = configs.job.providers.get(&provided.provider);
+                    let model = self.providers.model(&provided, settings, &*self.variable);
+                    model.map_err(|error| refused(error.to_string()))?
+                }
+                Some(ModelSpec::Provided(_)) | None => continue,
             };
-            let model = model.map_err(|error| RunError::Model { name: name.clone(), error: faults(&error) })?;
-            models.insert(name.clone(), Arc::new(model));
+            models.insert(name.to_owned(), model);
         }
         models.extend(self.models.iter().map(|(name, model)| (name.clone(), Arc::clone(model))));
         match stand_in {
             Some(name) if !models.contains_key(name) => {
-                Err(RunError::UnknownModel { name: name.to_owned(), known: models.into_keys().collect() })
+                let providers = configs.job.provider_names.iter().map(|provider| format!("{provider}:MODEL"));
+                let known = configs.job.models.keys().cloned().chain(self.models.keys().cloned());
+                let known: BTreeSet<String> = known.chain(providers).collect();
+                Err(RunError::UnknownModel { name: name.to_owned(), known: known.into_iter().collect() })
             }
             _ => Ok(models),
         }

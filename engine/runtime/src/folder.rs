@@ -15,6 +15,9 @@ use serde_json::Value;
 /// The file that makes a folder a job.
 const JOB_FILE: &str = "job.json";
 
+/// The file that names models, in a job's folder and in a person's own configuration.
+pub const MODELS_FILE: &str = "models.json";
+
 /// The most bytes of a document that is read from disk.
 pub const MAX_DOCUMENT_BYTES: u64 = 512 << 20;
 
@@ -82,6 +85,9 @@ pub fn read_job(path: &Path, builtin: &[(&str, &str)]) -> Result<(Sources, JobFo
     let mut named = Named::default();
     named.by_job(&job);
     sources.add(Role::Job, file, job);
+    if let Some(models) = folder.read_bounded(MODELS_FILE)? {
+        sources.add(Role::Models, MODELS_FILE, models);
+    }
     for (role, subfolder) in [(Role::Agent, "agents"), (Role::Tool, "tools")] {
         for path in folder
             .list(subfolder, 1)?

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::config::{Configs, Faults, Job, JobDocument, JobInput, Sources, Unconfigured, load};
+use baton_core::config::{Configs, Faults, Job, JobDocument, JobInput, ModelRules, Sources, Unconfigured, load};
 use baton_core::document::{ContentFacts, Write};
 use baton_core::function::{Content, ToolFunction};
 use baton_core::id::{ContentHash, RunId};
 use baton_core::limits::Limits;
 use baton_core::measure::measure;
 use baton_core::path::DocumentPath;
-use baton_models::check_script;
+use baton_models::{check_script, provider_names};
 use serde_json::Value;
 
 use crate::error::RunError;
@@ -142,7 +142,7 @@ pub fn load_configs(
     functions: &[&'static ToolFunction],
     unconfigured: Unconfigured,
 ) -> Result<Configs, Faults> {
-    load(sources, functions, unconfigured, &check_script)
+    load(sources, functions, unconfigured, &ModelRules { check_script: &check_script, providers: &provider_names() })
 }
 
 /// The texts as a run is pinned to them.

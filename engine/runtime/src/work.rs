@@ -154,12 +154,10 @@ impl Actor {
                     let message = format!("agent {} in task {task}, turn {turn}: {error}", request.agent);
                     Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }
                 }
-                Err(ModelError::Unavailable { reason }) => Event::ModelFailed {
-                    task,
-                    turn,
-                    error: CallError::new(ErrorCode::ModelFailed, format!("unavailable: {reason}")),
-                },
-                Err(error) => Event::ModelFailed { task, turn, error: CallError::new(ErrorCode::ModelFailed, error.to_string()) },
+                Err(error) => {
+                    let code = if error.is_unavailable() { ErrorCode::ModelUnavailable } else { ErrorCode::ModelFailed };
+                    Event::ModelFailed { task, turn, error: CallError::new(code, error.to_string()) }
+                }
             };
             Some(Message::Event { event, contents: Vec::new(), reply: None })
         });

@@ -54,6 +54,12 @@ impl TestJob {
         Self { sources, functions: Vec::new(), documents: Vec::new() }
     }
 
+    /// Models and providers, as `models.json` says them.
+    pub(crate) fn models(mut self, models: Value) -> Self {
+        self.sources.add(Role::Models, "models.json", models.to_string());
+        self
+    }
+
     /// An agent with these tools.
     pub(crate) fn agent(self, id: &str, tools: &[&str]) -> Self {
         self.agent_with(id, tools, json!({}))

@@ -67,7 +67,7 @@ struct Asked<'a> {
 pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, view) = going(place, &args.run).await?;
     let asked = Asked { found: &found, verb: "pause", task: None };
-    let engine = engine(&found.store)?;
+    let engine = engine(&found.store, place)?;
     let run = found.id();
     if view.paused || engine.holder(run).await.map_err(job::run_failure)? == Holder::Nobody {
         let still = if view.paused { "is paused already" } else { "stands still already: no process runs it" };
@@ -82,7 +82,7 @@ pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failu
 pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, view) = going(place, &args.run).await?;
     let task = args.task.as_deref().map_or_else(|| Ok(TaskId::root()), |name| task(&view, name))?;
-    let engine = engine(&found.store)?;
+    let engine = engine(&found.store, place)?;
     let run = found.id();
     let is_root = task == TaskId::root();
     let nobody_runs_it = engine.holder(run).await.map_err(job::run_failure)? == Holder::Nobody;
@@ -111,8 +111,10 @@ pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failu
     };
     let task = name.map_or_else(|| Ok(TaskId::root()), |name| task(&view, name))?;
     let message = given(message)?;
-    let delivery =
-        engine(&found.store)?.steer(found.id(), task.clone(), &message, &session::person()).await.map_err(job::run_failure)?;
+    let delivery = engine(&found.store, place)?
+        .steer(found.id(), task.clone(), &message, &session::person())
+        .await
+        .map_err(job::run_failure)?;
     let done = format!("{} ({task}) reads it with its next request", style::name(view.holder(&task)));
     let asked = Asked { found: &found, verb: "steer", task: Some(task) };
     let is_it = |action: &ControlAction| matches!(action, ControlAction::Steered { text } if *text == message);

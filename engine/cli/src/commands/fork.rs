@@ -75,7 +75,7 @@ fn edit(text: &str) -> Result<(DocumentPath, String), String> {
 /// Starts the fork and follows it to its end.
 pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
-    let engine = engine(&found.store)?;
+    let engine = engine(&found.store, place)?;
     let seq = engine.fork_place(found.id(), args.at).await.map_err(job::run_failure)?;
     let (sources, changes) = args.configs(&found, place).await?;
     let documents = args.edits.iter().map(|(path, file)| written(place, path, file)).collect::<Result<_, _>>()?;
@@ -102,7 +102,7 @@ pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> 
 impl ForkArgs {
     /// The configs to go on by, if they are to be others, and how they differ.
     async fn configs(&self, found: &FoundRun, place: &Place) -> Result<(Option<Sources>, Vec<String>), Failure> {
-        let engine = engine(&found.store)?;
+        let engine = engine(&found.store, place)?;
         let state = engine.state(found.id()).await.map_err(job::run_failure)?;
         let Some(started) = state.started() else { return Ok((None, Vec::new())) };
         let mut changes = Vec::new();

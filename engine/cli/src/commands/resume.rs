@@ -38,7 +38,7 @@ pub(crate) struct ResumeArgs {
 pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
     let out = args.ending.folder(place)?;
-    let engine = engine(&found.store)?;
+    let engine = engine(&found.store, place)?;
     let holder = engine.holder(found.id()).await.map_err(job::run_failure)?;
     if let Holder::Elsewhere { owner } = &holder
         && !args.take_over

@@ -18,7 +18,7 @@ use crate::place::Place;
 use crate::screen::{Output, style};
 use crate::session::{self, Ended};
 use crate::view::RunView;
-use crate::{export, trust};
+use crate::{environment, export, trust};
 
 /// What `run` takes.
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(crate) struct RunArgs {
     /// A file to begin with, at PATH in the workspace [default: its name]; may be given several times
     #[arg(long = "document", value_name = "FILE[=PATH]")]
     documents: Vec<String>,
-    /// One of the job's models, in place of every agent's own
+    /// A model in place of every agent's own: one of the job's, one of a models.json, or PROVIDER:MODEL
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// What the run may cost at most, in place of the job's own limit; every model needs a known price then
@@ -85,13 +85,14 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     };
     let out = args.ending.folder(place)?;
     let store = place.open_store()?;
-    let handle = engine(&store)?.start(job, options).await.map_err(job::run_failure)?;
+    let handle = engine(&store, place)?.start(job, options).await.map_err(job::run_failure)?;
     finish(&handle, 0, &store, place, out.as_deref()).await
 }
 
-/// An engine over `store`.
-pub(crate) fn engine(store: &Arc<dyn Store>) -> Result<Engine, Failure> {
-    Engine::builder().store(Arc::clone(store)).build().map_err(job::run_failure)
+/// An engine over `store`, which sees the environment and, where that says nothing, the project's `.env`.
+pub(crate) fn engine(store: &Arc<dyn Store>, place: &Place) -> Result<Engine, Failure> {
+    let builder = Engine::builder().store(Arc::clone(store)).variables(environment::variables(place)?);
+    builder.build().map_err(job::run_failure)
 }
 
 impl Ending {

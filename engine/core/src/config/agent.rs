@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::fault::{Fault, FaultKind};
 use super::form::{AgentForm, GrantForm, PromptForm};
 use super::load::{Loader, ReadAgent};
+use super::models::unknown_provider;
 use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
 use super::shape::show;
@@ -44,11 +45,15 @@ impl<'s> Loader<'s> {
         let system_prompt = self.prompt(form, text, job);
         let (tools, approvals) = self.granted(form, text);
         if let Some(job) = job
-            && !job.models.contains_key(&form.model)
+            && job.model(&form.model).is_none()
         {
             let message = format!("agent \"{}\" uses the model \"{}\", which the job does not name", form.agent_id, form.model);
             let fault = text.fault(FaultKind::UnknownModel, "/model", Spot::Value, message);
-            self.faults.push(fault.near(&form.model, job.models.keys().map(String::as_str)));
+            self.faults.push(if form.model.contains(':') {
+                unknown_provider(text, "/model", &form.model, &job.provider_names)
+            } else {
+                fault.near(&form.model, job.models.keys().map(String::as_str))
+            });
         }
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             let holder = MoneyHolder::Agent(AgentId::new(form.agent_id.as_str()));

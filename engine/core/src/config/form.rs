@@ -14,7 +14,10 @@ use validator::Validate;
 
 pub use self::agent::{AgentForm, FileForm, FullGrantForm, GrantForm, PromptForm};
 pub use self::job::{DocumentForm, FullDocumentForm, InputForm, JobForm, RequestForm, RequestWithInputsForm, RunLimitsForm};
-pub use self::model::{ModelForm, PriceForm, PriceRowForm, PriceTableForm, ProviderForm};
+pub use self::model::{
+    AliasForm, KeyForm, ModelForm, ModelsForm, PriceForm, PriceRowForm, PriceTableForm, ProviderForm, ProviderSettingsForm,
+    TimeoutsForm,
+};
 pub use self::tool::{
     ExampleForm, ExecForm, ParameterForm, PartForm, ReturnForm, ReturnPartForm, ReturnTypeName, ToolForm, ToolTypeForm, TypeName,
 };

@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 
 use super::dialect::{Others, part_schema};
 use super::fault::{Fault, FaultKind, Faults};
-use super::form::{DocumentForm, InputForm, JobForm, RequestForm, RunLimitsForm};
-use super::load::{Loader, ScriptCheck};
+use super::form::{DocumentForm, InputForm, JobForm, ModelForm, ProviderForm, RequestForm, RunLimitsForm};
+use super::load::Loader;
+use super::models::{ModelRules, ReadModels};
 use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{JOB, RUN_LIMITS, show};
@@ -22,7 +23,7 @@ use crate::path::DocumentPath;
 
 impl<'s> Loader<'s> {
     /// Loads the job; `None` only with faults.
-    pub(crate) fn load_job(&mut self, check_script: &ScriptCheck) -> Option<Job> {
+    pub(crate) fn load_job(&mut self, rules: &ModelRules<'_>) -> Option<Job> {
         let mut files = self.sources.of(Role::Job);
         let Some(source) = files.next() else {
             let file = self.sources.display_path("job.json");
@@ -51,6 +52,8 @@ impl<'s> Loader<'s> {
         if of_run.cost_usd.is_none() && form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             self.money_limits.push(MoneyLimit::at(text, MoneyHolder::Run));
         }
+        let mut models = self.read_models(rules);
+        self.models(&form, text, rules, &mut models);
         Some(Job {
             id: JobId::new(form.job_id.as_str()),
             description: form.description.clone(),
@@ -58,7 +61,9 @@ impl<'s> Loader<'s> {
             request,
             inputs: inputs.into_iter().filter_map(|(name, input)| Some((name, input?))).collect(),
             documents: self.documents(&form, text),
-            models: self.models(&form, text, check_script),
+            models: models.models,
+            providers: models.providers,
+            provider_names: models.provider_names,
             limits: of_run.or(&form.limits.clone().unwrap_or_default()).or(&Limits::run_defaults()),
         })
     }
@@ -199,33 +204,55 @@ impl<'s> Loader<'s> {
         None
     }
 
-    fn models(&mut self, form: &JobForm, text: &Text<'s>, check_script: &ScriptCheck) -> BTreeMap<String, ModelSpec> {
-        let mut models = BTreeMap::new();
+    /// Adds the job's own models to those of the files of models.
+    fn models(&mut self, form: &JobForm, text: &Text<'s>, rules: &ModelRules<'_>, read: &mut ReadModels) {
         for (name, model) in &form.models {
             let place = pointer(&["models", name]);
-            let is_allowed = name.len() <= 128
-                && name.starts_with(|first: char| first.is_ascii_alphanumeric())
-                && name.chars().all(|each| each.is_ascii_alphanumeric() || "_.:/-".contains(each));
-            if !is_allowed {
-                let message = format!("model {} has a name that is not allowed", show(&Value::from(name.as_str())));
-                let fault = text.fault(FaultKind::OutOfRange, &place, Spot::Key, message);
-                self.faults.push(fault.expected("letters, digits and _ . : / -, at most 128"));
-            }
-            let script_place = format!("{place}/script");
-            // A model whose script is faulty still has its name, so that agents which use it are not told.
-            let script = self.find_file(Role::ModelScript, &model.script, text, &script_place, "script");
-            if let Some(source) = script
-                && let Some(read) = self.read(source)
-            {
-                for (pointer, message) in check_script(&source.text) {
-                    self.faults.push(read.text.fault(FaultKind::BadScript, &pointer, Spot::Value, message));
+            self.check_model_name(name, &place, text);
+            let spec = match (&model.provider, &model.script, &model.model) {
+                (None, None, Some(_)) => self.job_alias(model, &place, text, &read.provider_names),
+                (Some(ProviderForm::Scripted), Some(script), None) if model.settings.is_none() => {
+                    self.scripted(script, model, &place, text, rules)
                 }
-            }
-            let script = script.map_or("", |source| &source.text);
-            let price = model.price.as_ref().map(|price| price.price("job.json".to_owned()));
-            models.insert(name.clone(), ModelSpec::Scripted { file: model.script.clone(), text: Arc::from(script), price });
+                (provider, script, given) => {
+                    self.faults.push(unclear_model(text, &place, provider.is_some(), script.is_some(), given.is_some()));
+                    // It still has its name, so that agents which use it are not told.
+                    ModelSpec::Scripted { file: String::new(), text: Arc::from(""), price: None }
+                }
+            };
+            read.models.insert(name.clone(), spec);
         }
-        models
+    }
+
+    /// A model that follows a script. One whose script is faulty still has its name.
+    fn scripted(&mut self, script: &str, model: &ModelForm, place: &str, text: &Text<'s>, rules: &ModelRules<'_>) -> ModelSpec {
+        let source = self.find_file(Role::ModelScript, script, text, &format!("{place}/script"), "script");
+        if let Some(source) = source
+            && let Some(read) = self.read(source)
+        {
+            for (pointer, message) in (rules.check_script)(&source.text) {
+                self.faults.push(read.text.fault(FaultKind::BadScript, &pointer, Spot::Value, message));
+            }
+        }
+        let price = model.price.as_ref().map(|price| price.price("job.json".to_owned()));
+        ModelSpec::Scripted { file: script.to_owned(), text: Arc::from(source.map_or("", |source| &source.text)), price }
+    }
+}
+
+/// The fault of a model that is neither a script nor a provider's, or both.
+fn unclear_model(text: &Text<'_>, place: &str, provider: bool, script: bool, model: bool) -> Fault {
+    let missing = |key: &str| {
+        let message = format!("key \"{key}\" is missing");
+        text.fault(FaultKind::MissingKey, &format!("{place}/{key}"), Spot::Key, message)
+    };
+    match (provider, script, model) {
+        (true, false, false) => missing("script"),
+        (false, true, false) => missing("provider"),
+        (false, false, _) => missing("model").expected("\"model\": \"PROVIDER:MODEL\", or \"provider\" with \"script\""),
+        _ => {
+            let message = "a script and a provider's model, or its settings, exclude each other";
+            text.fault(FaultKind::MisplacedKey, place, Spot::Key, message)
+        }
     }
 }
 

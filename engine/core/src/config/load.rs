@@ -12,6 +12,7 @@ use validator::Validate;
 
 use super::fault::{Fault, FaultKind, Faults};
 use super::form::{AgentForm, ProjectForm};
+use super::models::ModelRules;
 use super::price::{MoneyLimit, PriceTable};
 use super::reader::{Spot, Text};
 use super::shape::{self, Shape, ShapeFault};
@@ -42,13 +43,13 @@ pub fn load(
     sources: &Sources,
     functions: &[&'static ToolFunction],
     unconfigured: Unconfigured,
-    check_script: &ScriptCheck,
+    rules: &ModelRules<'_>,
 ) -> Result<Configs, Faults> {
     let mut loader = Loader::new(sources, functions);
     loader.reading = unconfigured == Unconfigured::Reading;
     loader.read_agents();
     loader.load_tools(unconfigured);
-    let job = loader.load_job(check_script);
+    let job = loader.load_job(rules);
     let agents = loader.load_agents(job.as_ref());
     Faults::none_of(loader.faults)?;
     let job = job.expect("a job without faults was loaded");

@@ -3,7 +3,7 @@
 //! The files a person writes are read by the loader, which gathers *all* faults; what comes out here is consistent,
 //! so the machine looks things up without asking whether they exist.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ pub mod form;
 mod job;
 mod keywords;
 mod load;
+mod models;
 mod plain;
 mod policy;
 mod price;
@@ -44,6 +45,7 @@ pub use edit::EditFault;
 pub use fault::{Fault, FaultKind, Faults, nearest};
 pub use form::ProjectForm as Project;
 pub use load::{ScriptCheck, Unconfigured, load, load_project, load_tools};
+pub use models::{ModelRules, ProvidedModel, ProviderSettings};
 pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};
 pub use price::{MoneyLimit, PriceTable};
 pub use reader::MAX_FILE_BYTES;
@@ -81,8 +83,12 @@ pub struct Job {
     pub inputs: BTreeMap<String, JobInput>,
     /// The documents that the workspace begins with.
     pub documents: Vec<JobDocument>,
-    /// The models by the names that agents use.
+    /// Models by the names that agents use; [`Job::model`] knows those that need none, too.
     pub models: BTreeMap<String, ModelSpec>,
+    /// How providers are reached, where a file says so.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// The names of all providers.
+    pub provider_names: BTreeSet<String>,
     /// The limits of a run, defaults filled in.
     pub limits: Limits,
 }
@@ -123,6 +129,8 @@ pub enum ModelSpec {
         /// What its tokens cost, if the job says so.
         price: Option<Price>,
     },
+    /// A provider's model.
+    Provided(ProvidedModel),
 }
 
 /// An agent, checked. Its tools exist and its prompt renders.
@@ -132,7 +140,7 @@ pub struct Agent {
     pub id: AgentId,
     /// What it is good at.
     pub description: String,
-    /// Its model's name in [`Job::models`].
+    /// Its model's name, as [`Job::model`] takes it.
     pub model: String,
     /// The system prompt's template.
     pub system_prompt: String,

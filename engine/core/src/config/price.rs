@@ -11,7 +11,7 @@ use super::load::Loader;
 use super::reader::{Spot, Text, pointer};
 use super::shape::PRICES;
 use super::source::{Role, Sources};
-use super::{Configs, MasterRule, ModelSpec};
+use super::{Configs, MasterRule, ModelSpec, ProvidedModel};
 use crate::id::{AgentId, ToolId};
 use crate::money::{Money, Price};
 
@@ -140,13 +140,18 @@ impl Configs {
         brings: impl Fn(&str) -> bool,
         table: impl Fn() -> &'t PriceTable,
     ) -> BTreeMap<String, Price> {
-        let names = match stand_in {
-            Some(name) => vec![name],
-            None => self.job.models.keys().map(String::as_str).collect(),
-        };
-        let price = |name: &str| match self.job.models.get(name) {
-            Some(ModelSpec::Scripted { price: Some(price), .. }) => Some(price.clone()),
+        let used = self.agents.values().map(|agent| agent.model.as_str());
+        let all = used.chain(self.job.models.keys().map(String::as_str));
+        let names: BTreeSet<&str> = stand_in.map_or_else(|| all.collect(), |name| BTreeSet::from([name]));
+        let price = |name: &str| match self.job.model(name) {
+            Some(
+                ModelSpec::Scripted { price: Some(price), .. } | ModelSpec::Provided(ProvidedModel { price: Some(price), .. }),
+            ) => Some(price),
             Some(ModelSpec::Scripted { price: None, .. }) if !brings(name) => Some(Price::scripted()),
+            // Who resells a model names it `vendor/model`, has prices of their own, and so no row.
+            Some(ModelSpec::Provided(provided)) if !brings(name) => {
+                table().price(name).or_else(|| table().price(&provided.model)).cloned()
+            }
             _ => table().price(name).cloned(),
         };
         names.into_iter().filter_map(|name| Some((name.to_owned(), price(name)?))).collect()

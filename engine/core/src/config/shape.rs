@@ -11,7 +11,7 @@ use serde_json::Value;
 use validator::{Validate, ValidationErrors, ValidationErrorsKind};
 
 use super::fault::{FaultKind, nearest, one_of};
-use super::form::{AgentForm, JobForm, PriceTableForm, ProjectForm, RunLimitsForm, ToolForm};
+use super::form::{AgentForm, JobForm, ModelsForm, PriceTableForm, ProjectForm, RunLimitsForm, ToolForm};
 use super::plain::Plain;
 use super::reader::{MAX_FAULTS_PER_FILE, Spot, pointer, push_token};
 
@@ -40,6 +40,7 @@ pub(crate) static AGENT: LazyLock<Shape> = LazyLock::new(Shape::of::<AgentForm>)
 pub(crate) static JOB: LazyLock<Shape> = LazyLock::new(Shape::of::<JobForm>);
 pub(crate) static PRICES: LazyLock<Shape> = LazyLock::new(Shape::of::<PriceTableForm>);
 pub(crate) static RUN_LIMITS: LazyLock<Shape> = LazyLock::new(Shape::of::<RunLimitsForm>);
+pub(crate) static MODELS: LazyLock<Shape> = LazyLock::new(Shape::of::<ModelsForm>);
 pub(crate) static PROJECT: LazyLock<Shape> = LazyLock::new(Shape::of::<ProjectForm>);
 
 /// The value without its faults, where they are such that the rest can still be judged: unknown keys take the name they
@@ -71,6 +72,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     [
         ("agent.schema.json", &AGENT),
         ("job.schema.json", &JOB),
+        ("models.schema.json", &MODELS),
         ("prices.schema.json", &PRICES),
         ("project.schema.json", &PROJECT),
         ("tool-config.schema.json", &TOOL),

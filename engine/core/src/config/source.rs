@@ -29,6 +29,10 @@ pub enum Role {
     Prices,
     /// Limits that the start of a run asks for; no file of the folder.
     RunLimits,
+    /// `models.json` of a job.
+    Models,
+    /// `models.json` of the person who runs it, at the path that messages show.
+    UserModels,
 }
 
 /// One file.
@@ -137,7 +141,7 @@ impl Sources {
     /// The path as messages show it.
     pub fn display(&self, source: &Source) -> String {
         match source.role {
-            Role::BuiltinTool | Role::RunLimits => source.path.clone(),
+            Role::BuiltinTool | Role::RunLimits | Role::UserModels => source.path.clone(),
             _ => format!("{}{}", self.prefix, source.path),
         }
     }

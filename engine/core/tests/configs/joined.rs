@@ -10,7 +10,7 @@ use baton_core::limits::Limits;
 use baton_core::tool_type::ToolType;
 use serde_json::{Value, json};
 
-use crate::support::{LEAD, WORD_COUNT, sound};
+use crate::support::{LEAD, WORD_COUNT, rules, sound};
 
 #[test]
 fn a_sound_job_is_joined_and_its_defaults_are_filled_in() {
@@ -112,22 +112,22 @@ fn a_run_is_loaded_again_from_its_pinned_texts() {
     let pinned = serde_json::to_string(&sound().sources()).unwrap();
     assert!(!pinned.contains("demo/"), "the folder's place on this machine is not pinned");
     let sources: Sources = serde_json::from_str(&pinned).unwrap();
-    let configs = load(&sources, &[&WORD_COUNT], Unconfigured::Refused, &|_| Vec::new()).unwrap();
+    let configs = load(&sources, &[&WORD_COUNT], Unconfigured::Refused, &rules()).unwrap();
     assert_eq!(configs.job.id.as_str(), "demo");
 }
 
 #[test]
 fn a_pinned_run_goes_on_in_a_program_that_has_learned_new_tools() {
     let sources = sound().without("tool-configs/word_count.json").edited("agents/counter.json", "\"word_count\", ", "").sources();
-    assert!(load(&sources, &[&WORD_COUNT], Unconfigured::Refused, &|_| Vec::new()).is_err());
-    assert!(load(&sources, &[&WORD_COUNT], Unconfigured::Allowed, &|_| Vec::new()).is_ok());
+    assert!(load(&sources, &[&WORD_COUNT], Unconfigured::Refused, &rules()).is_err());
+    assert!(load(&sources, &[&WORD_COUNT], Unconfigured::Allowed, &rules()).is_ok());
 }
 
 #[test]
 fn a_pinned_run_goes_on_with_a_tool_that_waits_for_approval() {
     let grant = r#"{ "tool": "word_count", "approval": "person" }, "#;
     let sources = sound().edited("agents/counter.json", "\"word_count\", ", grant).sources();
-    let configs = load(&sources, &[&WORD_COUNT], Unconfigured::Allowed, &|_| Vec::new()).unwrap();
+    let configs = load(&sources, &[&WORD_COUNT], Unconfigured::Allowed, &rules()).unwrap();
     assert!(configs.agents["counter"].tools.contains_key("word_count"));
 }
 

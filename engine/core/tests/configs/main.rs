@@ -8,6 +8,7 @@ mod faults_of_files;
 mod faults_of_functions;
 mod forms;
 mod joined;
+mod models;
 mod names;
 mod prices;
 mod reading;

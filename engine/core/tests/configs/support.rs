@@ -1,6 +1,6 @@
 //! A small sound job in texts, and functions for it.
 
-use baton_core::config::{Configs, Faults, Role, Sources, Unconfigured, load};
+use baton_core::config::{Configs, Faults, ModelRules, Role, Sources, Unconfigured, load};
 use baton_core::function::{BoxFuture, ToolContext, ToolError, ToolFunction};
 use baton_core::json::Json;
 use serde_json::{Value, json};
@@ -166,7 +166,7 @@ impl Files {
     }
 
     pub(crate) fn load_from(&self, sources: &Sources) -> Result<Configs, Faults> {
-        load(sources, &self.functions, Unconfigured::Refused, &check_script)
+        load(sources, &self.functions, Unconfigured::Refused, &rules())
     }
 
     /// What a person sees of a faulty job.
@@ -178,6 +178,11 @@ impl Files {
     pub(crate) fn told(&self) -> String {
         self.load().err().map(|faults| faults.to_string()).unwrap_or_default()
     }
+}
+
+/// A program that knows two providers.
+pub(crate) fn rules() -> ModelRules<'static> {
+    ModelRules { check_script: &check_script, providers: &["acme", "local"] }
 }
 
 /// Scripts that say `"bad"` are bad, at that key.

@@ -22,9 +22,12 @@ pub(crate) struct Exchange {
 }
 
 #[derive(Deserialize)]
+#[allow(dead_code, reason = "who only reads answers has no use for all of it")]
 pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) method: String,
+    #[serde(default)]
+    pub(crate) body: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -56,7 +59,10 @@ pub(crate) enum Kind {
 
 /// Where the recordings are: `BATON_FIXTURES`, or the folder beside the project's.
 pub(crate) fn folder() -> PathBuf {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
+    let beside = || {
+        let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("shared/fixtures"));
+        above.find(|folder| folder.is_dir()).unwrap_or_default()
+    };
     std::env::var_os("BATON_FIXTURES").map_or_else(beside, PathBuf::from).join("llm-recordings")
 }
 
@@ -124,7 +130,8 @@ impl Exchange {
         }
     }
 
-    fn content_type(&self) -> &str {
+    /// The type of the answer.
+    pub(crate) fn content_type(&self) -> &str {
         let headers = self.then.header.iter().flatten();
         let mut found = headers.filter(|header| header.name.eq_ignore_ascii_case("content-type"));
         found.next().map(|header| header.value.as_str()).unwrap_or_default()

@@ -34,8 +34,8 @@ pub struct JobForm {
     /// The documents that the workspace begins with.
     #[serde(default)]
     pub documents: Vec<DocumentForm>,
-    /// The models by the names that agents use.
-    #[schemars(extend("minProperties" = 1))]
+    /// Models by the names that agents use, beside those of `models.json`, and `PROVIDER:MODEL`, which needs no name.
+    #[serde(default)]
     pub models: BTreeMap<String, ModelForm>,
     /// Limits of the whole run.
     #[serde(default)]

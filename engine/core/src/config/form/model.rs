@@ -1,21 +1,33 @@
 //! Models and what they cost.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use validator::Validate;
 
-use super::{DAY_PATTERN, PAGE_PATTERN};
+use super::{DAY_PATTERN, ENV_PATTERN, PAGE_PATTERN};
 
-/// What answers for a model name.
+/// What answers for a model name: a script, or a provider's model.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Model")]
 pub struct ModelForm {
-    /// Who provides the model.
-    pub provider: ProviderForm,
+    /// `scripted` for a model that follows a script.
+    #[serde(default)]
+    pub provider: Option<ProviderForm>,
     /// The script that a `scripted` model follows, relative to the job's folder.
+    #[serde(default)]
     #[schemars(length(min = 1))]
-    pub script: String,
+    pub script: Option<String>,
+    /// The model of a provider, as `PROVIDER:MODEL`.
+    #[serde(default)]
+    #[schemars(length(min = 3))]
+    pub model: Option<String>,
+    /// Settings for all agents that use a provider's model, such as `temperature`; an agent's own settings win.
+    #[serde(default)]
+    pub settings: Option<Map<String, Value>>,
     /// What its tokens cost, in place of what the engine's table of prices says. A script costs nothing unless said.
     #[serde(default)]
     pub price: Option<PriceForm>,
@@ -28,6 +40,95 @@ pub struct ModelForm {
 pub enum ProviderForm {
     /// A script answers, from a file and without a network.
     Scripted,
+}
+
+/// Models by name, and how providers are reached: `models.json` in a job's folder, or in the person's own configuration.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Baton models")]
+pub struct ModelsForm {
+    /// The JSON Schema of this file, for editors.
+    #[serde(default, rename = "$schema")]
+    pub schema: Option<String>,
+    /// Models by the names that agents use.
+    #[serde(default)]
+    pub models: BTreeMap<String, AliasForm>,
+    /// How providers are reached: those that the program knows, and others that are like one of them.
+    #[serde(default)]
+    pub providers: BTreeMap<String, ProviderSettingsForm>,
+}
+
+/// A name for a provider's model.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Alias")]
+pub struct AliasForm {
+    /// The model, as `PROVIDER:MODEL`.
+    #[schemars(length(min = 3))]
+    pub model: String,
+    /// Settings for all agents that use it, such as `temperature`; an agent's own settings win.
+    #[serde(default)]
+    pub settings: Option<Map<String, Value>>,
+    /// What its tokens cost, in place of what the engine's table of prices says.
+    #[serde(default)]
+    pub price: Option<PriceForm>,
+}
+
+/// How a provider is reached.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ProviderSettings")]
+pub struct ProviderSettingsForm {
+    /// The provider whose protocol it speaks; itself unless said.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub like: Option<String>,
+    /// The address before the path of a request, such as `http://127.0.0.1:8000/v1`.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub base_url: Option<String>,
+    /// Where its key is; never the key itself.
+    #[serde(default)]
+    pub key: Option<KeyForm>,
+    /// Headers that go with every request, such as `HTTP-Referer`.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// How long things may take.
+    #[serde(default)]
+    pub timeouts: Option<TimeoutsForm>,
+}
+
+/// Where a key is.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Key")]
+pub struct KeyForm {
+    /// The variable of the environment that holds it.
+    #[schemars(regex(pattern = ENV_PATTERN))]
+    pub env: String,
+}
+
+/// How long a provider may take.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Timeouts")]
+pub struct TimeoutsForm {
+    /// To take a connection; 10 unless said.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub connect_seconds: Option<u32>,
+    /// To begin an answer; 300 unless said.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub first_byte_seconds: Option<u32>,
+    /// To go on with an answer; 120 unless said.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub between_bytes_seconds: Option<u32>,
+    /// For a whole answer; 1800 unless said.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub total_seconds: Option<u32>,
 }
 
 /// What the tokens of a model cost, in US dollars for a million of them.

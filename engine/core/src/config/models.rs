@@ -1,0 +1,234 @@
+//! Models of providers: how they are named, and what `models.json` says of them and of the ways to them.
+//!
+//! Nothing here knows a provider: their names come from the caller, and what they speak is the models' business.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::fault::{Fault, FaultKind};
+use super::form::{AliasForm, ModelForm, ModelsForm, ProviderSettingsForm};
+use super::load::{Loader, ScriptCheck};
+use super::reader::{Spot, Text, pointer};
+use super::shape::{MODELS, show};
+use super::source::Role;
+use super::{Job, ModelSpec};
+use crate::money::Price;
+
+/// What the loader asks about models: the form of scripts and the names of providers are not the core's.
+pub struct ModelRules<'a> {
+    /// Tells everything that is wrong with a script.
+    pub check_script: &'a ScriptCheck,
+    /// The providers that the program knows.
+    pub providers: &'a [&'a str],
+}
+
+/// A model of a provider.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProvidedModel {
+    /// The provider's name.
+    pub provider: String,
+    /// The model, as the provider calls it.
+    pub model: String,
+    /// Settings for all agents that use it; an agent's own win.
+    pub settings: Map<String, Value>,
+    /// What its tokens cost, if a config says so.
+    pub price: Option<Price>,
+}
+
+/// How a provider is reached, where a `models.json` says so.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProviderSettings {
+    /// The provider of the program that it is, or is like.
+    pub like: String,
+    /// The address before the path of a request.
+    pub base_url: Option<String>,
+    /// The variable of the environment that holds the key.
+    pub key_variable: Option<String>,
+    /// Headers that go with every request.
+    pub headers: BTreeMap<String, String>,
+    /// How long a connection may take.
+    pub connect: Option<Duration>,
+    /// How long the first byte of an answer may take.
+    pub first_byte: Option<Duration>,
+    /// How long the next byte of an answer may take.
+    pub between_bytes: Option<Duration>,
+    /// How long a whole answer may take.
+    pub total: Option<Duration>,
+    /// Whether the job says so, and not the person who runs it: whom a key is sent to needs that person's trust.
+    pub is_of_job: bool,
+}
+
+/// What the files of models say, joined.
+#[derive(Debug, Default)]
+pub(crate) struct ReadModels {
+    pub(crate) models: BTreeMap<String, ModelSpec>,
+    pub(crate) providers: BTreeMap<String, ProviderSettings>,
+    pub(crate) provider_names: BTreeSet<String>,
+}
+
+impl Job {
+    /// What answers under `name`: a model of the job's or the person's files, or `PROVIDER:MODEL`.
+    pub fn model(&self, name: &str) -> Option<ModelSpec> {
+        self.models.get(name).cloned().or_else(|| provided(name, &self.provider_names).map(ModelSpec::Provided))
+    }
+}
+
+/// The model that `PROVIDER:MODEL` names, if one of `providers` is its provider.
+fn provided(name: &str, providers: &BTreeSet<String>) -> Option<ProvidedModel> {
+    let (provider, model) = name.split_once(':')?;
+    let fits = providers.contains(provider) && !model.trim().is_empty();
+    fits.then(|| ProvidedModel { provider: provider.to_owned(), model: model.to_owned(), settings: Map::new(), price: None })
+}
+
+impl<'s> Loader<'s> {
+    /// Reads the person's models and the job's. Of two models with a name the job's counts; of two ways to a provider the
+    /// person's, since a job shall not send that person's key elsewhere.
+    pub(crate) fn read_models(&mut self, rules: &ModelRules<'_>) -> ReadModels {
+        let mut read =
+            ReadModels { provider_names: rules.providers.iter().map(|&name| name.to_owned()).collect(), ..Default::default() };
+        let mut files = Vec::new();
+        for role in [Role::UserModels, Role::Models] {
+            for source in self.sources.of(role) {
+                let Some(file) = self.read(source) else { continue };
+                let Some(form) = self.form::<ModelsForm>(&MODELS, &file.text, &file.value) else { continue };
+                for (name, settings) in &form.providers {
+                    let settings = self.provider(name, settings, role == Role::Models, &file.text, rules);
+                    read.provider_names.insert(name.clone());
+                    if let Some(settings) = settings {
+                        read.providers.entry(name.clone()).or_insert(settings);
+                    }
+                }
+                files.push((form, file));
+            }
+        }
+        for (form, file) in &files {
+            for (name, alias) in &form.models {
+                let place = pointer(&["models", name]);
+                self.check_model_name(name, &place, &file.text);
+                let model = self.alias(alias, &place, &file.text, &read.provider_names);
+                read.models.insert(name.clone(), ModelSpec::Provided(model));
+            }
+        }
+        read
+    }
+
+    /// A model of a job's own: another name for a provider's.
+    pub(crate) fn job_alias(
+        &mut self,
+        form: &ModelForm,
+        place: &str,
+        text: &Text<'s>,
+        providers: &BTreeSet<String>,
+    ) -> ModelSpec {
+        let alias = AliasForm {
+            model: form.model.clone().unwrap_or_default(),
+            settings: form.settings.clone(),
+            price: form.price.clone(),
+        };
+        ModelSpec::Provided(self.alias(&alias, place, text, providers))
+    }
+
+    /// A broken one is there all the same, so that agents which use it are not told.
+    fn alias(&mut self, form: &AliasForm, place: &str, text: &Text<'s>, providers: &BTreeSet<String>) -> ProvidedModel {
+        let settings = form.settings.clone().unwrap_or_default();
+        if settings.contains_key("max_tokens") {
+            let message = "\"max_tokens\" belongs into the settings of agents, whose limits count on it";
+            self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/settings/max_tokens"), Spot::Key, message));
+        }
+        let price = form.price.as_ref().map(|price| price.price(text.file.clone()));
+        if let Some(model) = provided(&form.model, providers) {
+            return ProvidedModel { settings, price, ..model };
+        }
+        let place = format!("{place}/model");
+        self.faults.push(unknown_provider(text, &place, &form.model, providers));
+        ProvidedModel { provider: String::new(), model: form.model.clone(), settings, price }
+    }
+
+    /// Tells a name that cannot be one.
+    pub(crate) fn check_model_name(&mut self, name: &str, place: &str, text: &Text<'s>) {
+        let is_allowed = name.len() <= 128
+            && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && name.chars().all(|each| each.is_ascii_alphanumeric() || "_.:/-".contains(each));
+        if !is_allowed {
+            let message = format!("model {} has a name that is not allowed", show(&Value::from(name)));
+            let fault = text.fault(FaultKind::OutOfRange, place, Spot::Key, message);
+            self.faults.push(fault.expected("letters, digits and _ . : / -, at most 128"));
+        }
+    }
+
+    fn provider(
+        &mut self,
+        name: &str,
+        form: &ProviderSettingsForm,
+        is_of_job: bool,
+        text: &Text<'s>,
+        rules: &ModelRules<'_>,
+    ) -> Option<ProviderSettings> {
+        let place = pointer(&["providers", name]);
+        let before = self.faults.len();
+        let mut withheld = BTreeSet::new();
+        if name.contains(':') {
+            let message = format!("provider {} has a name that is not allowed", show(&Value::from(name)));
+            self.faults.push(text.fault(FaultKind::OutOfRange, &place, Spot::Key, message).expected("a name without :"));
+        }
+        let like = form.like.as_deref().unwrap_or(name);
+        if !rules.providers.contains(&like) {
+            let (spot, at) = match form.like {
+                Some(_) => (Spot::Value, format!("{place}/like")),
+                None => (Spot::Key, place.clone()),
+            };
+            let message = format!("there is no provider \"{like}\", and nothing says whom \"{name}\" is like");
+            let fault = text.fault(FaultKind::UnknownModel, &at, spot, message);
+            let known = rules.providers.join(", ");
+            self.faults.push(fault.near(like, rules.providers.iter().copied()).expected(format!("\"like\" with one of {known}")));
+        }
+        if let Some(url) = &form.base_url
+            && !["http://", "https://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme))
+        {
+            let fault = text.fault(FaultKind::OutOfRange, &format!("{place}/base_url"), Spot::Value, "this is no address");
+            self.faults
+                .push(fault.expected("an address that begins with https:// or http://").found(show(&Value::from(url.as_str()))));
+        }
+        for header in form.headers.keys().filter(|header| holds_key(header)) {
+            let message = format!("header \"{header}\" would hold a key, and no key stands in a config");
+            let at = format!("{place}/headers/{}", header.replace('~', "~0").replace('/', "~1"));
+            let fault = text.fault(FaultKind::MisplacedKey, &at, Spot::Key, message).expected("\"key\": {\"env\": \"…\"}");
+            withheld.insert(fault.line);
+            self.faults.push(fault);
+        }
+        // No fault shows a line that a key stands in.
+        for fault in self.faults.iter_mut().filter(|fault| fault.file == text.file && withheld.contains(&fault.line)) {
+            fault.source_line = None;
+        }
+        let seconds = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        let timeouts = form.timeouts.clone().unwrap_or_default();
+        (self.faults.len() == before).then(|| ProviderSettings {
+            like: like.to_owned(),
+            base_url: form.base_url.clone(),
+            key_variable: form.key.as_ref().map(|key| key.env.clone()),
+            headers: form.headers.clone(),
+            connect: seconds(timeouts.connect_seconds),
+            first_byte: seconds(timeouts.first_byte_seconds),
+            between_bytes: seconds(timeouts.between_bytes_seconds),
+            total: seconds(timeouts.total_seconds),
+            is_of_job,
+        })
+    }
+}
+
+/// The fault of a model whose provider nobody knows, or of a name without one.
+pub(super) fn unknown_provider(text: &Text<'_>, place: &str, model: &str, providers: &BTreeSet<String>) -> Fault {
+    let provider = model.split_once(':').map_or(model, |(provider, _)| provider);
+    let message = format!("the model \"{model}\" names no provider that is known");
+    let fault = text.fault(FaultKind::UnknownModel, place, Spot::Value, message);
+    let known: Vec<&str> = providers.iter().map(String::as_str).collect();
+    fault.near(provider, known.iter().copied()).expected(format!("PROVIDER:MODEL with a provider of {}", known.join(", ")))
+}
+
+/// Whether headers of this name hold keys.
+fn holds_key(header: &str) -> bool {
+    let header = header.to_lowercase();
+    ["authorization", "cookie", "token", "secret"].iter().any(|word| header.contains(word)) || header.ends_with("key")
+}

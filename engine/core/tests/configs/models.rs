@@ -1,0 +1,128 @@
+//! Models of providers: by `PROVIDER:MODEL`, by names of a job's or a person's `models.json`, and what can be wrong there.
+
+use std::time::Duration;
+
+use baton_core::config::{ModelSpec, PriceTable, ProvidedModel, Role};
+use baton_core::money::Money;
+
+use crate::support::{Files, check, sound};
+
+const MODEL: &str = "\"model\": \"scripted\"";
+
+fn provided(files: &Files, name: &str) -> ProvidedModel {
+    match files.load().expect("the job is sound").job.model(name) {
+        Some(ModelSpec::Provided(provided)) => provided,
+        other => panic!("{name} is {other:?}"),
+    }
+}
+
+#[test]
+fn a_provider_and_a_model_need_no_name() {
+    let files = sound().edited("agents/lead.json", MODEL, "\"model\": \"acme:maker/m-1:free\"");
+    let model = provided(&files, "acme:maker/m-1:free");
+    assert_eq!((model.provider.as_str(), model.model.as_str()), ("acme", "maker/m-1:free"));
+    let job = files.load().unwrap().job;
+    assert!(job.model("acme:").is_none() && job.model("nobody:m").is_none() && job.model("acme").is_none());
+    // A job whose agents name their models so needs no models of its own.
+    let own = r#""models": { "scripted": { "provider": "scripted", "script": "demo.script.json" } }"#;
+    let bare = files.edited("agents/counter.json", MODEL, "\"model\": \"local:m\"").edited("job.json", own, "\"limits\": {}");
+    assert!(bare.load().is_ok());
+}
+
+#[test]
+fn the_job_names_its_models_and_the_person_says_how_providers_are_reached() {
+    let of_job = r#"{
+      "models": {"fast": {"model": "acme:m", "price": {"input": 1, "output": 2}}},
+      "providers": {"acme": {"base_url": "https://elsewhere.example"}, "mine": {"like": "local", "base_url": "http://127.0.0.1:1"}}
+    }"#;
+    let of_person = r#"{
+      "models": {"fast": {"model": "local:n"}, "slow": {"model": "mine:n", "settings": {"temperature": 0.5}}},
+      "providers": {"acme": {"key": {"env": "MY_KEY"}, "headers": {"X-Title": "t"}, "timeouts": {"total_seconds": 9}}}
+    }"#;
+    let files = sound().with(Role::Models, "models.json", of_job).with(Role::UserModels, "/home/me/models.json", of_person);
+    let files = files.edited("agents/lead.json", MODEL, "\"model\": \"slow\"");
+    assert_eq!(provided(&files, "fast").provider, "acme", "the job's own name counts");
+    let slow = provided(&files, "slow");
+    assert_eq!((slow.provider.as_str(), slow.settings["temperature"].as_f64()), ("mine", Some(0.5)));
+    let configs = files.load().unwrap();
+    let acme = &configs.job.providers["acme"];
+    assert_eq!((acme.base_url.as_deref(), acme.key_variable.as_deref(), acme.is_of_job), (None, Some("MY_KEY"), false));
+    assert_eq!(acme.total, Some(Duration::from_secs(9)));
+    assert!(configs.job.providers["mine"].is_of_job);
+    let prices = configs.prices(Some("fast"), |_| false, PriceTable::embedded);
+    assert_eq!(prices["fast"].output, Money::from_usd(2e-6));
+    assert!(configs.prices(Some("slow"), |_| false, PriceTable::embedded).is_empty(), "what is not known is not free");
+}
+
+#[test]
+fn every_fault_of_models_is_told_at_its_place() {
+    let models = r#"{
+  "models": {
+    "fast": {"model": "acm:m"},
+    "slow": {"model": "acme:m", "settings": {"max_tokens": 9}}
+  },
+  "providers": {
+    "mine": {"base_url": "http://127.0.0.1:1"},
+    "acme": {"base_url": "ftp://x", "headers": {"Authorization": "Bearer k"}, "tiemouts": {}}
+  }
+}"#;
+    let files = sound().with(Role::Models, "models.json", models);
+    let shown = files.edited("agents/lead.json", MODEL, "\"model\": \"loacl:m\"").faults();
+    for expected in [
+        "the model \"loacl:m\" names no provider that is known",
+        "unknown key \"tiemouts\"",
+        "did you mean \"timeouts\"",
+        "did you mean \"local\"",
+    ] {
+        assert!(shown.contains(expected), "{expected} is not in\n{shown}");
+    }
+    let repaired = models.replace(", \"tiemouts\": {}", "");
+    let shown = sound().with(Role::Models, "models.json", repaired).faults();
+    for expected in [
+        "the model \"acm:m\" names no provider that is known",
+        "demo/models.json:3:",
+        "\"max_tokens\" belongs into the settings of agents",
+        "there is no provider \"mine\", and nothing says whom \"mine\" is like",
+        "this is no address",
+        "header \"Authorization\" would hold a key",
+        "demo/models.json:8:",
+    ] {
+        assert!(shown.contains(expected), "{expected} is not in\n{shown}");
+    }
+    assert!(!shown.contains("Bearer k"), "a key that stands where none may is not repeated:\n{shown}");
+}
+
+#[test]
+fn a_model_is_a_script_or_a_providers() {
+    let own = r#"{ "provider": "scripted", "script": "demo.script.json" }"#;
+    check(
+        sound().edited("job.json", own, r#"{ "provider": "scripted" }"#),
+        r#"
+error B0106: key "script" is missing
+    ┌─ demo/job.json:10:15
+ 10 │   "models": { "scripted": { "provider": "scripted" } }
+    │               ^^^^^^^^^^
+1 error
+"#,
+    );
+    check(
+        sound().edited("job.json", own, "{}"),
+        r#"
+error B0106: key "model" is missing
+    ┌─ demo/job.json:10:15
+ 10 │   "models": { "scripted": {} }
+    │               ^^^^^^^^^^ expected "model": "PROVIDER:MODEL", or "provider" with "script"
+1 error
+"#,
+    );
+    check(
+        sound().edited("job.json", own, r#"{ "provider": "scripted", "script": "demo.script.json", "model": "acme:m" }"#),
+        r#"
+error B0109: a script and a provider's model, or its settings, exclude each other
+    ┌─ demo/job.json:10:15
+ 10 │   "models": { "scripted": { "provider": "scripted", "script": "demo.script.json", "model": "acme:m" } }
+    │               ^^^^^^^^^^
+1 error
+"#,
+    );
+}

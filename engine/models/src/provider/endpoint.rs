@@ -1,0 +1,130 @@
+//! One way to a provider: where it is, with which key, and how long it may take.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use baton_core::config::ProviderSettings;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::profile::{Profile, provider_names};
+use super::{SetupError, Variable};
+
+/// How long a provider may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To take a connection.
+    pub connect: Duration,
+    /// To begin an answer.
+    pub first_byte: Duration,
+    /// To go on with an answer.
+    pub between_bytes: Duration,
+    /// For a whole answer.
+    pub total: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self { connect: seconds(10), first_byte: seconds(300), between_bytes: seconds(120), total: seconds(1_800) }
+    }
+}
+
+/// A way to a provider. Its key shows in no print of it.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// The provider's name in configs.
+    pub name: String,
+    /// What it is, or is like.
+    pub profile: &'static Profile,
+    /// Where requests go, path included.
+    pub url: String,
+    /// Headers that go with every request.
+    pub headers: BTreeMap<String, String>,
+    /// How long it may take.
+    pub timeouts: Timeouts,
+    /// The variable that holds the key.
+    pub key_variable: String,
+    key: Option<SecretString>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("name", &self.name).field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// The way to `provider`, with its key.
+    pub fn of(provider: &str, settings: Option<&ProviderSettings>, variable: Variable<'_>) -> Result<Self, SetupError> {
+        let like = settings.map_or(provider, |settings| settings.like.as_str());
+        let profile = Profile::named(like).ok_or_else(|| SetupError::UnknownProvider {
+            name: like.to_owned(),
+            known: provider_names().into_iter().map(str::to_owned).collect(),
+        })?;
+        let said = settings.and_then(|settings| settings.base_url.clone());
+        let of_environment = || profile.base_url_variable.and_then(variable).filter(|url| !url.trim().is_empty());
+        let base = said.or_else(|| of_environment().map(|url| address(&url))).unwrap_or_else(|| profile.base_url.to_owned());
+        // A key belongs to an address: whoever names another address names its key, too.
+        let own_variable = settings.and_then(|settings| settings.key_variable.clone());
+        let is_elsewhere = settings.is_some_and(|settings| settings.base_url.is_some() && settings.like != provider);
+        let key_variable = own_variable.clone().unwrap_or_else(|| profile.key.variable.to_owned());
+        let key = if is_elsewhere && own_variable.is_none() { None } else { variable(&key_variable) };
+        let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
+        if key.is_none() && (own_variable.is_some() || (profile.key.is_required && !is_elsewhere)) {
+            return Err(SetupError::KeyMissing { provider: provider.to_owned(), variable: key_variable });
+        }
+        let given = |given: fn(&ProviderSettings) -> Option<Duration>, usual| settings.and_then(given).unwrap_or(usual);
+        let usual = Timeouts::default();
+        Ok(Self {
+            name: provider.to_owned(),
+            profile,
+            url: format!("{}{}", base.trim_end_matches('/'), profile.path),
+            headers: settings.map(|settings| settings.headers.clone()).unwrap_or_default(),
+            timeouts: Timeouts {
+                connect: given(|settings| settings.connect, usual.connect),
+                first_byte: given(|settings| settings.first_byte, usual.first_byte),
+                between_bytes: given(|settings| settings.between_bytes, usual.between_bytes),
+                total: given(|settings| settings.total, usual.total),
+            },
+            key_variable,
+            key: key.map(SecretString::from),
+        })
+    }
+
+    /// Whether both ways can share connections.
+    pub(super) fn is_same_way(&self, other: &Self) -> bool {
+        let key = |endpoint: &Self| endpoint.key.as_ref().map(|key| key.expose_secret().to_owned());
+        self.url == other.url && self.headers == other.headers && self.timeouts == other.timeouts && key(self) == key(other)
+    }
+
+    /// The header that carries the key, and what it says.
+    pub(super) fn key_header(&self) -> Option<(&'static str, SecretString)> {
+        let key = self.key.as_ref()?;
+        let header = self.profile.key.header;
+        let value = match header {
+            "authorization" => SecretString::from(format!("Bearer {}", key.expose_secret())),
+            _ => key.clone(),
+        };
+        Some((header, value))
+    }
+
+    /// `text` without the key, in any spelling that a server may send it back in.
+    pub(super) fn scrubbed(&self, text: &str) -> String {
+        let Some(key) = &self.key else { return text.to_owned() };
+        super::client::spellings(key.expose_secret()).into_iter().fold(text.to_owned(), |text, spelling| {
+            if text.contains(&spelling) { text.replace(&spelling, "[key]") } else { text }
+        })
+    }
+}
+
+/// The address in `OLLAMA_HOST`, which people write as `host`, `host:port` or whole.
+fn address(host: &str) -> String {
+    let host = host.trim();
+    if host.contains("://") {
+        return host.to_owned();
+    }
+    // What a server listens on is no address to go to.
+    let host = host.replace("0.0.0.0", "127.0.0.1");
+    if host.contains(':') { format!("http://{host}") } else { format!("http://{host}:11434") }
+}

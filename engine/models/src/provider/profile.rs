@@ -1,0 +1,141 @@
+//! The providers that the program knows, a row each.
+
+use crate::wire::{Dialect, Features};
+
+/// What the program knows of a provider.
+#[derive(Debug)]
+pub struct Profile {
+    /// Its name in `PROVIDER:MODEL`.
+    pub name: &'static str,
+    /// What it speaks.
+    pub dialect: Dialect,
+    /// The address before the path of a request.
+    pub base_url: &'static str,
+    /// A variable of the environment that holds another address.
+    pub base_url_variable: Option<&'static str>,
+    /// The path of a request.
+    pub path: &'static str,
+    /// How it is told who asks.
+    pub key: KeyRule,
+    /// What it takes beyond its dialect.
+    pub features: Features,
+}
+
+/// How a provider is told who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRule {
+    /// The variable of the environment that holds the key.
+    pub variable: &'static str,
+    /// The header that carries it: `authorization` carries it as a bearer's.
+    pub header: &'static str,
+    /// Whether nothing is answered without.
+    pub is_required: bool,
+}
+
+/// The version of Anthropic's messages that is spoken here.
+pub(super) const ANTHROPIC_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
+
+/// All providers.
+pub static PROFILES: [Profile; 8] = [
+    Profile {
+        name: "anthropic",
+        dialect: Dialect::Anthropic,
+        base_url: "https://api.anthropic.com/v1",
+        base_url_variable: None,
+        path: "/messages",
+        key: KeyRule { variable: "ANTHROPIC_API_KEY", header: "x-api-key", is_required: true },
+        features: features("max_tokens", false, true, true),
+    },
+    Profile {
+        name: "openai",
+        dialect: Dialect::Chat,
+        base_url: "https://api.openai.com/v1",
+        base_url_variable: None,
+        path: "/chat/completions",
+        key: bearer("OPENAI_API_KEY", true),
+        features: features("max_completion_tokens", true, true, true),
+    },
+    Profile {
+        name: "openai-responses",
+        dialect: Dialect::Responses,
+        base_url: "https://api.openai.com/v1",
+        base_url_variable: None,
+        path: "/responses",
+        key: bearer("OPENAI_API_KEY", true),
+        features: features("max_output_tokens", false, true, true),
+    },
+    Profile {
+        name: "openrouter",
+        dialect: Dialect::Chat,
+        base_url: "https://openrouter.ai/api/v1",
+        base_url_variable: None,
+        path: "/chat/completions",
+        key: bearer("OPENROUTER_API_KEY", true),
+        features: features("max_tokens", true, true, true),
+    },
+    Profile {
+        name: "venice",
+        dialect: Dialect::Chat,
+        base_url: "https://api.venice.ai/api/v1",
+        base_url_variable: None,
+        path: "/chat/completions",
+        key: bearer("VENICE_API_KEY", true),
+        features: features("max_tokens", true, true, false),
+    },
+    Profile {
+        name: "ollama",
+        dialect: Dialect::Ollama,
+        base_url: "http://127.0.0.1:11434",
+        base_url_variable: Some("OLLAMA_HOST"),
+        path: "/api/chat",
+        key: bearer("OLLAMA_API_KEY", false),
+        features: features("num_predict", false, true, false),
+    },
+    Profile {
+        name: "ollama-openai",
+        dialect: Dialect::Chat,
+        base_url: "http://127.0.0.1:11434/v1",
+        base_url_variable: None,
+        path: "/chat/completions",
+        key: bearer("OLLAMA_API_KEY", false),
+        features: features("max_tokens", true, true, false),
+    },
+    // llama.cpp's own server, and whatever else speaks chat completions at an address that a config gives.
+    Profile {
+        name: "llamacpp",
+        dialect: Dialect::Chat,
+        base_url: "http://127.0.0.1:8080/v1",
+        base_url_variable: None,
+        path: "/chat/completions",
+        key: bearer("LLAMACPP_API_KEY", false),
+        features: features("max_tokens", true, true, false),
+    },
+];
+
+/// The names of all providers, in order.
+pub fn provider_names() -> Vec<&'static str> {
+    PROFILES.iter().map(|profile| profile.name).collect()
+}
+
+impl Profile {
+    /// The provider called `name`.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PROFILES.iter().find(|profile| profile.name == name)
+    }
+
+    /// Whose reasoning blocks a model takes back: a router's are those of whoever made the model.
+    pub(super) fn vendor(&self, provider: &str, model: &str) -> String {
+        match model.split_once('/') {
+            Some((maker, _)) if self.dialect == Dialect::Chat => format!("{provider}:{maker}"),
+            _ => provider.to_owned(),
+        }
+    }
+}
+
+const fn bearer(variable: &'static str, is_required: bool) -> KeyRule {
+    KeyRule { variable, header: "authorization", is_required }
+}
+
+const fn features(output_limit: &'static str, asks_for_usage: bool, images: bool, files: bool) -> Features {
+    Features { output_limit, asks_for_usage, images, files }
+}

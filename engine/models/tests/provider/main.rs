@@ -1,0 +1,70 @@
+//! Models of providers against a server on loopback: what is sent, what is asked again, what is waited for, what never
+//! gets out.
+
+mod secrets;
+mod server;
+mod statuses;
+mod timeouts;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::config::{ProvidedModel, ProviderSettings};
+use baton_core::id::{AgentId, ContentHash, TaskId};
+use baton_core::json::Json;
+use baton_core::model::{ModelRequest, ModelTurn};
+use baton_core::render::{Message, Part, Role};
+use baton_models::provider::Retries;
+use baton_models::{Model, ModelError, NoContents, Providers};
+use serde_json::{Map, json};
+
+/// The key of every provider in these tests.
+pub(crate) const KEY: &str = "sk-canary+/=\"4f9a\"-key";
+
+/// An answer in chat completions.
+pub(crate) fn hello() -> String {
+    json!({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}], "usage": {}}).to_string()
+}
+
+/// The settings of a provider at `url`, spoken to like `like`, with time-outs that no test comes near.
+pub(crate) fn at(url: &str, like: &str) -> ProviderSettings {
+    ProviderSettings {
+        like: like.to_owned(),
+        base_url: Some(url.to_owned()),
+        key_variable: Some("TEST_KEY".to_owned()),
+        total: Some(Duration::from_mins(1)),
+        ..ProviderSettings::default()
+    }
+}
+
+/// Three requests at most, almost without pauses.
+pub(crate) fn quick() -> Retries {
+    let moment = Duration::from_millis(1);
+    Retries { most: 2, first: moment, longest: moment, longest_asked: Duration::from_secs(1) }
+}
+
+pub(crate) fn model(settings: &ProviderSettings) -> Arc<dyn Model> {
+    let model = ProvidedModel { provider: "test".to_owned(), model: "maker/m".to_owned(), settings: Map::new(), price: None };
+    let variable = |name: &str| (name == "TEST_KEY").then(|| KEY.to_owned());
+    Providers::new(quick()).model(&model, Some(settings), &variable).expect("the settings are fine")
+}
+
+pub(crate) async fn ask(settings: &ProviderSettings) -> Result<ModelTurn, ModelError> {
+    model(settings).answer(&request(), &NoContents).await
+}
+
+/// A first request.
+pub(crate) fn request() -> ModelRequest {
+    ModelRequest {
+        task: TaskId::root(),
+        agent: AgentId::new("one"),
+        turn: 1,
+        is_question: false,
+        model: "m".to_owned(),
+        system: Arc::from("You are one."),
+        messages: Arc::new(vec![Arc::new(Message { role: Role::User, parts: vec![Part::Request("Begin.".to_owned())] })]),
+        tools: Arc::new([]),
+        settings: Json::null(),
+        hash: ContentHash::of(b""),
+    }
+}

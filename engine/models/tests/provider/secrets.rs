@@ -1,0 +1,100 @@
+//! A key goes into one header, and nowhere else.
+
+use baton_core::config::ProvidedModel;
+use baton_models::{ModelError, NoContents, Providers, SetupError};
+use serde_json::{Map, json};
+
+use crate::server::{Reply, Server};
+use crate::{KEY, ask, at, hello, model, request};
+
+/// The key as it may be spelt by somebody who repeats it.
+fn spellings() -> Vec<String> {
+    vec![
+        KEY.to_owned(),
+        KEY.replace('"', "\\\""),
+        "sk-canary%2B%2F%3D%224f9a%22-key".to_owned(),
+        "c2stY2FuYXJ5Ky89IjRmOWEiLWtleQ==".to_owned(),
+    ]
+}
+
+#[tokio::test]
+async fn the_key_is_in_its_header_and_in_no_error_or_print() {
+    let repeated = spellings().join(" | ");
+    let replies = [
+        Reply::new(401, json!({"error": {"message": format!("wrong key: {repeated}"), "type": KEY}}).to_string()),
+        Reply::new(400, format!("you sent {repeated}")),
+        Reply::new(500, json!({"detail": repeated}).to_string()),
+        Reply::new(200, json!({"error": repeated}).to_string()),
+        Reply::stream(format!("data: {}\n\n", json!({"error": {"message": repeated}}))),
+    ];
+    for reply in replies {
+        let server = Server::start(move |_, _| reply.clone()).await;
+        let way = at(&server.url, "openrouter");
+        let error = ask(&way).await.unwrap_err();
+        let shown = format!("{error} {error:?} {way:?} {:?}", ModelError::Unavailable { reason: error.to_string() });
+        for spelling in spellings() {
+            assert!(!shown.contains(&spelling), "{spelling} is in {shown}");
+        }
+        assert!(shown.contains("[key]"), "{shown}");
+        let received = &server.received()[0];
+        assert_eq!(received.headers["authorization"], format!("Bearer {KEY}"));
+        assert!(!received.body.to_string().contains("canary") && !received.path.contains("canary"));
+    }
+}
+
+#[tokio::test]
+async fn each_provider_is_told_the_key_in_its_own_header() {
+    let server = Server::start(|_, request| match request.path.as_str() {
+        "/messages" => {
+            Reply::new(200, json!({"content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn"}).to_string())
+        }
+        "/responses" => {
+            let item = json!({"type": "message", "content": [{"type": "output_text", "text": "hello"}]});
+            Reply::new(200, json!({"status": "completed", "output": [item]}).to_string())
+        }
+        "/api/chat" => Reply::new(200, json!({"message": {"content": "hello"}, "done": true}).to_string()),
+        _ => Reply::new(200, hello()),
+    })
+    .await;
+    for like in baton_models::provider_names() {
+        let turn = model(&at(&server.url, like)).answer(&request(), &NoContents).await.unwrap();
+        assert_eq!(turn.text, "hello", "{like}");
+        let received = server.received().pop().unwrap();
+        let bearer = received.headers.get("authorization").map(String::as_str);
+        if like == "anthropic" {
+            assert_eq!((received.headers["x-api-key"].as_str(), bearer), (KEY, None));
+            assert!(received.headers.contains_key("anthropic-version"));
+        } else {
+            assert_eq!(bearer, Some(format!("Bearer {KEY}").as_str()), "{like}");
+        }
+    }
+}
+
+#[test]
+fn a_key_that_is_missing_is_named_before_anything_is_sent() {
+    let model = |provider: &str| ProvidedModel {
+        provider: provider.to_owned(),
+        model: "m".to_owned(),
+        settings: Map::new(),
+        price: None,
+    };
+    let providers = Providers::default();
+    let missing = providers.model(&model("anthropic"), None, &|_| None).err();
+    let expected = SetupError::KeyMissing { provider: "anthropic".to_owned(), variable: "ANTHROPIC_API_KEY".to_owned() };
+    assert_eq!(missing, Some(expected));
+    // A variable that is there and empty holds no key.
+    assert!(providers.model(&model("openai"), None, &|_| Some(" ".to_owned())).is_err());
+    // What needs no key is asked without; what is like a provider, elsewhere, is not sent that provider's key.
+    assert!(providers.model(&model("ollama"), None, &|_| None).is_ok());
+    let mut elsewhere = at("http://127.0.0.1:9", "openai");
+    elsewhere.key_variable = None;
+    let asked = std::sync::Mutex::new(Vec::new());
+    let variable = |name: &str| {
+        asked.lock().unwrap().push(name.to_owned());
+        Some(KEY.to_owned())
+    };
+    assert!(providers.model(&model("mine"), Some(&elsewhere), &variable).is_ok());
+    assert_eq!(*asked.lock().unwrap(), Vec::<String>::new(), "no key was looked for");
+    let odd = providers.model(&model("openai"), None, &|_| Some("two\nlines".to_owned())).err().unwrap();
+    assert!(matches!(odd, SetupError::Unusable { .. }) && !odd.to_string().contains("lines"), "{odd}");
+}

@@ -1,0 +1,26 @@
+//! Agents on models of providers, over HTTP from end to end.
+
+mod loops;
+#[allow(dead_code, reason = "it can more than is asked of it here")]
+#[path = "../../../engine/models/tests/provider/server.rs"]
+mod server;
+#[allow(dead_code, reason = "it can more than is asked of it here")]
+#[path = "../../../engine/models/tests/recordings/tape.rs"]
+mod tape;
+mod turns;
+
+use std::sync::Arc;
+
+use baton_runtime::Engine;
+use baton_store::MemoryStore;
+use serde_json::{Value, json};
+
+/// An engine without models of its own.
+fn engine() -> Engine {
+    Engine::builder().store(Arc::new(MemoryStore::default())).variables(|_| None).build().unwrap()
+}
+
+/// The `models.json` of a job whose provider `tape` speaks like `like` at `url`.
+fn models(like: &str, url: &str) -> Value {
+    json!({"providers": {"tape": {"like": like, "base_url": url}}})
+}
