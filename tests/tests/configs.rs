@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use baton_core::config::{Faults, ModelRules, Role, Sources, Unconfigured, load};
 use baton_core::function::{ToolFunction, registered_functions};
-use baton_models::check_script;
+use baton_models::{OWN_SETTINGS, check_script};
 use baton_runtime::folder::read_job;
 use baton_tools as _;
 use serde_json::{Map, Value};
@@ -74,13 +74,14 @@ fn sources(job: &Path) -> Sources {
 }
 
 fn load_all(sources: &Sources) -> Result<(), Faults> {
-    let rules = ModelRules { check_script: &check_script, providers: &baton_models::provider_names() };
+    let rules =
+        ModelRules { check_script: &check_script, providers: &baton_models::provider_names(), own_settings: &OWN_SETTINGS };
     load(sources, &functions(), Unconfigured::Refused, &rules).map(|_| ())
 }
 
 /// Loads without reading the scripts, which no mutation touches.
 fn load_but_scripts(sources: &Sources) -> Result<(), Faults> {
-    let rules = ModelRules { check_script: &|_| Vec::new(), providers: &[] };
+    let rules = ModelRules { check_script: &|_| Vec::new(), providers: &[], own_settings: &OWN_SETTINGS };
     load(sources, &functions(), Unconfigured::Refused, &rules).map(|_| ())
 }
 

@@ -22,3 +22,4 @@ pub use model::{ContentSource, Model, NoContents};
 pub use provider::{Providers, SetupError, provider_names};
 pub use script::{ScriptFault, check_script};
 pub use scripted::ScriptedModel;
+pub use wire::OWN_SETTINGS;

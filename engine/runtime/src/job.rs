@@ -11,7 +11,7 @@ use baton_core::id::{ContentHash, RunId};
 use baton_core::limits::Limits;
 use baton_core::measure::measure;
 use baton_core::path::DocumentPath;
-use baton_models::{check_script, provider_names};
+use baton_models::{OWN_SETTINGS, check_script, provider_names};
 use serde_json::Value;
 
 use crate::error::RunError;
@@ -142,7 +142,12 @@ pub fn load_configs(
     functions: &[&'static ToolFunction],
     unconfigured: Unconfigured,
 ) -> Result<Configs, Faults> {
-    load(sources, functions, unconfigured, &ModelRules { check_script: &check_script, providers: &provider_names() })
+    load(
+        sources,
+        functions,
+        unconfigured,
+        &ModelRules { check_script: &check_script, providers: &provider_names(), own_settings: &OWN_SETTINGS },
+    )
 }
 
 /// The texts as a run is pinned to them.

@@ -6,6 +6,7 @@ mod documents;
 mod forks;
 mod keeping;
 mod looking;
+mod models;
 mod projects;
 mod runs;
 mod support;

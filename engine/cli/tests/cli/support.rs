@@ -52,7 +52,10 @@ impl Folder {
         for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "BATON_STORE", "BATON_HOME", "BATON_OUTPUT", "CI"] {
             command.env_remove(name);
         }
-        command.env("BATON_USER", "ann");
+        for provider in ["ANTHROPIC", "OPENAI", "OPENROUTER", "VENICE"] {
+            command.env_remove(format!("{provider}_API_KEY"));
+        }
+        command.env("BATON_USER", "ann").env("XDG_CONFIG_HOME", self.path().join("config"));
         command
     }
 

@@ -60,6 +60,9 @@ impl<'s> Loader<'s> {
             self.money_limits.push(MoneyLimit::at(text, holder));
         }
         let max_tokens = self.max_tokens(form, text);
+        if let Some(settings) = &form.settings {
+            self.check_settings(settings, "/settings", text);
+        }
         let result_schema = self.result_schema(form, text);
         let system_prompt = system_prompt?;
         let offered = |chosen: &dyn Fn(&Tool) -> bool| -> Offer {

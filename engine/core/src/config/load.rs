@@ -47,6 +47,7 @@ pub fn load(
 ) -> Result<Configs, Faults> {
     let mut loader = Loader::new(sources, functions);
     loader.reading = unconfigured == Unconfigured::Reading;
+    loader.own_settings = rules.own_settings.iter().map(|&key| key.to_owned()).collect();
     loader.read_agents();
     loader.load_tools(unconfigured);
     let job = loader.load_job(rules);
@@ -109,6 +110,8 @@ pub(crate) struct Loader<'s> {
     pub(crate) tools: BTreeMap<ToolId, Arc<Tool>>,
     /// Whether tools may be without an executor.
     pub(crate) reading: bool,
+    /// Settings that are the engine's to say.
+    pub(crate) own_settings: BTreeSet<String>,
     pub(crate) money_limits: Vec<MoneyLimit>,
 }
 
@@ -123,6 +126,7 @@ impl<'s> Loader<'s> {
             assumed_tools: BTreeSet::new(),
             tools: BTreeMap::new(),
             reading: false,
+            own_settings: BTreeSet::new(),
             money_limits: Vec::new(),
         };
         for function in functions {

@@ -22,6 +22,8 @@ pub struct ModelRules<'a> {
     pub check_script: &'a ScriptCheck,
     /// The providers that the program knows.
     pub providers: &'a [&'a str],
+    /// Keys of requests that are the engine's to say, and no setting's.
+    pub own_settings: &'a [&'a str],
 }
 
 /// A model of a provider.
@@ -133,6 +135,7 @@ impl<'s> Loader<'s> {
     /// A broken one is there all the same, so that agents which use it are not told.
     fn alias(&mut self, form: &AliasForm, place: &str, text: &Text<'s>, providers: &BTreeSet<String>) -> ProvidedModel {
         let settings = form.settings.clone().unwrap_or_default();
+        self.check_settings(&settings, &format!("{place}/settings"), text);
         if settings.contains_key("max_tokens") {
             let message = "\"max_tokens\" belongs into the settings of agents, whose limits count on it";
             self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/settings/max_tokens"), Spot::Key, message));
@@ -144,6 +147,14 @@ impl<'s> Loader<'s> {
         let place = format!("{place}/model");
         self.faults.push(unknown_provider(text, &place, &form.model, providers));
         ProvidedModel { provider: String::new(), model: form.model.clone(), settings, price }
+    }
+
+    /// Tells settings that would say what the engine says: they would change nothing, silently.
+    pub(crate) fn check_settings(&mut self, settings: &Map<String, Value>, place: &str, text: &Text<'s>) {
+        for key in settings.keys().filter(|key| self.own_settings.contains(*key)) {
+            let message = format!("\"{key}\" is what the engine itself says in requests, and no setting");
+            self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/{key}"), Spot::Key, message));
+        }
     }
 
     /// Tells a name that cannot be one.

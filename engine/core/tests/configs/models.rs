@@ -59,7 +59,7 @@ fn every_fault_of_models_is_told_at_its_place() {
     let models = r#"{
   "models": {
     "fast": {"model": "acm:m"},
-    "slow": {"model": "acme:m", "settings": {"max_tokens": 9}}
+    "slow": {"model": "acme:m", "settings": {"max_tokens": 9, "messages": []}}
   },
   "providers": {
     "mine": {"base_url": "http://127.0.0.1:1"},
@@ -82,6 +82,7 @@ fn every_fault_of_models_is_told_at_its_place() {
         "the model \"acm:m\" names no provider that is known",
         "demo/models.json:3:",
         "\"max_tokens\" belongs into the settings of agents",
+        "\"messages\" is what the engine itself says in requests",
         "there is no provider \"mine\", and nothing says whom \"mine\" is like",
         "this is no address",
         "header \"Authorization\" would hold a key",

@@ -182,7 +182,7 @@ impl Files {
 
 /// A program that knows two providers.
 pub(crate) fn rules() -> ModelRules<'static> {
-    ModelRules { check_script: &check_script, providers: &["acme", "local"] }
+    ModelRules { check_script: &check_script, providers: &["acme", "local"], own_settings: &["messages"] }
 }
 
 /// Scripts that say `"bad"` are bad, at that key.

@@ -30,6 +30,21 @@ use std::sync::Arc;
 /// The most bytes that one answer may have, streamed or not, unless said otherwise.
 pub const MAX_ANSWER_BYTES: usize = 32 << 20;
 
+/// The keys of requests that the engine says itself, in one dialect or another. A setting of this name would change nothing.
+pub const OWN_SETTINGS: [&str; 11] = [
+    "model",
+    "messages",
+    "input",
+    "tools",
+    "system",
+    "instructions",
+    "stream_options",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "num_predict",
+    "previous_response_id",
+];
+
 /// A way to ask for an answer and to give one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {

@@ -1,0 +1,124 @@
+//! Models of providers from the command line: how they are named, where keys come from, what is said when there is none.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc;
+
+use serde_json::json;
+
+use crate::support::Folder;
+
+const KEY: &str = "sk-canary-3b1f77";
+
+/// A server that gives every request this answer; what it is sent comes out of the channel. It ends with its process.
+fn server(status: &'static str, body: String) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let (sender, received) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // Whoever listens may have seen enough.
+            let _enough = sender.send(receive(&mut stream));
+            let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
+            write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        }
+    });
+    (url, received)
+}
+
+fn receive(stream: &mut TcpStream) -> String {
+    let (mut text, mut piece) = (String::new(), [0; 4096]);
+    loop {
+        let read = stream.read(&mut piece).unwrap();
+        text.push_str(&String::from_utf8_lossy(&piece[..read]));
+        let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok()).unwrap_or(0);
+        let body = text.split_once("\r\n\r\n").map(|(_, body)| body.len());
+        if read == 0 || body.is_some_and(|body| body >= length) {
+            return text;
+        }
+    }
+}
+
+fn hello() -> String {
+    json!({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}], "model": "m"}).to_string()
+}
+
+/// A `models.json` with the provider `mine` at `url`.
+fn mine(url: &str) -> String {
+    json!({
+        "models": {"fast": {"model": "mine:m"}},
+        "providers": {"mine": {"like": "llamacpp", "base_url": url, "key": {"env": "MINE_KEY"}}},
+    })
+    .to_string()
+}
+
+/// The files below `folder` that hold `word`, but for `.env`.
+fn holding(folder: &Path, word: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holding(&path, word));
+        } else if path.is_file() && !path.ends_with(".env") {
+            let content = std::fs::read(&path).unwrap();
+            if content.windows(word.len()).any(|bytes| bytes == word.as_bytes()) {
+                found.push(path.display().to_string());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_missing_key_is_named_before_anything_is_sent_or_stored() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let run = |model: &str| folder.baton(&["run", "echoing", "--model", model]);
+    run("openrouter:google/gemini-2.5-flash").exits(5).tells("OPENROUTER_API_KEY").tells(".env");
+    run("anthropic:m").exits(5).tells("ANTHROPIC_API_KEY");
+    run("opnrouter:m").exits(2).tells("there is no model opnrouter:m").tells("openrouter:MODEL");
+    run("openrouter:").exits(2);
+    assert_eq!(folder.baton(&["ps", "--output", "json"]).json(), json!([]));
+}
+
+#[test]
+fn a_job_says_where_keys_go_only_with_trust_and_the_key_stays_in_its_header() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let (url, received) = server("200 OK", hello());
+    folder.write("echoing/models.json", mine(&url));
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    let run = ["run", "echoing", "--model", "fast"];
+    folder.baton(&run).exits(2).tells("--trust").tells(&url).tells("MINE_KEY");
+    assert!(received.try_recv().is_err(), "nothing was sent");
+    let ran = folder.baton(&["run", "echoing", "--model", "fast", "--trust"]).exits(0).says("hello");
+    let sent = received.recv().unwrap();
+    assert!(
+        sent.starts_with("POST /v1/chat/completions") && sent.contains(&format!("authorization: Bearer {KEY}\r\n")),
+        "{sent}"
+    );
+    // Trusted once, and as long as it says the same.
+    let again = folder.baton(&run).exits(0);
+    let shown = folder.baton(&["timeline", "@last", "--output", "json"]).exits(0);
+    let quiet = [&ran, &again, &shown].iter().all(|ran| !ran.stdout.contains(KEY) && !ran.stderr.contains(KEY));
+    assert!(quiet && holding(folder.path(), KEY).is_empty(), "the key got out: {:?}", holding(folder.path(), KEY));
+    assert!(shown.stdout.contains("\"provider\":\"mine\""), "the timeline tells who answered:\n{}", shown.stdout);
+}
+
+#[test]
+fn a_provider_that_refuses_the_key_is_not_available() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let (url, received) = server("401 Unauthorized", json!({"error": {"message": format!("bad key {KEY}")}}).to_string());
+    // The person's own file needs nobody's trust.
+    folder.write("config/baton/models.json", mine(&url));
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    let ran = folder.baton(&["run", "echoing", "--model", "mine:m"]).exits(5);
+    assert_eq!(received.try_iter().count(), 1, "what is refused is not asked again");
+    let shown = folder.baton(&["show", "@last"]);
+    let all = [ran.stdout, ran.stderr, shown.stdout].concat();
+    assert!(all.contains("mine refused the key in MINE_KEY: bad key [key]"), "{all}");
+    assert!(!all.contains(KEY) && holding(folder.path(), KEY).is_empty());
+}
