@@ -99,6 +99,9 @@ impl Rows {
                 }
                 let calls: Vec<&str> = answered.calls.iter().map(|call| call.tool.as_str()).collect();
                 row.result = json!({"turn": answered.turn, "text": answered.text, "calls": calls, "finish": answered.finish});
+                if let Some(by) = &answered.answered {
+                    row.result["answered"] = json!(by);
+                }
             }
             Entry::CallRefused(refused) => {
                 self.call(row, &refused.call, refused.tool.as_str(), refused.tool_type);
