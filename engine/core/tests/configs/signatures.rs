@@ -4,7 +4,7 @@ use baton_core::config::{Role, Unconfigured, load};
 use baton_core::function::ToolFunction;
 use serde_json::{Value, json};
 
-use crate::support::{WORD_COUNT, sound};
+use crate::support::{WORD_COUNT, rules, sound};
 
 /// What is told of a tool with the input schema `config` that a function with `function` serves.
 fn told(config: &Value, function: fn() -> Value) -> Vec<String> {
@@ -13,7 +13,7 @@ fn told(config: &Value, function: fn() -> Value) -> Vec<String> {
     let probe: &'static ToolFunction =
         Box::leak(Box::new(ToolFunction { id: "probe", name: "probe", parameters: function, ..word_count() }));
     let sources = sound().with(Role::Tool, "tools/probe.json", tool.to_string()).sources();
-    let loaded = load(&sources, &[&WORD_COUNT, probe], Unconfigured::Refused, &|_| Vec::new());
+    let loaded = load(&sources, &[&WORD_COUNT, probe], Unconfigured::Refused, &rules());
     let faults = loaded.err().into_iter().flat_map(|faults| faults.iter().cloned().collect::<Vec<_>>());
     let told = faults.map(|fault| {
         let hint = fault.nearest.or(fault.expected).unwrap_or_default();

@@ -5,7 +5,7 @@ use baton_core::config::{Executor, Role, Unconfigured, load};
 use baton_core::json::Json;
 use serde_json::json;
 
-use crate::support::{WORD_COUNT, check, sound};
+use crate::support::{WORD_COUNT, check, rules, sound};
 
 const BUILT_IN: &str = "tool-configs/word_count.json";
 
@@ -60,7 +60,7 @@ fn a_tool_that_delegates_says_to_whom() {
 
 #[test]
 fn a_run_that_is_only_read_needs_no_functions() {
-    let read = |unconfigured| load(&sound().sources(), &[], unconfigured, &|_| Vec::new());
+    let read = |unconfigured| load(&sound().sources(), &[], unconfigured, &rules());
     assert!(read(Unconfigured::Reading).expect("nothing is run").tools["word_count"].executor.is_none());
     assert!(read(Unconfigured::Allowed).expect_err("it will be run").to_string().contains("nothing runs the function tool"));
 }

@@ -36,6 +36,7 @@ pub struct JobForm {
     pub documents: Vec<DocumentForm>,
     /// Models by the names that agents use, beside those of `models.json`, and `PROVIDER:MODEL`, which needs no name.
     #[serde(default)]
+    #[schemars(extend("minProperties" = 1))]
     pub models: BTreeMap<String, ModelForm>,
     /// Limits of the whole run.
     #[serde(default)]
