@@ -3,20 +3,25 @@
 
 use std::sync::Arc;
 
+use baton_core::call::{CallError, CallStatus, ErrorCode};
 use baton_core::document::DocumentVersion;
 use baton_core::entry::Entry;
 use baton_core::estimate::text_tokens;
+use baton_core::event::Outcome;
 use baton_core::function::Content;
-use baton_core::id::ContentHash;
+use baton_core::id::{ContentHash, TaskId};
+use baton_core::json::Json;
 use baton_core::measure::measure;
-use baton_core::model::ModelRequest;
+use baton_core::model::{ModelRequest, ModelTurn};
 use baton_core::path::DocumentPath;
 use baton_core::render::{Part, Transcript, TranscriptStart, contents_of, message_blocks, part_block};
 use baton_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::support::jobs::JobDraft;
-use crate::support::{Sim, agent, ask, call, function, handoff, handoff_with, job, route, route_with, says, turn, write, writes};
+use crate::support::{
+    Sim, agent, ask, call, call_with, function, handoff, handoff_with, job, route, route_with, says, turn, write, writes,
+};
 
 /// Texts that try to end the envelope they stand in, or to be taken for something else.
 const ATTACKS: [&str; 9] = [
@@ -85,7 +90,7 @@ fn no_text_of_a_request_a_result_or_an_answer_is_more_than_a_value() {
             .agent("root", [turn([route("child", text)]), turn([handoff("done")])])
             .agent("child", [turn([call("work", text)]), turn([ask(text)]), turn([handoff(text)])])
             .answers("root", [says(text)])
-            .tool("work", move |_| baton_core::event::Outcome::success(json!(text)))
+            .tool("work", move |_| Outcome::success(json!(text)))
             .start();
         sim.assert_over();
         [sim.request("0"), sim.request("0/1.1"), sim.request("0/1.1/2.1")].map(|request| blocks(&request, ""))
@@ -119,7 +124,7 @@ fn different_conversations_have_different_hashes() {
     let run = |result: &'static str, document: &str| {
         let sim = Sim::new(&two_agents())
             .agent("root", [turn([call("work", "a")]), turn([handoff("done")])])
-            .tool("work", move |_| baton_core::event::Outcome::success(json!(result)))
+            .tool("work", move |_| Outcome::success(json!(result)))
             .start_with(vec![write("a.md", document)]);
         sim.request("0").hash
     };
@@ -139,7 +144,7 @@ fn the_same_task_anywhere_in_a_graph_sends_the_same_request() {
             [turn([call("work", "a"), route("child", "same")]), turn([route("child", "same")]), turn([handoff("done")])],
         )
         .agent("child", [turn([call("work", "b")]), turn([handoff("child")])])
-        .tool("work", |_| baton_core::event::Outcome::success(json!(1)))
+        .tool("work", |_| Outcome::success(json!(1)))
         .start();
     sim.assert_over();
     assert_eq!(sim.request("0/1.2").hash, sim.request("0/2.1").hash);
@@ -187,7 +192,7 @@ fn the_estimate_of_a_request_grows_with_what_is_in_it() {
         .agent("root", [turn([route_with("child", &said, &["a.md"])]), turn([call("work", &said)]), turn([handoff("done")])])
         .agent("child", [turn([ask(&said)]), turn([handoff(said.as_str())])])
         .answers("root", [says(&result)])
-        .tool("work", move |_| baton_core::event::Outcome::success(json!(result)))
+        .tool("work", move |_| Outcome::success(json!(result)))
         .start_with(vec![write("a.md", &document)]);
     sim.assert_over();
     for recorded in &sim.timeline {
@@ -212,7 +217,7 @@ fn a_repeated_result_comes_with_a_hint_and_a_reminder_with_its_count() {
     let draft = job([agent("root", "work").reminded_on_text()]).tool(function("work"));
     let sim = Sim::new(&draft)
         .agent("root", [turn([call("work", "a")]), turn([call("work", "a")]), says("so"), turn([handoff("done")])])
-        .tool("work", |_| baton_core::event::Outcome::success(json!(1)))
+        .tool("work", |_| Outcome::success(json!(1)))
         .start();
     sim.assert_over();
     let shown = json!(blocks(&sim.request("0"), "")).to_string();
@@ -298,4 +303,67 @@ fn a_conversation_knows_its_turn_and_grows_heavier() {
     let after = transcript.request();
     assert_eq!((&*after.system, after.messages.len()), ("Other.", before.messages.len()));
     assert_ne!(after.hash, before.hash, "another prompt is another request");
+}
+
+/// What `task` is estimated to send next, where `said` is the length of one of the texts before.
+fn context_after(task: &str, said: usize, place: &str) -> u64 {
+    let long = "x".repeat(said);
+    let at = |wanted: &str| if place == wanted { long.clone() } else { String::new() };
+    let schema = json!({"type": "string", "description": at("schema")});
+    let question = call_with("ask_master", json!({"question": at("question"), "answer_schema": schema}));
+    let (first, failure) = (turn([call("work", &at("input"))]), at("error"));
+    let first = ModelTurn { text: at("text").into(), reasoning: Json::from(json!(at("reasoning"))), ..first };
+    let mut sim = Sim::new(&two_agents())
+        .agent("root", [first, turn([route("child", &at("request"))])])
+        .agent("child", [turn([question]), turn([handoff("done")])])
+        .answers("root", [turn([handoff(at("answer"))])])
+        .tool("work", move |_| Outcome::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, failure.clone())));
+    sim.begin(Vec::new());
+    while sim.run.task(&TaskId::from(task)).is_none_or(|task| task.turns < 1 + u32::from(task.id == "0")) && sim.step() {}
+    if task == "0/2.1" && place == "answer" {
+        while sim.run.task(&TaskId::from(task)).is_some_and(|task| task.turns < 2) && sim.step() {}
+    }
+    sim.run.task(&TaskId::from(task)).expect("it was created").context_tokens
+}
+
+#[test]
+fn every_text_counts_in_the_estimate_of_what_is_sent_next() {
+    let places = [
+        ("0", "text"),
+        ("0", "reasoning"),
+        ("0", "input"),
+        ("0", "error"),
+        ("0/2.1", "request"),
+        ("0/2.1/1.1", "question"),
+        ("0/2.1/1.1", "schema"),
+        ("0/2.1", "answer"),
+    ];
+    for (task, place) in places {
+        let grown = context_after(task, 8_000, place) - context_after(task, 4_000, place);
+        assert!((999..=1_001).contains(&grown), "4,000 bytes of {place} count as {grown} tokens for {task}");
+    }
+}
+
+#[test]
+fn a_conversation_weighs_about_what_its_texts_do() {
+    let weight = |said: usize| {
+        let long = "x".repeat(said);
+        let sim = Sim::new(&two_agents()).agent("root", [turn([call("work", &long)]), turn([handoff("done")])]).start();
+        let Entry::TaskCreated(created) = &sim.timeline[1].entry else { panic!("the root is created second") };
+        let mut transcript = Transcript::new(TranscriptStart {
+            agent: &sim.configs.agents["root"],
+            system: Arc::from(""),
+            created,
+            asker: None,
+            documents: sim.run.documents(),
+            inject_tokens: None,
+            master: None,
+        });
+        for recorded in sim.timeline.iter().filter(|recorded| recorded.entry.task() == Some(&created.task)) {
+            transcript.apply(recorded, sim.run.documents());
+        }
+        transcript.weight()
+    };
+    // The input stands with its call; nothing else of the conversation repeats it.
+    assert_eq!(weight(8_000) - weight(4_000), 4_000);
 }
