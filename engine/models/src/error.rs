@@ -41,6 +41,12 @@ pub enum ModelError {
         /// Why.
         reason: String,
     },
+    /// The model's own code panicked.
+    #[error("the model's code panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
     /// The provider will not take the request: it would not take it a second time either.
     #[error("{provider} rejected the request{}: {message}", told(*.status))]
     Rejected {
@@ -130,6 +136,7 @@ impl ModelError {
             Self::Unexpected { .. }
             | Self::Template { .. }
             | Self::Content { .. }
+            | Self::Panicked { .. }
             | Self::Rejected { .. }
             | Self::Filtered { .. }
             | Self::KeyRefused { .. }

@@ -139,9 +139,7 @@ impl Actor {
                 failpoint::pass("model.ask.before");
                 let answer = AssertUnwindSafe(model.answer(&request, &shared.contents)).catch_unwind().await;
                 failpoint::pass("model.ask.after");
-                answer.unwrap_or_else(|panic| {
-                    Err(ModelError::Unavailable { reason: format!("its code panicked: {}", panic_message(&*panic)) })
-                })
+                answer.unwrap_or_else(|panic| Err(ModelError::Panicked { message: panic_message(&*panic) }))
             };
             let answered = tokio::select! {
                 biased;
