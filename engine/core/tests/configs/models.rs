@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use baton_core::config::{ModelSpec, PriceTable, ProvidedModel, Role};
+use baton_core::config::{ModelSpec, PriceTable, ProvidedModel, Role, Unconfigured, load};
 use baton_core::money::Money;
 
-use crate::support::{Files, check, sound};
+use crate::support::{Files, WORD_COUNT, check, rules, sound};
 
 const MODEL: &str = "\"model\": \"scripted\"";
 
@@ -52,6 +52,22 @@ fn the_job_names_its_models_and_the_person_says_how_providers_are_reached() {
     let prices = configs.prices(Some("fast"), |_| false, PriceTable::embedded);
     assert_eq!(prices["fast"].output, Money::from_usd(2e-6));
     assert!(configs.prices(Some("slow"), |_| false, PriceTable::embedded).is_empty(), "what is not known is not free");
+}
+
+#[test]
+fn a_limit_of_money_needs_a_price_at_a_start_and_not_to_go_on() {
+    let limited = |price: &str| {
+        let models = format!(r#"{{"models": {{"m": {{"model": "acme:m"{price}}}}}}}"#);
+        let files = sound().with(Role::Models, "models.json", models).edited("agents/counter.json", MODEL, "\"model\": \"m\"");
+        files.edited("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 1.5")
+    };
+    let shown = limited("").faults();
+    assert!(shown.contains("agent \"counter\" may run on \"m\", whose price is not known"), "{shown}");
+    assert!(
+        load(&limited("").sources(), &[&WORD_COUNT], Unconfigured::Allowed, &rules()).is_ok(),
+        "prices are those of the start"
+    );
+    assert!(limited(r#", "price": {"input": 1, "output": 2}"#).load().is_ok());
 }
 
 #[test]
