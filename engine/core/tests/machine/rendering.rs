@@ -312,7 +312,7 @@ fn context_after(task: &str, said: usize, place: &str) -> u64 {
     let schema = json!({"type": "string", "description": at("schema")});
     let question = call_with("ask_master", json!({"question": at("question"), "answer_schema": schema}));
     let (first, failure) = (turn([call("work", &at("input"))]), at("error"));
-    let first = ModelTurn { text: at("text").into(), reasoning: Json::from(json!(at("reasoning"))), ..first };
+    let first = ModelTurn { text: at("text"), reasoning: Json::from(json!(at("reasoning"))), ..first };
     let mut sim = Sim::new(&two_agents())
         .agent("root", [first, turn([route("child", &at("request"))])])
         .agent("child", [turn([question]), turn([handoff("done")])])
