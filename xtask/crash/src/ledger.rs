@@ -1,8 +1,9 @@
 //! The ledger of effects: a file outside the store that says what really happened, and how often.
 //!
-//! Every line is one JSON object, appended with one write and flushed to the disk before the tool goes on, so a process
-//! that dies has either made a note or not. A tool that has an effect notes an [`Kind::Attempt`] for every request that
-//! reaches it, and an [`Kind::Effect`] each time it does what cannot be taken back.
+//! Every line is one JSON object, appended with one write and flushed to the disk before the tool goes on. A process that is
+//! killed between two pages of that write leaves a torn line, which is no note; the next note begins on a line of its own.
+//! A tool that has an effect notes an [`Kind::Attempt`] for every request that reaches it, and an [`Kind::Effect`] each time
+//! it does what cannot be taken back.
 //!
 //! The three tools here behave like the services that real tools call: `ledger_append` does it again each time
 //! it is asked (`at_most_once`), `ledger_charge` does it once for a key, whoever asks how often (`keyed`), `ledger_set` leaves
@@ -98,9 +99,7 @@ fn once(ledger: &Path) -> PathBuf {
 
 fn line(kind: Kind, tool: &str, key: &str) -> io::Result<Vec<u8>> {
     let note = Note { kind, key: key.to_owned(), tool: tool.to_owned(), process: std::process::id() };
-    let mut line = serde_json::to_vec(&note)?;
-    line.push(b'\n');
-    Ok(line)
+    Ok(format!("\n{}\n", serde_json::to_string(&note)?).into_bytes())
 }
 
 /// How often each effect took place, by tool and key. What a process did not finish writing is no note.
@@ -110,7 +109,6 @@ pub fn effects(path: &Path) -> io::Result<BTreeMap<(String, String), usize>> {
         _ => Err(error),
     };
     let mut text = std::fs::read_to_string(path).or_else(absent_is_empty)?;
-    text.truncate(text.rfind('\n').map_or(0, |last| last + 1));
     if once(path).is_dir() {
         for note in std::fs::read_dir(once(path))? {
             let note = note?;
@@ -127,7 +125,9 @@ pub fn effects(path: &Path) -> io::Result<BTreeMap<(String, String), usize>> {
 }
 
 fn notes(text: &str) -> io::Result<Vec<Note>> {
-    text.lines().map(|line| serde_json::from_str(line).map_err(io::Error::from)).collect()
+    let lines = text.lines().filter(|line| !line.is_empty()).map(serde_json::from_str);
+    let whole = lines.filter(|note| !note.as_ref().is_err_and(serde_json::Error::is_eof));
+    whole.map(|note| note.map_err(io::Error::from)).collect()
 }
 
 fn open() -> Result<Ledger, ToolError> {
@@ -190,15 +190,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger");
         assert_eq!(effects(&path).unwrap(), BTreeMap::new());
+        // A line that was being written when its process died, before and after the notes of others.
+        let tear = || Ledger::open(&path).unwrap().file.write_all(b"{\"kind\":\"effect\",\"key").unwrap();
         for _ in 0..2 {
             let mut ledger = Ledger::open(&path).unwrap();
             ledger.note(Kind::Attempt, "a", "r/0/1.1").unwrap();
+            tear();
             ledger.note(Kind::Effect, "a", "r/0/1.1").unwrap();
         }
         assert!(Ledger::open(&path).unwrap().note_once("b", "r/0/1.2").unwrap());
         assert!(!Ledger::open(&path).unwrap().note_once("b", "r/0/1.2").unwrap());
-        // A line that was being written when its process died.
-        Ledger::open(&path).unwrap().file.write_all(b"{\"kind\":\"effect\",\"key").unwrap();
+        tear();
         let expected = [(("a", "r/0/1.1"), 2), (("b", "r/0/1.2"), 1)];
         let expected = expected.map(|((tool, key), count)| ((tool.to_owned(), key.to_owned()), count));
         assert_eq!(effects(&path).unwrap(), BTreeMap::from(expected));

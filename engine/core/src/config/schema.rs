@@ -18,6 +18,9 @@ const MAX_STEPS: usize = 10_000;
 /// The most faults that a check tells.
 const MAX_FAULTS: usize = 20;
 
+/// The deepest value of which faults are told one by one where a schema's choices are recursive.
+const MAX_TOLD_DEPTH: usize = 3;
+
 /// A compiled JSON Schema (2020-12), with its source.
 #[derive(Debug)]
 pub struct Schema {
@@ -76,11 +79,31 @@ impl Schema {
         if validator.is_valid(value) {
             return Ok(());
         }
+        if self.chooses_recursively() && depth(value) > MAX_TOLD_DEPTH {
+            let message = "the value fits none of the forms that are allowed; it is nested too deeply to say where".to_owned();
+            return Err(vec![SchemaFault { pointer: String::new(), message }]);
+        }
         Err(validator
             .iter_errors(value)
             .map(|error| SchemaFault { pointer: error.instance_path().to_string(), message: error.to_string() })
             .take(MAX_FAULTS)
             .collect())
+    }
+
+    /// Whether a choice may lead back to itself further down in a value. The validator keeps the faults of every alternative,
+    /// so there they may double with every level of the value, which is a model's to nest.
+    fn chooses_recursively(&self) -> bool {
+        let says = |keyword: &str| self.json.text().contains(keyword);
+        says("\"$ref\"") && (says("\"anyOf\"") || says("\"oneOf\""))
+    }
+}
+
+/// How many lists and objects lie in one another.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(values) => 1 + values.iter().map(depth).max().unwrap_or(0),
+        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
+        _ => 0,
     }
 }
 

@@ -141,3 +141,17 @@ fn what_may_be_absent_may_not_be_null() {
     assert!(schema.check(&json!({})).is_ok() && schema.check(&json!({"size": "Small", "many": [1]})).is_ok());
     assert!(schema.check(&json!({"size": null})).is_err() && schema.check(&json!({"many": null})).is_err());
 }
+
+#[test]
+fn a_value_nested_deeply_in_a_recursive_choice_is_told_in_one_fault() {
+    let branch = |closed: bool| json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"], "additionalProperties": closed});
+    let choice = json!({"anyOf": [{"type": "string"}, branch(true), branch(false)]});
+    let schema = Schema::compile(&choice).expect("it is a schema");
+    let nested = |depth: u32, leaf: Value| (0..depth).fold(leaf, |inner, _| json!({"a": inner}));
+    assert!(schema.check(&nested(16, json!("leaf"))).is_ok());
+    let faults = schema.check(&nested(16, json!(5))).expect_err("a number is no leaf");
+    assert_eq!(faults.len(), 1);
+    assert!(faults[0].message.contains("nested too deeply"), "{}", faults[0].message);
+    let told = schema.check(&nested(1, json!(5))).expect_err("a number is no leaf");
+    assert!(!told[0].message.contains("nested too deeply"), "{}", told[0].message);
+}
