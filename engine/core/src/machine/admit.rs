@@ -1,7 +1,8 @@
 //! Limits before a model is asked (DESIGN §10): the worst case is reserved on the task, on every task above it and on the run.
 //!
 //! If only others' reservations stand in the way, the request waits. If what was spent and its own worst case exceed a
-//! limit, the limit is reached: the turn set aside from the start is used, with a handoff as the only tool.
+//! limit, the limit is reached: the turn set aside from the start is used, with a handoff as the only tool. What the last
+//! turns of the callers above will need counts as spent, since they wait for this task and not it for them.
 
 use std::time::Duration;
 
@@ -12,6 +13,9 @@ use crate::id::TaskId;
 use crate::json::Json;
 use crate::limits::{LimitKind, Limits};
 use crate::money::{Money, Price};
+
+/// Tokens (≈) that a result has beside what its task said: its frame, and the error of one that is partial.
+const RESULT_TOKENS: u64 = 64;
 
 /// Whether a request may be made now.
 enum Admission {
@@ -94,14 +98,11 @@ impl Draft<'_> {
         }
         let (input, output) = (self.task(id).context_tokens, self.output_tokens(id));
         let worst = input.saturating_add(output);
-        let price = self.price(id);
-        // Without a price nothing is known to fit: the start has refused that, and it is not taken for free here.
-        let cost = |input, output| price.map_or(Money::MAX, |price| price.worst_case(input, output));
-        let (mut tokens, mut money) = (worst, cost(input, output));
+        let (mut tokens, mut money) = (worst, self.worst_price(id, input, output));
         if !last {
             // What a later last turn needs at most is set aside: what this request holds, and one more answer.
             tokens = tokens.saturating_add(worst.saturating_add(output));
-            money = money.plus(cost(worst, output));
+            money = money.plus(self.worst_price(id, worst, output));
         }
         let mut later = false;
         let mut check = |spent: u64, reserved: u64, needed: u64, allowed: Option<u64>, kind| {
@@ -112,41 +113,57 @@ impl Draft<'_> {
             later |= spent.saturating_add(reserved).saturating_add(needed) > allowed;
             None
         };
-        let mut check_all = |budget: &Budget, limits: &Limits, of_tokens, of_money| {
-            let money = check(
-                budget.cost.picos(),
-                budget.reserved_cost.picos(),
-                money.picos(),
-                limits.cost().map(Money::picos),
-                of_money,
-            );
-            check(budget.tokens, budget.reserved_tokens, tokens, limits.tokens, of_tokens).or(money)
+        let mut check_all = |budget: &Budget, limits: &Limits, needed: (u64, Money), kinds: (LimitKind, LimitKind)| {
+            let allowed = limits.cost().map(Money::picos);
+            let money = check(budget.cost.picos(), budget.reserved_cost.picos(), needed.1.picos(), allowed, kinds.1);
+            check(budget.tokens, budget.reserved_tokens, needed.0, limits.tokens, kinds.0).or(money)
         };
+        let above = (LimitKind::TokensAbove, LimitKind::CostAbove);
+        let mut reached = None;
+        let mut below = id.clone();
+        let mut next = Some(id.clone());
+        while let Some(holder) = next {
+            if holder != *id {
+                let (input, output) = self.set_aside(&holder, &below);
+                tokens = tokens.saturating_add(input.saturating_add(output));
+                money = money.plus(self.worst_price(&holder, input, output));
+            }
+            if let Some(budget) = self.task(&holder).budget.as_deref() {
+                let kinds = if holder == *id { (LimitKind::Tokens, LimitKind::Cost) } else { above };
+                reached = check_all(budget, &self.limits(&holder), (tokens, money), kinds).or(reached);
+            }
+            next = self.world.caller(&holder);
+            below = holder;
+        }
         let whole = Budget {
             tokens: shared.usage.total(),
             reserved_tokens: shared.reserved_tokens,
             cost: shared.cost.known,
             reserved_cost: shared.reserved_cost,
         };
-        let run = &self.world.configs().job.limits;
-        let mut reached = check_all(&whole, run, LimitKind::TokensAbove, LimitKind::CostAbove);
-        let mut next = Some(id.clone());
-        while let Some(holder) = next {
-            if let Some(budget) = self.task(&holder).budget.as_deref() {
-                let kinds = if holder == *id {
-                    (LimitKind::Tokens, LimitKind::Cost)
-                } else {
-                    (LimitKind::TokensAbove, LimitKind::CostAbove)
-                };
-                reached = check_all(budget, &self.limits(&holder), kinds.0, kinds.1).or(reached);
-            }
-            next = self.world.caller(&holder);
-        }
+        let reached = reached.or(check_all(&whole, &self.world.configs().job.limits, (tokens, money), above));
         match reached {
             Some(kind) => Admission::Reached(kind),
             None if later => Admission::Later,
             None => Admission::Now,
         }
+    }
+
+    /// What the last turn of `caller` takes, in tokens sent and answered: what it holds, the frame of a result for every call
+    /// that it waits for, and one as long as an answer of `callee`. Nobody below may spend that, or a limit would be reached
+    /// with nobody left to say what was found. How much the others will say, and documents that come back, are not foreseen:
+    /// a worst case of all of them would leave no room to ask anybody.
+    fn set_aside(&self, caller: &TaskId, callee: &TaskId) -> (u64, u64) {
+        let task = self.task(caller);
+        let awaited = task.open.iter().flat_map(|open| &open.calls).filter(|call| call.is_awaited()).count() as u64;
+        let results = awaited.saturating_mul(RESULT_TOKENS).saturating_add(self.output_tokens(callee));
+        (task.context_tokens.saturating_add(results), self.output_tokens(caller))
+    }
+
+    /// What so many tokens cost at most where `id` asks. Without a price nothing is known to fit: the start has refused
+    /// that, and it is not taken for free here.
+    fn worst_price(&self, id: &TaskId, input: u64, output: u64) -> Money {
+        self.price(id).map_or(Money::MAX, |price| price.worst_case(input, output))
     }
 
     /// The name of the model that answers for `id`: the one that stands in for all, or its agent's.

@@ -122,6 +122,8 @@ fn run_tree(seed: u64, found: &mut Found) {
     }
     let root = sim.run.spent(&TaskId::root()).expect("there is a root");
     assert_eq!((root.cost, root.usage), (totals.cost, totals.usage), "the tree adds up to the run");
+    let asked_below = u64::from(sim.ledger.turns) > u64::from(sim.task("0").turns);
+    assert!(!asked_below || result_of(&sim, "0").1 != "null", "whatever is spent below it, the root has its last turn");
     let is_partial = |status: CallStatus| status == CallStatus::Partial;
     found.tasks += sim.ledger.tasks.len();
     found.requests += u64::from(sim.ledger.turns);
@@ -216,8 +218,7 @@ fn a_limit_of_money_on_the_edge_holds_the_callee_and_all_below_it() {
         .start();
     sim.assert_over();
     assert_eq!(limit_of(&sim, "0/1.1/1.1"), Some(LimitKind::CostAbove));
-    assert_eq!(limit_of(&sim, "0/1.1"), Some(LimitKind::Cost));
-    assert_eq!(result_of(&sim, "0/1.1").1, "\"middle\"", "the one that is held has its last turn too");
+    assert_eq!(result_of(&sim, "0/1.1").1, "\"middle\"", "the one that is held has a turn left");
     assert_eq!(result_of(&sim, "0").0, CallStatus::Success, "and the root is not held");
     assert!(sim.ledger.money(&TaskId::from("0/1.1")) <= 9_000);
 }
@@ -292,8 +293,40 @@ fn a_crash_settles_money_at_the_worst_case() {
     assert!(sim.run.totals().cost.known > reserved, "the turn was asked for again");
 }
 
-/// What siblings spend of a limit above them is not set aside for the last turns of the others: one that comes too late
-/// ends with what it has, without a turn of its own. Nothing overshoots, and its documents are kept.
+#[test]
+fn what_a_caller_needs_for_its_last_turn_is_not_spent_below_it() {
+    let draft = job([
+        agent("root", "route_to_middle").settings(json!({"max_tokens": 400})),
+        agent("middle", "route_to_leaf").settings(json!({"max_tokens": 200})),
+        agent("leaf", "work").settings(json!({"max_tokens": 50})),
+    ])
+    .tool(function("work"))
+    .limits(Limits { tokens: Some(8_000), ..usd(60_000) })
+    .price("script", price(1, 1, 10));
+    let delegating = |to: &'static str| {
+        move |prompted: &Prompted<'_>| {
+            let said = if is_last(prompted) { handoff("what I have") } else { route(to, &prompted.turn.to_string()) };
+            Ok(spending_all(prompted, turn([said])))
+        }
+    };
+    let sim = Sim::new(&draft)
+        .agent_with("root", delegating("middle"))
+        .agent_with("middle", delegating("leaf"))
+        .agent_with("leaf", |prompted| {
+            let said = if is_last(prompted) { handoff("leaf") } else { call("work", &prompted.turn.to_string()) };
+            Ok(spending_all(prompted, turn([said])))
+        })
+        .start();
+    sim.assert_over();
+    for task in ["0", "0/1.1", "0/1.1/1.1"] {
+        let said = if task.ends_with("1.1/1.1") { "\"leaf\"" } else { "\"what I have\"" };
+        assert_eq!(result_of(&sim, task), (CallStatus::Partial, said.to_owned()), "{task}:\n{}", print::timeline(&sim.timeline));
+    }
+    assert!(sim.ledger.settled.total() <= 8_000 && sim.ledger.settled_cost <= 60_000);
+}
+
+/// What siblings spend of a limit above them is set aside for their caller, not for the last turns of the others: one that
+/// comes too late ends with what it has, without a turn of its own. Nothing overshoots, and its documents are kept.
 #[test]
 fn a_task_whose_siblings_spent_the_shared_limit_ends_partial_with_its_documents() {
     let draft = job([
@@ -308,7 +341,7 @@ fn a_task_whose_siblings_spent_the_shared_limit_ends_partial_with_its_documents(
         Ok(spending_all(prompted, turn([said])))
     };
     let mut sim = Sim::new(&draft)
-        .agent("root", [turn([route("slow", "x"), route("greedy", "y")])])
+        .agent("root", [turn([route("slow", "x"), route("greedy", "y")]), turn([handoff("both")])])
         .agent("slow", [turn([call("save", "a")])])
         .agent_with("greedy", greedy)
         .tool("save", |_| writes(json!({}), vec![write("a.md", "what I have")]))
@@ -321,6 +354,7 @@ fn a_task_whose_siblings_spent_the_shared_limit_ends_partial_with_its_documents(
     assert_eq!((slow.status, slow.output.text()), (CallStatus::Partial, "null"));
     assert_eq!(sim.task("0/1.1").turns, 1, "it had no last turn");
     assert_eq!(slow.documents.len(), 1, "its document is kept");
+    assert_eq!(result_of(&sim, "0").1, "\"both\"", "what the caller of both needs was not theirs to spend");
     assert!(sim.ledger.settled.total() <= 6_000);
 }
 
@@ -492,7 +526,9 @@ fn a_request_is_made_where_its_worst_case_and_a_last_turn_just_fit() {
         let sim = callees_asked(1_000_000, callees);
         let context = |task: &str| sim.run.task(&TaskId::from(task)).unwrap().context_tokens;
         let others: u64 = (1..callees.len()).map(|other| context(&format!("0/1.{other}")) + 100).sum();
-        sim.run.totals().usage.total() + others + needed(context(&format!("0/1.{}", callees.len())))
+        // The root's last turn: what it holds, a frame for each result, one result of any length, its answer.
+        let of_root = context("0") + callees.len() as u64 * 64 + 100 + 100;
+        sim.run.totals().usage.total() + others + of_root + needed(context(&format!("0/1.{}", callees.len())))
     };
     let one = [("one", 100)];
     assert_eq!(asked(&callees_asked(limits(&one), &one)), ["0/1.1"]);
