@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Graph(commands::graph::GraphArgs),
     /// Look at the documents of a run
     Doc(commands::doc::DocArgs),
+    /// Write a run as something else: the script by which it runs again without a model
+    Export(commands::export::ExportArgs),
     /// Check that the whole store is as it was written
     Verify(commands::verify::VerifyArgs),
     /// Remove old runs and give their room back

@@ -29,7 +29,12 @@ pub(crate) enum Checked {
 
 /// Reads the job called `name`, or says everything that is wrong with it.
 pub(crate) fn load(place: &Place, name: &Path) -> Result<LoadedJob, Failure> {
-    match check(place, name)? {
+    load_with(place, name, None)
+}
+
+/// Reads the job called `name`, for which the script in the file `script` answers.
+pub(crate) fn load_with(place: &Place, name: &Path, script: Option<&Path>) -> Result<LoadedJob, Failure> {
+    match check_with(place, name, script)? {
         Checked::Sound(job) => Ok(job),
         Checked::Faulty(faults) => Err(Failure::Faults(faults.to_string())),
     }
@@ -37,6 +42,10 @@ pub(crate) fn load(place: &Place, name: &Path) -> Result<LoadedJob, Failure> {
 
 /// Looks at the job called `name`.
 pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
+    check_with(place, name, None)
+}
+
+fn check_with(place: &Place, name: &Path, script: Option<&Path>) -> Result<Checked, Failure> {
     let folder = place.job_folder(name)?;
     let configs = place.tool_configs(Some(&folder))?;
     let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
@@ -45,6 +54,10 @@ pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
     let (mut sources, files) = read_job(&folder_to_read(place, &shown, &folder), &carried).map_err(folder_failure)?;
     if let Some((path, content)) = environment::user_models()? {
         sources.add(Role::UserModels, path, content);
+    }
+    if let Some(script) = script {
+        let content = std::fs::read(place.current.join(script)).map_err(|error| Failure::file(script, error))?;
+        sources.add(Role::RunScript, script.display().to_string(), content);
     }
     let loaded = match LoadedJob::from_sources(sources, &registered_functions()) {
         Ok(job) => job,
@@ -89,7 +102,8 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
     let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let now = read_job(Path::new(folder), &carried).ok().map(|(sources, _)| sources);
     let own = |sources: &Sources| -> Vec<(Role, String, String)> {
-        let own = sources.files().filter(|source| !matches!(source.role, Role::BuiltinTool | Role::RunLimits | Role::UserModels));
+        let others = [Role::BuiltinTool, Role::RunLimits, Role::RunScript, Role::UserModels];
+        let own = sources.files().filter(|source| !others.contains(&source.role));
         own.map(|source| (source.role, source.path.clone(), source.text.clone())).collect()
     };
     if now.as_ref().is_none_or(|now| own(now) != own(&pinned)) {

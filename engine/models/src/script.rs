@@ -10,13 +10,13 @@ use baton_core::config::Schema;
 use baton_core::config::form::NAME_PATTERN;
 use baton_core::model::FinishReason;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::scripted::ScriptedModel;
 
 /// A script (`*.script.json`): what the scripted model answers for each agent.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Baton model script")]
 pub struct ScriptFile {
@@ -29,25 +29,28 @@ pub struct ScriptFile {
 }
 
 /// What is answered for one agent.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentScript {
     /// The turns of the agent's own tasks, in order. A request beyond the last one fails the run.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub turns: Vec<TurnScript>,
     /// The turns of a question that the agent answers as a master, in order.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub answers: Vec<TurnScript>,
     /// Turns for particular tasks or questions: the first case whose condition holds stands in for `turns` or `answers`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub cases: Vec<CaseScript>,
+    /// Turns for tasks by their ids, which stand before all others: what an exported run has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tasks: BTreeMap<String, Vec<TurnScript>>,
 }
 
 /// Turns for particular tasks or questions.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaseScript {
     /// An expression over `request` and `question`, such as `question and "price" in question.text`.
@@ -63,36 +66,42 @@ pub struct CaseScript {
 /// Templates see `request`, `turn`, `results` (the newest output by tool id or by a call's `as`), `calls`, `documents` and, in
 /// answers, `question`. A string that is exactly one `{{ expression }}` takes the expression's typed value. An object
 /// `{"$lines": […]}` in an input stands for these lines, joined.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TurnScript {
     /// What the model says; a template.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     /// The calls it makes, in order.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub calls: Vec<CallScript>,
     /// Why it stops; `tool_calls` if there are calls and `stop` otherwise, unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FinishReason")]
     pub finish: Option<FinishReason>,
+    /// Whether everything in this turn is meant as it stands: nothing is a template then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub literal: bool,
 }
 
 /// One call of a turn.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CallScript {
-    /// The name of the tool.
-    #[schemars(length(min = 1))]
+    /// The name of the tool, or whatever a model says instead.
     pub tool: String,
     /// A name under which later templates find the output: `results.<name>`.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", regex(pattern = NAME_PATTERN))]
     pub name: Option<String>,
     /// The input; every string in it is a template.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub input: Map<String, Value>,
+    /// What came instead of an input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MalformedScript")]
+    pub malformed: Option<MalformedScript>,
     /// `false` sends the result to the user instead of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
@@ -101,6 +110,18 @@ pub struct CallScript {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AfterExecution")]
     pub after_execution: Option<AfterExecution>,
+}
+
+/// Arguments that are no object of JSON, as a model may send them.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MalformedScript {
+    /// The arguments as far as they can be told: a text, or JSON that is no object.
+    pub arguments: Value,
+    /// Why they could not be read, if they could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub reason: Option<String>,
 }
 
 /// One thing that is wrong with a script.
@@ -176,10 +197,11 @@ fn known_keys(pointer: &str) -> &'static [&'static str] {
     let parts: Vec<_> = pointer.split('/').skip(1).collect();
     match parts.as_slice() {
         [] => &["$schema", "agents"],
-        ["agents", _] => &["turns", "answers", "cases"],
+        ["agents", _] => &["turns", "answers", "cases", "tasks"],
         ["agents", _, "cases", _] => &["when", "turns"],
-        [.., "calls", _] => &["tool", "as", "input", "return_to_llm", "after_execution"],
-        _ => &["text", "calls", "finish"],
+        [.., "calls", _, "malformed"] => &["arguments", "reason"],
+        [.., "calls", _] => &["tool", "as", "input", "malformed", "return_to_llm", "after_execution"],
+        _ => &["text", "calls", "finish", "literal"],
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::context::{CASE_VARIABLES, CallNames, TurnContext, VARIABLES};
 use crate::error::ModelError;
 use crate::model::{ContentSource, Model};
-use crate::script::{AgentScript, CallScript, ScriptFault, ScriptFile, TurnScript, suggestion};
+use crate::script::{AgentScript, CallScript, MalformedScript, ScriptFault, ScriptFile, TurnScript, suggestion};
 use crate::template::{Template, Templates, Variable, is_global};
 
 /// A model that answers from a script.
@@ -32,6 +32,7 @@ struct Agent {
     turns: Turns,
     answers: Turns,
     cases: Vec<(Template, Turns)>,
+    tasks: HashMap<String, Turns>,
 }
 
 /// A list of turns, and the names that its calls were given.
@@ -52,6 +53,7 @@ struct Turn {
 struct Call {
     tool: String,
     input: Input,
+    malformed: Option<String>,
     return_to_llm: Option<bool>,
     after_execution: Option<AfterExecution>,
 }
@@ -105,6 +107,7 @@ impl ScriptedModel {
             input => Json::from(self.input(input, context)?),
         };
         Ok(ModelCall {
+            malformed: call.malformed.clone(),
             return_to_llm: call.return_to_llm,
             after_execution: call.after_execution,
             ..ModelCall::new(call.tool.clone(), input)
@@ -145,6 +148,9 @@ impl Model for ScriptedModel {
 impl Agent {
     /// The turns that `request` is answered from; `asks` says whether as a master or as its own.
     fn turns(&self, request: &ModelRequest, asks: bool) -> Result<&Turns, ModelError> {
+        if let Some(turns) = self.tasks.get(request.task.as_str()) {
+            return Ok(turns);
+        }
         if !self.cases.is_empty() {
             let context = TurnContext::new(request, asks, CallNames::default(), CallNames::default());
             for (condition, turns) in &self.cases {
@@ -179,8 +185,8 @@ type Known = BTreeSet<String>;
 impl Compiler {
     fn agent(&mut self, id: &str, script: &AgentScript) -> Agent {
         let pointer = format!("/agents/{}", id.replace('~', "~0").replace('/', "~1"));
-        if script.turns.is_empty() && script.answers.is_empty() && script.cases.is_empty() {
-            self.faults.push(ScriptFault::new(&pointer, "an agent needs turns, answers or cases"));
+        if script.turns.is_empty() && script.answers.is_empty() && script.cases.is_empty() && script.tasks.is_empty() {
+            self.faults.push(ScriptFault::new(&pointer, "an agent needs turns, answers, cases or tasks"));
         }
         // A question is answered on the transcript of the agent's own task: its results are seen as well.
         let all: Known = script.turns.iter().chain(script.cases.iter().flat_map(|case| &case.turns)).flat_map(names_of).collect();
@@ -192,6 +198,12 @@ impl Compiler {
                     let pointer = format!("{pointer}/cases/{index}");
                     let condition = self.condition(&format!("{pointer}/when"), &case.when);
                     (condition, self.turns(&format!("{pointer}/turns"), &case.turns, all.clone()))
+                })
+                .collect(),
+            tasks: (script.tasks.iter())
+                .map(|(task, turns)| {
+                    let pointer = format!("{pointer}/tasks/{}", task.replace('~', "~0").replace('/', "~1"));
+                    (task.clone(), self.turns(&pointer, turns, all.clone()))
                 })
                 .collect(),
         }
@@ -222,19 +234,37 @@ impl Compiler {
 
     fn turn(&mut self, pointer: &str, script: &TurnScript, known: &Known) -> Turn {
         let finish = script.finish.unwrap_or(if script.calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls });
-        Turn {
-            text: self.template(&format!("{pointer}/text"), &script.text, known),
-            calls: (script.calls.iter().enumerate())
-                .map(|(index, call)| self.call(&format!("{pointer}/calls/{index}"), call, known))
-                .collect(),
-            finish,
-        }
+        let text = match script.literal {
+            true => Template::Plain(script.text.clone()),
+            false => self.template(&format!("{pointer}/text"), &script.text, known),
+        };
+        let calls = (script.calls.iter().enumerate())
+            .map(|(index, call)| {
+                let pointer = format!("{pointer}/calls/{index}");
+                let input = match (&call.malformed, script.literal) {
+                    (Some(malformed), _) => self.malformed(&pointer, call, malformed),
+                    (None, true) => fixed(Value::Object(call.input.clone())),
+                    (None, false) => self.object(&format!("{pointer}/input"), &call.input, known),
+                };
+                Self::call(call, input)
+            })
+            .collect();
+        Turn { text, calls, finish }
     }
 
-    fn call(&mut self, pointer: &str, script: &CallScript, known: &Known) -> Call {
+    /// What came instead of an input, which then must not be there as well.
+    fn malformed(&mut self, pointer: &str, call: &CallScript, malformed: &MalformedScript) -> Input {
+        if !call.input.is_empty() {
+            self.faults.push(ScriptFault::new(format!("{pointer}/malformed"), "\"malformed\" and \"input\" exclude each other"));
+        }
+        fixed(malformed.arguments.clone())
+    }
+
+    fn call(script: &CallScript, input: Input) -> Call {
         Call {
             tool: script.tool.clone(),
-            input: self.object(&format!("{pointer}/input"), &script.input, known),
+            input,
+            malformed: script.malformed.as_ref().and_then(|malformed| malformed.reason.clone()),
             return_to_llm: script.return_to_llm,
             after_execution: script.after_execution,
         }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use baton_core::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall};
 use baton_core::document::{ContentFacts, DocumentVersion};
+use baton_core::entry::{Entry, Holder, Master, ModelAnswered, TaskCreated, TaskKind};
 use baton_core::id::{ContentHash, TaskId};
 use baton_core::json::Json;
 use baton_core::model::{FinishReason, ModelRequest, ModelTurn};
 use baton_core::path::DocumentPath;
 use baton_core::render::{Message, Part, Role};
 use baton_core::time::Timestamp;
-use baton_models::{Model, ModelError, NoContents, ScriptedModel, check_script};
+use baton_models::{Model, ModelError, NoContents, ScriptedModel, check_script, script_of};
 use serde_json::{Value, json};
 
 /// A conversation, built part by part as the engine would render it.
@@ -336,7 +337,7 @@ fn templates_are_checked_before_a_run() {
         "/agents/a/turns/1/calls/0/input/x/1 syntax error",
         "/agents/a/cases/0/when undefined variable \"turn\"; there are request, question",
         "/agents/a/cases/1/when syntax error",
-        "/agents/b an agent needs turns, answers or cases",
+        "/agents/b an agent needs turns, answers, cases or tasks",
     ];
     assert_eq!(faults.len(), expected.len(), "{text}");
     for line in expected {
@@ -368,4 +369,54 @@ fn the_scripts_of_the_examples_have_no_faults() {
         }
     }
     assert!(checked >= 3, "only {checked} scripts were found");
+}
+
+#[test]
+fn what_a_run_said_is_said_again_whatever_it_looks_like() {
+    let answered = |task: &str, turn: u32, text: &str, calls: Vec<ModelCall>| {
+        Entry::ModelAnswered(ModelAnswered {
+            task: TaskId::from(task),
+            turn,
+            text: text.to_owned(),
+            calls: calls.into_iter().map(Arc::new).collect(),
+            finish: FinishReason::Length,
+            request: ContentHash::of(b""),
+            reasoning: Json::null(),
+            answered: None,
+            recorded: None,
+        })
+    };
+    let odd = [
+        ModelCall {
+            return_to_llm: Some(false),
+            ..ModelCall::new("save", json!({"text": "{{ request }}\n", "$lines": ["{% if %}"]}))
+        },
+        ModelCall { malformed: Some("cut off".to_owned()), ..ModelCall::new("", json!("{\"a\": ")) },
+        ModelCall::new("list", json!([1, null])),
+    ];
+    let created = TaskCreated {
+        task: TaskId::root(),
+        kind: TaskKind::Root,
+        holder: Holder::Agent("lead".into()),
+        caller: None,
+        tool: None,
+        master: Master::Person,
+        answers_for: None,
+        request: "Go.".to_owned(),
+        documents: Vec::new(),
+        depth: 0,
+        answer_schema: Json::null(),
+        deadline: None,
+        failed_attempts: 0,
+        concern: None,
+    };
+    let entries = [
+        Entry::TaskCreated(Box::new(created)),
+        answered("0", 1, "{{ turn }} {# not a comment #}\n", odd.to_vec()),
+        answered("0", 2, "", Vec::new()),
+    ];
+    let script = serde_json::to_value(script_of(&entries)).unwrap();
+    let said = Conversation::new("lead", "Go.").answer(&script).unwrap();
+    assert_eq!((said.text.as_str(), said.finish), ("{{ turn }} {# not a comment #}\n", FinishReason::Length));
+    assert_eq!(said.calls, odd);
 }

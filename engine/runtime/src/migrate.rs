@@ -58,7 +58,7 @@ impl Engine {
     pub async fn migrate(&self, id: &RunId, sources: &Sources, by: &str) -> Result<RunHandle, RunError> {
         let before = self.0.sources(id, self.present_configs(id).await?).await?;
         let mut sources = sources.clone();
-        sources.keep_run_limits(&before);
+        sources.keep_of_start(&before);
         let sources = &sources;
         let configs = Arc::new(self.loaded(sources)?);
         let changes = sources.changes_from(&before);
@@ -71,7 +71,7 @@ impl Engine {
         let started = run.started().cloned().ok_or_else(|| RunError::NeverStarted(id.clone()))?;
         let before = self.0.sources(id, started.configs).await?;
         let mut sources = sources.clone();
-        sources.keep_run_limits(&before);
+        sources.keep_of_start(&before);
         let sources = &sources;
         let now = Arc::new(self.loaded(sources)?);
         let prompts = |configs| Prompts::render(configs, &started.inputs).map_err(|error| template(&error));

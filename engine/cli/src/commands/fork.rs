@@ -112,7 +112,7 @@ impl ForkArgs {
             let job = job::of_run(place, started)?;
             trust::require(place, &job.configs, job.folder.as_deref(), self.trust)?;
             sources = job.sources().clone();
-            sources.keep_run_limits(&pinned);
+            sources.keep_of_start(&pinned);
             changes.extend(sources.changes_from(&pinned));
         }
         for (target, value) in &self.settings {

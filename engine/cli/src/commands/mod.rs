@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod control;
 pub(crate) mod diff;
 pub(crate) mod doc;
+pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod gc;
 pub(crate) mod graph;
@@ -44,6 +45,7 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Steer(args) => control::steer(&args, place).await,
         Command::Graph(args) => graph::run(&args, place).await,
         Command::Doc(args) => doc::run(&args, place).await,
+        Command::Export(args) => export::run(&args, place).await,
         Command::Gc(args) => gc::run(args, place).await,
         Command::Verify(args) => verify::run(&args, place).await,
         Command::Tool(args) => tool::run(&args, place).await,

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use baton_core::config::RUN_SCRIPT;
 use baton_core::limits::{Limits, MAX_DOLLARS};
 use baton_core::path::DocumentPath;
 use baton_runtime::folder::read_document;
@@ -38,6 +39,9 @@ pub(crate) struct RunArgs {
     /// A model in place of every agent's own: one of the job's, one of a models.json, or PROVIDER:MODEL
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// A script that answers in place of every agent's model, such as one that `baton export` wrote
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "model")]
+    script: Option<PathBuf>,
     /// What the run may cost at most, in place of the job's own limit; every model needs a known price then
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<f64>,
@@ -73,13 +77,13 @@ fn dollars(text: &str) -> Result<f64, String> {
 
 /// Executes a job.
 pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
-    let job = job::load(place, &args.job)?;
+    let job = job::load_with(place, &args.job, args.script.as_deref())?;
     trust::require(place, &job.configs, job.folder.as_deref(), args.trust)?;
     let options = StartOptions {
         request: args.request.map(request).transpose()?,
         inputs: args.inputs.into_iter().map(|(name, value)| (name, InputValue::Text(value))).collect(),
         documents: args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?,
-        model: args.model,
+        model: args.script.map(|_| RUN_SCRIPT.to_owned()).or(args.model),
         limits: Limits { cost_usd: args.max_cost, tokens: args.max_tokens, ..Limits::default() },
         run: None,
     };

@@ -3,6 +3,7 @@
 mod answers;
 mod crates;
 mod documents;
+mod exports;
 mod forks;
 mod keeping;
 mod looking;

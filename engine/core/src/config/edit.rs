@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(of_run(&files).as_deref(), Some(r#"{"limits":{"cost_usd":0.5}}"#));
         files.set("job.description", json!("Counts.")).unwrap();
         let mut others = super::tests::files();
-        others.keep_run_limits(&files);
+        others.keep_of_start(&files);
         assert_eq!(of_run(&others), of_run(&files));
         others.set("job.limits", json!({})).unwrap();
         assert_eq!(of_run(&others), None);

@@ -13,10 +13,10 @@ use super::models::{ModelRules, ReadModels};
 use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{JOB, RUN_LIMITS, show};
-use super::source::Role;
+use super::source::{Role, Source};
 use super::template::Scope;
 use super::tool_schema::{check_part, is_name};
-use super::{Configs, Job, JobDocument, JobInput, ModelSpec, Schema};
+use super::{Configs, Job, JobDocument, JobInput, ModelSpec, RUN_SCRIPT, Schema};
 use crate::id::{AgentId, JobId};
 use crate::limits::Limits;
 use crate::path::DocumentPath;
@@ -54,6 +54,7 @@ impl<'s> Loader<'s> {
         }
         let mut models = self.read_models(rules);
         self.models(&form, text, rules, &mut models);
+        self.run_script(rules, &mut models);
         Some(Job {
             id: JobId::new(form.job_id.as_str()),
             description: form.description.clone(),
@@ -224,15 +225,26 @@ impl<'s> Loader<'s> {
         }
     }
 
+    /// The script that the start of the run lets stand in for every model.
+    fn run_script(&mut self, rules: &ModelRules<'_>, read: &mut ReadModels) {
+        let Some(source) = self.sources.of(Role::RunScript).next() else { return };
+        self.check_script(source, rules);
+        let spec = ModelSpec::Scripted { file: source.path.clone(), text: Arc::from(source.text.as_str()), price: None };
+        read.models.insert(RUN_SCRIPT.to_owned(), spec);
+    }
+
+    fn check_script(&mut self, source: &'s Source, rules: &ModelRules<'_>) {
+        let Some(read) = self.read(source) else { return };
+        for (pointer, message) in (rules.check_script)(&source.text) {
+            self.faults.push(read.text.fault(FaultKind::BadScript, &pointer, Spot::Value, message));
+        }
+    }
+
     /// A model that follows a script. One whose script is faulty still has its name.
     fn scripted(&mut self, script: &str, model: &ModelForm, place: &str, text: &Text<'s>, rules: &ModelRules<'_>) -> ModelSpec {
         let source = self.find_file(Role::ModelScript, script, text, &format!("{place}/script"), "script");
-        if let Some(source) = source
-            && let Some(read) = self.read(source)
-        {
-            for (pointer, message) in (rules.check_script)(&source.text) {
-                self.faults.push(read.text.fault(FaultKind::BadScript, &pointer, Spot::Value, message));
-            }
+        if let Some(source) = source {
+            self.check_script(source, rules);
         }
         let price = model.price.as_ref().map(|price| price.price("job.json".to_owned()));
         ModelSpec::Scripted { file: script.to_owned(), text: Arc::from(source.map_or("", |source| &source.text)), price }

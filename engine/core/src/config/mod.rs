@@ -117,6 +117,9 @@ pub struct JobDocument {
     pub tags: Vec<String>,
 }
 
+/// The name of the model that follows the script of [`Role::RunScript`]. No config can name a model of its own like this.
+pub const RUN_SCRIPT: &str = "--script";
+
 /// What answers for a model name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelSpec {

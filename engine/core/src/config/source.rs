@@ -29,6 +29,8 @@ pub enum Role {
     Prices,
     /// Limits that the start of a run asks for; no file of the folder.
     RunLimits,
+    /// A script that the start of a run lets stand in for every model; no file of the folder.
+    RunScript,
     /// `models.json` of a job.
     Models,
     /// `models.json` of the person who runs it, at the path that messages show.
@@ -91,10 +93,12 @@ impl Sources {
         }
     }
 
-    /// Takes over the limits that the start of a run asked for, from the files that it went by until now.
-    pub fn keep_run_limits(&mut self, before: &Self) {
-        self.files.retain(|source| source.role != Role::RunLimits);
-        self.files.extend(before.of(Role::RunLimits).cloned());
+    /// Takes over what the start of a run asked for, its limits and its script, from the files that it went by until now.
+    pub fn keep_of_start(&mut self, before: &Self) {
+        for role in [Role::RunLimits, Role::RunScript] {
+            self.files.retain(|source| source.role != role);
+            self.files.extend(before.of(role).cloned());
+        }
     }
 
     /// Says that the file at `path`, relative to the job's folder, exists.
@@ -141,7 +145,7 @@ impl Sources {
     /// The path as messages show it.
     pub fn display(&self, source: &Source) -> String {
         match source.role {
-            Role::BuiltinTool | Role::RunLimits | Role::UserModels => source.path.clone(),
+            Role::BuiltinTool | Role::RunLimits | Role::RunScript | Role::UserModels => source.path.clone(),
             _ => format!("{}{}", self.prefix, source.path),
         }
     }

@@ -1,0 +1,46 @@
+//! `baton export`: a run as a script, so that what once asked a model runs again without one.
+
+use std::path::PathBuf;
+
+use baton_models::script_of;
+use clap::{Args, ValueHint};
+
+use crate::commands::completions;
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::runs;
+
+/// What `export` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The run: its id, a beginning of it, or @last
+    #[arg(add = completions::runs())]
+    run: String,
+    /// As a script of what its models said, for `baton run JOB --script FILE`
+    #[arg(long, required = true)]
+    script: bool,
+    /// Write to FILE, which must not exist yet [default: stdout]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+}
+
+/// Writes the script.
+pub(crate) async fn run(args: &ExportArgs, place: &Place) -> Result<Exit, Failure> {
+    let found = runs::find_to_read(place, &args.run).await?;
+    let entries = found.entries().await?;
+    let script = script_of(entries.iter().map(|recorded| &recorded.entry));
+    if script.agents.is_empty() {
+        return Err(Failure::Refused(format!("no model has answered in run {}", found.id())));
+    }
+    let mut text = serde_json::to_string_pretty(&script).expect("a script always serialises");
+    let Some(out) = &args.out else {
+        place.screen.text(&text)?;
+        return Ok(Exit::Done);
+    };
+    text.push('\n');
+    let file = place.current.join(out);
+    let written = std::fs::File::create_new(&file).and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+    written.map_err(|error| Failure::file(&file, error))?;
+    place.screen.tell(&format!("wrote       {}", place.shown(&file)));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,74 @@
+//! `export --script` and `run --script`: a run that once asked models becomes a run that asks none.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::Folder;
+
+/// Path and hash of every document of the newest run.
+fn documents(folder: &Folder) -> Value {
+    let listed = folder.baton(&["doc", "ls", "@last", "--output", "json"]).exits(0).json();
+    let all = listed.as_array().expect("a list of documents").iter();
+    all.map(|document| json!([document["path"], document["version"], document["hash"], document["size_bytes"]])).collect()
+}
+
+#[test]
+fn a_run_goes_again_by_its_script_without_its_model() {
+    let folder = Folder::new();
+    folder.writing_job();
+    let first = folder.baton(&["run", "writing", "--output", "json"]).exits(0).json();
+    let written = documents(&folder);
+    folder.baton(&["export", "@last", "--script", "--out", "again.script.json"]).exits(0).tells("again.script.json");
+    // Nothing is left of what answered at first: now it is a provider's model, whose key is not there.
+    let agent: Value = serde_json::from_str(&folder.read("writing/agents/lead.json")).unwrap();
+    for name in ["lead", "worker"] {
+        let mut agent = agent.clone();
+        agent["agent_id"] = json!(name);
+        agent["model"] = json!("openai:gpt-4.1");
+        agent["tools"] = if name == "lead" { json!(["route_to_worker", "handoff"]) } else { json!(["write_file", "handoff"]) };
+        folder.write(&format!("writing/agents/{name}.json"), agent.to_string());
+    }
+    folder.baton(&["run", "writing"]).exits(5).tells("OPENAI_API_KEY");
+    let again = folder.baton(&["run", "writing", "--script", "again.script.json", "--output", "json"]).exits(0).json();
+    assert_eq!((&again["result"], &again["tasks"]), (&first["result"], &first["tasks"]));
+    assert_eq!(documents(&folder), written);
+    // The script is pinned to the run, and a fork of it goes by it too.
+    std::fs::remove_file(folder.path().join("again.script.json")).unwrap();
+    folder.baton(&["fork", "@last", "--at", "4"]).exits(0).says("written");
+    folder.baton(&["replay", "@last"]).exits(0);
+    assert_eq!(documents(&folder), written);
+}
+
+#[test]
+fn the_example_gives_the_same_documents_by_its_exported_script() {
+    let folder = Folder::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/q3-sales");
+    let job = example.to_str().unwrap();
+    folder.baton(&["run", job]).exits(0);
+    let made = documents(&folder);
+    assert_eq!(made.as_array().unwrap().len(), 3, "{made}");
+    let script = folder.baton(&["export", "@last", "--script"]).exits(0).stdout;
+    assert!(!script.contains("results."), "what was said stands in it, not how it was made");
+    folder.write("q3.script.json", script);
+    folder.baton(&["run", job, "--script", "q3.script.json"]).exits(0);
+    assert_eq!(documents(&folder), made);
+}
+
+#[test]
+fn an_export_that_cannot_be_made_or_followed_says_why() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.baton(&["export", "zzzz", "--script"]).exits(6);
+    folder.baton(&["run", "echoing"]).exits(0);
+    folder.baton(&["export", "@last"]).exits(2).tells("--script");
+    folder.write("there.json", "mine");
+    folder.baton(&["export", "@last", "--script", "--out", "there.json"]).exits(1).tells("there.json");
+    assert_eq!(folder.read("there.json"), "mine", "nothing is overwritten");
+    folder.baton(&["run", "echoing", "--script", "nowhere.json"]).exits(6).tells("nowhere.json");
+    folder.baton(&["run", "echoing", "--script", "there.json", "--model", "scripted"]).exits(2).tells("--model");
+    folder.write("wrong.json", "{\n  \"agents\": {\"lead\": {\"turns\": [{\"txt\": \"a\"}]}}\n}\n");
+    folder.baton(&["run", "echoing", "--script", "wrong.json"]).exits(2).tells("wrong.json:2:").tells("did you mean \"text\"?");
+    folder.write("others.json", "{\"agents\": {\"nobody\": {\"turns\": [{\"text\": \"a\"}]}}}");
+    folder.baton(&["run", "echoing", "--script", "others.json"]).exits(1).says("it speaks for nobody");
+}

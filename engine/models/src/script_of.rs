@@ -1,0 +1,56 @@
+//! A run as a script: what its models said, to be said again without them.
+//!
+//! Task ids are paths of call positions, so the same job run by the script asks the same tasks, and each gets its turns
+//! again. What people and tools said is *not* in it: people are asked again, and tools run.
+
+use baton_core::entry::{Entry, Holder};
+use baton_core::id::{AgentId, TaskId};
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+use crate::script::{AgentScript, CallScript, MalformedScript, ScriptFile, TurnScript};
+
+/// The script of the run that `entries` are, in their order.
+pub fn script_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> ScriptFile {
+    let mut script = ScriptFile { schema: None, agents: std::collections::BTreeMap::new() };
+    let mut holders: FxHashMap<&TaskId, &AgentId> = FxHashMap::default();
+    for entry in entries {
+        match entry {
+            Entry::TaskCreated(created) => {
+                if let Holder::Agent(agent) = &created.holder {
+                    holders.insert(&created.task, agent);
+                }
+            }
+            Entry::ModelAnswered(answered) => {
+                let Some(agent) = holders.get(&answered.task) else { continue };
+                let calls = answered.calls.iter().map(|call| {
+                    let (input, malformed) = match (call.input.value(), &call.malformed) {
+                        (Value::Object(input), None) => (input, None),
+                        (arguments, reason) => {
+                            let malformed = MalformedScript { arguments, reason: reason.clone() };
+                            (serde_json::Map::new(), Some(malformed))
+                        }
+                    };
+                    CallScript {
+                        tool: call.tool.clone(),
+                        name: None,
+                        input,
+                        malformed,
+                        return_to_llm: call.return_to_llm,
+                        after_execution: call.after_execution,
+                    }
+                });
+                let turn = TurnScript {
+                    text: answered.text.clone(),
+                    calls: calls.collect(),
+                    finish: Some(answered.finish),
+                    literal: true,
+                };
+                let agent: &mut AgentScript = script.agents.entry(agent.to_string()).or_default();
+                agent.tasks.entry(answered.task.to_string()).or_default().push(turn);
+            }
+            _ => {}
+        }
+    }
+    script
+}
