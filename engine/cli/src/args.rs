@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Verify(commands::verify::VerifyArgs),
     /// Remove old runs and give their room back
     Gc(commands::gc::GcArgs),
+    /// Check what runs need: store, jobs, keys, providers and their models
+    Doctor(commands::doctor::DoctorArgs),
     /// Look at tools and try them
     Tool(commands::tool::ToolArgs),
     /// Print the script that completes commands in a shell

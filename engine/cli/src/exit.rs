@@ -145,7 +145,7 @@ impl Failure {
 }
 
 /// The rest of a "there is no …" sentence: the nearest known name, or all of them when they are few.
-fn nearest(known: &[String], name: &str) -> String {
+pub(crate) fn nearest(known: &[String], name: &str) -> String {
     match baton_core::config::nearest(name, known.iter().map(String::as_str)) {
         Some(candidate) => format!("; did you mean {candidate}?"),
         None if known.is_empty() => String::new(),

@@ -13,6 +13,12 @@ use crate::place::Place;
 use crate::screen::style;
 use crate::session;
 
+/// Whether nothing in `configs` needs trust, or the person gave it.
+pub(crate) fn is_trusted(place: &Place, configs: &Configs, folder: Option<&Path>) -> bool {
+    let (commands, ways) = (commands(configs), ways(configs));
+    (commands.is_empty() && ways.is_empty()) || marker(place, &commands, &ways, folder).is_file()
+}
+
 /// Refuses to go on with `configs` unless the job has no `exec` tool and no way of its own to a provider, was trusted
 /// before, or is trusted now.
 pub(crate) fn require(place: &Place, configs: &Configs, folder: Option<&Path>, trust: bool) -> Result<(), Failure> {

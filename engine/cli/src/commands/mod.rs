@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod control;
 pub(crate) mod diff;
 pub(crate) mod doc;
+pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod gc;
@@ -45,6 +46,7 @@ pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Fai
         Command::Steer(args) => control::steer(&args, place).await,
         Command::Graph(args) => graph::run(&args, place).await,
         Command::Doc(args) => doc::run(&args, place).await,
+        Command::Doctor(args) => doctor::run(&args, place).await,
         Command::Export(args) => export::run(&args, place).await,
         Command::Gc(args) => gc::run(args, place).await,
         Command::Verify(args) => verify::run(&args, place).await,

@@ -2,6 +2,7 @@
 
 mod answers;
 mod crates;
+mod doctor;
 mod documents;
 mod exports;
 mod forks;

@@ -9,10 +9,10 @@ use serde_json::json;
 
 use crate::support::Folder;
 
-const KEY: &str = "sk-canary-3b1f77";
+pub(crate) const KEY: &str = "sk-canary-3b1f77";
 
 /// A server that gives every request this answer; what it is sent comes out of the channel. It ends with its process.
-fn server(status: &'static str, body: String) -> (String, mpsc::Receiver<String>) {
+pub(crate) fn server(status: &'static str, body: String) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let (sender, received) = mpsc::channel();
@@ -46,7 +46,7 @@ fn hello() -> String {
 }
 
 /// A `models.json` with the provider `mine` at `url`.
-fn mine(url: &str) -> String {
+pub(crate) fn mine(url: &str) -> String {
     json!({
         "models": {"fast": {"model": "mine:m"}},
         "providers": {"mine": {"like": "llamacpp", "base_url": url, "key": {"env": "MINE_KEY"}}},

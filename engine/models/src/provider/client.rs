@@ -246,7 +246,7 @@ fn redirected() -> Fault {
 }
 
 /// The innermost reason of an error of HTTP, which says more than the outer ones. No address is in it.
-fn told(error: &reqwest::Error) -> String {
+pub(super) fn told(error: &reqwest::Error) -> String {
     let mut reason: &dyn std::error::Error = error;
     while let Some(inner) = reason.source() {
         reason = inner;

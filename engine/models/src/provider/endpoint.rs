@@ -98,6 +98,11 @@ impl Endpoint {
         self.url == other.url && self.headers == other.headers && self.timeouts == other.timeouts && key(self) == key(other)
     }
 
+    /// Whether there is a key to send.
+    pub fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// The header that carries the key, and what it says.
     pub(super) fn key_header(&self) -> Option<(&'static str, SecretString)> {
         let key = self.key.as_ref()?;

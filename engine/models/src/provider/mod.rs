@@ -5,6 +5,7 @@
 
 mod client;
 mod endpoint;
+mod health;
 mod profile;
 mod retry;
 
@@ -15,6 +16,7 @@ use baton_core::config::{ProvidedModel, ProviderSettings};
 
 pub use client::ProviderModel;
 pub use endpoint::{Endpoint, Timeouts};
+pub use health::{Health, HealthError};
 pub use profile::{KeyRule, PROFILES, Profile, provider_names};
 pub use retry::Retries;
 

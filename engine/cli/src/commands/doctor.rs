@@ -1,0 +1,284 @@
+//! `baton doctor`: what a run would need, looked at before it does. Whatever is not well says what mends it.
+//!
+//! Keys are looked for and never shown. A key is sent to its provider only, and to an address of a job's own only where the
+//! job is trusted; `--offline` sends nothing.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use baton_core::config::{ModelSpec, ProviderSettings};
+use baton_models::provider::{Endpoint, Health, HealthError, PROFILES, Providers};
+use baton_models::{ModelError, SetupError};
+use baton_store::Store;
+use clap::{Args, ValueHint};
+use serde::Serialize;
+
+use crate::commands::completions;
+use crate::exit::{Exit, Failure, nearest};
+use crate::job::{self, Checked};
+use crate::place::Place;
+use crate::runs::{INTERRUPTED, status};
+use crate::screen::style;
+use crate::{environment, trust, words};
+
+/// How far a clock may be off before it is told. Certificates and `Retry-After` dates are judged by it.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
+
+/// What `doctor` takes.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The jobs whose needs are looked at [default: all of the project]
+    #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
+    jobs: Vec<PathBuf>,
+    /// Send nothing: only look at files and the environment
+    #[arg(long)]
+    offline: bool,
+}
+
+/// How well something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Standing {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    standing: Standing,
+    told: String,
+    /// What mends it, where something does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+/// A provider that jobs need, with the way to it and the models that they ask.
+#[derive(Debug)]
+struct Needed {
+    provider: String,
+    settings: Option<ProviderSettings>,
+    models: BTreeSet<String>,
+    /// Why nothing is sent to it.
+    untrusted: Option<String>,
+}
+
+/// Looks at everything.
+pub(crate) async fn run(args: &DoctorArgs, place: &Place) -> Result<Exit, Failure> {
+    let variables = environment::variables(place)?;
+    let mut findings = vec![store(place).await];
+    let mut needed = Vec::new();
+    let names: Vec<PathBuf> =
+        if args.jobs.is_empty() { place.jobs().into_iter().map(PathBuf::from).collect() } else { args.jobs.clone() };
+    for name in &names {
+        findings.extend(look_at_job(place, name, &mut needed)?);
+    }
+    let asked = needed.len();
+    for profile in PROFILES.iter().filter(|profile| profile.key.is_required && variables(profile.key.variable).is_some()) {
+        if needed.iter().all(|known| known.provider != profile.name) {
+            let provider = profile.name.to_owned();
+            needed.push(Needed { provider, settings: None, models: BTreeSet::new(), untrusted: None });
+        }
+    }
+    if asked == 0 {
+        let told = "no job needs one: scripts answer".to_owned();
+        findings.push(Finding { check: "provider", name: None, standing: Standing::Ok, told, fix: None });
+    }
+    let providers = Providers::default();
+    for needed in &needed {
+        findings.extend(look_at_provider(needed, &providers, &variables, args.offline).await);
+    }
+    report(place, &findings)
+}
+
+/// Prints the findings, and says how the program ends.
+fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
+    if !place.screen.is_text() {
+        place.screen.json_list(findings)?;
+    } else {
+        for finding in findings {
+            let mark = match finding.standing {
+                Standing::Ok => style::good("ok  "),
+                Standing::Warn => style::waiting("warn"),
+                Standing::Fail => style::bad("fail"),
+            };
+            let name = finding.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+            place.screen.text(&format!("{mark}  {:<9} {name}{}", finding.check, finding.told))?;
+            if let Some(fix) = &finding.fix {
+                place.screen.text(&format!("      {}", style::faint(format!("→ {fix}"))))?;
+            }
+        }
+    }
+    let fails = |check: &str| findings.iter().any(|finding| finding.check == check && finding.standing == Standing::Fail);
+    Ok(match () {
+        () if fails("job") => Exit::Usage,
+        () if fails("provider") => Exit::Unavailable,
+        () if fails("store") => Exit::Failed,
+        () => Exit::Done,
+    })
+}
+
+/// Whether runs can be kept, and whether some wait to be continued.
+async fn store(place: &Place) -> Finding {
+    let finding = |standing, told: String, fix: Option<String>| Finding { check: "store", name: None, standing, told, fix };
+    let Some(file) = place.store_file() else {
+        return finding(Standing::Warn, "in memory: runs end with their process".to_owned(), None);
+    };
+    let shown = place.shown(&file);
+    let opened = match place.store_to_read() {
+        Ok(Some(store)) => store,
+        Ok(None) => {
+            let home = file.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
+            return match tempfile_in(home) {
+                Ok(()) => finding(Standing::Ok, format!("{shown} will be made by the first run"), None),
+                Err(error) => {
+                    let fix = "name another place with --store FILE, or in BATON_STORE".to_owned();
+                    finding(Standing::Fail, format!("{} cannot be written: {error}", place.shown(home)), Some(fix))
+                }
+            };
+        }
+        Err(failure) => return finding(Standing::Fail, failure.to_string(), Some("baton verify".to_owned())),
+    };
+    match opened.runs().await {
+        Err(error) => finding(Standing::Fail, format!("{shown}: {error}"), Some("baton verify".to_owned())),
+        Ok(runs) => {
+            let size = std::fs::metadata(&file).map_or(0, |facts| facts.len());
+            let told = format!("{shown}, {}, {}", words::size(size), words::counted(runs.len(), "run"));
+            let broken_off: Vec<_> = runs.iter().filter(|run| status(&*opened, run) == INTERRUPTED).collect();
+            match broken_off.first() {
+                None => finding(Standing::Ok, told, None),
+                Some(run) => {
+                    let told = format!("{told}, {} interrupted", broken_off.len());
+                    finding(Standing::Warn, told, Some(format!("baton resume {}", run.id)))
+                }
+            }
+        }
+    }
+}
+
+/// Whether a file can be made in `folder`; it is gone again afterwards.
+fn tempfile_in(folder: &Path) -> std::io::Result<()> {
+    let file = folder.join(format!(".baton-doctor-{}", std::process::id()));
+    std::fs::File::create_new(&file)?;
+    std::fs::remove_file(&file)
+}
+
+/// Whether a job may run, and which providers it needs.
+fn look_at_job(place: &Place, name: &Path, needed: &mut Vec<Needed>) -> Result<Vec<Finding>, Failure> {
+    let shown = name.display().to_string();
+    let finding = |standing, told, fix| Finding { check: "job", name: Some(shown.clone()), standing, told, fix };
+    let job = match job::check(place, name)? {
+        Checked::Sound(job) => job,
+        Checked::Faulty(faults) => {
+            let told = words::counted(faults.len(), "fault");
+            return Ok(vec![finding(Standing::Fail, told, Some(format!("baton validate {shown}")))]);
+        }
+    };
+    let configs = &job.configs;
+    let is_trusted = trust::is_trusted(place, configs, job.folder.as_deref());
+    for agent in configs.agents.values() {
+        let Some(ModelSpec::Provided(model)) = configs.job.model(&agent.model) else { continue };
+        let settings = configs.job.providers.get(&model.provider).cloned();
+        let is_foreign = settings.as_ref().is_some_and(|settings| settings.is_of_job) && !is_trusted;
+        let known = needed.iter().position(|known| known.provider == model.provider && known.settings == settings);
+        let at = known.unwrap_or_else(|| {
+            let untrusted = is_foreign.then(|| shown.clone());
+            needed.push(Needed { provider: model.provider.clone(), settings, models: BTreeSet::new(), untrusted });
+            needed.len() - 1
+        });
+        needed[at].models.insert(model.model);
+    }
+    let agents = words::counted(configs.agents.len(), "agent");
+    Ok(vec![if is_trusted {
+        finding(Standing::Ok, format!("{agents}, 0 faults"), None)
+    } else {
+        let told = format!("{agents}, 0 faults; runs commands or names addresses, and is not trusted yet");
+        finding(Standing::Warn, told, Some(format!("look at it, then baton run {shown} --trust")))
+    }])
+}
+
+/// Whether a provider has its key, answers, and has the models that are asked for.
+async fn look_at_provider(
+    needed: &Needed,
+    providers: &Providers,
+    variable: &(dyn Fn(&str) -> Option<String> + Send + Sync),
+    offline: bool,
+) -> Vec<Finding> {
+    let finding = |standing, told: String, fix: Option<String>| Finding {
+        check: "provider",
+        name: Some(needed.provider.clone()),
+        standing,
+        told,
+        fix,
+    };
+    let endpoint = match Endpoint::of(&needed.provider, needed.settings.as_ref(), variable) {
+        Ok(endpoint) => endpoint,
+        Err(error) => return vec![finding(Standing::Fail, error.to_string(), mended(&error.into(), ""))],
+    };
+    let key = if endpoint.has_key() { format!("the key in {}", endpoint.key_variable) } else { "no key".to_owned() };
+    if let Some(job) = &needed.untrusted {
+        let told = format!("{key}; not asked, because {job} is not trusted and says where it is");
+        return vec![finding(Standing::Warn, told, Some(format!("look at it, then baton run {job} --trust")))];
+    }
+    if offline {
+        return vec![finding(Standing::Ok, format!("{key}; not asked, as you said"), None)];
+    }
+    let health = match providers.health(&needed.provider, needed.settings.as_ref(), variable).await {
+        Ok(health) => health,
+        Err(error) => {
+            let fix = mended(&error, endpoint.profile.name);
+            return vec![finding(Standing::Fail, error.to_string(), fix)];
+        }
+    };
+    let models = words::counted(health.models.len(), "model");
+    let took = words::duration(health.took);
+    let mut findings = vec![finding(Standing::Ok, format!("{key}; {} answered in {took}, {models}", health.address), None)];
+    for model in needed.models.iter().filter(|model| !is_offered(model, &health)) {
+        let told = format!("its list has no model {model}{}", nearest(&health.models, model));
+        findings.push(finding(Standing::Warn, told, None));
+    }
+    findings.extend(clock(&health));
+    findings
+}
+
+/// What mends a provider that cannot be asked.
+fn mended(error: &HealthError, profile: &str) -> Option<String> {
+    Some(match error {
+        HealthError::Setup(SetupError::KeyMissing { variable, .. }) => {
+            format!("export {variable}=…, or write it into .env")
+        }
+        HealthError::Model(ModelError::KeyRefused { variable: Some(variable), .. }) => {
+            format!("put another key into {variable}")
+        }
+        HealthError::Model(ModelError::Unavailable { .. }) if profile.starts_with("ollama") => {
+            "ollama serve, or say where it is in OLLAMA_HOST".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+/// Whether the provider's list has `model`. Lists give dated names where a short one is taken as well, and leave out the
+/// variants after a colon.
+fn is_offered(model: &str, health: &Health) -> bool {
+    let base = model.split(':').next().unwrap_or(model);
+    let is_it = |known: &str| known == model || known == base || known == format!("{model}:latest");
+    health.models.is_empty() || health.models.iter().any(|known| is_it(known) || known.starts_with(&format!("{model}-20")))
+}
+
+/// How far the clock is off from the provider's, if that is much.
+fn clock(health: &Health) -> Option<Finding> {
+    let (now, date) = (SystemTime::now(), health.date?);
+    let off = now.duration_since(date).unwrap_or_else(|error| error.duration());
+    (off > CLOCK_TOLERANCE).then(|| Finding {
+        check: "clock",
+        name: None,
+        standing: Standing::Warn,
+        told: format!("{} off from that of {}", words::duration(off), health.address),
+        fix: Some("set the clock".to_owned()),
+    })
+}

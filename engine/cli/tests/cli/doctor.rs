@@ -1,0 +1,82 @@
+//! `doctor`: every line that is not well names what mends it, nothing is sent where it must not be, and no key shows.
+
+use serde_json::{Value, json};
+
+use crate::models::{KEY, mine, server};
+use crate::support::{Folder, Ran};
+
+/// A job whose only agent asks `model`.
+fn asking(folder: &Folder, model: &str) {
+    folder.echo_job();
+    let mut agent: Value = serde_json::from_str(&folder.read("echoing/agents/lead.json")).unwrap();
+    agent["model"] = json!(model);
+    folder.write("echoing/agents/lead.json", agent.to_string());
+}
+
+fn standings(ran: &Ran) -> Vec<(String, String)> {
+    let word = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+    ran.json().as_array().unwrap().iter().map(|finding| (word(finding, "check"), word(finding, "standing"))).collect()
+}
+
+fn said(standings: &[(&str, &str)]) -> Vec<(String, String)> {
+    standings.iter().map(|(check, standing)| ((*check).to_owned(), (*standing).to_owned())).collect()
+}
+
+#[test]
+fn a_place_without_jobs_or_runs_is_well() {
+    let folder = Folder::new();
+    let ran = folder.baton(&["doctor"]).exits(0).says("will be made by the first run").says("no job needs one");
+    assert!(!ran.stdout.contains("fail") && !ran.stdout.contains("warn"), "{}", ran.stdout);
+    folder.echo_job();
+    folder.baton(&["run", "echoing"]).exits(0);
+    folder.baton(&["doctor", "echoing"]).exits(0).says("1 run").says("echoing: 1 agent, 0 faults");
+}
+
+#[test]
+fn what_a_job_lacks_is_told_with_what_mends_it() {
+    let folder = Folder::new();
+    asking(&folder, "openrouter:google/gemini-2.5-flash");
+    folder.baton(&["doctor", "echoing"]).exits(5).says("openrouter needs a key").says("export OPENROUTER_API_KEY=…");
+    // Nothing listens there.
+    folder.write("config/baton/models.json", mine("http://127.0.0.1:9/v1"));
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    asking(&folder, "mine:m");
+    let ran = folder.baton(&["doctor", "echoing"]).exits(5).says("cannot be reached at http://127.0.0.1:9/v1/models");
+    assert!(!ran.stdout.contains(KEY) && !ran.stderr.contains(KEY));
+    folder.baton(&["doctor", "echoing", "--offline"]).exits(0).says("the key in MINE_KEY; not asked, as you said");
+    folder.write("echoing/job.json", "{}");
+    folder.baton(&["doctor", "echoing"]).exits(2).says("baton validate echoing");
+    folder.baton(&["doctor", "nowhere"]).exits(6);
+}
+
+#[test]
+fn a_provider_is_asked_for_its_models_once_and_its_key_shows_nowhere() {
+    let folder = Folder::new();
+    asking(&folder, "mine:qwen3");
+    let (url, received) = server("200 OK", json!({"data": [{"id": "qwen3"}, {"id": "phi4"}]}).to_string());
+    folder.write("config/baton/models.json", mine(&url));
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    let ran = folder.baton(&["doctor", "echoing", "--output", "json"]).exits(0);
+    assert_eq!(standings(&ran), said(&[("store", "ok"), ("job", "ok"), ("provider", "ok")]));
+    let sent = received.recv().unwrap();
+    assert!(sent.starts_with("GET /v1/models ") && sent.contains(&format!("authorization: Bearer {KEY}\r\n")), "{sent}");
+    assert!(received.try_recv().is_err() && !ran.stdout.contains(KEY) && !ran.stderr.contains(KEY));
+    asking(&folder, "mine:qwen33");
+    let ran = folder.baton(&["doctor", "echoing", "--output", "json"]).exits(0);
+    assert_eq!(standings(&ran), said(&[("store", "ok"), ("job", "ok"), ("provider", "ok"), ("provider", "warn")]));
+    folder.baton(&["doctor", "echoing"]).says("its list has no model qwen33; did you mean qwen3?");
+}
+
+#[test]
+fn a_job_that_is_not_trusted_sends_no_key_to_its_own_address() {
+    let folder = Folder::new();
+    asking(&folder, "mine:m");
+    let (url, received) = server("401 Unauthorized", json!({"error": {"message": format!("bad key {KEY}")}}).to_string());
+    folder.write("echoing/models.json", mine(&url));
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    folder.baton(&["doctor", "echoing"]).exits(0).says("not trusted").says("--trust");
+    assert!(received.try_recv().is_err(), "nothing was sent");
+    folder.baton(&["run", "echoing", "--trust"]).exits(5);
+    let ran = folder.baton(&["doctor", "echoing"]).exits(5).says("refused the key").says("put another key into MINE_KEY");
+    assert!(!ran.stdout.contains(KEY) && !ran.stderr.contains(KEY), "{}", ran.stdout);
+}
