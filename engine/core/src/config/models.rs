@@ -202,6 +202,13 @@ impl<'s> Loader<'s> {
             self.faults
                 .push(fault.expected("an address that begins with https:// or http://").found(show(&Value::from(url.as_str()))));
         }
+        if form.base_url.as_deref().is_some_and(may_hold_key) {
+            let message = "the address has a part that may hold a key, and no key stands in a config";
+            let fault = text.fault(FaultKind::MisplacedKey, &format!("{place}/base_url"), Spot::Value, message);
+            let fault = fault.expected("a host, a port and a path; and \"key\": {\"env\": \"…\"}");
+            withheld.insert(fault.line);
+            self.faults.push(fault);
+        }
         for header in form.headers.keys().filter(|header| holds_key(header)) {
             let message = format!("header \"{header}\" would hold a key, and no key stands in a config");
             let at = format!("{place}/headers/{}", header.replace('~', "~0").replace('/', "~1"));
@@ -236,6 +243,11 @@ pub(super) fn unknown_provider(text: &Text<'_>, place: &str, model: &str, provid
     let fault = text.fault(FaultKind::UnknownModel, place, Spot::Value, message);
     let known: Vec<&str> = providers.iter().map(String::as_str).collect();
     fault.near(provider, known.iter().copied()).expected(format!("PROVIDER:MODEL with a provider of {}", known.join(", ")))
+}
+
+/// Whether an address has more than a host, a port and a path: a user with a password, or a query. Addresses are shown.
+pub fn may_hold_key(address: &str) -> bool {
+    address.contains(['@', '?', '#'])
 }
 
 /// Whether headers of this name hold keys.

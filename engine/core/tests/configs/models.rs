@@ -106,6 +106,11 @@ fn every_fault_of_models_is_told_at_its_place() {
     ] {
         assert!(shown.contains(expected), "{expected} is not in\n{shown}");
     }
+    for url in ["https://me:hush@acme.example/v1", "https://acme.example/v1?key=hush", "https://acme.example/#hush"] {
+        let models = format!(r#"{{"providers": {{"acme": {{"base_url": "{url}"}}}}}}"#);
+        let told = sound().with(Role::Models, "models.json", models).faults();
+        assert!(told.contains("the address has a part that may hold a key") && !told.contains("hush"), "{told}");
+    }
     assert!(!shown.contains("Bearer k"), "a key that stands where none may is not repeated:\n{shown}");
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use baton_core::config::ProviderSettings;
+use baton_core::config::{ProviderSettings, may_hold_key};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::profile::{Profile, provider_names};
@@ -65,6 +65,10 @@ impl Endpoint {
         let said = settings.and_then(|settings| settings.base_url.clone());
         let of_environment = || profile.base_url_variable.and_then(variable).filter(|url| !url.trim().is_empty());
         let base = said.or_else(|| of_environment().map(|url| address(&url))).unwrap_or_else(|| profile.base_url.to_owned());
+        if may_hold_key(&base) {
+            let reason = "it has more than a host, a port and a path, and a key in it would be shown".to_owned();
+            return Err(SetupError::Unusable { what: "the address".to_owned(), provider: provider.to_owned(), reason });
+        }
         // A key belongs to an address: whoever names another address names its key, too.
         let own_variable = settings.and_then(|settings| settings.key_variable.clone());
         let is_elsewhere = settings.is_some_and(|settings| settings.base_url.is_some() && settings.like != provider);

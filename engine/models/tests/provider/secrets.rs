@@ -8,7 +8,7 @@ use crate::server::{Reply, Server};
 use crate::{KEY, ask, at, hello, model, request};
 
 /// The key as it may be spelt by somebody who repeats it.
-fn spellings() -> Vec<String> {
+pub(crate) fn spellings() -> Vec<String> {
     vec![
         KEY.to_owned(),
         KEY.replace('"', "\\\""),
