@@ -11,6 +11,7 @@ mod error;
 mod function;
 mod model;
 pub mod provider;
+pub mod schema;
 pub mod script;
 mod script_of;
 mod scripted;

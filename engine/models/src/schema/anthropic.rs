@@ -1,0 +1,54 @@
+//! Anthropic's dialect: JSON Schema as it is, under a root without alternatives, with keys of plain characters.
+//!
+//! Models are not held to it. Anthropic's `strict` is not used: which models know it, and which schemas its compiler finds
+//! too complex together ("Schema is too complex for compilation", at most 20 strict tools and 24 optional parameters in a
+//! request), shows only when a request is refused.
+
+use serde_json::Value;
+
+use super::loose;
+use super::source::{Unfit, below};
+
+/// The longest key.
+const MAX_KEY: usize = 64;
+
+/// `schema` as it is offered, and in words what it could not say. Anthropic: "Property keys should match pattern
+/// '^[a-zA-Z0-9_.-]{1,64}$'".
+pub(super) fn offered(schema: &Value) -> Result<(Value, Vec<String>), Unfit> {
+    let (schema, rules) = loose::rooted(schema);
+    check_keys(&schema, "")?;
+    Ok((schema, rules))
+}
+
+/// Tells the first key that is not taken. In the schemas that a value is judged by, names of properties stand anywhere.
+fn check_keys(schema: &Value, at: &str) -> Result<(), Unfit> {
+    match schema {
+        Value::Object(keywords) => {
+            for (keyword, inner) in keywords {
+                let at = below(at, keyword);
+                if matches!(keyword.as_str(), "const" | "default" | "enum" | "examples") {
+                    continue;
+                }
+                match inner {
+                    Value::Object(named) if keyword == "properties" => {
+                        for (name, inner) in named {
+                            let at = below(&at, name);
+                            let is_plain = |each: char| each.is_ascii_alphanumeric() || "_.-".contains(each);
+                            if !(1..=MAX_KEY).contains(&name.len()) || !name.chars().all(is_plain) {
+                                let reason = "a key may only have letters, digits, _, . and -, at most 64";
+                                return Err(Unfit::new(&at, reason));
+                            }
+                            check_keys(inner, &at)?;
+                        }
+                    }
+                    inner => check_keys(inner, &at)?,
+                }
+            }
+            Ok(())
+        }
+        Value::Array(members) => {
+            members.iter().enumerate().try_for_each(|(index, inner)| check_keys(inner, &below(at, &index.to_string())))
+        }
+        _ => Ok(()),
+    }
+}
