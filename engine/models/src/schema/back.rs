@@ -12,7 +12,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The most comparisons of a value with a form; an input that needs more stays as it is, for the tool's own schema to judge.
+/// The most comparisons of lists and objects with forms: alternatives beyond them stay as they are, for the tool's own schema
+/// to judge.
 const MAX_STEPS: usize = 1_000_000;
 
 /// Which nulls of an input stand for what is left out.
@@ -82,9 +83,8 @@ impl Back {
             return input.clone();
         }
         let value = input.value();
-        let cut = Walk { nodes: &self.nodes, known: HashMap::new(), steps: 0 }.cut(self.root, &value);
-        let text = cut.and_then(|cut| without(input.text(), &cut).ok());
-        text.and_then(|text| Json::parse(&text).ok()).unwrap_or_else(|| input.clone())
+        let cut = Walk { nodes: &self.nodes, known: HashMap::new() }.cut(self.root, &value);
+        cut.and_then(|cut| Json::parse(&without(input.text(), &cut)).ok()).unwrap_or_else(|| input.clone())
     }
 }
 
@@ -92,7 +92,6 @@ impl Back {
 struct Walk<'w> {
     nodes: &'w [Node],
     known: HashMap<(usize, *const Value), bool>,
-    steps: usize,
 }
 
 impl<'w> Walk<'w> {
@@ -134,18 +133,17 @@ impl<'w> Walk<'w> {
     }
 
     fn fits(&mut self, node: usize, value: &'w Value) -> bool {
+        if let Node::Plain { kinds, words } = &self.nodes[node] {
+            return kinds & kind(value) != 0 && words.as_ref().is_none_or(|words| words.iter().any(|word| is_same(word, value)));
+        }
         let place = (node, std::ptr::from_ref(value));
         if let Some(known) = self.known.get(&place) {
             return *known;
         }
-        self.steps += 1;
-        if self.steps > MAX_STEPS {
+        if self.known.len() >= MAX_STEPS {
             return false;
         }
         let fits = match (&self.nodes[node], value) {
-            (Node::Plain { kinds, words }, value) => {
-                kinds & kind(value) != 0 && words.as_ref().is_none_or(|words| words.iter().any(|word| is_same(word, value)))
-            }
             (Node::List(inner), Value::Array(elements)) => elements.iter().all(|element| self.fits(*inner, element)),
             (Node::Object(slots), Value::Object(keys)) => {
                 keys.keys().all(|key| slots.contains_key(key))
@@ -190,27 +188,30 @@ fn is_same(one: &Value, other: &Value) -> bool {
     one == other || (one.is_number() && one.as_f64() == other.as_f64())
 }
 
-/// The JSON text `text` without what `cut` takes out.
-fn without(text: &str, cut: &Cut) -> Result<String, serde_json::Error> {
-    let mut parts = Vec::new();
+/// The JSON text `text` without what `cut` takes out. What is of another kind than `cut` says, since a key stands there twice,
+/// stays.
+fn without(text: &str, cut: &Cut) -> String {
     match cut {
-        Cut::Whole => Ok("null".to_owned()),
+        Cut::Whole => "null".to_owned(),
         Cut::Keys(cuts) => {
-            for (key, raw) in serde_json::from_str::<Pairs<'_>>(text)?.0 {
+            let Ok(Pairs(pairs)) = serde_json::from_str(text) else { return text.to_owned() };
+            let kept = pairs.into_iter().filter_map(|(key, raw)| {
                 let value = match cuts.get(&key) {
-                    Some(Cut::Whole) => continue,
-                    Some(cut) => without(raw.get(), cut)?,
+                    Some(Cut::Whole) => return None,
+                    Some(cut) => without(raw.get(), cut),
                     None => raw.get().to_owned(),
                 };
-                parts.push(format!("{}:{value}", Value::from(key)));
-            }
-            Ok(format!("{{{}}}", parts.join(",")))
+                Some(format!("{}:{value}", Value::from(key)))
+            });
+            format!("{{{}}}", kept.collect::<Vec<_>>().join(","))
         }
         Cut::Elements(cuts) => {
-            for (index, raw) in serde_json::from_str::<Vec<&RawValue>>(text)?.into_iter().enumerate() {
-                parts.push(cuts.get(&index).map_or_else(|| Ok(raw.get().to_owned()), |cut| without(raw.get(), cut))?);
-            }
-            Ok(format!("[{}]", parts.join(",")))
+            let Ok(elements) = serde_json::from_str::<Vec<&RawValue>>(text) else { return text.to_owned() };
+            let kept = elements
+                .into_iter()
+                .enumerate()
+                .map(|(index, raw)| cuts.get(&index).map_or_else(|| raw.get().to_owned(), |cut| without(raw.get(), cut)));
+            format!("[{}]", kept.collect::<Vec<_>>().join(","))
         }
     }
 }
