@@ -142,6 +142,7 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::InputTwice { .. }
         | RunError::Template { .. }
         | RunError::UnknownModel { .. }
+        | RunError::Tools(_)
         | RunError::NoSuchStep { .. }
         | RunError::PastTheEnd { .. }
         | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),

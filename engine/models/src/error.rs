@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use baton_core::id::{AgentId, ContentHash};
 
+use crate::schema::SchemaFault;
 use crate::wire::Fault;
 
 /// Why a model gave no answer. No key ever stands in one.
@@ -35,6 +36,9 @@ pub enum ModelError {
         /// Why.
         reason: String,
     },
+    /// A tool of the request cannot be offered to the provider.
+    #[error(transparent)]
+    Tool(SchemaFault),
     /// Nothing answered, or nothing that could.
     #[error("the model is not available: {reason}")]
     Unavailable {
@@ -136,6 +140,7 @@ impl ModelError {
             Self::Unexpected { .. }
             | Self::Template { .. }
             | Self::Content { .. }
+            | Self::Tool(_)
             | Self::Panicked { .. }
             | Self::Rejected { .. }
             | Self::Filtered { .. }

@@ -1,11 +1,15 @@
 //! The door between the engine and what thinks.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use baton_core::function::{BoxFuture, Content};
 use baton_core::id::ContentHash;
-use baton_core::model::{ModelRequest, ModelTurn};
+use baton_core::json::Json;
+use baton_core::model::{ModelRequest, ModelTurn, ToolDefinition};
 
 use crate::error::ModelError;
+use crate::schema::SchemaFault;
 
 /// What answers for an agent.
 ///
@@ -13,6 +17,12 @@ use crate::error::ModelError;
 /// what belongs to a conversation in the request and nowhere else.
 #[async_trait]
 pub trait Model: Send + Sync {
+    /// Tells which of `tools` cannot be offered to this model, before it is asked for the first time. `settings` are those of
+    /// the agent that will offer them.
+    fn check_tools(&self, _tools: &[Arc<ToolDefinition>], _settings: &Json) -> Result<(), Vec<SchemaFault>> {
+        Ok(())
+    }
+
     /// Answers `request`; `contents` resolves the documents that its parts name.
     ///
     /// Dropping the future cancels the request.

@@ -15,6 +15,7 @@ use baton_core::json::Json;
 use baton_core::limits::Limits;
 use baton_core::money::Price;
 use baton_core::time::Timestamp;
+use baton_models::schema::SchemaFault;
 use baton_models::{Model, Providers, ScriptFault, ScriptedModel};
 use baton_store::{NewRun, Store, StoreError};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
@@ -539,7 +540,7 @@ impl Shared {
                 let known: BTreeSet<String> = known.chain(providers).collect();
                 Err(RunError::UnknownModel { name: name.to_owned(), known: known.into_iter().collect() })
             }
-            _ => Ok(models),
+            _ => check_tools(configs, stand_in, &models).map(|()| models),
         }
     }
 
@@ -558,6 +559,17 @@ impl Shared {
     fn running(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, RunHandle>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Tells the tools of agents that their models cannot be offered.
+fn check_tools(configs: &Configs, stand_in: Option<&str>, models: &Models) -> Result<(), RunError> {
+    let mut faults: Vec<SchemaFault> = Vec::new();
+    for agent in configs.agents.values() {
+        let Some(model) = models.get(stand_in.unwrap_or(&agent.model)) else { continue };
+        let found = model.check_tools(agent.offered.tools(), &agent.settings).err().unwrap_or_default();
+        faults.extend(found.into_iter().filter(|fault| !faults.contains(fault)).collect::<Vec<_>>());
+    }
+    if faults.is_empty() { Ok(()) } else { Err(RunError::Tools(faults)) }
 }
 
 /// The job's documents, those at the path of an extra one replaced by it, then the other extra ones.

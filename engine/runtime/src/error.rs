@@ -5,6 +5,7 @@ use std::sync::Arc;
 use baton_core::config::Faults;
 use baton_core::event::Refusal;
 use baton_core::id::{ContentHash, RunId};
+use baton_models::schema::SchemaFault;
 use baton_store::StoreError;
 
 /// Why a run was not started, resumed or acted on.
@@ -45,6 +46,9 @@ pub enum RunError {
         /// Why.
         error: String,
     },
+    /// Tools that the models of their agents cannot be offered. All of them at once.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Tools(Vec<SchemaFault>),
     /// No run has this id.
     #[error("there is no run {0}")]
     UnknownRun(RunId),

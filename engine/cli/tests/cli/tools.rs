@@ -19,6 +19,49 @@ fn tools_are_listed_shown_and_their_schema_printed() {
 }
 
 #[test]
+fn a_tool_is_printed_as_each_provider_is_told_of_it() {
+    let folder = Folder::new();
+    let printed = |provider: &str, name: &str| folder.baton(&["tool", "schema", name, "--for", provider]).exits(0);
+    let function = &printed("openai", "list_files").json()["function"];
+    assert_eq!((&function["name"], &function["strict"]), (&json!("list_files"), &json!(true)));
+    let names: Vec<&String> = function["parameters"]["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(function["parameters"]["required"], json!(names), "an optional key may be null");
+    let own = folder.baton(&["tool", "schema", "list_files"]).exits(0).json();
+    assert_eq!(printed("anthropic", "list_files").json()["input_schema"], own);
+    assert_eq!(printed("mcp", "list_files").json()["inputSchema"], own);
+    assert_eq!(printed("ollama", "list_files").json()["function"]["parameters"].get("additionalProperties"), None);
+    for provider in ["openai", "anthropic", "ollama", "mcp"] {
+        for name in baton::builtin_tool_configs().iter().map(|(path, _)| path.trim_end_matches(".json")) {
+            let name = name.rsplit('/').next().unwrap();
+            printed(provider, name).says(name);
+        }
+    }
+    printed("openai", "handoff").tells("a model is not held to it").tells("/properties/result");
+    folder.baton(&["tool", "schema", "echo", "--for", "opnai"]).exits(2).tells("openai");
+}
+
+#[test]
+fn a_tool_that_a_provider_would_turn_down_names_the_place_and_stops_the_start() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let config = json!({
+        "tool_id": "measure", "type": "non_function_tool", "description": "Notes a size.",
+        "input_schema": {"type": "object", "properties": {"größe": {"type": "integer"}}},
+    });
+    folder.write("echoing/tools/measure.json", config.to_string());
+    let agent = folder.read("echoing/agents/lead.json").replace("\"echo\"", "\"echo\",\"measure\"");
+    folder.write("echoing/agents/lead.json", agent);
+    let place = "tool measure cannot be offered to anthropic";
+    let asked = ["tool", "schema", "measure", "--job", "echoing", "--for"];
+    folder.baton(&[&asked[..], &["anthropic"]].concat()).exits(2).tells(place).tells("/properties/größe");
+    folder.baton(&[&asked[..], &["openai"]].concat()).exits(0).says("größe");
+    folder.write(".env", "ANTHROPIC_API_KEY=sk-none\n");
+    folder.baton(&["run", "echoing", "--model", "anthropic:m"]).exits(2).tells(place).tells("/properties/größe");
+    assert_eq!(folder.baton(&["ps", "--output", "json"]).json(), json!([]), "nothing is stored");
+    folder.baton(&["run", "echoing"]).exits(0);
+}
+
+#[test]
 fn a_tool_is_called_with_json_a_file_stdin_or_flags() {
     let folder = Folder::new();
     folder.write("in.json", r#"{"message": "from a file"}"#);

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use baton_core::config::DEFAULT_MAX_OUTPUT_TOKENS;
-use baton_core::model::{ModelRequest, ModelTurn};
+use baton_core::json::Json;
+use baton_core::model::{ModelRequest, ModelTurn, ToolDefinition};
 use baton_core::render::contents_of;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, redirect};
@@ -14,14 +16,19 @@ use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
+use super::offers::{Offers, STRICT_TOOLS, restore};
 use super::profile::ANTHROPIC_VERSION;
 use super::{Endpoint, Retries, SetupError};
 use crate::error::ModelError;
 use crate::model::{ContentSource, Model};
+use crate::schema::{CompiledTool, SchemaFault};
 use crate::wire::{Answer, Conversation, Dialect, Fault, MAX_ANSWER_BYTES, WireError, WireRequest, fault_of};
 
 /// The most bytes of an error that are read.
 const MAX_FAULT_BYTES: usize = 64 << 10;
+
+/// The tools of a request in a provider's dialect.
+type Offered = Vec<Arc<CompiledTool>>;
 
 /// A model of a provider.
 #[derive(Debug)]
@@ -31,6 +38,7 @@ pub struct ProviderModel {
     model: String,
     vendor: String,
     settings: Map<String, Value>,
+    offers: Offers,
     retries: Retries,
     most: usize,
 }
@@ -75,19 +83,36 @@ impl ProviderModel {
     /// The model that the provider at `endpoint` calls `model`.
     pub(super) fn new(http: Client, endpoint: Endpoint, model: String, settings: Map<String, Value>, retries: Retries) -> Self {
         let vendor = endpoint.profile.vendor(&endpoint.name, &model);
-        Self { http, endpoint, model, vendor, settings, retries, most: MAX_ANSWER_BYTES }
+        Self { http, endpoint, model, vendor, settings, offers: Offers::default(), retries, most: MAX_ANSWER_BYTES }
     }
 
-    /// The body of `request`, and whether its answer is to come as a stream.
-    async fn body(&self, request: &ModelRequest, contents: &dyn ContentSource) -> Result<(Vec<u8>, bool), ModelError> {
+    /// The settings of a request: the model's, and over them the agent's.
+    fn settings(&self, own: &Json) -> Map<String, Value> {
+        let mut settings = self.settings.clone();
+        settings.extend(own.value().as_object().cloned().unwrap_or_default());
+        settings
+    }
+
+    /// `tools` as this provider is offered them.
+    fn offered(&self, tools: &[Arc<ToolDefinition>], settings: &Map<String, Value>) -> Result<Offered, Vec<SchemaFault>> {
+        self.offers.of(tools, self.endpoint.profile.schemas, settings.get(STRICT_TOOLS).and_then(Value::as_bool))
+    }
+
+    /// The body of `request` with its tools as they are offered, and whether its answer is to come as a stream.
+    async fn body(
+        &self,
+        request: &ModelRequest,
+        tools: &[Arc<CompiledTool>],
+        mut settings: Map<String, Value>,
+        contents: &dyn ContentSource,
+    ) -> Result<(Vec<u8>, bool), ModelError> {
         let mut resolved = HashMap::new();
         for hash in request.messages.iter().flat_map(|message| contents_of(message)) {
             if let Entry::Vacant(place) = resolved.entry(hash) {
                 place.insert(contents.content(hash).await?);
             }
         }
-        let mut settings = self.settings.clone();
-        settings.extend(request.settings.value().as_object().cloned().unwrap_or_default());
+        settings.shift_remove(STRICT_TOOLS);
         let stream = settings.remove("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
         let limit = settings.get("max_tokens").and_then(Value::as_u64).unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS);
         let conversation = Conversation::new(&request.messages, &resolved);
@@ -96,7 +121,7 @@ impl ProviderModel {
             model: &self.model,
             system: &request.system,
             conversation: &conversation,
-            tools: &request.tools,
+            tools,
             settings: &settings,
             max_output_tokens: limit,
             stream,
@@ -220,14 +245,24 @@ impl ProviderModel {
 
 #[async_trait]
 impl Model for ProviderModel {
+    fn check_tools(&self, tools: &[Arc<ToolDefinition>], settings: &Json) -> Result<(), Vec<SchemaFault>> {
+        self.offered(tools, &self.settings(settings)).map(drop)
+    }
+
     async fn answer(&self, request: &ModelRequest, contents: &dyn ContentSource) -> Result<ModelTurn, ModelError> {
-        let (body, stream) = self.body(request, contents).await?;
+        let settings = self.settings(&request.settings);
+        let tools = self.offered(&request.tools, &settings).map_err(|mut faults| ModelError::Tool(faults.swap_remove(0)))?;
+        let (body, stream) = self.body(request, &tools, settings, contents).await?;
         let mut pauses = self.retries.pauses();
         loop {
             let (provider, model) = (&self.endpoint.name, &self.model);
             tracing::debug!(%provider, %model, task = %request.task, turn = request.turn, bytes = body.len(), "asking");
             let error = match self.ask(&body, stream).await {
-                Ok(answer) => return Ok(answer.into_turn(provider, &self.vendor)),
+                Ok(answer) => {
+                    let mut turn = answer.into_turn(provider, &self.vendor);
+                    restore(&mut turn, &tools);
+                    return Ok(turn);
+                }
                 Err(error) => error,
             };
             let Some(pause) = self.retries.pause(&error, pauses.next()) else { return Err(error) };

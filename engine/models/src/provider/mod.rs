@@ -6,6 +6,7 @@
 mod client;
 mod endpoint;
 mod health;
+mod offers;
 mod profile;
 mod retry;
 

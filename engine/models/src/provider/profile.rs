@@ -1,5 +1,6 @@
 //! The providers that the program knows, a row each.
 
+use crate::schema::Target;
 use crate::wire::{Dialect, Features};
 
 /// What the program knows of a provider.
@@ -19,6 +20,8 @@ pub struct Profile {
     pub key: KeyRule,
     /// What it takes beyond its dialect.
     pub features: Features,
+    /// How it wants the schemas of tools.
+    pub schemas: Target,
 }
 
 /// How a provider is told who asks.
@@ -45,6 +48,7 @@ pub static PROFILES: [Profile; 8] = [
         path: "/messages",
         key: KeyRule { variable: "ANTHROPIC_API_KEY", header: "x-api-key", is_required: true },
         features: features("max_tokens", false, true, true),
+        schemas: Target::Anthropic,
     },
     Profile {
         name: "openai",
@@ -54,6 +58,7 @@ pub static PROFILES: [Profile; 8] = [
         path: "/chat/completions",
         key: bearer("OPENAI_API_KEY", true),
         features: features("max_completion_tokens", true, true, true),
+        schemas: Target::OpenAi,
     },
     Profile {
         name: "openai-responses",
@@ -63,6 +68,7 @@ pub static PROFILES: [Profile; 8] = [
         path: "/responses",
         key: bearer("OPENAI_API_KEY", true),
         features: features("max_output_tokens", false, true, true),
+        schemas: Target::OpenAi,
     },
     Profile {
         name: "openrouter",
@@ -72,6 +78,7 @@ pub static PROFILES: [Profile; 8] = [
         path: "/chat/completions",
         key: bearer("OPENROUTER_API_KEY", true),
         features: features("max_tokens", true, true, true),
+        schemas: Target::Compatible,
     },
     Profile {
         name: "venice",
@@ -81,6 +88,7 @@ pub static PROFILES: [Profile; 8] = [
         path: "/chat/completions",
         key: bearer("VENICE_API_KEY", true),
         features: features("max_tokens", true, true, false),
+        schemas: Target::Compatible,
     },
     Profile {
         name: "ollama",
@@ -90,6 +98,7 @@ pub static PROFILES: [Profile; 8] = [
         path: "/api/chat",
         key: bearer("OLLAMA_API_KEY", false),
         features: features("num_predict", false, true, false),
+        schemas: Target::Ollama,
     },
     Profile {
         name: "ollama-openai",
@@ -99,6 +108,7 @@ pub static PROFILES: [Profile; 8] = [
         path: "/chat/completions",
         key: bearer("OLLAMA_API_KEY", false),
         features: features("max_tokens", true, true, false),
+        schemas: Target::Ollama,
     },
     // llama.cpp's own server, and whatever else speaks chat completions at an address that a config gives.
     Profile {
@@ -109,6 +119,7 @@ pub static PROFILES: [Profile; 8] = [
         path: "/chat/completions",
         key: bearer("LLAMACPP_API_KEY", false),
         features: features("max_tokens", true, true, false),
+        schemas: Target::Compatible,
     },
 ];
 

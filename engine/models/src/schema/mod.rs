@@ -25,8 +25,10 @@ pub use source::Unfit;
 
 use back::Back;
 
+use crate::wire;
+
 /// Whose dialect a schema is written in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// `OpenAI`: strict where a schema can be said so.
     OpenAi,
@@ -136,17 +138,10 @@ impl CompiledTool {
 impl Target {
     /// The tool as it is written for this dialect, word for word.
     pub fn wording(self, tool: &CompiledTool) -> Value {
-        let CompiledTool { id, description, parameters, .. } = tool;
         match self {
-            Self::OpenAi | Self::Compatible | Self::Ollama => {
-                let mut function = json!({"name": id, "description": description, "parameters": parameters});
-                if tool.is_strict() {
-                    function["strict"] = Value::from(true);
-                }
-                json!({"type": "function", "function": function})
-            }
-            Self::Anthropic => json!({"name": id, "description": description, "input_schema": parameters}),
-            Self::Mcp => json!({"name": id, "description": description, "inputSchema": parameters}),
+            Self::OpenAi | Self::Compatible | Self::Ollama => wire::chat::tool(tool),
+            Self::Anthropic => wire::anthropic::tool(tool),
+            Self::Mcp => json!({"name": tool.id, "description": tool.description, "inputSchema": tool.parameters}),
         }
     }
 }

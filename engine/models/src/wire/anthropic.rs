@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::answer::read_back;
 use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Piece, Said, WireError, WireRequest};
+use crate::schema::CompiledTool;
 
 /// The body of a request. What is cached ends with the system prompt, and anew with the last message.
 pub(super) fn encode(request: &WireRequest<'_>) -> Value {
@@ -18,11 +19,7 @@ pub(super) fn encode(request: &WireRequest<'_>) -> Value {
     body.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
     body.extend(request.other_settings(&["model", "max_tokens", "stream", "messages", "tools", "system"]));
     if !request.tools.is_empty() {
-        let tools = request
-            .tools
-            .iter()
-            .map(|tool| json!({"name": tool.id, "description": tool.description, "input_schema": tool.input_schema.value()}));
-        body.insert("tools".to_owned(), tools.collect());
+        body.insert("tools".to_owned(), request.tools.iter().map(|tool| self::tool(tool)).collect());
     }
     if !request.system.is_empty() {
         let prompt = json!({"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}});
@@ -34,6 +31,11 @@ pub(super) fn encode(request: &WireRequest<'_>) -> Value {
     });
     body.insert("messages".to_owned(), messages.collect());
     Value::Object(body)
+}
+
+/// A tool.
+pub(crate) fn tool(tool: &CompiledTool) -> Value {
+    json!({"name": tool.id, "description": tool.description, "input_schema": tool.parameters})
 }
 
 /// What the model said, with its vendor's blocks at the places where they stood.

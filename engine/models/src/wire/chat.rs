@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{Pieces, is_cut, read_back};
 use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest};
+use crate::schema::CompiledTool;
 
 /// What ends a stream.
 const DONE: &str = "[DONE]";
@@ -24,7 +25,7 @@ pub(super) fn encode(request: &WireRequest<'_>) -> Value {
     body.extend(request.other_settings(&own));
     body.insert(request.features.output_limit.to_owned(), Value::from(request.max_output_tokens));
     if !request.tools.is_empty() {
-        body.insert("tools".to_owned(), tools(request));
+        body.insert("tools".to_owned(), request.tools.iter().map(|tool| self::tool(tool)).collect());
     }
     let system = (!request.system.is_empty()).then(|| json!({"role": "system", "content": request.system}));
     let mut messages: Vec<Value> = system.into_iter().collect();
@@ -38,15 +39,13 @@ pub(super) fn encode(request: &WireRequest<'_>) -> Value {
     Value::Object(body)
 }
 
-/// Tools as functions, with their parameters always there.
-pub(super) fn tools(request: &WireRequest<'_>) -> Value {
-    let function = |tool: &std::sync::Arc<baton_core::model::ToolDefinition>| {
-        json!({
-            "type": "function",
-            "function": {"name": tool.id, "description": tool.description, "parameters": tool.input_schema.value()},
-        })
-    };
-    request.tools.iter().map(function).collect()
+/// A tool as a function. Servers that know nothing of strict ones are not told of it.
+pub(crate) fn tool(tool: &CompiledTool) -> Value {
+    let mut function = json!({"name": tool.id, "description": tool.description, "parameters": tool.parameters});
+    if tool.is_strict() {
+        function["strict"] = Value::from(true);
+    }
+    json!({"type": "function", "function": function})
 }
 
 /// What the model said, with the keys that its vendor wants back.

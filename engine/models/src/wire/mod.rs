@@ -23,9 +23,10 @@ pub use content::{Conversation, Document, Piece, Said};
 pub use fault::{Fault, fault_of};
 pub use stream::StreamDecoder;
 
-use baton_core::model::ToolDefinition;
 use serde_json::{Map, Value};
 use std::sync::Arc;
+
+use crate::schema::CompiledTool;
 
 /// The most bytes that one answer may have, streamed or not, unless said otherwise.
 pub const MAX_ANSWER_BYTES: usize = 32 << 20;
@@ -80,8 +81,8 @@ pub struct WireRequest<'a> {
     pub system: &'a str,
     /// What was said so far.
     pub conversation: &'a Conversation<'a>,
-    /// The tools offered.
-    pub tools: &'a [Arc<ToolDefinition>],
+    /// The tools offered, in the dialect of who is asked.
+    pub tools: &'a [Arc<CompiledTool>],
     /// Settings, as a config writes them; what the engine itself says wins.
     pub settings: &'a Map<String, Value>,
     /// The most tokens that the answer may have.

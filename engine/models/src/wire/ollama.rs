@@ -30,7 +30,7 @@ pub(super) fn encode(request: &WireRequest<'_>) -> Value {
     options.insert(request.features.output_limit.to_owned(), Value::from(request.max_output_tokens));
     body.insert("options".to_owned(), Value::Object(options));
     if !request.tools.is_empty() {
-        body.insert("tools".to_owned(), chat::tools(request));
+        body.insert("tools".to_owned(), request.tools.iter().map(|tool| chat::tool(tool)).collect());
     }
     let system = (!request.system.is_empty()).then(|| json!({"role": "system", "content": request.system}));
     let mut messages: Vec<Value> = system.into_iter().collect();

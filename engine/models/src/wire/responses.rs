@@ -24,9 +24,9 @@ pub(super) fn encode(request: &WireRequest<'_>) -> Value {
     body.insert(request.features.output_limit.to_owned(), Value::from(request.max_output_tokens));
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
-            let parameters = tool.input_schema.value();
             json!({
-                "type": "function", "name": tool.id, "description": tool.description, "parameters": parameters, "strict": false,
+                "type": "function", "name": tool.id, "description": tool.description, "parameters": tool.parameters,
+                "strict": tool.is_strict(),
             })
         });
         body.insert("tools".to_owned(), tools.collect());

@@ -6,6 +6,7 @@ mod secrets;
 mod server;
 mod statuses;
 mod timeouts;
+mod tools;
 
 use std::sync::Arc;
 use std::time::Duration;

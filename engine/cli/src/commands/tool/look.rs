@@ -2,6 +2,7 @@
 
 use baton_core::config::{Executor, Tool};
 use baton_core::estimate;
+use baton_models::schema::{Strictness, Target, Unfit, compile};
 use serde_json::{Value, json};
 
 use super::Tools;
@@ -99,6 +100,17 @@ pub(super) fn show(tool: &Tool, place: &Place) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Prints the schema of a tool's input, or the tool as it is written for `target`.
+pub(super) fn schema(tool: &Tool, target: Option<Target>, place: &Place) -> Result<(), Failure> {
+    let Some(target) = target else { return place.screen.json(&tool.definition.input_schema.value()) };
+    let compiled = compile(target, &tool.definition).map_err(|fault| Failure::Usage(fault.to_string()))?;
+    if let Strictness::Loose(unfit) = &compiled.strictness {
+        let Unfit { pointer, reason } = unfit;
+        place.screen.tell(&style::faint(words::printable(&format!("a model is not held to it: {reason} (at {pointer:?})"))));
+    }
+    place.screen.json(&target.wording(&compiled))
 }
 
 fn executor(tool: &Tool) -> Option<String> {

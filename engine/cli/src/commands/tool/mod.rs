@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use baton_core::config::Tool;
 use baton_core::id::ToolId;
-use clap::{Args, Subcommand, ValueHint};
+use baton_models::schema::Target;
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
@@ -66,14 +67,41 @@ enum ToolVerb {
         #[arg(long)]
         trust: bool,
     },
-    /// Print the JSON Schema of a tool's input, as models are given it
+    /// Print the JSON Schema of a tool's input, or the tool as a provider is told of it
     Schema {
         /// The tool
         #[arg(add = completions::tools())]
         name: String,
+        /// The provider whose dialect it is written in
+        #[arg(long = "for", value_name = "PROVIDER")]
+        provider: Option<Dialect>,
         #[command(flatten)]
         whose: Whose,
     },
+}
+
+/// Whose dialect a tool is written in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Dialect {
+    /// As models of `OpenAI` are held to it
+    Openai,
+    /// As Anthropic takes it
+    Anthropic,
+    /// As Ollama's server reads it
+    Ollama,
+    /// As the Model Context Protocol has it
+    Mcp,
+}
+
+impl Dialect {
+    fn target(self) -> Target {
+        match self {
+            Self::Openai => Target::OpenAi,
+            Self::Anthropic => Target::Anthropic,
+            Self::Ollama => Target::Ollama,
+            Self::Mcp => Target::Mcp,
+        }
+    }
 }
 
 /// Does what `tool` asks.
@@ -81,9 +109,9 @@ pub(crate) async fn run(args: &ToolArgs, place: &Place) -> Result<Exit, Failure>
     match &args.verb {
         ToolVerb::Ls { whose } => look::list(&Tools::load(place, whose.job.as_deref())?, place)?,
         ToolVerb::Show { name, whose } => look::show(Tools::load(place, whose.job.as_deref())?.get(name)?, place)?,
-        ToolVerb::Schema { name, whose } => {
+        ToolVerb::Schema { name, provider, whose } => {
             let tools = Tools::load(place, whose.job.as_deref())?;
-            place.screen.json(&tools.get(name)?.definition.input_schema.value())?;
+            look::schema(tools.get(name)?, provider.map(Dialect::target), place)?;
         }
         ToolVerb::Call { words } => return call::run(words, place).await,
         ToolVerb::Test { names, whose, trust } => return examples::run(names, whose.job.as_deref(), *trust, place).await,

@@ -1,0 +1,90 @@
+//! The tools of a model's requests in its dialect, each compiled once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton_core::model::{ModelTurn, ToolDefinition};
+
+use crate::schema::{CompiledTool, SchemaFault, Target, compile};
+
+/// The setting that says whether a model shall be held to the schemas of tools, where its provider leaves the choice.
+pub(super) const STRICT_TOOLS: &str = "strict_tools";
+
+/// The most tools that are kept: those of a few jobs. A model that outlives its jobs begins anew.
+const MAX_KEPT: usize = 4_096;
+
+/// Compiled tools, by the places of their definitions.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    known: Mutex<HashMap<(usize, Target), Kept>>,
+}
+
+/// A compiled tool, and its definition, which therefore keeps its place.
+type Kept = (Arc<ToolDefinition>, Arc<CompiledTool>);
+
+impl Offers {
+    /// `tools` in the dialect of `target`, or every one that it would turn down. `strict` is the setting, where there is one.
+    pub(super) fn of(
+        &self,
+        tools: &[Arc<ToolDefinition>],
+        target: Target,
+        strict: Option<bool>,
+    ) -> Result<Vec<Arc<CompiledTool>>, Vec<SchemaFault>> {
+        let target = match (target, strict) {
+            (Target::OpenAi, Some(false)) => Target::Compatible,
+            (Target::Compatible, Some(true)) => Target::OpenAi,
+            (target, _) => target,
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut compiled, mut faults) = (Vec::with_capacity(tools.len()), Vec::new());
+        for tool in tools {
+            let place = (Arc::as_ptr(tool).addr(), target);
+            if let Some((_, known)) = known.get(&place) {
+                compiled.push(Arc::clone(known));
+                continue;
+            }
+            match compile(target, tool) {
+                Err(fault) => faults.push(fault),
+                Ok(new) => {
+                    if known.len() >= MAX_KEPT {
+                        known.clear();
+                    }
+                    let new = Arc::new(new);
+                    known.insert(place, (Arc::clone(tool), Arc::clone(&new)));
+                    compiled.push(new);
+                }
+            }
+        }
+        if faults.is_empty() { Ok(compiled) } else { Err(faults) }
+    }
+}
+
+/// Makes the inputs of a turn's calls those of the tools' own schemas again.
+pub(super) fn restore(turn: &mut ModelTurn, tools: &[Arc<CompiledTool>]) {
+    for call in turn.calls.iter_mut().filter(|call| call.malformed.is_none()) {
+        if let Some(tool) = tools.iter().find(|tool| tool.id.as_str() == call.tool) {
+            call.input = tool.restored(&call.input);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::id::ToolId;
+    use baton_core::json::Json;
+    use serde_json::json;
+
+    #[test]
+    fn a_tool_is_compiled_once_and_the_setting_decides_where_there_is_a_choice() {
+        let schema = Json::from(json!({"type": "object", "properties": {"a": {"type": "string"}}}));
+        let tool = ToolDefinition { id: ToolId::new("t"), description: String::new(), input_schema: schema };
+        let (tools, offers) = ([Arc::new(tool)], Offers::default());
+        let of = |target, strict| offers.of(&tools, target, strict).expect("every dialect has words for it").remove(0);
+        assert!(Arc::ptr_eq(&of(Target::OpenAi, None), &of(Target::OpenAi, Some(true))));
+        assert!(Arc::ptr_eq(&of(Target::OpenAi, None), &of(Target::Compatible, Some(true))));
+        assert!(Arc::ptr_eq(&of(Target::Compatible, None), &of(Target::OpenAi, Some(false))));
+        assert!(of(Target::OpenAi, None).is_strict() && !of(Target::Compatible, None).is_strict());
+        assert!(!of(Target::Anthropic, Some(true)).is_strict() && !of(Target::Ollama, Some(true)).is_strict());
+    }
+}

@@ -1,0 +1,105 @@
+//! Tools on their way to a provider, and the inputs of their calls on their way back.
+
+use std::sync::Arc;
+
+use baton_core::id::ToolId;
+use baton_core::json::Json;
+use baton_core::model::{ModelRequest, ToolDefinition};
+use baton_models::{ModelError, NoContents};
+use serde_json::{Value, json};
+
+use crate::server::{Received, Reply, Server};
+use crate::{at, model, request};
+
+/// What the models of these tests answer: a call that leaves one key out, as a strict schema has it.
+const INPUT: &str = r#"{"path":"a.md","note":null,"size":12345678901234567890.0,"kept":null}"#;
+
+fn tool(id: &str, schema: Value) -> Arc<ToolDefinition> {
+    Arc::new(ToolDefinition { id: ToolId::new(id), description: "Saves.".to_owned(), input_schema: Json::from(schema) })
+}
+
+fn saving() -> ModelRequest {
+    let schema = json!({"type": "object", "properties": {
+        "path": {"type": "string"}, "note": {"type": "string"}, "size": {"type": "number"}, "kept": {"type": ["string", "null"]}
+    }, "required": ["path"], "additionalProperties": false});
+    let free = json!({"type": "object", "properties": {"any": {"type": "object"}}, "additionalProperties": false});
+    ModelRequest { tools: Arc::new([tool("free", free), tool("save", schema)]), ..request() }
+}
+
+/// The tools as they were sent, by what holds them.
+fn sent(received: &[Received], holder: &str) -> Vec<Value> {
+    let tools = received[0].body["tools"].as_array().expect("tools were sent");
+    tools.iter().map(|tool| if holder.is_empty() { tool.clone() } else { tool[holder].clone() }).collect()
+}
+
+async fn answered(server: &Server, like: &str, settings: Value) -> Vec<String> {
+    let asked = ModelRequest { settings: Json::from(settings), ..saving() };
+    let turn = model(&at(&server.url, like)).answer(&asked, &NoContents).await.expect("the server answers well");
+    turn.calls.iter().map(|call| call.input.text().to_owned()).collect()
+}
+
+fn chat(_: usize, _: &Received) -> Reply {
+    let call = |name: &str, input: &str| json!({"id": name, "type": "function", "function": {"name": name, "arguments": input}});
+    let calls = [call("save", INPUT), call("free", r#"{"any":null}"#), call("unknown", INPUT), call("save", "{")];
+    Reply::new(200, json!({"choices": [{"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}]}).to_string())
+}
+
+#[tokio::test]
+async fn openai_is_held_to_what_can_be_said_and_inputs_come_back_as_the_tools_have_them() {
+    let server = Server::start(chat).await;
+    let inputs = answered(&server, "openai", json!({})).await;
+    assert_eq!(inputs[..3], [r#"{"path":"a.md","size":12345678901234567890.0,"kept":null}"#, r#"{"any":null}"#, INPUT]);
+    assert_eq!(inputs[3], r#""{""#, "what cannot be read stays as it came");
+    let tools = sent(&server.received(), "function");
+    assert_eq!((&tools[0]["strict"], &tools[1]["strict"]), (&Value::Null, &json!(true)));
+    assert_eq!(tools[1]["parameters"]["required"], json!(["path", "note", "size", "kept"]));
+}
+
+#[tokio::test]
+async fn a_setting_says_whether_a_model_is_held_to_schemas() {
+    for (like, setting, expected) in [
+        ("openai", Some(false), false),
+        ("llamacpp", None, false),
+        ("llamacpp", Some(true), true),
+        ("openrouter", None, false),
+        ("ollama-openai", Some(true), false),
+    ] {
+        let server = Server::start(chat).await;
+        let settings = setting.map_or(json!({}), |strict| json!({"strict_tools": strict}));
+        let inputs = answered(&server, like, settings).await;
+        assert_eq!(inputs[0] == INPUT, !expected, "{like} {setting:?}");
+        assert_eq!(sent(&server.received(), "function")[1]["strict"] == true, expected, "{like} {setting:?}");
+        assert_eq!(server.received()[0].body.get("strict_tools"), None, "the setting is the engine's own");
+    }
+}
+
+#[tokio::test]
+async fn every_protocol_brings_inputs_back() {
+    let item = json!({"type": "function_call", "call_id": "c", "name": "save", "arguments": INPUT});
+    let server = Server::start(move |_, _| Reply::new(200, json!({"output": [item], "status": "completed"}).to_string())).await;
+    assert_eq!(
+        answered(&server, "openai-responses", json!({})).await,
+        [r#"{"path":"a.md","size":12345678901234567890.0,"kept":null}"#]
+    );
+    let tools = sent(&server.received(), "");
+    assert_eq!((&tools[0]["strict"], &tools[1]["strict"]), (&json!(false), &json!(true)));
+
+    let block = format!(r#"{{"type":"tool_use","id":"c","name":"save","input":{INPUT}}}"#);
+    let body = format!(r#"{{"content":[{block}],"stop_reason":"tool_use"}}"#);
+    let server = Server::start(move |_, _| Reply::new(200, body.clone())).await;
+    assert_eq!(answered(&server, "anthropic", json!({})).await, [INPUT], "a model that may leave keys out means null by null");
+    assert_eq!(sent(&server.received(), "input_schema")[1], saving().tools[1].input_schema.value());
+}
+
+#[tokio::test]
+async fn a_tool_that_cannot_be_offered_is_told_before_anything_is_sent() {
+    let server = Server::start(chat).await;
+    let schema = json!({"type": "object", "properties": {"größe": {"type": "integer"}, "a b": {"type": "string"}}});
+    let asked = ModelRequest { tools: Arc::new([tool("save", schema)]), ..request() };
+    let model = model(&at(&server.url, "anthropic"));
+    let faults = model.check_tools(&asked.tools, &asked.settings).expect_err("Anthropic takes no such key");
+    assert_eq!((faults.len(), faults[0].unfit.pointer.as_str()), (1, "/properties/größe"));
+    let error = model.answer(&asked, &NoContents).await.expect_err("it is not asked");
+    assert!(matches!(&error, ModelError::Tool(fault) if *fault == faults[0]) && !error.is_retryable(), "{error}");
+    assert!(server.received().is_empty(), "nothing was sent");
+}
