@@ -8,6 +8,7 @@ mod examples;
 mod exec;
 mod forks;
 mod memory;
+mod model_tools;
 mod providers;
 mod recovery;
 mod runs;

@@ -170,6 +170,21 @@ fn tool(page: &mut String, config: &ToolConfig) -> anyhow::Result<()> {
             writeln!(page, "| `{name}` | {} | {} |", cell(&kind), cell(&description))?;
         }
     }
+    let settings = config.lines("settings", "");
+    if !settings.is_empty() {
+        page.push_str("\nA job's `tools/");
+        write!(
+            page,
+            "{}.json` may `set`:\n\n| setting | type | default | description |\n| --- | --- | --- | --- |\n",
+            config.id
+        )?;
+        for Line { name, kind, default, description, .. } in settings {
+            let needs_trust = config.keys["settings"][&name]["needs_trust"] == true;
+            let trust = if needs_trust { " *Needs trust.*" } else { "" };
+            let default = default.map(|value| inline_code(&value)).unwrap_or_default();
+            writeln!(page, "| `{name}` | {} | {} | {}{trust} |", cell(&kind), cell(&default), cell(&description))?;
+        }
+    }
     write!(page, "\n{}\n", facts(config)?)?;
     for example in config.keys.get("examples").and_then(Value::as_array).into_iter().flatten() {
         self::example(page, example)?;
@@ -201,6 +216,11 @@ fn facts(config: &ToolConfig) -> anyhow::Result<String> {
     }
     if let Some(after) = config.keys.get("after_execution").and_then(Value::as_str) {
         facts.push(format!("**after execution** `{after}`"));
+    }
+    let secrets: Vec<_> = config.keys.get("secrets").and_then(Value::as_array).into_iter().flatten().collect();
+    if !secrets.is_empty() {
+        let names: Vec<_> = secrets.into_iter().filter_map(Value::as_str).map(|name| format!("`{name}`")).collect();
+        facts.push(format!("**reads secrets** {}", names.join(", ")));
     }
     let tags: Vec<_> =
         config.keys.get("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();

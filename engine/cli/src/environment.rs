@@ -1,8 +1,9 @@
-//! What the program knows beside its arguments: the environment, the project's `.env`, and the person's own models.
+//! What the program knows beside its arguments: the environment, the project's `.env`, and the person's own models and prices.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use baton_core::config::PriceTable;
 use baton_runtime::folder::MODELS_FILE;
 
 use crate::exit::Failure;
@@ -10,6 +11,8 @@ use crate::place::Place;
 
 /// The file of a project that holds what no config may hold.
 const ENV_FILE: &str = ".env";
+/// The file of a person that says what models cost.
+const PRICES_FILE: &str = "prices.json";
 
 /// The environment, and where it does not have a variable, the project's `.env`.
 pub(crate) fn variables(place: &Place) -> Result<impl Fn(&str) -> Option<String> + Send + Sync + use<>, Failure> {
@@ -30,9 +33,20 @@ fn read(file: &Path) -> Result<HashMap<String, String>, Failure> {
 
 /// The person's own `models.json`, if there is one: its path as messages show it, and what it says.
 pub(crate) fn user_models() -> Result<Option<(String, Vec<u8>)>, Failure> {
+    user_file(MODELS_FILE)
+}
+
+/// The person's own `prices.json`, if there is one: rows that stand beside the program's table, or in place of its own.
+pub(crate) fn user_prices() -> Result<Option<PriceTable>, Failure> {
+    let Some((path, content)) = user_file(PRICES_FILE)? else { return Ok(None) };
+    PriceTable::load(&path, &content).map(Some).map_err(|faults| Failure::Faults(faults.to_string()))
+}
+
+/// A file of the person's own: its path as messages show it, and what it says.
+fn user_file(name: &str) -> Result<Option<(String, Vec<u8>)>, Failure> {
     let folder = |variable: &str| std::env::var_os(variable).filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let Some(config) = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config"))) else { return Ok(None) };
-    let file = config.join("baton").join(MODELS_FILE);
+    let file = config.join("baton").join(name);
     if !file.is_file() {
         return Ok(None);
     }

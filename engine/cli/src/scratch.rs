@@ -13,14 +13,15 @@ use baton_core::id::{CallId, TaskId};
 use baton_core::json::Json;
 use baton_core::model::ModelTurn;
 use baton_models::FunctionModel;
-use baton_runtime::{Engine, InitialDocument, LoadedJob, RunHandle, RunOutcome, StartOptions};
+use baton_runtime::{InitialDocument, LoadedJob, RunHandle, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
+use crate::commands::run::builder;
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::runs::store_failure;
-use crate::{export, job};
+use crate::{environment, export, job};
 
 /// The agent that makes the call, and its model.
 const CALLER: &str = "scratch-caller";
@@ -64,6 +65,9 @@ pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<Load
         for (path, text) in place.tool_configs(None)? {
             sources.add(Role::BuiltinTool, path, text);
         }
+        if let Some((path, content)) = environment::user_models()? {
+            sources.add(Role::UserModels, path, content);
+        }
     }
     config["job_id"] = json!(CALLER);
     config["description"] = json!("Calls one tool once.");
@@ -85,13 +89,19 @@ pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<Load
 }
 
 /// Makes the call.
-pub(crate) async fn call(job: LoadedJob, tool: &str, input: &Value, documents: Vec<InitialDocument>) -> Result<Called, Failure> {
+pub(crate) async fn call(
+    place: &Place,
+    job: LoadedJob,
+    tool: &str,
+    input: &Value,
+    documents: Vec<InitialDocument>,
+) -> Result<Called, Failure> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let call = ModelCall::new(tool, Json::from(input));
     let model = FunctionModel::new(move |request| {
         Ok(if request.turn == 1 { ModelTurn::calls(vec![call.clone()]) } else { ModelTurn::text("done") })
     });
-    let engine = Engine::builder().store(Arc::clone(&store)).model(CALLER, Arc::new(model)).build().map_err(job::run_failure)?;
+    let engine = builder(&store, place)?.model(CALLER, Arc::new(model)).build().map_err(job::run_failure)?;
     let handle = engine.start(job, StartOptions { documents, ..StartOptions::default() }).await.map_err(job::run_failure)?;
     let outcome = tokio::select! {
         outcome = approved_outcome(&handle) => outcome?,

@@ -1,4 +1,4 @@
-//! Commands are run, and keys sent to addresses that a job names, only for job folders that the person trusts: asked once,
+//! Commands are run, keys sent to addresses that a job names, and hosts asked that it allows, only for job folders that the person trusts: asked once,
 //! remembered by a hash of these configs.
 
 use std::collections::BTreeMap;
@@ -15,14 +15,18 @@ use crate::session;
 
 /// Whether nothing in `configs` needs trust, or the person gave it.
 pub(crate) fn is_trusted(place: &Place, configs: &Configs, folder: Option<&Path>) -> bool {
-    let (commands, ways) = (commands(configs), ways(configs));
+    let (commands, mut ways) = (commands(configs), ways(configs));
+    ways.extend(tools(configs));
     (commands.is_empty() && ways.is_empty()) || marker(place, &commands, &ways, folder).is_file()
 }
 
-/// Refuses to go on with `configs` unless the job has no `exec` tool and no way of its own to a provider, was trusted
-/// before, or is trusted now.
+/// Refuses to go on with `configs` unless the job has no `exec` tool, no way of its own to a provider and sets nothing of its
+/// tools that needs trust, was trusted before, or is trusted now.
 pub(crate) fn require(place: &Place, configs: &Configs, folder: Option<&Path>, trust: bool) -> Result<(), Failure> {
-    let (commands, ways) = (commands(configs), ways(configs));
+    let (commands, mut ways) = (commands(configs), ways(configs));
+    let sets_tools = tools(configs);
+    let names_ways = !ways.is_empty();
+    ways.extend(sets_tools.iter().cloned());
     if commands.is_empty() && ways.is_empty() {
         return Ok(());
     }
@@ -32,11 +36,13 @@ pub(crate) fn require(place: &Place, configs: &Configs, folder: Option<&Path>, t
     }
     let list: Vec<String> = commands.iter().map(|(tool, command, _)| format!("  {tool}: {}\n", command.join(" "))).collect();
     let list = list.concat() + &ways.concat();
-    let what = match (commands.is_empty(), ways.is_empty()) {
-        (false, true) => "this job runs commands on this machine",
-        (true, _) => "this job says itself where requests to models and their keys go",
-        (false, false) => "this job runs commands on this machine, and says itself where requests to models and their keys go",
-    };
+    let whats = [
+        (!commands.is_empty(), "runs commands on this machine"),
+        (names_ways, "says itself where requests to models and their keys go"),
+        (!sets_tools.is_empty(), "says itself what its tools may reach"),
+    ];
+    let whats: Vec<&str> = whats.into_iter().filter(|(does, _)| *does).map(|(_, what)| what).collect();
+    let what = format!("this job {}", whats.join(", and "));
     if !trust && !place.screen.interactive {
         return Err(Failure::Usage(format!("{what}:\n{list}look at them, then add --trust")));
     }
@@ -74,6 +80,13 @@ fn ways(configs: &Configs) -> Vec<String> {
             format!("  {name}: like {} at {url}{key}\n", settings.like)
         })
         .collect()
+}
+
+/// What the job itself says of the tools that some agent may call, a line each.
+fn tools(configs: &Configs) -> Vec<String> {
+    let granted: BTreeMap<_, _> = configs.agents.values().flat_map(|agent| &agent.tools).collect();
+    let lines = granted.into_values().flat_map(|tool| tool.to_trust.iter().map(|what| format!("  {} {what}\n", tool.id)));
+    lines.collect()
 }
 
 /// The file whose existence means trust: named by the folder and everything that decides what is run.

@@ -192,6 +192,17 @@ fn plural(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
+/// Whether a text of this media type is told by its words, so that a model may say it better than they do.
+pub fn is_told_by_words(facts: &ContentFacts) -> bool {
+    let kind = facts.mime_type.split(';').next().unwrap_or_default();
+    kind.starts_with("text/") && !matches!(kind, "text/csv" | "text/tab-separated-values")
+}
+
+/// What a model says of a text, as a summary may stand; `None` if it says nothing.
+pub fn summary_of(said: &str) -> Option<String> {
+    Some(shortened(said)).filter(|summary| !summary.is_empty())
+}
+
 /// `text` on one line, without control characters, at most [`SUMMARY_CHARACTERS`] long.
 fn shortened(text: &str) -> String {
     let visible = |word: &'_ str| word.chars().filter(|character| !character.is_control()).collect::<String>();

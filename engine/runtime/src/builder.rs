@@ -36,7 +36,7 @@ impl Engine {
             store: None,
             clock: Arc::new(SystemClock),
             variable: Arc::new(|name| std::env::var(name).ok()),
-            models: Models::new(),
+            models: Models::default(),
             price_table: None,
             functions: None,
             blocking_threads: 64,
@@ -62,7 +62,7 @@ impl EngineBuilder {
 
     /// Lets `model` answer wherever an agent's model has this name; outranks a job's model of the same name.
     pub fn model(mut self, name: impl Into<String>, model: Arc<dyn Model>) -> Self {
-        self.models.insert(name.into(), model);
+        Arc::make_mut(&mut self.models).insert(name.into(), model);
         self
     }
 

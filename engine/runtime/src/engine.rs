@@ -49,7 +49,7 @@ const RUN_ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 pub(crate) type Variable = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// What answers, by the names that agents use.
-pub(crate) type Models = BTreeMap<String, Arc<dyn Model>>;
+pub(crate) type Models = Arc<BTreeMap<String, Arc<dyn Model>>>;
 
 /// Starts, resumes and reads runs. Cheap to clone; many runs proceed at the same time.
 #[derive(Clone)]
@@ -507,12 +507,10 @@ impl Shared {
 
     /// The models that a run may ask: the job's and the engine's. `stand_in` must be one of them.
     pub(crate) fn models(&self, configs: &Configs, stand_in: Option<&str>) -> Result<Models, RunError> {
-        let mut models = Models::new();
+        let mut models = BTreeMap::new();
         // A key that no agent needs need not be there; a script needs nothing.
-        let used: BTreeSet<&str> = match stand_in {
-            Some(name) => BTreeSet::from([name]),
-            None => configs.agents.values().map(|agent| agent.model.as_str()).collect(),
-        };
+        let of_job = configs.agents.values().map(|agent| agent.model.as_str()).chain(configs.job.summary_model.as_deref());
+        let used: BTreeSet<&str> = stand_in.map_or_else(|| of_job.collect(), |name| BTreeSet::from([name]));
         let named = configs.job.models.keys().map(String::as_str);
         for name in named.chain(used.iter().copied()).collect::<BTreeSet<_>>() {
             if self.models.contains_key(name) {
@@ -540,7 +538,10 @@ impl Shared {
                 let known: BTreeSet<String> = known.chain(providers).collect();
                 Err(RunError::UnknownModel { name: name.to_owned(), known: known.into_iter().collect() })
             }
-            _ => check_tools(configs, stand_in, &models).map(|()| models),
+            _ => {
+                let models = Arc::new(models);
+                check_tools(configs, stand_in, &models).map(|()| models)
+            }
         }
     }
 

@@ -3,11 +3,12 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_core::call::{CallError, CallStatus, ErrorCode};
-use baton_core::config::{Executor, Tool};
+use baton_core::config::{Configs, Executor, Tool};
 use baton_core::document::{Documents, Write};
 use baton_core::event::Outcome;
 use baton_core::function::{Caller, CollectedEffects, Content, ToolContext, ToolError, ToolErrorKind, ToolFunction};
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::engine::Shared;
+use crate::engine::{Models, Shared};
 use crate::handle::Progress;
 use crate::host::Host;
 use crate::processes::Endings;
@@ -29,6 +30,9 @@ use crate::processes::Endings;
 pub(crate) struct Execution {
     pub(crate) caller: Caller,
     pub(crate) tool: Arc<Tool>,
+    pub(crate) configs: Arc<Configs>,
+    /// What answers for agents of the run, and may answer for the tool.
+    pub(crate) models: Models,
     pub(crate) input: Json,
     /// The workspace as it was when the call began.
     pub(crate) documents: Documents,
@@ -69,11 +73,8 @@ impl Execution {
         // Also cancelled when the call is stopped, and when this future is dropped: code on another thread must notice.
         let over = self.stopped.child_token();
         let _over_at_the_end = over.clone().drop_guard();
-        let secrets = match &self.tool.executor {
-            Some(Executor::Exec(spec)) => spec.env.clone(),
-            _ => Vec::new(),
-        };
         let signs = self.tool.idle.map(SignsOfLife::within);
+        let summary_model = self.configs.job.summary_model.clone().filter(|name| self.models.contains_key(name));
         let host = Host {
             shared: Arc::clone(&shared),
             caller: self.caller.clone(),
@@ -82,7 +83,10 @@ impl Execution {
             over,
             progress: self.progress.clone(),
             signs: signs.clone(),
-            secrets,
+            tool: Arc::clone(&self.tool),
+            configs: self.configs,
+            models: self.models,
+            asked: AtomicU32::new(0),
         };
         let context = Arc::new(ToolContext::new(self.caller.clone(), self.documents.clone(), self.tool.writes, Arc::new(host)));
         failpoint::pass("call.run.before");
@@ -110,7 +114,13 @@ impl Execution {
         };
         failpoint::pass("call.run.after");
         match ended {
-            Ok(Ended::Returned(Ok(output))) => accepted(output, context.take_effects()),
+            Ok(Ended::Returned(Ok(output))) => {
+                let mut effects = context.take_effects();
+                if let Some(model) = summary_model {
+                    crate::summary::summarise(&context, &model, &mut effects.writes).await;
+                }
+                accepted(output, effects)
+            }
             Ok(Ended::Returned(Err(error))) => refused(error),
             Ok(Ended::Panicked(message)) => failed(ErrorCode::Panicked, &format!("the tool's code panicked: {message}")),
             Err(late) => (Outcome::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, late)), Vec::new()),

@@ -1,17 +1,19 @@
 //! What a running tool function may ask of the shell.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use baton_core::config::{Configs, Executor, Tool};
 use baton_core::entry::{Entry, Recorded};
-use baton_core::function::{BoxFuture, Caller, Content, RecallScope, RecalledCall, ToolError, ToolHost};
+use baton_core::function::{BoxFuture, Caller, Content, ModelAsk, ModelReply, RecallScope, RecalledCall, ToolError, ToolHost};
 use baton_core::id::{ContentHash, ToolId};
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Shared;
+use crate::engine::{Models, Shared};
 use crate::execute::SignsOfLife;
 use crate::handle::Progress;
 
@@ -31,8 +33,11 @@ pub(crate) struct Host {
     pub(crate) progress: broadcast::Sender<Progress>,
     /// Where the call shows that it is alive, if its tool limits silence.
     pub(crate) signs: Option<SignsOfLife>,
-    /// The environment variables that the tool's config names.
-    pub(crate) secrets: Vec<String>,
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) configs: Arc<Configs>,
+    pub(crate) models: Models,
+    /// How often the call has asked a model.
+    pub(crate) asked: AtomicU32,
 }
 
 impl ToolHost for Host {
@@ -75,7 +80,11 @@ impl ToolHost for Host {
     }
 
     fn secret(&self, name: &str) -> Option<String> {
-        self.secrets.iter().any(|named| named == name).then(|| (self.shared.variable)(name)).flatten()
+        let named = match &self.tool.executor {
+            Some(Executor::Exec(spec)) => &spec.env,
+            _ => &self.tool.secrets,
+        };
+        named.iter().any(|named| named == name).then(|| (self.shared.variable)(name)).flatten()
     }
 
     fn recall(&self, tool: &str, scope: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>> {
@@ -96,6 +105,14 @@ impl ToolHost for Host {
             };
             recalled.map_err(|error| ToolError::new(format!("earlier calls cannot be read: {error}")))
         })
+    }
+
+    fn settings(&self) -> Json {
+        self.tool.settings.clone()
+    }
+
+    fn ask(&self, ask: ModelAsk) -> BoxFuture<'_, Result<ModelReply, ToolError>> {
+        Box::pin(crate::ask::answer(self, ask))
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {

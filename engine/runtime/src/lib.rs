@@ -7,6 +7,7 @@
 //! The shell decides *nothing*: what an answer, a result or a crash means is the core's business.
 
 mod actor;
+mod ask;
 mod builder;
 mod clock;
 mod command;
@@ -26,6 +27,7 @@ mod processes;
 mod reading;
 mod recording;
 mod replay;
+mod summary;
 mod transcripts;
 mod work;
 

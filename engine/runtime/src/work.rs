@@ -205,6 +205,8 @@ impl Actor {
         let execution = Execution {
             caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
             tool,
+            configs: Arc::clone(self.run.configs()),
+            models: Arc::clone(&self.models),
             input,
             documents: self.run.documents().clone(),
             seq: self.run.last_seq(),

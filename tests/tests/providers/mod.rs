@@ -3,7 +3,7 @@
 mod loops;
 #[allow(dead_code, reason = "it can more than is asked of it here")]
 #[path = "../../../engine/models/tests/provider/server.rs"]
-mod server;
+pub(crate) mod server;
 #[allow(dead_code, reason = "it can more than is asked of it here")]
 #[path = "../../../engine/models/tests/recordings/tape.rs"]
 mod tape;

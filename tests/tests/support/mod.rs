@@ -60,6 +60,12 @@ impl TestJob {
         self
     }
 
+    /// A script that a model of the job answers by.
+    pub(crate) fn script(mut self, file: &str, script: &Value) -> Self {
+        self.sources.add(Role::ModelScript, file, script.to_string());
+        self
+    }
+
     /// An agent with these tools.
     pub(crate) fn agent(self, id: &str, tools: &[&str]) -> Self {
         self.agent_with(id, tools, json!({}))

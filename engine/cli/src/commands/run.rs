@@ -4,11 +4,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::config::RUN_SCRIPT;
+use baton_core::config::{PriceTable, RUN_SCRIPT};
 use baton_core::limits::{Limits, MAX_DOLLARS};
 use baton_core::path::DocumentPath;
 use baton_runtime::folder::read_document;
-use baton_runtime::{Engine, InitialDocument, InputValue, RunHandle, StartOptions};
+use baton_runtime::{Engine, EngineBuilder, InitialDocument, InputValue, RunHandle, StartOptions};
 use baton_store::Store;
 use clap::{Args, ValueHint};
 
@@ -95,8 +95,16 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
 
 /// An engine over `store`, which sees the environment and, where that says nothing, the project's `.env`.
 pub(crate) fn engine(store: &Arc<dyn Store>, place: &Place) -> Result<Engine, Failure> {
+    builder(store, place)?.build().map_err(job::run_failure)
+}
+
+/// What begins every engine of the program: it sees the environment, the project's `.env` and the person's own prices.
+pub(crate) fn builder(store: &Arc<dyn Store>, place: &Place) -> Result<EngineBuilder, Failure> {
     let builder = Engine::builder().store(Arc::clone(store)).variables(environment::variables(place)?);
-    builder.build().map_err(job::run_failure)
+    Ok(match environment::user_prices()? {
+        Some(prices) => builder.prices(PriceTable::embedded().clone().with(prices)),
+        None => builder,
+    })
 }
 
 impl Ending {

@@ -122,3 +122,44 @@ fn a_provider_that_refuses_the_key_is_not_available() {
     assert!(all.contains("mine refused the key in MINE_KEY: bad key [key]"), "{all}");
     assert!(!all.contains(KEY) && holding(folder.path(), KEY).is_empty());
 }
+
+#[test]
+fn a_job_widens_what_its_tools_reach_only_with_trust() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let (url, received) = server("200 OK", hello());
+    let input = json!({"url": url}).to_string();
+    let call = |more: &[&str]| {
+        folder.baton(&[&["tool", "call", "fetch_page", "--job", "echoing", "--output", "json", "--input", &input], more].concat())
+    };
+    let refused = call(&[]).exits(1).json();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("is not asked"), "{refused}");
+    let host = url.trim_start_matches("http://").trim_end_matches("/v1");
+    folder.write("echoing/tools/fetch_page.json", json!({"tool_id": "fetch_page", "set": {"allow_hosts": [host]}}).to_string());
+    call(&[])
+        .exits(2)
+        .tells("says itself what its tools may reach")
+        .tells(&format!("fetch_page sets allow_hosts to [\"{host}\"]"));
+    assert!(received.try_recv().is_err(), "nothing was asked");
+    let read = call(&["--trust"]).exits(0).json();
+    assert_eq!(read["output"]["url"], url);
+    assert!(read["output"]["excerpt"].as_str().unwrap().contains("hello"), "{read}");
+    assert!(received.recv().unwrap().starts_with("GET /v1 HTTP/1.1"));
+}
+
+#[test]
+fn a_person_s_own_prices_stand_beside_the_program_s() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let (url, _received) = server("200 OK", hello());
+    folder.write("config/baton/models.json", mine(&url));
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    let run = ["run", "echoing", "--model", "mine:m", "--max-cost", "1"];
+    folder.baton(&run).exits(2).tells("whose price is not known");
+    let row =
+        json!({"models": ["mine:m"], "input": 1, "output": 1, "source": "https://example.com/prices", "as_of": "2026-01-01"});
+    folder.write("config/baton/prices.json", json!({"version": "2026-01-01", "prices": [row]}).to_string());
+    folder.baton(&run).exits(0).says("hello");
+    folder.write("config/baton/prices.json", "{}");
+    folder.baton(&run).exits(2).tells("prices.json");
+}

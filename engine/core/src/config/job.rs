@@ -55,7 +55,7 @@ impl<'s> Loader<'s> {
         let mut models = self.read_models(rules);
         self.models(&form, text, rules, &mut models);
         self.run_script(rules, &mut models);
-        Some(Job {
+        let job = Job {
             id: JobId::new(form.job_id.as_str()),
             description: form.description.clone(),
             root: AgentId::new(form.root.as_str()),
@@ -65,8 +65,17 @@ impl<'s> Loader<'s> {
             models: models.models,
             providers: models.providers,
             provider_names: models.provider_names,
+            summary_model: form.summary_model.clone(),
             limits: of_run.or(&form.limits.clone().unwrap_or_default()).or(&Limits::run_defaults()),
-        })
+        };
+        if let Some(model) = form.summary_model.filter(|model| job.model(model).is_none()) {
+            let message = format!("the model \"{model}\" is none that the job names");
+            let fault = text.fault(FaultKind::UnknownModel, "/summary_model", Spot::Value, message);
+            self.faults.push(
+                fault.near(&model, job.models.keys().map(String::as_str)).expected("one of the job's models, or PROVIDER:MODEL"),
+            );
+        }
+        Some(job)
     }
 
     /// The limits that the start of the run asked for.

@@ -34,6 +34,7 @@ mod policy;
 mod price;
 mod reader;
 mod schema;
+mod settings;
 mod shape;
 mod signature;
 mod source;
@@ -89,6 +90,8 @@ pub struct Job {
     pub providers: BTreeMap<String, ProviderSettings>,
     /// The names of all providers.
     pub provider_names: BTreeSet<String>,
+    /// The model that summarises texts which tools write.
+    pub summary_model: Option<String>,
     /// The limits of a run, defaults filled in.
     pub limits: Limits,
 }
@@ -254,6 +257,12 @@ pub struct Tool {
     pub category: Option<String>,
     /// Words to find it by.
     pub tags: Vec<String>,
+    /// What people set of it, defaults filled in: an object that its function reads.
+    pub settings: Json,
+    /// The environment variables with secrets that its function may read.
+    pub secrets: Vec<String>,
+    /// What the job's own file says of it that the person who runs the job must trust, a line each.
+    pub to_trust: Vec<String>,
     /// The file it was read from, as messages show it; `None` for a tool that the engine derived from an agent.
     pub source: Option<String>,
     /// What a model is told.
@@ -337,4 +346,8 @@ pub struct Example {
     pub output: Option<Value>,
     /// Documents that the workspace holds before, path → text.
     pub documents: BTreeMap<String, String>,
+    /// What models answer, in order.
+    pub answers: Vec<String>,
+    /// Whether it is run as a test.
+    pub runs: bool,
 }

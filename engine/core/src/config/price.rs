@@ -68,6 +68,12 @@ impl PriceTable {
         Self { version: form.version.clone(), prices }
     }
 
+    /// The same table with the rows of `other`, which count where both have one.
+    pub fn with(mut self, other: Self) -> Self {
+        self.prices.extend(other.prices);
+        self
+    }
+
     /// The day that the table is of.
     pub fn version(&self) -> &str {
         &self.version
@@ -148,9 +154,10 @@ impl Configs {
                 ModelSpec::Scripted { price: Some(price), .. } | ModelSpec::Provided(ProvidedModel { price: Some(price), .. }),
             ) => Some(price),
             Some(ModelSpec::Scripted { price: None, .. }) if !brings(name) => Some(Price::scripted()),
-            // Who resells a model names it `vendor/model`, has prices of their own, and so no row.
+            // Who resells a model names it `vendor/model` and has prices of their own, so its rows name the provider, too.
             Some(ModelSpec::Provided(provided)) if !brings(name) => {
-                table().price(name).or_else(|| table().price(&provided.model)).cloned()
+                let full = format!("{}:{}", provided.provider, provided.model);
+                [name, &full, &provided.model].into_iter().find_map(|name| table().price(name)).cloned()
             }
             _ => table().price(name).cloned(),
         };

@@ -17,6 +17,7 @@ use super::shape::{TOOL, show};
 use super::source::Role;
 use super::{EffectClass, ExecSpec, Executor, OnFailure, OnUnknownOutcome, Schema, Tool};
 use crate::id::{AgentId, ROUTE_PREFIX, ToolId};
+use crate::json::Json;
 use crate::limits::Limits;
 use crate::model::ToolDefinition;
 use crate::tool_type::ToolType;
@@ -29,8 +30,8 @@ const ALTERNATIVES: [(&str, &str); 2] = [("parameters", "input_schema"), ("retur
 
 /// The texts that say what a tool is: a config, and the job's that refines it.
 pub(super) struct Origin<'t, 's> {
-    base: Option<&'t Read<'s>>,
-    over: Option<&'t Read<'s>>,
+    pub(super) base: Option<&'t Read<'s>>,
+    pub(super) over: Option<&'t Read<'s>>,
     function: Option<&'static crate::function::ToolFunction>,
 }
 
@@ -210,6 +211,9 @@ impl<'s> Loader<'s> {
             examples: Vec::new(),
             category: None,
             tags: Vec::new(),
+            settings: Json::from(json!({})),
+            secrets: Vec::new(),
+            to_trust: Vec::new(),
             source: None,
             definition,
         };
@@ -248,10 +252,10 @@ impl<'s> Loader<'s> {
         if over.value.get("tool_id").is_none() {
             self.faults.push(over.text.fault(FaultKind::MissingKey, "/tool_id", Spot::Key, "key \"tool_id\" is missing"));
         }
-        for key in ["type", "agent"] {
+        for key in ["type", "agent", "settings"] {
             if let (Some(refined), Some(kept)) = (over.value.get(key), below.get(key))
                 && refined != kept
-                && refined.is_string()
+                && (refined.is_string() || key == "settings")
             {
                 let message = format!("a config that refines a tool cannot change its \"{key}\"");
                 let fault = origin.fault(FaultKind::ReservedName, &pointer(&[key]), Spot::Value, message);
@@ -283,6 +287,7 @@ impl<'s> Loader<'s> {
             }
         }
         let (output_tree, output) = self.output_schema(&form, origin).unzip();
+        let (settings, to_trust) = self.settings(&form, origin);
         let examples = self.examples(&form, input.as_ref().map(|(_, schema)| schema), output_tree, origin);
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             let holder = MoneyHolder::Tool(ToolId::new(form.tool_id.as_str()));
@@ -315,6 +320,9 @@ impl<'s> Loader<'s> {
             examples,
             category: form.category,
             tags: form.tags,
+            settings,
+            secrets: form.secrets,
+            to_trust,
             source: Some(origin.text("").file.clone()),
             definition,
         };
@@ -338,7 +346,8 @@ impl<'s> Loader<'s> {
             }
         };
         if !row.runs_code {
-            for key in ["effect", "timeout_seconds", "idle_seconds", "writes", "on_unknown_outcome"] {
+            for key in ["effect", "timeout_seconds", "idle_seconds", "writes", "on_unknown_outcome", "settings", "set", "secrets"]
+            {
                 misplaced(key, "a function_tool");
             }
         }

@@ -208,6 +208,8 @@ impl<'s> Loader<'s> {
                 input: example.input.clone(),
                 output: example.output.clone(),
                 documents: example.documents.clone(),
+                answers: example.answers.clone(),
+                runs: example.run.unwrap_or(true),
             });
         }
         examples

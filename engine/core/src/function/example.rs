@@ -81,16 +81,20 @@ fn differences(all: &[Difference]) -> String {
 
 /// Runs `example` in a context for tests and compares the output: whatever the example gives must come out, more may.
 ///
-/// A tool that runs no code has nothing to run; that its example fits its schema is checked when the config is loaded.
+/// A tool that runs no code has nothing to run, nor has an example that needs the web; that it fits the tool's schema is
+/// checked when the config is loaded.
 pub async fn run_example(tool: &Tool, example: &Example) -> Result<(), ExampleFailure> {
-    if !tool.tool_type.behavior().runs_code {
+    if !tool.tool_type.behavior().runs_code || !example.runs {
         return Ok(());
     }
     let Some(Executor::Function(function)) = &tool.executor else {
         return Err(ExampleFailure::NoFunction { tool: tool.id.to_string() });
     };
     check("input", &tool.input, &example.input)?;
-    let mut context = ToolContext::for_test().may_write(tool.writes);
+    let mut context = ToolContext::for_test().may_write(tool.writes).with_settings(tool.settings.clone());
+    if !example.answers.is_empty() {
+        context = context.with_answers(&example.answers);
+    }
     for (path, text) in &example.documents {
         crate::path::DocumentPath::parse(path)
             .map_err(|error| ExampleFailure::InvalidDocument { path: path.clone(), reason: error.reason.to_owned() })?;

@@ -3,10 +3,12 @@
 //! A function sees a snapshot of the workspace. What it writes is collected and committed with its result as one
 //! entry batch, so a function that fails has written nothing.
 
+mod ask;
 mod example;
 pub mod signature;
 pub mod testing;
 
+pub use ask::{ModelAsk, ModelReply};
 pub use example::{Difference, ExampleFailure, compare_output, run_example};
 
 use std::future::Future;
@@ -128,6 +130,10 @@ pub trait ToolHost: Send + Sync {
     fn secret(&self, name: &str) -> Option<String>;
     /// Earlier calls of a tool that only logs its input, oldest first.
     fn recall(&self, tool: &str, scope: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>>;
+    /// What people set of the tool: an object.
+    fn settings(&self) -> Json;
+    /// Asks a model once.
+    fn ask(&self, ask: ModelAsk) -> BoxFuture<'_, Result<ModelReply, ToolError>>;
     /// Runs work that would hold up other tasks on a thread of its own.
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()>;
 }
@@ -337,6 +343,18 @@ impl ToolContext {
     /// The secret of that name.
     pub fn secret(&self, name: &str) -> Result<String, ToolError> {
         self.host.secret(name).ok_or_else(|| ToolError::new(format!("the secret {name} is not set")))
+    }
+
+    /// What people set of the tool, as its config declares it.
+    pub fn settings<T: serde::de::DeserializeOwned>(&self) -> Result<T, ToolError> {
+        serde_json::from_str(self.host.settings().text())
+            .map_err(|error| ToolError::new(format!("the tool's settings do not fit its function: {error}")))
+    }
+
+    /// Asks a model once, by any name that an agent of the job could use. It is asked as agents' models are: with the same
+    /// keys, the same retries and the same scripts.
+    pub async fn ask(&self, ask: ModelAsk) -> Result<ModelReply, ToolError> {
+        self.host.ask(ask).await
     }
 
     /// Earlier calls of the logging tool `tool`, oldest first.

@@ -3,7 +3,7 @@
 //! Time is virtual, secrets and earlier calls are what the test gives, and there is no network. The engine does not use
 //! this module while it runs jobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,16 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use crate::document::{DocumentVersion, Documents};
-use crate::function::{BoxFuture, Caller, Content, RecallScope, RecalledCall, ToolContext, ToolError, ToolHost};
+use crate::function::{
+    BoxFuture, Caller, Content, ModelAsk, ModelReply, RecallScope, RecalledCall, ToolContext, ToolError, ToolHost,
+};
 use crate::id::{AgentId, CallId, ContentHash, RunId, TaskId};
 use crate::json::Json;
 use crate::measure::measure;
+use crate::model::{FinishReason, Usage};
+use crate::money::Money;
 use crate::path::DocumentPath;
+use crate::render::Part;
 use crate::time::Timestamp;
 
 /// When a test's time begins: 2026-01-01T00:00:00Z.
@@ -109,6 +114,36 @@ impl TestContext {
         self
     }
 
+    /// What people set of the tool: an object.
+    pub fn with_settings(mut self, settings: impl Into<Json>) -> Self {
+        self.host.settings = settings.into();
+        self
+    }
+
+    /// A model that answers whatever the tool asks.
+    pub fn with_model(mut self, model: impl Fn(&ModelAsk) -> Result<ModelReply, ToolError> + Send + Sync + 'static) -> Self {
+        self.host.model = Some(Box::new(model));
+        self
+    }
+
+    /// Models that answer these texts, one each time that the tool asks. Each token counts four bytes and costs nothing.
+    pub fn with_answers<T: Into<String>>(self, answers: impl IntoIterator<Item = T>) -> Self {
+        let answers: Mutex<VecDeque<String>> = Mutex::new(answers.into_iter().map(Into::into).collect());
+        self.with_model(move |ask| {
+            let answer = answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let text = answer.ok_or_else(|| ToolError::new("the test has no further answer of a model"))?;
+            let asked: usize = ask.messages.iter().flat_map(|message| &message.parts).map(said).sum();
+            let usage = Usage {
+                input_tokens: ((ask.system.len() + asked) as u64).div_ceil(4),
+                output_tokens: (text.len() as u64).div_ceil(4),
+                estimated: true,
+                ..Usage::default()
+            };
+            let (model, finish) = (ask.model.clone(), FinishReason::Stop);
+            Ok(ModelReply { text, model, finish, usage, cost: Some(Money::ZERO) })
+        })
+    }
+
     /// Whether the tool may write documents, as its config's `writes` says; it may unless told otherwise.
     pub fn may_write(mut self, may_write: bool) -> Self {
         self.may_write = may_write;
@@ -134,11 +169,21 @@ impl TestContext {
     }
 }
 
+/// What answers a tool in a test.
+type StillModel = Box<dyn Fn(&ModelAsk) -> Result<ModelReply, ToolError> + Send + Sync>;
+
+/// How many bytes a part says.
+fn said(part: &Part) -> usize {
+    if let Part::Request(text) | Part::Text(text) = part { text.len() } else { 0 }
+}
+
 /// A host in which nothing happens by itself. A sleep is over at once and moves the time.
 struct StillHost {
     contents: BTreeMap<ContentHash, Content>,
     recalled: Vec<(String, RecallScope, RecalledCall)>,
     secrets: BTreeMap<String, String>,
+    settings: Json,
+    model: Option<StillModel>,
     cancelled: AtomicBool,
     now: Mutex<Timestamp>,
 }
@@ -149,6 +194,8 @@ impl Default for StillHost {
             contents: BTreeMap::new(),
             recalled: Vec::new(),
             secrets: BTreeMap::new(),
+            settings: Json::from(serde_json::json!({})),
+            model: None,
             cancelled: AtomicBool::new(false),
             now: Mutex::new(START),
         }
@@ -191,6 +238,18 @@ impl ToolHost for StillHost {
         let calls =
             self.recalled.iter().filter(|(called, of, _)| called == tool && (scope == RecallScope::Agent || scope == *of));
         Box::pin(std::future::ready(Ok(calls.map(|(_, _, call)| call.clone()).collect())))
+    }
+
+    fn settings(&self) -> Json {
+        self.settings.clone()
+    }
+
+    fn ask(&self, ask: ModelAsk) -> BoxFuture<'_, Result<ModelReply, ToolError>> {
+        let answered = match &self.model {
+            Some(model) => model(&ask),
+            None => Err(ToolError::new(format!("there is no model {}", ask.model))),
+        };
+        Box::pin(std::future::ready(answered))
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {

@@ -13,6 +13,7 @@ mod names;
 mod prices;
 mod reading;
 mod schemas;
+mod settings;
 mod signatures;
 mod support;
 mod tools;

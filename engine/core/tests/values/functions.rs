@@ -10,10 +10,11 @@ use std::time::Duration;
 use baton_core::call::AfterExecution;
 use baton_core::document::{DocumentRef, Documents};
 use baton_core::function::{
-    BoxFuture, Caller, Content, PendingWrite, RecallScope, RecalledCall, ToolContext, ToolError, ToolErrorKind, ToolFunction,
-    ToolHost, registered_functions, schema_of, to_output,
+    BoxFuture, Caller, Content, ModelAsk, ModelReply, PendingWrite, RecallScope, RecalledCall, ToolContext, ToolError,
+    ToolErrorKind, ToolFunction, ToolHost, registered_functions, schema_of, to_output,
 };
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId};
+use baton_core::json::Json;
 use baton_core::path::DocumentPath;
 use baton_core::time::Timestamp;
 use serde_json::json;
@@ -56,6 +57,14 @@ impl ToolHost for Watched {
 
     fn recall(&self, _: &str, _: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn settings(&self) -> Json {
+        Json::from(json!({"most": 3}))
+    }
+
+    fn ask(&self, ask: ModelAsk) -> BoxFuture<'_, Result<ModelReply, ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::new(format!("there is no model {}", ask.model)))))
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {

@@ -83,7 +83,7 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
     let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<Vec<InitialDocument>, _>>()?;
     let job = scratch::job(place, tools.job.as_deref(), name)?;
     trust::require(place, &job.configs, job.folder.as_deref(), args.trust)?;
-    let called = scratch::call(job, name, &input, documents).await?;
+    let called = scratch::call(place, job, name, &input, documents).await?;
     if let Some(out) = &args.out {
         called.export(&place.current.join(out)).await?;
     }

@@ -25,7 +25,7 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, pla
     };
     let (mut held, mut failed, mut reports) = (0_usize, 0_usize, Vec::new());
     for tool in chosen {
-        for (number, example) in (1..).zip(&tool.examples) {
+        for (number, example) in (1..).zip(&tool.examples).filter(|(_, example)| example.runs) {
             let failure = match &tool.executor {
                 Some(Executor::Exec(_)) => run_command(tool, example, &tools, trusted, place).await?,
                 _ => run_example(tool, example).await.err().map(|failure| failure.to_string()),
@@ -86,7 +86,7 @@ async fn run_command(
             Err(error) => return Ok(Some(error.to_string())),
         }
     }
-    let called = scratch::call(job, tool.id.as_str(), &example.input, documents).await?;
+    let called = scratch::call(place, job, tool.id.as_str(), &example.input, documents).await?;
     if called.result.status != CallStatus::Success {
         let message = called.result.error.as_ref().map_or_else(String::new, |error| error.message.clone());
         return Ok(Some(format!("{}: {message}", called.result.status.as_str())));

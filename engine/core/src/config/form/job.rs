@@ -38,6 +38,11 @@ pub struct JobForm {
     #[serde(default)]
     #[schemars(extend("minProperties" = 1))]
     pub models: BTreeMap<String, ModelForm>,
+    /// The model that summarises texts which tools write. Without one, a text's own first words are its summary; the shape of
+    /// a table or of JSON always is.
+    #[serde(default)]
+    #[validate(length(min = 1))]
+    pub summary_model: Option<String>,
     /// Limits of the whole run.
     #[serde(default)]
     #[validate(nested)]

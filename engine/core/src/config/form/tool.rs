@@ -100,6 +100,17 @@ pub struct ToolForm {
     #[serde(default)]
     #[validate(nested)]
     pub exec: Option<ExecForm>,
+    /// What people may set of the tool, by name: what its function reads beside the input, which agents neither see nor say.
+    #[serde(default)]
+    #[schemars(with = "Option<BTreeMap<String, SettingForm>>")]
+    pub settings: Option<Map<String, Value>>,
+    /// Values of the tool's settings.
+    #[serde(default)]
+    pub set: Option<Map<String, Value>>,
+    /// Names of environment variables that hold secrets which the tool's function may read.
+    #[serde(default)]
+    #[schemars(inner(regex(pattern = ENV_PATTERN)))]
+    pub secrets: Vec<String>,
 }
 
 /// The types of tools that a config may have; `root` is the engine's own.
@@ -151,6 +162,38 @@ pub struct ParameterForm {
     /// The greatest number that is allowed.
     #[serde(default)]
     pub maximum: Option<f64>,
+}
+
+/// Something that people may set of a tool.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Setting")]
+pub struct SettingForm {
+    /// The JSON type of the value.
+    #[serde(rename = "type")]
+    pub kind: TypeName,
+    /// What the value means, for people.
+    pub description: String,
+    /// What it is when nobody sets it.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Value")]
+    pub default: Option<Value>,
+    /// The values that are allowed.
+    #[serde(default, rename = "enum")]
+    #[schemars(length(min = 1))]
+    pub allowed: Option<Vec<Value>>,
+    /// What the elements of an array are.
+    #[serde(default)]
+    pub items: Option<Box<PartForm>>,
+    /// The least number that is allowed.
+    #[serde(default)]
+    pub minimum: Option<f64>,
+    /// The greatest number that is allowed.
+    #[serde(default)]
+    pub maximum: Option<f64>,
+    /// Whether a job that sets it needs the trust of the person who runs it; `false` unless said.
+    #[serde(default)]
+    pub needs_trust: Option<bool>,
 }
 
 /// A part of a value: an element of an array, a property of an object, an input of a job.
@@ -284,6 +327,12 @@ pub struct ExampleForm {
     /// Documents that the workspace holds before the call: text by path.
     #[serde(default)]
     pub documents: BTreeMap<String, String>,
+    /// What models answer, one text for each time that the tool asks one.
+    #[serde(default)]
+    pub answers: Vec<String>,
+    /// Whether the example is run as a test; `true` unless said. One that needs the web is only held against the schemas.
+    #[serde(default)]
+    pub run: Option<bool>,
 }
 
 /// A command that reads a call's input as JSON on stdin and writes its output as JSON on stdout. No shell is involved.

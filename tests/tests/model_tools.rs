@@ -1,0 +1,161 @@
+//! Tools that ask models, in runs: by the job's names for them, with its keys, and without a word of these in any record.
+
+use std::sync::Arc;
+
+use baton_core::entry::Entry;
+use baton_models::wire::MAX_ANSWER_BYTES;
+use baton_runtime::Engine;
+use baton_store::MemoryStore;
+use baton_tools as _;
+use serde_json::{Value, json};
+
+use crate::providers::server::{Reply, Server};
+use crate::support::{Finished, TestJob, call_error, call_output, calls, handoff, model, run_to_end};
+
+const KEY: &str = "sk-canary-5d1e-key";
+
+fn shipped(config: &str) -> Value {
+    let mut config: Value = serde_json::from_str(config).unwrap();
+    config.as_object_mut().unwrap().remove("$schema");
+    config
+}
+
+/// One agent with one tool as it is shipped, which it calls once with `input`.
+async fn one_call(tool: &str, config: &str, input: Value, models: Value, job: impl Fn(TestJob) -> TestJob) -> Finished {
+    let config = shipped(config);
+    let parameters = config["parameters"].clone();
+    let scripted = |file: &str| json!({"provider": "scripted", "script": file});
+    let extra = json!({"models": {"m": scripted("m.script.json"), "helper": scripted("helper.script.json")}});
+    let made = TestJob::new("solo", extra).models(models).agent("solo", &[tool, "handoff"]).tool(tool, parameters, config);
+    let name = tool.to_owned();
+    let answers = model(move |_, turn, _| if turn == 1 { calls(&[(&name, input.clone())]) } else { handoff("done", &[]) });
+    let variable = |name: &str| (name == "OPENROUTER_API_KEY").then(|| KEY.to_owned());
+    let engine =
+        Engine::builder().store(Arc::new(MemoryStore::default())).model("m", answers).variables(variable).build().unwrap();
+    run_to_end(&engine, job(made).load()).await
+}
+
+/// The job whose scripted model says nothing.
+fn nobody(job: TestJob) -> TestJob {
+    job.script("helper.script.json", &json!({"agents": {}}))
+}
+
+/// All that a run recorded, as text.
+fn recorded(finished: &Finished) -> String {
+    finished.entries.iter().map(|recorded| serde_json::to_string(&recorded.entry).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_model_of_a_provider_answers_a_tool() {
+    let body = json!({"model": "google/gemini-2.0-flash-001", "choices": [{"message": {"content": "Paris."}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 20, "completion_tokens": 2, "cost": 0.25}});
+    let server = Server::start(move |_, _| Reply::new(200, body.to_string())).await;
+    let input = json!({"messages": [{"role": "system", "content": "One word."}, {"role": "user", "content": "France?"}], "max_tokens": 9});
+    let models = json!({"providers": {"openrouter": {"base_url": server.url}}});
+    let finished = one_call("openrouter", include_str!("../../tool-configs/openrouter.json"), input, models, nobody).await;
+    assert_eq!(
+        call_output(&finished.entries, "0/1.1"),
+        json!({"content": "Paris.", "model": "google/gemini-2.0-flash-001", "cost_estimate": 0.25,
+            "usage": {"prompt_tokens": 20, "completion_tokens": 2, "total_tokens": 22}})
+    );
+    let request = server.received().remove(0);
+    assert_eq!(request.headers["authorization"], format!("Bearer {KEY}"));
+    assert_eq!((&request.body["model"], &request.body["max_tokens"]), (&json!("google/gemini-2.0-flash-exp"), &json!(9)));
+    assert_eq!(request.body["temperature"], 0.7);
+    assert_eq!(
+        request.body["messages"],
+        json!([{"role": "system", "content": "One word."}, {"role": "user", "content": "France?"}])
+    );
+    assert!(!recorded(&finished).contains(KEY));
+}
+
+#[tokio::test]
+async fn what_a_provider_refuses_is_an_error_that_teaches_without_the_key() {
+    let refusal = json!({"error": {"message": format!("no such key {KEY}"), "code": 401}}).to_string();
+    let server = Server::start(move |_, _| Reply::new(401, refusal.clone())).await;
+    let input = json!({"messages": [{"role": "user", "content": "Hi."}]});
+    let models = json!({"providers": {"openrouter": {"base_url": server.url}}});
+    let config = include_str!("../../tool-configs/openrouter.json");
+    let finished = one_call("openrouter", config, input.clone(), models, nobody).await;
+    let told = call_error(&finished.entries, "0/1.1");
+    assert!(told.starts_with("openrouter refused the key in OPENROUTER_API_KEY: no such key [key]"), "{told}");
+    assert!(!recorded(&finished).contains(KEY));
+    let keyless = one_call("venice", include_str!("../../tool-configs/venice.json"), input, json!({}), nobody).await;
+    let told = call_error(&keyless.entries, "0/1.1");
+    assert_eq!(told, "venice needs a key: set VENICE_API_KEY in the environment, or in the file .env of the project");
+}
+
+#[tokio::test]
+async fn a_question_about_data_is_answered_from_rows_by_a_model_of_the_job() {
+    let script = json!({"agents": {"ask_data": {"turns": [
+        {"text": "SELECT region, sum(amount) AS total FROM sale GROUP BY 1"},
+        {"text": "SELECT region, sum(amount) AS total FROM sales GROUP BY 1 ORDER BY 2 DESC"},
+        {"text": "North leads with 12.5."}
+    ]}}});
+    let config = include_str!("../../tool-configs/ask_data.json");
+    let input = json!({"file_path": "sales.csv", "question": "Which region leads?", "model": "helper"});
+    let finished = one_call("ask_data", config, input, json!({}), |job| {
+        job.script("helper.script.json", &script).document("sales.csv", "region,amount\nNorth,10\nSouth,5\nNorth,2.5\n")
+    })
+    .await;
+    let output = call_output(&finished.entries, "0/1.1");
+    assert_eq!(
+        (&output["answer"], &output["attempts"], &output["cost_estimate"]),
+        (&json!("North leads with 12.5."), &json!(2), &json!(0.0))
+    );
+    assert_eq!(output["rows"], json!([{"region": "North", "total": 12.5}, {"region": "South", "total": 5.0}]));
+    let unknown = json!({"file_path": "sales.csv", "question": "?", "model": "nobody"});
+    let finished = one_call("ask_data", config, unknown, json!({}), |job| nobody(job).document("sales.csv", "a\n1\n")).await;
+    assert_eq!(call_error(&finished.entries, "0/1.1"), "there is no model nobody: name one of the job's, or PROVIDER:MODEL");
+}
+
+#[tokio::test]
+async fn an_answer_that_never_ends_is_cut_and_fails_the_call_alone() {
+    let server = Server::start(|_, _| {
+        Reply::stream("data: {\"choices\":[{\"delta\":{\"content\":\"xxxxxxxxxxxxxxxx\"}}]}\n\n".repeat(1_000))
+            .ending(crate::providers::server::End::Endless)
+    })
+    .await;
+    let input = json!({"messages": [{"role": "user", "content": "Hi."}]});
+    let models = json!({"providers": {"openrouter": {"base_url": server.url}}});
+    let finished = one_call("openrouter", include_str!("../../tool-configs/openrouter.json"), input, models, nobody).await;
+    assert_eq!(call_error(&finished.entries, "0/1.1"), format!("the answer of openrouter exceeds {MAX_ANSWER_BYTES} bytes"));
+    assert_eq!(finished.status, "success");
+    let ended = finished.entries.iter().filter(|recorded| matches!(recorded.entry, Entry::CallFinished(_))).count();
+    assert_eq!(ended, 2, "the call and the handoff");
+}
+
+#[tokio::test]
+async fn texts_that_tools_write_are_summarised_by_the_model_that_the_job_names() {
+    let script = json!({"agents": {"write_note": {"turns": [{"text": " A report:\nrevenue rose. "}]}}});
+    let long = "Revenue rose in every region. ".repeat(100);
+    let job = TestJob::new(
+        "solo",
+        json!({"summary_model": "helper", "models": {"m": {"provider": "scripted", "script": "m.script.json"},
+            "helper": {"provider": "scripted", "script": "helper.script.json"}}}),
+    )
+    .script("helper.script.json", &script)
+    .agent("solo", &["write_note", "handoff"])
+    .tool(
+        "write_note",
+        json!({"path": {"type": "string", "description": "Where", "required": true}, "content": {"type": "string", "description": "What", "required": true}}),
+        json!({"writes": true}),
+    );
+    let answers = model(move |_, turn, _| match turn {
+        1 => calls(&[
+            ("write_note", json!({"path": "report.md", "content": long})),
+            ("write_note", json!({"path": "short.md", "content": "Short."})),
+            ("write_note", json!({"path": "data.csv", "content": format!("a\n{}", "1\n".repeat(500))})),
+        ]),
+        _ => handoff("done", &[]),
+    });
+    let store = Arc::new(MemoryStore::default());
+    let finished = run_to_end(&crate::support::engine(store, &answers), job.load()).await;
+    let summary = |path: &str| {
+        let documents = finished.run.documents();
+        documents.iter().find(|(known, _)| known.as_str() == path).map(|(_, document)| document.current().content.summary.clone())
+    };
+    assert_eq!(summary("report.md").as_deref(), Some("A report: revenue rose."));
+    assert_eq!(summary("short.md").as_deref(), Some("Short."));
+    assert_eq!(summary("data.csv").as_deref(), Some("table of 500 rows with columns a"));
+}
