@@ -4,10 +4,12 @@
 //! there are and what a crash may do stands there; what the tool does stands here. Tools that run no code, such as
 //! `stop_and_think`, `handoff` or `ask_master`, are configs alone.
 //!
-//! * [`data`]: `query_data`, `draw_chart`
+//! * [`data`]: `query_data`, `draw_chart`, `ask_data`
 //! * `files`: `write_file`, `edit_file_block`, `list_files`, `search_documents`, `load_to_context`
 //! * `memory`: `recall_memory`
+//! * `models`: `openrouter`, `venice`, `ollama_local`, `ask_gpt`, `ask_claude`, `openrouter_models_sync`
 //! * [`utility`]: `calculator`, `random`, `echo`, `timer`, `json-transform`
+//! * [`web`]: `search_web`, `fetch_page`
 //!
 //! Nothing calls these functions by name: `#[tool]` registers them, and they are found when the crate is linked. A crate
 //! that nobody names is not linked at all, so a program that shall have these tools says
@@ -24,5 +26,7 @@
 pub mod data;
 mod files;
 mod memory;
+mod models;
 mod stop;
 pub mod utility;
+pub mod web;
