@@ -2,6 +2,7 @@
 //!
 //! Not here: documents themselves (the files family) and single values (the utility family).
 
+mod ask;
 mod chart;
 mod delimited;
 mod json_rows;

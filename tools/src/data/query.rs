@@ -144,7 +144,7 @@ fn sources(context: &ToolContext, sql: &str, named: Option<&[String]>) -> Result
     Ok(all)
 }
 
-fn format_of(document: &DocumentVersion) -> Option<Format> {
+pub(super) fn format_of(document: &DocumentVersion) -> Option<Format> {
     Format::of(&document.path.extension(), &document.content.mime_type)
 }
 
