@@ -14,7 +14,8 @@ use baton_core::path::DocumentPath;
 use baton_core::render::{Message, Part, Role};
 use baton_core::time::Timestamp;
 use baton_models::provider::PROFILES;
-use baton_models::wire::{Conversation, Dialect, WireRequest};
+use baton_models::provider::Profile;
+use baton_models::wire::{Dialect, Grown, WireRequest};
 use serde_json::{Map, Value, json};
 
 /// A text that would end a badly made envelope.
@@ -53,22 +54,34 @@ impl Talk {
     }
 
     fn body(&self, provider: &str) -> Value {
-        let profile = PROFILES.iter().find(|profile| profile.name == provider).unwrap();
-        let conversation = Conversation::new(&self.messages, &self.contents);
-        let settings = Map::from_iter([("temperature".to_owned(), json!(0.5)), ("model".to_owned(), json!("another"))]);
-        let body = profile.dialect.encode(&WireRequest {
-            model: "m",
-            system: "You are one.",
-            conversation: &conversation,
-            tools: &[],
-            settings: &settings,
-            max_output_tokens: 77,
-            stream: true,
-            features: profile.features,
-            vendor: provider,
-        });
-        serde_json::from_slice(&body).unwrap()
+        let profile = profile(provider);
+        let mut grown = empty(profile);
+        grown.grow(&self.messages, &self.contents);
+        serde_json::from_slice(&bytes(profile, &grown)).unwrap()
     }
+}
+
+fn profile(provider: &str) -> &'static Profile {
+    PROFILES.iter().find(|profile| profile.name == provider).unwrap()
+}
+
+fn empty(profile: &Profile) -> Grown {
+    Grown::new(profile.dialect, profile.features, profile.name)
+}
+
+/// The body of a request after `said`.
+fn bytes(profile: &Profile, said: &Grown) -> Vec<u8> {
+    let settings = Map::from_iter([("temperature".to_owned(), json!(0.5)), ("model".to_owned(), json!("another"))]);
+    let head = WireRequest {
+        model: "m",
+        system: "You are one.",
+        tools: &[],
+        settings: &settings,
+        max_output_tokens: 77,
+        stream: true,
+        features: profile.features,
+    };
+    profile.dialect.encode(&head, said.bytes())
 }
 
 /// What was said, whatever the dialect calls it.
@@ -91,10 +104,10 @@ fn documents_are_sent_as_what_they_are_and_as_text_where_nothing_else_is_taken()
         let kinds: Vec<&str> =
             user["content"].as_array().into_iter().flatten().filter_map(|block| block["type"].as_str()).collect();
         let expected: &[&str] = match (profile.dialect, profile.features.files) {
-            (Dialect::Anthropic, _) => &["text", "document", "image", "document"],
-            (Dialect::Responses, _) => &["input_text", "input_text", "input_image", "input_file"],
-            (Dialect::Chat, true) => &["text", "text", "image_url", "file"],
-            (Dialect::Chat, false) => &["text", "text", "image_url", "text"],
+            (Dialect::Anthropic, _) => &["document", "image", "document", "text"],
+            (Dialect::Responses, _) => &["input_text", "input_image", "input_file", "input_text"],
+            (Dialect::Chat, true) => &["text", "image_url", "file", "text"],
+            (Dialect::Chat, false) => &["text", "image_url", "text", "text"],
             (Dialect::Ollama, _) => &[],
         };
         assert_eq!(kinds, expected, "{}", profile.name);
@@ -158,25 +171,95 @@ fn reasoning_goes_back_to_its_vendor_unchanged_and_to_nobody_else() {
     }
 }
 
+/// A turn of a task: a call, and its result.
+fn exchange(talk: &mut Talk, turn: u32) {
+    let (call, asked) = (TaskId::root().call(turn, 1), Arc::new(ModelCall::new("look", json!({"turn": turn}))));
+    talk.say(Role::Assistant, vec![Part::Call { call: call.clone(), asked: Arc::clone(&asked) }]);
+    let result = Some(Arc::new(CallResult::success(json!({"n": 12_345_678_901_234_567_890_u64}))));
+    talk.say(Role::Tool, vec![Part::Result { call, asked, result, repeat: 1, said: Vec::new() }]);
+}
+
 #[test]
-fn a_later_request_repeats_every_byte_of_the_one_before_it() {
-    let mut talk = Talk::default();
-    let document = talk.document("sales.csv", b"a,b\n1,2\n");
-    talk.say(Role::User, vec![Part::Request("Begin.".to_owned()), document]);
-    let task = TaskId::root();
-    let bytes = |talk: &Talk, provider: &str| talk.body(provider).to_string();
-    let mut before: HashMap<&str, String> = PROFILES.iter().map(|profile| (profile.name, bytes(&talk, profile.name))).collect();
-    for turn in 1..=20 {
-        let (call, asked) = (task.call(turn, 1), Arc::new(ModelCall::new("look", json!({"turn": turn}))));
-        talk.say(Role::Assistant, vec![Part::Call { call: call.clone(), asked: Arc::clone(&asked) }]);
-        let result = Some(Arc::new(CallResult::success(json!({"n": 12_345_678_901_234_567_890_u64}))));
-        talk.say(Role::Tool, vec![Part::Result { call, asked, result, repeat: 1, said: Vec::new() }]);
-        for profile in &PROFILES {
-            let now = bytes(&talk, profile.name);
-            let old = &before[profile.name];
+fn a_turn_costs_what_is_new_and_repeats_every_byte_of_the_one_before_it() {
+    const TURNS: u32 = 1_000;
+    for profile in &PROFILES {
+        let mut talk = Talk::default();
+        let document = talk.document("sales.csv", &b"a,b\n1,2\n".repeat(1_000));
+        talk.say(Role::User, vec![Part::Request("Begin.".to_owned()), document]);
+        let mut grown = empty(profile);
+        let first = grown.grow(&talk.messages, &talk.contents);
+        // From here on nobody needs the document's bytes.
+        talk.contents.clear();
+        let (mut before, mut worded) = (bytes(profile, &grown), Vec::new());
+        for turn in 1..=TURNS {
+            exchange(&mut talk, turn);
+            worded.push(grown.grow(&talk.messages, &talk.contents));
+            let now = bytes(profile, &grown);
             // All but the brackets that close the list and the body.
-            assert!(now.starts_with(&old[..old.len() - 2]), "{} at turn {turn}", profile.name);
-            before.insert(profile.name, now);
+            assert!(now.starts_with(&before[..before.len() - 2]), "{} at turn {turn}", profile.name);
+            before = now;
         }
+        let (least, most) = (worded[0], worded[TURNS as usize - 1]);
+        println!("{}: {first} bytes at first, then {least} to {most} a turn, {} in all", profile.name, before.len());
+        assert!(most <= least + 16, "{}: {least} bytes in the first turn, {most} in the last", profile.name);
     }
+}
+
+#[test]
+fn a_conversation_that_went_another_way_is_worded_as_if_it_had_never_been() {
+    for profile in &PROFILES {
+        let mut talk = Talk::default();
+        talk.say(Role::User, vec![Part::Request("Begin.".to_owned())]);
+        (1..=4).for_each(|turn| exchange(&mut talk, turn));
+        let mut grown = empty(profile);
+        grown.grow(&talk.messages, &talk.contents);
+        // The same words in other allocations, then others, then fewer.
+        for kept in [5, 3, 0] {
+            talk.messages.truncate(kept);
+            let already = grown.known(&talk.messages);
+            assert_eq!(already, kept);
+            exchange(&mut talk, 7);
+            let mut afresh = empty(profile);
+            afresh.grow(&talk.messages, &talk.contents);
+            grown.grow(&talk.messages, &talk.contents);
+            assert_eq!(bytes(profile, &grown), bytes(profile, &afresh), "{} after {kept} messages", profile.name);
+        }
+        grown.grow(&[], &talk.contents);
+        assert!(serde_json::from_slice::<Value>(&bytes(profile, &grown)).is_ok(), "nothing said is a body, too");
+    }
+}
+
+#[test]
+fn siblings_share_what_stands_before_their_own_requests() {
+    let text = b"order,region,revenue\n".repeat(500);
+    for profile in &PROFILES {
+        let sibling = |request: &str| {
+            let mut talk = Talk::default();
+            let documents = [talk.document("orders.csv", &text), talk.document("map.png", PIXEL)];
+            talk.say(Role::User, [vec![Part::Request(request.to_owned())], documents.to_vec()].concat());
+            let mut grown = empty(profile);
+            grown.grow(&talk.messages, &talk.contents);
+            bytes(profile, &grown)
+        };
+        let (one, two) = (sibling("North: what was sold there?"), sibling("South: who bought most of it?"));
+        let shared = one.iter().zip(&two).take_while(|(one, two)| one == two).count();
+        println!("{}: {shared} of {} bytes are shared", profile.name, one.len());
+        assert!(shared * 10 >= one.len() * 9, "{}: {shared} of {}", profile.name, one.len());
+    }
+}
+
+#[test]
+fn what_a_provider_keeps_ends_where_siblings_part() {
+    let mut talk = Talk::default();
+    let documents = [talk.document("a.csv", b"a\n1\n"), talk.document("b.csv", b"b\n2\n")];
+    talk.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
+    exchange(&mut talk, 1);
+    let late = talk.document("c.csv", b"c\n3\n");
+    talk.say(Role::User, vec![late]);
+    let body = talk.body("anthropic");
+    let marked: Vec<bool> =
+        body["messages"][0]["content"].as_array().unwrap().iter().map(|block| block.get("cache_control").is_some()).collect();
+    assert_eq!(marked, [false, true, false], "after the last document, before what is asked");
+    let marks = body.to_string().matches("cache_control").count();
+    assert_eq!(marks, 3, "the provider takes four at most: {body}");
 }

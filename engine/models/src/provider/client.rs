@@ -18,11 +18,12 @@ use tokio::time::timeout;
 
 use super::offers::{Offers, STRICT_TOOLS, restore};
 use super::profile::ANTHROPIC_VERSION;
+use super::talks::Talks;
 use super::{Endpoint, Retries, SetupError};
 use crate::error::ModelError;
 use crate::model::{ContentSource, Model};
 use crate::schema::{CompiledTool, SchemaFault};
-use crate::wire::{Answer, Conversation, Dialect, Fault, MAX_ANSWER_BYTES, WireError, WireRequest, fault_of};
+use crate::wire::{Answer, Dialect, Fault, Grown, MAX_ANSWER_BYTES, WireError, WireRequest, fault_of};
 
 /// The most bytes of an error that are read.
 const MAX_FAULT_BYTES: usize = 64 << 10;
@@ -39,6 +40,7 @@ pub struct ProviderModel {
     vendor: String,
     settings: Map<String, Value>,
     offers: Offers,
+    talks: Talks,
     retries: Retries,
     most: usize,
 }
@@ -83,7 +85,17 @@ impl ProviderModel {
     /// The model that the provider at `endpoint` calls `model`.
     pub(super) fn new(http: Client, endpoint: Endpoint, model: String, settings: Map<String, Value>, retries: Retries) -> Self {
         let vendor = endpoint.profile.vendor(&endpoint.name, &model);
-        Self { http, endpoint, model, vendor, settings, offers: Offers::default(), retries, most: MAX_ANSWER_BYTES }
+        Self {
+            http,
+            endpoint,
+            model,
+            vendor,
+            settings,
+            offers: Offers::default(),
+            talks: Talks::default(),
+            retries,
+            most: MAX_ANSWER_BYTES,
+        }
     }
 
     /// The settings of a request: the model's, and over them the agent's.
@@ -106,28 +118,31 @@ impl ProviderModel {
         mut settings: Map<String, Value>,
         contents: &dyn ContentSource,
     ) -> Result<(Vec<u8>, bool), ModelError> {
+        let profile = self.endpoint.profile;
+        let talk = self.talks.take(&request.task);
+        let mut talk = talk.unwrap_or_else(|| Grown::new(profile.dialect, profile.features, &self.vendor));
         let mut resolved = HashMap::new();
-        for hash in request.messages.iter().flat_map(|message| contents_of(message)) {
+        for hash in request.messages[talk.known(&request.messages)..].iter().flat_map(|message| contents_of(message)) {
             if let Entry::Vacant(place) = resolved.entry(hash) {
                 place.insert(contents.content(hash).await?);
             }
         }
+        let worded = talk.grow(&request.messages, &resolved);
         settings.shift_remove(STRICT_TOOLS);
         let stream = settings.remove("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
         let limit = settings.get("max_tokens").and_then(Value::as_u64).unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS);
-        let conversation = Conversation::new(&request.messages, &resolved);
-        let profile = self.endpoint.profile;
-        let body = profile.dialect.encode(&WireRequest {
+        let head = WireRequest {
             model: &self.model,
             system: &request.system,
-            conversation: &conversation,
             tools,
             settings: &settings,
             max_output_tokens: limit,
             stream,
             features: profile.features,
-            vendor: &self.vendor,
-        });
+        };
+        let body = profile.dialect.encode(&head, talk.bytes());
+        tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = body.len(), "worded");
+        self.talks.keep(&request.task, talk);
         Ok((body, stream))
     }
 

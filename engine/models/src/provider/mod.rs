@@ -9,6 +9,7 @@ mod health;
 mod offers;
 mod profile;
 mod retry;
+mod talks;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

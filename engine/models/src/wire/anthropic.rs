@@ -8,8 +8,9 @@ use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Piece, Said, WireError, WireRequest};
 use crate::schema::CompiledTool;
 
-/// The body of a request. What is cached ends with the system prompt, and anew with the last message.
-pub(super) fn encode(request: &WireRequest<'_>) -> Value {
+/// The body of a request, without what was said. What is cached ends with the system prompt, with the documents of the task's
+/// request, and anew with the last message: three of the four places that the provider allows.
+pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), Value::from(request.model));
     body.insert("max_tokens".to_owned(), Value::from(request.max_output_tokens));
@@ -25,12 +26,15 @@ pub(super) fn encode(request: &WireRequest<'_>) -> Value {
         let prompt = json!({"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}});
         body.insert("system".to_owned(), json!([prompt]));
     }
-    let messages = request.conversation.said.iter().map(|said| match said.role {
-        Role::Assistant => json!({"role": "assistant", "content": assistant(said, request.vendor)}),
+    body
+}
+
+/// The message that `said` becomes.
+pub(super) fn word(said: &Said<'_>, vendor: &str, messages: &mut Vec<Value>) {
+    messages.push(match said.role {
+        Role::Assistant => json!({"role": "assistant", "content": assistant(said, vendor)}),
         Role::User | Role::Tool => json!({"role": "user", "content": others(said)}),
     });
-    body.insert("messages".to_owned(), messages.collect());
-    Value::Object(body)
 }
 
 /// A tool.
@@ -82,6 +86,10 @@ fn others(said: &Said<'_>) -> Vec<Value> {
             Piece::Document(document) => rest.push(self::document(document)),
             Piece::Text(_) | Piece::Call { .. } | Piece::Reasoning(_) => {}
         }
+    }
+    let shared = said.pieces.iter().take_while(|piece| matches!(piece, Piece::Document(_))).count();
+    if let Some(last) = shared.checked_sub(1).filter(|_| said.opens) {
+        rest[last]["cache_control"] = json!({"type": "ephemeral"});
     }
     results.append(&mut rest);
     results

@@ -11,8 +11,8 @@ use crate::schema::CompiledTool;
 /// What ends a stream.
 const DONE: &str = "[DONE]";
 
-/// The body of a request.
-pub(super) fn encode(request: &WireRequest<'_>) -> Value {
+/// The body of a request, without what was said.
+pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), Value::from(request.model));
     if request.stream {
@@ -27,16 +27,15 @@ pub(super) fn encode(request: &WireRequest<'_>) -> Value {
     if !request.tools.is_empty() {
         body.insert("tools".to_owned(), request.tools.iter().map(|tool| self::tool(tool)).collect());
     }
-    let system = (!request.system.is_empty()).then(|| json!({"role": "system", "content": request.system}));
-    let mut messages: Vec<Value> = system.into_iter().collect();
-    for said in &request.conversation.said {
-        match said.role {
-            Role::Assistant => messages.push(assistant(said, request.vendor)),
-            Role::User | Role::Tool => others(said, request.features, &mut messages),
-        }
+    body
+}
+
+/// The messages that `said` becomes.
+pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: &mut Vec<Value>) {
+    match said.role {
+        Role::Assistant => messages.push(assistant(said, vendor)),
+        Role::User | Role::Tool => others(said, features, messages),
     }
-    body.insert("messages".to_owned(), Value::Array(messages));
-    Value::Object(body)
 }
 
 /// A tool as a function. Servers that know nothing of strict ones are not told of it.

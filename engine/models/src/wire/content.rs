@@ -1,4 +1,4 @@
-//! A conversation as dialects word it: texts, calls, results and documents, with every content at hand.
+//! Messages as dialects word them: texts, calls, results and documents, with every content at hand.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -17,18 +17,13 @@ use serde_json::Value;
 /// The longest name of a tool, and the longest id of a call, that providers take.
 const MAX_NAME: usize = 64;
 
-/// A conversation, ready to be worded.
-#[derive(Debug, Default)]
-pub struct Conversation<'a> {
-    /// What was said, in order.
-    pub said: Vec<Said<'a>>,
-}
-
 /// One message.
 #[derive(Debug)]
 pub struct Said<'a> {
     /// Who speaks.
     pub role: Role,
+    /// Whether it is the request of a task, with which a conversation begins.
+    pub opens: bool,
     /// What is said, in order.
     pub pieces: Vec<Piece<'a>>,
 }
@@ -131,19 +126,21 @@ struct ResultBody<'a> {
     answered_in_your_name: &'a [SaidMeanwhile],
 }
 
-impl<'a> Conversation<'a> {
-    /// What `messages` say, with the bytes of their documents from `contents`.
+impl<'a> Said<'a> {
+    /// What `message` says, with the bytes of its documents from `contents`; `None` for a turn of reasoning alone, which says
+    /// nothing that a provider would take back.
     ///
     /// Ids of calls are those that a provider gave, where it can take them back: unique in the conversation, of the
-    /// characters that all providers take. The others get one by their place, the same in every later request.
-    pub fn new(messages: &'a [Arc<Message>], contents: &HashMap<ContentHash, Content>) -> Self {
-        let mut ids = Ids::default();
-        let said = messages.iter().map(|message| Said {
-            role: message.role,
-            pieces: message.parts.iter().map(|part| piece(part, &mut ids, contents)).collect(),
-        });
-        // A turn of reasoning alone says nothing that a provider would take back.
-        Self { said: said.filter(|said| !said.is_reasoning_only()).collect() }
+    /// characters that all providers take. The others get one by their place, the same in every later request. What is
+    /// asked stands behind the documents that come with it: tasks with the same documents share all bytes before it.
+    pub(super) fn of(message: &'a Message, ids: &mut Ids, contents: &HashMap<ContentHash, Content>) -> Option<Self> {
+        let mut pieces: Vec<Piece<'a>> = message.parts.iter().map(|part| piece(part, ids, contents)).collect();
+        let opens = message.parts.iter().any(|part| matches!(part, Part::Request(_)));
+        if opens {
+            pieces.sort_by_key(|piece| !matches!(piece, Piece::Document(_)));
+        }
+        let said = Self { role: message.role, opens, pieces };
+        (!said.is_reasoning_only()).then_some(said)
     }
 }
 
@@ -157,7 +154,7 @@ impl Said<'_> {
     }
 }
 
-fn piece<'a>(part: &'a Part, ids: &mut Ids<'a>, contents: &HashMap<ContentHash, Content>) -> Piece<'a> {
+fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Content>) -> Piece<'a> {
     let block = |part| part_block(part, &|hash| contents.get(&hash).cloned());
     match part {
         Part::Request(text) | Part::Text(text) => Piece::Text(Cow::Borrowed(text)),
@@ -208,22 +205,38 @@ fn is_plain_char(each: char) -> bool {
     each.is_ascii_alphanumeric() || each == '_' || each == '-'
 }
 
-/// Ids of calls on the wire.
-#[derive(Default)]
-struct Ids<'a> {
-    given: HashMap<&'a CallId, Arc<str>>,
+/// Ids of calls on the wire, as far as a conversation has come.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    given: HashMap<CallId, Arc<str>>,
     taken: HashSet<Arc<str>>,
+    order: Vec<CallId>,
 }
 
-impl<'a> Ids<'a> {
-    fn of(&mut self, call: &'a CallId, asked: &ModelCall) -> Arc<str> {
+impl Ids {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Forgets all but the first `kept`.
+    pub(super) fn truncate(&mut self, kept: usize) {
+        for call in self.order.drain(kept.min(self.order.len())..) {
+            if let Some(id) = self.given.remove(&call) {
+                self.taken.remove(&id);
+            }
+        }
+    }
+
+    fn of(&mut self, call: &CallId, asked: &ModelCall) -> Arc<str> {
         if let Some(id) = self.given.get(call) {
             return Arc::clone(id);
         }
         let own = asked.provider_id.as_deref().filter(|id| is_plain(id) && !self.taken.contains(*id));
         let id: Arc<str> = own.map_or_else(|| self.made_up(), Arc::from);
-        self.given.insert(call, Arc::clone(&id));
+        self.given.insert(call.clone(), Arc::clone(&id));
         self.taken.insert(Arc::clone(&id));
+        self.order.push(call.clone());
         id
     }
 

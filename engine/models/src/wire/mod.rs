@@ -11,6 +11,7 @@ mod arguments;
 pub mod chat;
 mod content;
 mod fault;
+mod grown;
 pub mod ollama;
 pub mod responses;
 mod sse;
@@ -19,11 +20,12 @@ mod value;
 
 pub use answer::{Answer, AnsweredCall};
 pub use arguments::call_of;
-pub use content::{Conversation, Document, Piece, Said};
+pub use content::{Document, Piece, Said};
 pub use fault::{Fault, fault_of};
+pub use grown::Grown;
 pub use stream::StreamDecoder;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 use crate::schema::CompiledTool;
@@ -72,15 +74,13 @@ pub struct Features {
     pub files: bool,
 }
 
-/// One request, before it is worded in a dialect.
+/// One request, before it is worded in a dialect, without what was said.
 #[derive(Debug)]
 pub struct WireRequest<'a> {
     /// The model, as the provider calls it.
     pub model: &'a str,
     /// The system prompt.
     pub system: &'a str,
-    /// What was said so far.
-    pub conversation: &'a Conversation<'a>,
     /// The tools offered, in the dialect of who is asked.
     pub tools: &'a [Arc<CompiledTool>],
     /// Settings, as a config writes them; what the engine itself says wins.
@@ -91,8 +91,6 @@ pub struct WireRequest<'a> {
     pub stream: bool,
     /// What the server takes.
     pub features: Features,
-    /// Whose reasoning blocks may be sent back; those of others are left out.
-    pub vendor: &'a str,
 }
 
 /// Why bytes were not an answer.
@@ -122,16 +120,43 @@ pub enum WireError {
 }
 
 impl Dialect {
-    /// The body that asks `request`. The conversation comes last in it, so that a later request of the same task repeats
-    /// all bytes before the end of what was said.
-    pub fn encode(self, request: &WireRequest<'_>) -> Vec<u8> {
-        let body = match self {
-            Self::Chat => chat::encode(request),
-            Self::Responses => responses::encode(request),
-            Self::Anthropic => anthropic::encode(request),
-            Self::Ollama => ollama::encode(request),
+    /// The body that asks `request` after `said`, the bytes of a conversation that [`Grown`] has. They come last in it, so a
+    /// later request of the same task repeats all bytes before their end.
+    pub fn encode(self, request: &WireRequest<'_>, said: &[u8]) -> Vec<u8> {
+        let (head, list) = match self {
+            Self::Chat => (chat::preamble(request), "messages"),
+            Self::Responses => (responses::preamble(request), "input"),
+            Self::Anthropic => (anthropic::preamble(request), "messages"),
+            Self::Ollama => (ollama::preamble(request), "messages"),
         };
-        serde_json::to_vec(&body).expect("a JSON tree always serialises")
+        let mut body = serde_json::to_vec(&head).expect("a JSON tree always serialises");
+        body.reserve(said.len() + request.system.len() + 64);
+        body.pop();
+        body.extend_from_slice(format!(",\"{list}\":[").as_bytes());
+        // Where the head has no place for the system prompt, it is the first message.
+        let opening = matches!(self, Self::Chat | Self::Ollama).then_some(request.system).filter(|system| !system.is_empty());
+        if let Some(system) = opening {
+            let message = json!({"role": "system", "content": system});
+            serde_json::to_writer(&mut body, &message).expect("a JSON tree always serialises");
+            if !said.is_empty() {
+                body.push(b',');
+            }
+        }
+        body.extend_from_slice(said);
+        body.extend_from_slice(b"]}");
+        body
+    }
+
+    /// What `said` becomes in the list of what was said.
+    fn word(self, said: &Said<'_>, vendor: &str, features: Features) -> Vec<Value> {
+        let mut items = Vec::new();
+        match self {
+            Self::Chat => chat::word(said, vendor, features, &mut items),
+            Self::Responses => responses::word(said, vendor, features, &mut items),
+            Self::Anthropic => anthropic::word(said, vendor, &mut items),
+            Self::Ollama => ollama::word(said, vendor, features, &mut items),
+        }
+        items
     }
 
     /// The answer that a whole `body` is.

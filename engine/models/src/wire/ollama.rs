@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 
 use super::answer::read_back;
 use super::value::{Step, count, list, raw_text, text, usage};
-use super::{Answer, AnsweredCall, Fault, Piece, Said, WireError, WireRequest, chat};
+use super::{Answer, AnsweredCall, Fault, Features, Piece, Said, WireError, WireRequest, chat};
 
 /// Settings that stand beside the `options` of a model rather than in them.
 const BESIDE: [&str; 4] = ["think", "format", "keep_alive", "options"];
 
-/// The body of a request.
-pub(super) fn encode(request: &WireRequest<'_>) -> Value {
+/// The body of a request, without what was said.
+pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), Value::from(request.model));
     body.insert("stream".to_owned(), Value::from(request.stream));
@@ -32,16 +32,15 @@ pub(super) fn encode(request: &WireRequest<'_>) -> Value {
     if !request.tools.is_empty() {
         body.insert("tools".to_owned(), request.tools.iter().map(|tool| chat::tool(tool)).collect());
     }
-    let system = (!request.system.is_empty()).then(|| json!({"role": "system", "content": request.system}));
-    let mut messages: Vec<Value> = system.into_iter().collect();
-    for said in &request.conversation.said {
-        match said.role {
-            Role::Assistant => messages.push(assistant(said, request.vendor)),
-            Role::User | Role::Tool => others(said, request.features.images, &mut messages),
-        }
+    body
+}
+
+/// The messages that `said` becomes.
+pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: &mut Vec<Value>) {
+    match said.role {
+        Role::Assistant => messages.push(assistant(said, vendor)),
+        Role::User | Role::Tool => others(said, features.images, messages),
     }
-    body.insert("messages".to_owned(), Value::Array(messages));
-    Value::Object(body)
 }
 
 /// What the model said; arguments are objects here.

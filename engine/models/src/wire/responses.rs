@@ -7,8 +7,8 @@ use super::answer::read_back;
 use super::value::{count, list, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest};
 
-/// The body of a request.
-pub(super) fn encode(request: &WireRequest<'_>) -> Value {
+/// The body of a request, without what was said.
+pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), Value::from(request.model));
     if request.stream {
@@ -34,15 +34,15 @@ pub(super) fn encode(request: &WireRequest<'_>) -> Value {
     if !request.system.is_empty() {
         body.insert("instructions".to_owned(), Value::from(request.system));
     }
-    let mut input = Vec::new();
-    for said in &request.conversation.said {
-        match said.role {
-            Role::Assistant => assistant(said, request.vendor, &mut input),
-            Role::User | Role::Tool => others(said, request.features, &mut input),
-        }
+    body
+}
+
+/// The items that `said` becomes.
+pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, input: &mut Vec<Value>) {
+    match said.role {
+        Role::Assistant => assistant(said, vendor, input),
+        Role::User | Role::Tool => others(said, features, input),
     }
-    body.insert("input".to_owned(), Value::Array(input));
-    Value::Object(body)
 }
 
 /// What the model said, item by item, its vendor's own items at the places where they stood.

@@ -1,0 +1,58 @@
+//! The conversations that a model was sent last, as bytes, so that the next request of a task only adds to them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use baton_core::id::TaskId;
+
+use crate::wire::Grown;
+
+/// The most bytes that are kept for one model of one run.
+const MOST: usize = 64 << 20;
+
+/// Conversations by task, the ones that were used last, within a bound of bytes.
+#[derive(Debug, Default)]
+pub(super) struct Talks(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    by_task: HashMap<TaskId, (u64, Grown)>,
+    /// The tasks by when they were used: the smallest number is the longest ago.
+    by_use: BTreeMap<u64, TaskId>,
+    uses: u64,
+    bytes: usize,
+}
+
+impl Talks {
+    /// Takes out the conversation of `task`, if it is kept.
+    pub(super) fn take(&self, task: &TaskId) -> Option<Grown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(task)
+    }
+
+    /// Keeps the conversation of `task`; those that were not used for longest make room.
+    pub(super) fn keep(&self, task: &TaskId, talk: Grown) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take(task);
+        kept.uses += 1;
+        kept.bytes += talk.bytes().len();
+        let use_of = kept.uses;
+        kept.by_use.insert(use_of, task.clone());
+        kept.by_task.insert(task.clone(), (use_of, talk));
+        while kept.bytes > MOST
+            && let Some((_, oldest)) = kept.by_use.pop_first()
+        {
+            if let Some((_, gone)) = kept.by_task.remove(&oldest) {
+                kept.bytes -= gone.bytes().len();
+            }
+        }
+    }
+}
+
+impl Kept {
+    fn take(&mut self, task: &TaskId) -> Option<Grown> {
+        let (use_of, talk) = self.by_task.remove(task)?;
+        self.by_use.remove(&use_of);
+        self.bytes -= talk.bytes().len();
+        Some(talk)
+    }
+}

@@ -1,0 +1,73 @@
+//! The bytes of a conversation, grown by what is new: a turn costs what was said since the one before it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use baton_core::function::Content;
+use baton_core::id::ContentHash;
+use baton_core::render::Message;
+
+use super::content::{Ids, Said};
+use super::{Dialect, Features};
+
+/// A conversation as the items of a request's list, with commas between them.
+///
+/// Messages are known again by their allocation: it is kept here, so no other can take its place.
+#[derive(Debug)]
+pub struct Grown {
+    dialect: Dialect,
+    features: Features,
+    vendor: String,
+    messages: Vec<Worded>,
+    bytes: Vec<u8>,
+    ids: Ids,
+}
+
+/// A message that is worded.
+#[derive(Debug)]
+struct Worded {
+    message: Arc<Message>,
+    /// How many bytes there are with it.
+    end: usize,
+    /// How many ids of calls there are with it.
+    ids: usize,
+}
+
+impl Grown {
+    /// A conversation in which nothing was said. `vendor` gets its reasoning blocks back.
+    pub fn new(dialect: Dialect, features: Features, vendor: &str) -> Self {
+        let (messages, bytes, ids) = (Vec::new(), Vec::new(), Ids::default());
+        Self { dialect, features, vendor: vendor.to_owned(), messages, bytes, ids }
+    }
+
+    /// How many of `messages`, from the first one, are worded already.
+    pub fn known(&self, messages: &[Arc<Message>]) -> usize {
+        self.messages.iter().zip(messages).take_while(|(worded, message)| Arc::ptr_eq(&worded.message, message)).count()
+    }
+
+    /// Becomes the conversation of `messages`; `contents` has the documents of those that are not known. Returns how many
+    /// bytes were worded for it.
+    pub fn grow(&mut self, messages: &[Arc<Message>], contents: &HashMap<ContentHash, Content>) -> usize {
+        let known = self.known(messages);
+        self.messages.truncate(known);
+        let (end, ids) = self.messages.last().map_or((0, 0), |last| (last.end, last.ids));
+        self.bytes.truncate(end);
+        self.ids.truncate(ids);
+        for message in &messages[known..] {
+            let said = Said::of(message, &mut self.ids, contents);
+            for item in said.map(|said| self.dialect.word(&said, &self.vendor, self.features)).unwrap_or_default() {
+                if !self.bytes.is_empty() {
+                    self.bytes.push(b',');
+                }
+                serde_json::to_writer(&mut self.bytes, &item).expect("a JSON tree always serialises");
+            }
+            self.messages.push(Worded { message: Arc::clone(message), end: self.bytes.len(), ids: self.ids.len() });
+        }
+        self.bytes.len() - end
+    }
+
+    /// The items.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
