@@ -34,12 +34,15 @@ pub enum Event {
         /// Where it stands in another run, when it was taken from there.
         recorded: Option<ForkPoint>,
     },
-    /// A model gave no answer to a [`Effect::Prompt`], after all retries.
+    /// A model gave no answer to a [`Effect::Prompt`], after all retries. One that is not available
+    /// ([`ErrorCode::ModelUnavailable`](crate::call::ErrorCode::ModelUnavailable)) gives way to its next fallback.
     ModelFailed {
         /// The task that was prompted.
         task: TaskId,
         /// The turn that was prompted.
         turn: u32,
+        /// The model that was asked.
+        model: String,
         /// Why.
         error: CallError,
     },

@@ -123,8 +123,10 @@ impl Checker {
         let folded = catch_unwind(AssertUnwindSafe(|| {
             run.apply(recorded);
             requests.apply(recorded, run, ledger);
-            if let Entry::ModelRequested(requested) = &recorded.entry {
-                requests.request(&requested.task, ledger);
+            if let Entry::ModelRequested(_) | Entry::FellBack(_) = &recorded.entry
+                && let Some(task) = recorded.entry.task()
+            {
+                requests.request(task, ledger);
             }
         }));
         if folded.is_err() {

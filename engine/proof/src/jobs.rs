@@ -8,7 +8,7 @@ use std::time::Duration;
 use baton_core::call::AfterExecution;
 use baton_core::config::{
     Agent, Approver, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Job, Join, MasterRule, ModelSpec,
-    OnFailure, OnText, OnUnknownOutcome, Schema, Tool,
+    OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Schema, Tool,
 };
 use baton_core::id::{AgentId, ToolId};
 use baton_core::json::Json;
@@ -16,7 +16,7 @@ use baton_core::limits::Limits;
 use baton_core::model::{Offer, ToolDefinition};
 use baton_core::money::Price;
 use baton_core::tool_type::{Then, ToolType};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// A job in the making. Every agent gets a `route_to_` tool; `handoff` and `ask_master` are always there.
 pub struct JobDraft {
@@ -24,6 +24,7 @@ pub struct JobDraft {
     tools: Vec<ToolDraft>,
     limits: Limits,
     prices: BTreeMap<String, Price>,
+    fallbacks: BTreeMap<String, Vec<String>>,
     built: OnceCell<Arc<Configs>>,
 }
 
@@ -67,6 +68,7 @@ pub fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
         tools: Vec::new(),
         limits: Limits::default(),
         prices: BTreeMap::new(),
+        fallbacks: BTreeMap::new(),
         built: OnceCell::new(),
     }
 }
@@ -334,6 +336,12 @@ impl JobDraft {
         self
     }
 
+    /// The models that are asked in place of the one named `model`, one after the other, when it is not available.
+    pub fn fallbacks(mut self, model: &str, fallbacks: &[&str]) -> Self {
+        self.fallbacks.insert(model.to_owned(), fallbacks.iter().map(|&name| name.to_owned()).collect());
+        self
+    }
+
     /// Joins the drafts as the loader would, once.
     pub fn build(&self) -> Arc<Configs> {
         Arc::clone(self.built.get_or_init(|| self.join()))
@@ -357,7 +365,7 @@ impl JobDraft {
                 request: "go".to_owned(),
                 inputs: BTreeMap::new(),
                 documents: Vec::new(),
-                models: self.agents.iter().map(|agent| (agent.model.clone(), self.model(&agent.model))).collect(),
+                models: self.models().map(|name| (name.clone(), self.model(name))).collect(),
                 providers: BTreeMap::new(),
                 provider_names: BTreeSet::new(),
                 summary_model: None,
@@ -369,8 +377,24 @@ impl JobDraft {
         })
     }
 
+    fn models(&self) -> impl Iterator<Item = &String> {
+        self.agents.iter().map(|agent| &agent.model).chain(self.fallbacks.values().flatten())
+    }
+
+    /// A model without fallbacks follows a script; it is all the same here, where the shell says what models answer.
     fn model(&self, name: &str) -> ModelSpec {
         let price = self.prices.get(name).cloned();
+        if let Some(fallbacks) = self.fallbacks.get(name) {
+            let (provider, model) = ("acme".to_owned(), name.to_owned());
+            let price = price.or_else(|| Some(Price::scripted()));
+            return ModelSpec::Provided(ProvidedModel {
+                provider,
+                model,
+                settings: Map::new(),
+                price,
+                fallbacks: fallbacks.clone(),
+            });
+        }
         ModelSpec::Scripted { file: format!("{name}.json"), text: "{}".into(), price }
     }
 }

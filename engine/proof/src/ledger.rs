@@ -117,6 +117,8 @@ pub struct OpenRequest {
     pub turn: u32,
     /// The model that is asked.
     pub model: String,
+    /// The model that was asked first, if that one was not available.
+    pub fell_from: Option<String>,
     /// Tokens of the request, as estimated.
     pub input: u64,
     /// Tokens reserved for it and its answer.

@@ -9,8 +9,8 @@ use baton_core::call::{AfterExecution, CallError, CallResult, ModelCall};
 use baton_core::document::{DocumentRef, DocumentVersion};
 use baton_core::entry::{
     BudgetSettled, CallApproved, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict, Control, ControlAction,
-    Entry, Holder, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed, QuestionEnd, QuestionOpened,
-    Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
+    Entry, FellBack, Holder, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed, QuestionEnd,
+    QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
 };
 use baton_core::id::TaskId;
 use baton_core::json::Json;
@@ -51,6 +51,10 @@ pub fn line(entry: &Entry) -> Option<String> {
             let steers: Vec<String> = steers.iter().map(|text| format!(" [steer {text:?}]")).collect();
             let steers = steers.concat();
             format!("{task} turn {turn} asked{steers}{}", notice.as_ref().map(notice_text).unwrap_or_default())
+        }
+        Entry::FellBack(fell) => {
+            let FellBack { task, turn, from, to, error } = &**fell;
+            format!("{task} turn {turn} asks {to} instead of {from}: {}", code(error))
         }
         Entry::ModelAnswered(ModelAnswered {
             task,

@@ -19,7 +19,7 @@ pub struct Requests {
     configs: Arc<Configs>,
     transcripts: BTreeMap<TaskId, Transcript>,
     newest: BTreeMap<TaskId, Arc<ModelRequest>>,
-    /// The hash of every request, by the place of its `model_requested` in the timeline.
+    /// The hash of every request, by the place of its `model_requested` or `fell_back` in the timeline.
     hashes: BTreeMap<u64, ContentHash>,
     /// Where the newest request of each task stands in the timeline.
     places: BTreeMap<TaskId, u64>,
@@ -56,10 +56,10 @@ impl Requests {
         if let Some(transcript) = self.transcripts.get_mut(task) {
             transcript.apply(recorded, run.documents());
         }
-        if let Entry::ModelRequested(requested) = &recorded.entry {
+        if matches!(recorded.entry, Entry::ModelRequested(_) | Entry::FellBack(_)) {
             let hash = self.transcripts[task].request().hash;
             self.hashes.insert(recorded.seq, hash);
-            self.places.insert(requested.task.clone(), recorded.seq);
+            self.places.insert(task.clone(), recorded.seq);
         }
         if let Entry::ModelAnswered(answered) = &recorded.entry {
             let sent = self.places.get(&answered.task).and_then(|place| self.hashes.get(place));

@@ -115,6 +115,7 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
         ..Limits::default()
     };
     let drafts: Vec<AgentDraft> = (0..agents).map(|index| random_agent(random, index, agents, generous)).collect();
+    let fallbacks: &[&str] = if random.once_in(2) { &["second", "third"] } else { &[] };
     let limits =
         if generous { Limits { turns: Some(80), depth: Some(4), live_tasks: Some(24), ..Limits::default() } } else { limits };
     job(drafts)
@@ -129,6 +130,9 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
         ])
         .limits(limits)
         .price("script", price())
+        .price("second", Price { output: Money::from_picos(9), ..price() })
+        .price("third", price())
+        .fallbacks("script", fallbacks)
 }
 
 /// A few picodollars a token: so little that limits of some thousands are reached by some requests and not by others.
@@ -197,7 +201,7 @@ pub fn any_decision(random: &mut Random) -> Value {
 /// A turn of any kind, which uses at most what was reserved for it.
 pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
     if random.once_in(80) {
-        return Err(error(ErrorCode::ModelFailed));
+        return Err(error(*random.pick(&[ErrorCode::ModelFailed, ErrorCode::ModelUnavailable])));
     }
     let calls: Vec<ModelCall> = (0..=random.below(4)).map(|_| random_call(random)).collect();
     // The longer a task goes on, the likelier it hands off.

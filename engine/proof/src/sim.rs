@@ -246,10 +246,10 @@ impl Sim {
                 let open = self.ledger.tasks[&task].request.as_ref();
                 let (reserved, input) = open.map_or((0, 0), |open| (open.reserved, open.input));
                 let answer = self.script.answer(&Prompted { task: &task, turn, request: &request, reserved, input });
-                let hash = request.hash;
+                let (hash, model) = (request.hash, request.model.clone());
                 match answer {
                     Ok(answer) => self.event(Event::ModelAnswered { task, turn, request: hash, answer, recorded: None }),
-                    Err(error) => self.event(Event::ModelFailed { task, turn, error }),
+                    Err(error) => self.event(Event::ModelFailed { task, turn, model, error }),
                 }
             }
             Work::Execute(execution) => {
@@ -487,7 +487,8 @@ impl Sim {
 /// Whether what `decision` begins is what it asks the shell to do; what is not, if anything.
 pub(crate) fn effects_match(decision: &Decision) -> Result<(), String> {
     let prompted = decision.effects.iter().filter(|effect| matches!(effect, Effect::Prompt { .. })).count();
-    let requested = decision.entries.iter().filter(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).count();
+    let asks = |entry: &Entry| matches!(entry, Entry::ModelRequested(_) | Entry::FellBack(_));
+    let requested = decision.entries.iter().filter(|recorded| asks(&recorded.entry)).count();
     if prompted != requested {
         return Err(format!("{requested} models are asked by the timeline and {prompted} by the shell"));
     }

@@ -309,8 +309,10 @@ fn place(entry: &Entry, latest: &mut u32) -> (u32, u8, u32) {
 /// Whether an entry is compared: accounts, crashes and what came late say nothing of what a run did.
 fn is_compared(entry: &Entry) -> bool {
     match entry {
-        Entry::BudgetSettled(_) | Entry::RunEnded(_) | Entry::SubtreeClosed(_) | Entry::CallStarted(_) => false,
-        // A request is compared by its answer; the engine's word at its head is compared here.
+        Entry::BudgetSettled(_) | Entry::FellBack(_) | Entry::RunEnded(_) | Entry::SubtreeClosed(_) | Entry::CallStarted(_) => {
+            false
+        }
+        // A request is compared by its answer, whoever gave it; the engine's word at its head is compared here.
         Entry::ModelRequested(requested) => requested.notice.is_some(),
         Entry::Control(control) => matches!(control.action, ControlAction::Cancelled { .. } | ControlAction::Steered { .. }),
         _ => true,

@@ -125,7 +125,7 @@ impl Replay {
         }
         if let Some(transcript) = self.transcripts.get_mut(task) {
             transcript.apply(recorded, run.documents());
-            if matches!(recorded.entry, Entry::ModelRequested(_)) {
+            if matches!(recorded.entry, Entry::ModelRequested(_) | Entry::FellBack(_)) {
                 self.rendered.insert(task.clone(), transcript.request().hash);
                 self.messages.entry(task.clone()).or_default().1 = transcript.messages().len();
             }

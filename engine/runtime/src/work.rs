@@ -129,7 +129,7 @@ impl Actor {
             self.work.arrived.push_back(Message::Event { event, contents: Vec::new(), reply: None });
             return Ok(());
         }
-        let model = self.models.get(&request.model).cloned();
+        let (name, model) = (request.model.clone(), self.models.get(&request.model).cloned());
         let (shared, stopped, of) = (Arc::clone(&self.shared), self.token(&task), task.clone());
         let done = self.begin(&of, stopped.clone(), async move {
             let answered = async {
@@ -154,7 +154,7 @@ impl Actor {
                 }
                 Err(error) => {
                     let code = if error.is_unavailable() { ErrorCode::ModelUnavailable } else { ErrorCode::ModelFailed };
-                    Event::ModelFailed { task, turn, error: CallError::new(code, error.to_string()) }
+                    Event::ModelFailed { task, turn, model: name, error: CallError::new(code, error.to_string()) }
                 }
             };
             Some(Message::Event { event, contents: Vec::new(), reply: None })

@@ -181,8 +181,10 @@ fn look_at_job(place: &Place, name: &Path, needed: &mut Vec<Needed>) -> Result<V
     };
     let configs = &job.configs;
     let is_trusted = trust::is_trusted(place, configs, job.folder.as_deref());
-    for agent in configs.agents.values() {
-        let Some(ModelSpec::Provided(model)) = configs.job.model(&agent.model) else { continue };
+    let models =
+        configs.agents.values().flat_map(|agent| std::iter::once(&agent.model).chain(configs.job.fallbacks(&agent.model)));
+    for name in models {
+        let Some(ModelSpec::Provided(model)) = configs.job.model(name) else { continue };
         let settings = configs.job.providers.get(&model.provider).cloned();
         let is_foreign = settings.as_ref().is_some_and(|settings| settings.is_of_job) && !is_trusted;
         let known = needed.iter().position(|known| known.provider == model.provider && known.settings == settings);

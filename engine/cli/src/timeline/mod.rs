@@ -93,6 +93,10 @@ impl Rows {
             Entry::ModelRequested(requested) => {
                 row.input = json!({"model": requested.model, "turn": requested.turn, "input_tokens": requested.input_tokens});
             }
+            Entry::FellBack(fell) => {
+                row.input = json!({"model": fell.to, "instead_of": fell.from, "turn": fell.turn});
+                row.result = json!({"error": fell.error.to_value()});
+            }
             Entry::ModelAnswered(answered) => {
                 for (position, call) in (1..).zip(&answered.calls) {
                     self.inputs.insert(answered.task.call(answered.turn, position), Arc::clone(call));

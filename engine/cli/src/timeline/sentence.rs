@@ -32,6 +32,10 @@ pub(crate) fn sentence(row: &Row) -> String {
             input["turn"],
             words::count(input["input_tokens"].as_u64().unwrap_or_default())
         )),
+        "fell_back" => {
+            let why = style::bad(text(&result["error"]["message"]));
+            format!("asks {} instead of {} (turn {}): {why}", text(&input["model"]), text(&input["instead_of"]), input["turn"])
+        }
         "model_answered" => {
             let calls: Vec<String> = result["calls"].as_array().into_iter().flatten().map(text).collect();
             let said = text(&result["text"]);

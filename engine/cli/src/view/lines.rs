@@ -30,6 +30,10 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
             // The question's own entry says who asks whom.
             _ => return None,
         },
+        Entry::FellBack(fell) => {
+            let why = words::preview(&fell.error.message, PREVIEW);
+            format!("{} asks {} instead of {}: {why}", who(&fell.task), fell.to, fell.from)
+        }
         Entry::CallRefused(refused) => {
             format!(
                 "{} {} refused: {}",

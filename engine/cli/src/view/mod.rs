@@ -182,6 +182,7 @@ impl RunView {
                     "thinking".clone_into(&mut row.step);
                 });
             }
+            Entry::FellBack(fell) => _ = self.models.insert(fell.to.clone()),
             Entry::ModelAnswered(answered) => {
                 if let Some(fork) = &mut self.fork {
                     fork.turns += 1;

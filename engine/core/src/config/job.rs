@@ -221,7 +221,7 @@ impl<'s> Loader<'s> {
             self.check_model_name(name, &place, text);
             let spec = match (&model.provider, &model.script, &model.model) {
                 (None, None, Some(_)) => self.job_alias(model, &place, text, &read.provider_names),
-                (Some(ProviderForm::Scripted), Some(script), None) if model.settings.is_none() => {
+                (Some(ProviderForm::Scripted), Some(script), None) if model.settings.is_none() && model.fallbacks.is_empty() => {
                     self.scripted(script, model, &place, text, rules)
                 }
                 (provider, script, given) => {
@@ -230,8 +230,9 @@ impl<'s> Loader<'s> {
                     ModelSpec::Scripted { file: String::new(), text: Arc::from(""), price: None }
                 }
             };
-            read.models.insert(name.clone(), spec);
+            read.add(name, spec, &place, text);
         }
+        read.check_fallbacks(&mut self.faults);
     }
 
     /// The script that the start of the run lets stand in for every model.
@@ -271,7 +272,7 @@ fn unclear_model(text: &Text<'_>, place: &str, provider: bool, script: bool, mod
         (false, true, false) => missing("provider"),
         (false, false, _) => missing("model").expected("\"model\": \"PROVIDER:MODEL\", or \"provider\" with \"script\""),
         _ => {
-            let message = "a script and a provider's model, or its settings, exclude each other";
+            let message = "a script and a provider's model, its settings or its fallbacks exclude each other";
             text.fault(FaultKind::MisplacedKey, place, Spot::Key, message)
         }
     }

@@ -46,7 +46,7 @@ pub use edit::EditFault;
 pub use fault::{Fault, FaultKind, Faults, nearest};
 pub use form::ProjectForm as Project;
 pub use load::{ScriptCheck, Unconfigured, load, load_project, load_tools};
-pub use models::{ModelRules, ProvidedModel, ProviderSettings, may_hold_key};
+pub use models::{ModelRules, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key};
 pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};
 pub use price::{MoneyLimit, PriceTable};
 pub use reader::MAX_FILE_BYTES;

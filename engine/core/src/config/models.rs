@@ -37,6 +37,8 @@ pub struct ProvidedModel {
     pub settings: Map<String, Value>,
     /// What its tokens cost, if a config says so.
     pub price: Option<Price>,
+    /// The names of the models that are asked in its place, one after the other, when it is not available.
+    pub fallbacks: Vec<String>,
 }
 
 /// How a provider is reached, where a `models.json` says so.
@@ -58,8 +60,21 @@ pub struct ProviderSettings {
     pub between_bytes: Option<Duration>,
     /// How long a whole answer may take.
     pub total: Option<Duration>,
+    /// How often it may be used.
+    pub limits: ProviderLimits,
     /// Whether the job says so, and not the person who runs it: whom a key is sent to needs that person's trust.
     pub is_of_job: bool,
+}
+
+/// How often a key may be used; what is absent, nobody limits but the provider.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProviderLimits {
+    /// Requests within any minute.
+    pub requests_per_minute: Option<u32>,
+    /// Tokens within any minute.
+    pub tokens_per_minute: Option<u32>,
+    /// Requests at the same time, at most.
+    pub in_flight: Option<u32>,
 }
 
 /// What the files of models say, joined.
@@ -68,6 +83,57 @@ pub(crate) struct ReadModels {
     pub(crate) models: BTreeMap<String, ModelSpec>,
     pub(crate) providers: BTreeMap<String, ProviderSettings>,
     pub(crate) provider_names: BTreeSet<String>,
+    fallbacks: Vec<NotedFallback>,
+}
+
+/// A fallback as it was read.
+#[derive(Debug)]
+struct NotedFallback {
+    /// The model that it stands in for.
+    of: String,
+    name: String,
+    /// Where it stands, for what is wrong with it.
+    place: Fault,
+}
+
+impl ReadModels {
+    /// Adds the model `name`, which `text` describes at `place`, in place of one of that name. Whether its fallbacks are models
+    /// is known once all are read.
+    pub(crate) fn add(&mut self, name: &str, model: ModelSpec, place: &str, text: &Text<'_>) {
+        self.fallbacks.retain(|fallback| fallback.of != name);
+        if let ModelSpec::Provided(ProvidedModel { fallbacks, .. }) = &model {
+            let noted = fallbacks.iter().enumerate().map(|(index, fallback)| NotedFallback {
+                of: name.to_owned(),
+                name: fallback.clone(),
+                place: text.fault(FaultKind::UnknownModel, &format!("{place}/fallbacks/{index}"), Spot::Value, ""),
+            });
+            self.fallbacks.extend(noted);
+        }
+        self.models.insert(name.to_owned(), model);
+    }
+
+    /// Tells fallbacks that are no models, and those that would be asked a second time.
+    pub(crate) fn check_fallbacks(&self, faults: &mut Vec<Fault>) {
+        let who_answers = |name: &str| match self.models.get(name) {
+            Some(ModelSpec::Provided(model)) => Some((model.provider.clone(), model.model.clone())),
+            Some(ModelSpec::Scripted { file, .. }) => Some((String::new(), file.clone())),
+            None => provided(name, &self.provider_names).map(|model| (model.provider, model.model)),
+        };
+        let mut asked: BTreeMap<&str, BTreeSet<_>> = BTreeMap::new();
+        for NotedFallback { of, name, place } in &self.fallbacks {
+            let asked = asked.entry(of).or_insert_with(|| who_answers(of).into_iter().collect());
+            let Some(answers) = who_answers(name) else {
+                let message = format!("\"{of}\" falls back to \"{name}\", which is no model");
+                let fault = Fault { message, ..place.clone() }.near(name, self.models.keys().map(String::as_str));
+                faults.push(fault.expected("the name of a model, or PROVIDER:MODEL"));
+                continue;
+            };
+            if !asked.insert(answers) {
+                let message = format!("\"{of}\" falls back to \"{name}\", which has been asked by then");
+                faults.push(Fault { kind: FaultKind::SameId, message, ..place.clone() });
+            }
+        }
+    }
 }
 
 impl Job {
@@ -75,13 +141,27 @@ impl Job {
     pub fn model(&self, name: &str) -> Option<ModelSpec> {
         self.models.get(name).cloned().or_else(|| provided(name, &self.provider_names).map(ModelSpec::Provided))
     }
+
+    /// The names of the models that are asked, one after the other, when the one called `name` is not available.
+    pub fn fallbacks(&self, name: &str) -> &[String] {
+        match self.models.get(name) {
+            Some(ModelSpec::Provided(provided)) => &provided.fallbacks,
+            Some(ModelSpec::Scripted { .. }) | None => &[],
+        }
+    }
 }
 
 /// The model that `PROVIDER:MODEL` names, if one of `providers` is its provider.
 fn provided(name: &str, providers: &BTreeSet<String>) -> Option<ProvidedModel> {
     let (provider, model) = name.split_once(':')?;
     let fits = providers.contains(provider) && !model.trim().is_empty();
-    fits.then(|| ProvidedModel { provider: provider.to_owned(), model: model.to_owned(), settings: Map::new(), price: None })
+    fits.then(|| ProvidedModel {
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        settings: Map::new(),
+        price: None,
+        fallbacks: Vec::new(),
+    })
 }
 
 impl<'s> Loader<'s> {
@@ -110,7 +190,7 @@ impl<'s> Loader<'s> {
                 let place = pointer(&["models", name]);
                 self.check_model_name(name, &place, &file.text);
                 let model = self.alias(alias, &place, &file.text, &read.provider_names);
-                read.models.insert(name.clone(), ModelSpec::Provided(model));
+                read.add(name, ModelSpec::Provided(model), &place, &file.text);
             }
         }
         read
@@ -128,6 +208,7 @@ impl<'s> Loader<'s> {
             model: form.model.clone().unwrap_or_default(),
             settings: form.settings.clone(),
             price: form.price.clone(),
+            fallbacks: form.fallbacks.clone(),
         };
         ModelSpec::Provided(self.alias(&alias, place, text, providers))
     }
@@ -141,12 +222,13 @@ impl<'s> Loader<'s> {
             self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/settings/max_tokens"), Spot::Key, message));
         }
         let price = form.price.as_ref().map(|price| price.price(text.file.clone()));
+        let fallbacks = form.fallbacks.clone();
         if let Some(model) = provided(&form.model, providers) {
-            return ProvidedModel { settings, price, ..model };
+            return ProvidedModel { settings, price, fallbacks, ..model };
         }
         let place = format!("{place}/model");
         self.faults.push(unknown_provider(text, &place, &form.model, providers));
-        ProvidedModel { provider: String::new(), model: form.model.clone(), settings, price }
+        ProvidedModel { provider: String::new(), model: form.model.clone(), settings, price, fallbacks }
     }
 
     /// Tells settings that would say what the engine says: they would change nothing, silently.
@@ -222,6 +304,7 @@ impl<'s> Loader<'s> {
         }
         let seconds = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(seconds.into()));
         let timeouts = form.timeouts.clone().unwrap_or_default();
+        let limits = form.limits.clone().unwrap_or_default();
         (self.faults.len() == before).then(|| ProviderSettings {
             like: like.to_owned(),
             base_url: form.base_url.clone(),
@@ -231,6 +314,11 @@ impl<'s> Loader<'s> {
             first_byte: seconds(timeouts.first_byte_seconds),
             between_bytes: seconds(timeouts.between_bytes_seconds),
             total: seconds(timeouts.total_seconds),
+            limits: ProviderLimits {
+                requests_per_minute: limits.requests_per_minute,
+                tokens_per_minute: limits.tokens_per_minute,
+                in_flight: limits.in_flight,
+            },
             is_of_job,
         })
     }

@@ -148,7 +148,9 @@ impl Configs {
     ) -> BTreeMap<String, Price> {
         let used = self.agents.values().map(|agent| agent.model.as_str());
         let all = used.chain(self.job.models.keys().map(String::as_str));
-        let names: BTreeSet<&str> = stand_in.map_or_else(|| all.collect(), |name| BTreeSet::from([name]));
+        let named: BTreeSet<&str> = stand_in.map_or_else(|| all.collect(), |name| BTreeSet::from([name]));
+        let fallbacks = named.iter().flat_map(|name| self.job.fallbacks(name)).map(String::as_str);
+        let names: BTreeSet<&str> = named.iter().copied().chain(fallbacks).collect();
         let price = |name: &str| match self.job.model(name) {
             Some(
                 ModelSpec::Scripted { price: Some(price), .. } | ModelSpec::Provided(ProvidedModel { price: Some(price), .. }),
@@ -170,7 +172,9 @@ impl Configs {
         for limit in &self.money_limits {
             let unpriced = self.held_by(&limit.holder).into_iter().find_map(|agent| {
                 let model = stand_in.unwrap_or(self.agents.get(agent)?.model.as_str());
-                (!prices.contains_key(model)).then_some((agent, model))
+                let fallbacks = self.job.fallbacks(model).iter().map(String::as_str);
+                let unpriced = std::iter::once(model).chain(fallbacks).find(|model| !prices.contains_key(*model));
+                Some((agent, unpriced?))
             });
             if let Some((agent, model)) = unpriced {
                 let mut fault = limit.place.clone();

@@ -21,7 +21,7 @@ pub use question::{Otherwise, QuestionClosed, QuestionEnd, QuestionOpened};
 pub use run::{Adoption, Control, ControlAction, Fork, ForkPoint, ForkedEffects, RunEnded, RunStarted};
 pub use steps::Steps;
 pub use task::{Concern, FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
-pub use turn::{BudgetSettled, Compacted, ModelAnswered, ModelRequested, Notice, ReminderReason};
+pub use turn::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, ReminderReason};
 
 use crate::document::DocumentVersion;
 use crate::id::{ContentHash, TaskId};
@@ -48,6 +48,8 @@ pub enum Entry {
     TaskCreated(Box<TaskCreated>),
     /// A model is about to be asked; the worst case of the request is reserved.
     ModelRequested(ModelRequested),
+    /// The model is not available, and another is asked in its place.
+    FellBack(Box<FellBack>),
     /// The model answered.
     ModelAnswered(ModelAnswered),
     /// A call was refused before it touched anything: its one result is an error.
@@ -87,6 +89,7 @@ impl Entry {
             Self::RunStarted(_) | Self::RunEnded(_) => None,
             Self::TaskCreated(entry) => Some(&entry.task),
             Self::ModelRequested(entry) => Some(&entry.task),
+            Self::FellBack(entry) => Some(&entry.task),
             Self::ModelAnswered(entry) => Some(&entry.task),
             Self::CallRefused(entry) => Some(&entry.task),
             Self::CallApproved(entry) => Some(&entry.task),
@@ -127,6 +130,7 @@ impl Entry {
             Self::RunStarted(_) => "run_started",
             Self::TaskCreated(_) => "task_created",
             Self::ModelRequested(_) => "model_requested",
+            Self::FellBack(_) => "fell_back",
             Self::ModelAnswered(_) => "model_answered",
             Self::CallRefused(_) => "call_refused",
             Self::CallApproved(_) => "call_approved",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::ForkPoint;
-use crate::call::ModelCall;
+use crate::call::{CallError, ModelCall};
 use crate::id::{ContentHash, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
@@ -104,6 +104,21 @@ pub struct ModelAnswered {
     /// The entry of another run that this answer was taken from, because a fork asked the same; `None` if a model gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<ForkPoint>,
+}
+
+/// The model is not available: the next of its fallbacks is asked the same, within what was reserved for the turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FellBack {
+    /// The task whose turn it is.
+    pub task: TaskId,
+    /// Which of its turns.
+    pub turn: u32,
+    /// The model that gave no answer, by its name in the job.
+    pub from: String,
+    /// The model that is asked from here on.
+    pub to: String,
+    /// Why the first gave none.
+    pub error: CallError,
 }
 
 /// What a model request really used.

@@ -160,10 +160,11 @@ impl Draft<'_> {
         (task.context_tokens.saturating_add(results), self.output_tokens(caller))
     }
 
-    /// What so many tokens cost at most where `id` asks. Without a price nothing is known to fit: the start has refused
-    /// that, and it is not taken for free here.
+    /// What so many tokens cost at most where `id` asks, whichever of its models answers. Without a price nothing is known to
+    /// fit: the start has refused that, and it is not taken for free here.
     fn worst_price(&self, id: &TaskId, input: u64, output: u64) -> Money {
-        self.price(id).map_or(Money::MAX, |price| price.worst_case(input, output))
+        let costs = self.prices(id).map(|price| price.map_or(Money::MAX, |price| price.worst_case(input, output)));
+        costs.max().unwrap_or(Money::MAX)
     }
 
     /// The name of the model that answers for `id`: the one that stands in for all, or its agent's.
@@ -173,9 +174,34 @@ impl Draft<'_> {
         started.model.as_ref().unwrap_or_else(|| &super::agent(self.world.configs(), agent).model)
     }
 
-    /// What the tokens of `id` cost, if it is known: as the run's start recorded it.
+    /// The model that is asked for the open turn of `id`: its own, or the one that it fell back to.
+    pub(super) fn asked_model(&self, id: &TaskId) -> &str {
+        let fallback = self.task(id).open.as_ref().and_then(|open| open.fallback.as_deref());
+        fallback.unwrap_or_else(|| self.model(id))
+    }
+
+    /// The model to ask next when the one that is asked for the open turn of `id` is not available.
+    pub(super) fn next_fallback(&self, id: &TaskId) -> Option<&str> {
+        let fallbacks = self.world.configs().job.fallbacks(self.model(id));
+        let asked = self.task(id).open.as_ref()?.fallback.as_deref();
+        let next = asked.map_or(Some(0), |asked| Some(fallbacks.iter().position(|name| name == asked)? + 1));
+        fallbacks.get(next?).map(String::as_str)
+    }
+
+    /// What the tokens of the open turn of `id` cost, if it is known: as the run's start recorded it.
     pub(super) fn price(&self, id: &TaskId) -> Option<&Price> {
-        self.world.shared().started.as_ref()?.prices.get(self.model(id))
+        self.price_of(self.asked_model(id))
+    }
+
+    fn price_of(&self, model: &str) -> Option<&Price> {
+        self.world.shared().started.as_ref()?.prices.get(model)
+    }
+
+    /// What tokens of a turn of `id` may cost, by each model that may be asked for it.
+    fn prices(&self, id: &TaskId) -> impl Iterator<Item = Option<&Price>> {
+        let own = self.model(id);
+        let fallbacks = self.world.configs().job.fallbacks(own).iter().map(String::as_str);
+        std::iter::once(own).chain(fallbacks).map(|model| self.price_of(model))
     }
 
     fn output_tokens(&self, id: &TaskId) -> u64 {
@@ -215,14 +241,15 @@ impl Draft<'_> {
     /// Records a request for `turn` and asks for it; after a crash the same turn is asked for again.
     pub(super) fn request_turn(&mut self, id: &TaskId, turn: u32, steers: Vec<String>, notice: Option<Notice>) {
         let input_tokens = self.task(id).context_tokens;
-        let price = self.price(id);
+        let output_tokens = self.output_tokens(id);
+        let costs = self.prices(id).flatten().map(|price| price.worst_case(input_tokens, output_tokens));
         let entry = ModelRequested {
             task: id.clone(),
             turn,
             model: self.model(id).to_owned(),
             input_tokens,
             reserved_tokens: self.worst_case(id),
-            reserved_cost: price.map_or(Money::ZERO, |price| price.worst_case(input_tokens, self.output_tokens(id))),
+            reserved_cost: costs.max().unwrap_or(Money::ZERO),
             steers,
             notice,
         };

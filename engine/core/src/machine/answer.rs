@@ -6,9 +6,10 @@ use super::{Draft, Task, TaskState, World, agent};
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{Configs, OnText, Schema};
 use crate::entry::{
-    BudgetSettled, CallFinished, CallRefused, Control, ControlAction, Entry, FinalState, ForkPoint, ModelAnswered, Output,
-    ReminderReason, TaskKind,
+    BudgetSettled, CallFinished, CallRefused, Control, ControlAction, Entry, FellBack, FinalState, ForkPoint, ModelAnswered,
+    Output, ReminderReason, TaskKind,
 };
+use crate::event::Effect;
 use crate::id::{ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::model::{FinishReason, ModelTurn, Usage};
@@ -107,10 +108,19 @@ impl Draft<'_> {
         }
     }
 
-    /// A model gave no answer: the task fails, its reservation is settled at the worst case.
-    pub(super) fn model_failed(&mut self, id: &TaskId, turn: u32, error: CallError) {
-        if !self.awaits_answer(id, turn) {
-            self.record_late(id, format!("a failure of the model in turn {turn}"));
+    /// A model gave no answer. If it is not available, its next fallback is asked; else the task fails, and its reservation is
+    /// settled at the worst case.
+    pub(super) fn model_failed(&mut self, id: &TaskId, turn: u32, model: &str, error: CallError) {
+        if !self.awaits_answer(id, turn) || self.asked_model(id) != model {
+            self.record_late(id, format!("a failure of the model {model} in turn {turn}"));
+            return;
+        }
+        if error.code == ErrorCode::ModelUnavailable
+            && let Some(to) = self.next_fallback(id)
+        {
+            let (from, to) = (self.asked_model(id).to_owned(), to.to_owned());
+            self.push(Entry::FellBack(Box::new(FellBack { task: id.clone(), turn, from, to, error })));
+            self.decision.effects.push(Effect::Prompt { task: id.clone(), turn });
             return;
         }
         self.end_task(id, FinalState::Failed, CallResult::error(CallStatus::Failed, error), None);

@@ -28,6 +28,7 @@ pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
         Entry::RunStarted(entry) => run_started(world, at, entry),
         Entry::TaskCreated(entry) => tasks::task_created(world, at, entry),
         Entry::ModelRequested(entry) => turns::model_requested(world, at, entry),
+        Entry::FellBack(entry) => turns::fell_back(world, entry),
         Entry::ModelAnswered(entry) => turns::model_answered(world, at, entry),
         Entry::CallRefused(entry) => calls::call_refused(world, at, entry),
         Entry::CallApproved(entry) => calls::call_approved(world, at, entry),

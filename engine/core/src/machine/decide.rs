@@ -19,7 +19,7 @@ pub(super) fn decide(run: &Run, at: Timestamp, event: Event) -> Result<Decision,
         Event::ModelAnswered { task, turn, request, answer, recorded } => {
             draft.model_answered(&task, turn, request, answer, recorded);
         }
-        Event::ModelFailed { task, turn, error } => draft.model_failed(&task, turn, error),
+        Event::ModelFailed { task, turn, model, error } => draft.model_failed(&task, turn, &model, error),
         Event::RunFailed { error } => draft.run_failed(error),
         Event::CallReturned { call, outcome } => draft.call_returned(&call, outcome),
         Event::PersonAnswered { question, by, answer, documents } => draft.person_answered(&question, by, answer, documents)?,

@@ -179,6 +179,8 @@ pub struct OpenTurn {
     pub turn: u32,
     /// Whether the model has yet to answer.
     pub requested: bool,
+    /// The model that is asked in place of the task's own, once that was not available.
+    pub fallback: Option<Arc<str>>,
     /// What the model said beside its calls.
     pub text: Arc<str>,
     /// The calls, in the model's order.

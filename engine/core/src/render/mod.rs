@@ -11,6 +11,7 @@ use serde::Serialize;
 
 pub use block::{contents_of, message_blocks, part_block, repeat_hint};
 pub use transcript::{Transcript, TranscriptStart};
+pub use weight::request_tokens;
 pub(crate) use weight::{answered_tokens, created_tokens, error_tokens, prompt_tokens, result_tokens, steer_tokens};
 
 use crate::call::{CallResult, ModelCall};

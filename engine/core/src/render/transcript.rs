@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use super::block::write_hashed_form;
-use super::weight::injection;
+use super::weight::{injection, part_bytes};
 use super::{Message, Part, Role};
 use crate::call::{CallResult, CallStatus, ModelCall};
 use crate::config::Agent;
 use crate::document::{DocumentRef, Documents};
 use crate::entry::{CallFinished, CallRefused, Entry, ModelAnswered, ModelRequested, Notice, Recorded, TaskCreated, TaskKind};
 use crate::id::{AgentId, CallId, ContentHash, TaskId};
-use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::{ModelRequest, Offer};
 
@@ -111,6 +110,11 @@ impl Transcript {
     pub fn apply(&mut self, recorded: &Recorded, documents: &Documents) {
         match &recorded.entry {
             Entry::ModelRequested(entry) => self.requested(entry),
+            Entry::FellBack(entry) => {
+                // The same is asked, of another model.
+                self.model.clone_from(&entry.to);
+                self.frame = None;
+            }
             Entry::ModelAnswered(entry) => self.answered(entry),
             Entry::CallRefused(entry) => self.refused(entry),
             Entry::CallFinished(entry) => self.finished(entry, documents),
@@ -300,21 +304,5 @@ fn document_parts<'a>(
 }
 
 fn message_weight(message: &Message) -> usize {
-    let text = |json: &Json| json.text().len();
-    message
-        .parts
-        .iter()
-        .map(|part| match part {
-            Part::Request(text) | Part::Text(text) | Part::Notice(Notice::Steer { text }) => text.len(),
-            Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
-            Part::Reasoning(kept) => text(kept),
-            Part::Call { asked, .. } => asked.tool.len() + text(&asked.input),
-            Part::Result { result, said, .. } => {
-                result.as_ref().map_or(0, |result| text(&result.output))
-                    + said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()
-            }
-            Part::Document(_) | Part::Pointer(_) | Part::Conflict { .. } | Part::Notice(_) => 64,
-        })
-        .sum::<usize>()
-        + message.parts.len() * size_of::<Part>()
+    message.parts.iter().map(part_bytes).sum::<usize>() + message.parts.len() * size_of::<Part>()
 }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use super::Part;
 use crate::call::CallError;
 use crate::config::Agent;
 use crate::document::{DocumentRef, DocumentVersion, Documents};
-use crate::entry::{CallFinished, ModelAnswered, TaskCreated};
+use crate::entry::{CallFinished, ModelAnswered, Notice, TaskCreated};
 use crate::estimate::text_tokens;
+use crate::json::Json;
+use crate::model::{ModelRequest, ToolDefinition};
 
 /// Bytes that the frame of a message, call or document adds to its text.
 const FRAME_BYTES: u64 = 64;
@@ -16,6 +19,38 @@ pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
     let tools: usize =
         agent.offered.iter().map(|tool| tool.id.as_str().len() + tool.description.len() + tool.input_schema.text().len()).sum();
     text_tokens((agent.system_prompt.len() + tools) as u64)
+}
+
+/// A whole request, as it is sent: what a provider counts for it before it answers.
+pub fn request_tokens(request: &ModelRequest) -> u64 {
+    let tool = |tool: &ToolDefinition| tool.id.as_str().len() + tool.description.len() + tool.input_schema.text().len();
+    let parts = || request.messages.iter().flat_map(|message| &message.parts);
+    let texts: usize = parts().map(|part| part_bytes(part) + FRAME_BYTES as usize).sum();
+    let tools: usize = request.tools.iter().map(|definition| tool(definition)).sum();
+    let documents: u64 = parts()
+        .map(|part| match part {
+            Part::Document(version) => version.content.token_count,
+            Part::Conflict { current, .. } => current.content.token_count,
+            _ => 0,
+        })
+        .sum();
+    text_tokens((request.system.len() + tools + texts) as u64) + documents
+}
+
+/// About how many bytes of text `part` is, documents excepted.
+pub(super) fn part_bytes(part: &Part) -> usize {
+    let text = |json: &Json| json.text().len();
+    match part {
+        Part::Request(text) | Part::Text(text) | Part::Notice(Notice::Steer { text }) => text.len(),
+        Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
+        Part::Reasoning(kept) => text(kept),
+        Part::Call { asked, .. } => asked.tool.len() + text(&asked.input),
+        Part::Result { result, said, .. } => {
+            result.as_ref().map_or(0, |result| text(&result.output))
+                + said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()
+        }
+        Part::Document(_) | Part::Pointer(_) | Part::Conflict { .. } | Part::Notice(_) => 64,
+    }
 }
 
 /// The request of a task with its documents.

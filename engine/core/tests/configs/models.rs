@@ -140,11 +140,89 @@ error B0106: key "model" is missing
     check(
         sound().edited("job.json", own, r#"{ "provider": "scripted", "script": "demo.script.json", "model": "acme:m" }"#),
         r#"
-error B0109: a script and a provider's model, or its settings, exclude each other
+error B0109: a script and a provider's model, its settings or its fallbacks exclude each other
     ┌─ demo/job.json:10:15
  10 │   "models": { "scripted": { "provider": "scripted", "script": "demo.script.json", "model": "acme:m" } }
     │               ^^^^^^^^^^
 1 error
 "#,
     );
+}
+
+#[test]
+fn a_model_names_those_that_are_asked_in_its_place() {
+    let of_job = r#"{"models": {
+      "fast": {"model": "acme:m", "fallbacks": ["slow", "local:n", "scripted"]},
+      "slow": {"model": "acme:n", "fallbacks": ["fast"]}
+    }}"#;
+    let files = sound().with(Role::Models, "models.json", of_job);
+    let configs = files.edited("agents/lead.json", MODEL, "\"model\": \"fast\"").load().unwrap();
+    assert_eq!(configs.job.fallbacks("fast"), ["slow", "local:n", "scripted"]);
+    assert_eq!(configs.job.fallbacks("slow"), ["fast"], "two may stand in for each other");
+    assert!(configs.job.fallbacks("scripted").is_empty() && configs.job.fallbacks("acme:m").is_empty());
+}
+
+#[test]
+fn every_fault_of_fallbacks_is_told_at_its_place() {
+    let models = r#"{"models": {
+  "fast": {"model": "acme:m", "fallbacks": [
+    "slwo",
+    "acme:m",
+    "slow",
+    "local:n",
+    "fast"
+  ]},
+  "slow": {"model": "local:n"}
+}}"#;
+    let shown = sound().with(Role::Models, "models.json", models).faults();
+    for expected in [
+        "\"fast\" falls back to \"slwo\", which is no model",
+        "demo/models.json:3:5",
+        "did you mean \"slow\"",
+        "\"fast\" falls back to \"acme:m\", which has been asked by then",
+        "demo/models.json:4:5",
+        "\"fast\" falls back to \"local:n\", which has been asked by then",
+        "\"fast\" falls back to \"fast\", which has been asked by then",
+        "4 errors",
+    ] {
+        assert!(shown.contains(expected), "{expected} is not in\n{shown}");
+    }
+    let many: Vec<String> = (0..9).map(|number| format!("\"acme:{number}\"")).collect();
+    let models = format!(r#"{{"models": {{"fast": {{"model": "acme:m", "fallbacks": [{}]}}}}}}"#, many.join(", "));
+    let shown = sound().with(Role::Models, "models.json", models).faults();
+    assert!(shown.contains("B0107") && shown.contains("fallbacks"), "{shown}");
+    let own = r#"{ "provider": "scripted", "script": "demo.script.json" }"#;
+    let scripted = r#"{ "provider": "scripted", "script": "demo.script.json", "fallbacks": ["acme:m"] }"#;
+    let shown = sound().edited("job.json", own, scripted).faults();
+    assert!(shown.contains("its settings or its fallbacks exclude each other"), "{shown}");
+}
+
+#[test]
+fn a_limit_of_money_needs_the_price_of_every_fallback() {
+    let limited = |price: &str| {
+        let priced = r#""price": {"input": 1, "output": 2}"#;
+        let models = format!(
+            r#"{{"models": {{"m": {{"model": "acme:m", {priced}, "fallbacks": ["n"]}}, "n": {{"model": "acme:n"{price}}}}}}}"#
+        );
+        let files = sound().with(Role::Models, "models.json", models).edited("agents/counter.json", MODEL, "\"model\": \"m\"");
+        files.edited("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 1.5")
+    };
+    let shown = limited("").faults();
+    assert!(shown.contains("agent \"counter\" may run on \"n\", whose price is not known"), "{shown}");
+    let configs = limited(r#", "price": {"input": 3, "output": 4}"#).load().unwrap();
+    let prices = configs.prices(Some("m"), |_| false, PriceTable::embedded);
+    assert_eq!(prices.keys().collect::<Vec<_>>(), ["m", "n"], "a model that stands in brings its fallbacks");
+}
+
+#[test]
+fn limits_of_a_provider_are_read_and_kept_in_bounds() {
+    let models = |limits: &str| format!(r#"{{"providers": {{"acme": {{"limits": {limits}}}}}}}"#);
+    let files = sound().with(Role::Models, "models.json", models(r#"{"requests_per_minute": 60, "in_flight": 8}"#));
+    let limits = files.load().unwrap().job.providers["acme"].limits;
+    assert_eq!((limits.requests_per_minute, limits.tokens_per_minute, limits.in_flight), (Some(60), None, Some(8)));
+    let wrong = r#"{"requests_per_minute": 0, "tokens_per_minute": 2000000000, "in_fligth": 8}"#;
+    let shown = sound().with(Role::Models, "models.json", models(wrong)).faults();
+    for expected in ["B0107", "requests_per_minute", "tokens_per_minute", "did you mean \"in_flight\""] {
+        assert!(shown.contains(expected), "{expected} is not in\n{shown}");
+    }
 }

@@ -155,7 +155,7 @@ fn after_the_end_everything_is_refused_and_nothing_is_written() {
         Event::Started { run, root: "root".into(), documents: Vec::new() },
         answered("0", 1),
         answered("0", 2),
-        Event::ModelFailed { task: TaskId::root(), turn: 2, error: Sim::model_error() },
+        Event::ModelFailed { task: TaskId::root(), turn: 2, model: "script".to_owned(), error: Sim::model_error() },
         returned("0/1.1"),
         Event::PersonAnswered { question: TaskId::root(), by: "ada".to_owned(), answer: Json::null(), documents: Vec::new() },
         Event::CancelRequested { task: TaskId::root(), reason: "late".to_owned(), by: "ada".to_owned() },
@@ -327,7 +327,10 @@ fn what_is_said_while_a_turn_is_asked_for_again_waits_for_the_turn_after_it() {
 fn a_model_that_fails_in_a_turn_that_is_over_fails_nothing() {
     let mut sim =
         Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]).holding("work").start();
-    told_in_vain(&mut sim, Event::ModelFailed { task: TaskId::root(), turn: 1, error: Sim::model_error() });
+    told_in_vain(
+        &mut sim,
+        Event::ModelFailed { task: TaskId::root(), turn: 1, model: "script".to_owned(), error: Sim::model_error() },
+    );
     sim.release("work");
     sim.assert_over();
     assert_eq!(sim.task("0").result.as_ref().and_then(|result| result.error.as_ref()).map(|error| error.code), None::<ErrorCode>);

@@ -10,6 +10,7 @@ mod documents;
 mod doubts;
 mod endings;
 mod ends_of_turns;
+mod fallbacks;
 mod joins;
 mod late;
 mod limits;

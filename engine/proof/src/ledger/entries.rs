@@ -38,6 +38,7 @@ impl Ledger {
             Entry::RunStarted(started) => self.prices.clone_from(&started.prices),
             Entry::TaskCreated(created) => self.task_created(created, *seq, *at),
             Entry::ModelRequested(requested) => self.model_requested(requested, *seq),
+            Entry::FellBack(fell) => self.fell_back(fell),
             Entry::ModelAnswered(answered) => self.model_answered(answered),
             Entry::CallRefused(refused) => self.call_refused(refused),
             Entry::CallApproved(approved) => self.call_approved(approved),

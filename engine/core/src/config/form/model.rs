@@ -31,6 +31,11 @@ pub struct ModelForm {
     /// What its tokens cost, in place of what the engine's table of prices says. A script costs nothing unless said.
     #[serde(default)]
     pub price: Option<PriceForm>,
+    /// Models that are asked in its place, one after the other, when it is not available: names of models, or
+    /// `PROVIDER:MODEL`. Their own fallbacks are not asked.
+    #[serde(default)]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 128)))]
+    pub fallbacks: Vec<String>,
 }
 
 /// Who provides a model.
@@ -72,6 +77,11 @@ pub struct AliasForm {
     /// What its tokens cost, in place of what the engine's table of prices says.
     #[serde(default)]
     pub price: Option<PriceForm>,
+    /// Models that are asked in its place, one after the other, when it is not available: names of models, or
+    /// `PROVIDER:MODEL`. Their own fallbacks are not asked.
+    #[serde(default)]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 128)))]
+    pub fallbacks: Vec<String>,
 }
 
 /// How a provider is reached.
@@ -96,6 +106,9 @@ pub struct ProviderSettingsForm {
     /// How long things may take.
     #[serde(default)]
     pub timeouts: Option<TimeoutsForm>,
+    /// How often its key may be used. Requests beyond that wait, in turn.
+    #[serde(default)]
+    pub limits: Option<ProviderLimitsForm>,
 }
 
 /// Where a key is.
@@ -129,6 +142,25 @@ pub struct TimeoutsForm {
     #[serde(default)]
     #[schemars(range(min = 1, max = 86_400))]
     pub total_seconds: Option<u32>,
+}
+
+/// How often a provider's key may be used, by all runs of a process together.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ProviderLimits")]
+pub struct ProviderLimitsForm {
+    /// Requests within any minute; as many as the provider takes unless said.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub requests_per_minute: Option<u32>,
+    /// Tokens of requests and answers within any minute; as many as the provider takes unless said.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub tokens_per_minute: Option<u32>,
+    /// Requests at the same time, at most; 256 unless said. How many it is at a time, the provider's answers teach.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub in_flight: Option<u32>,
 }
 
 /// What the tokens of a model cost, in US dollars for a million of them.

@@ -8,7 +8,7 @@ use rpds::VectorSync;
 use super::calls::queue_for_calls;
 use super::known;
 use super::tasks::enter;
-use crate::entry::{BudgetSettled, ModelAnswered, ModelRequested, Notice};
+use crate::entry::{BudgetSettled, FellBack, ModelAnswered, ModelRequested, Notice};
 use crate::id::TaskId;
 use crate::machine::task::{Alarm, Budget, CallStage, OpenCall, OpenTurn, TaskState};
 use crate::machine::world::World;
@@ -31,6 +31,7 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
     task.open = Some(Box::new(OpenTurn {
         turn: entry.turn,
         requested: true,
+        fallback: None,
         text: Arc::default(),
         calls: VectorSync::new_sync(),
         unfinished: 0,
@@ -60,6 +61,11 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
     let shared = world.shared_mut();
     shared.reserved_tokens = shared.reserved_tokens.saturating_add(entry.reserved_tokens);
     shared.reserved_cost = shared.reserved_cost.plus(entry.reserved_cost);
+}
+
+pub(super) fn fell_back<W: World>(world: &mut W, entry: &FellBack) {
+    let open = known(world, &entry.task).open.as_mut().expect("what falls back is a request");
+    open.fallback = Some(entry.to.as_str().into());
 }
 
 pub(super) fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered) {

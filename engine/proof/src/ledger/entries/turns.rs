@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::{BudgetSettled, ModelAnswered, ModelRequested};
+use baton_core::config::ModelSpec;
+use baton_core::entry::{BudgetSettled, FellBack, ModelAnswered, ModelRequested};
+use baton_core::model::Usage;
 use baton_core::tool_type::Then;
 
 use super::TOO_MANY;
@@ -30,7 +32,7 @@ impl Ledger {
         task.interrupted = false;
         task.turns = requested.turn;
         let (turn, model, input) = (requested.turn, requested.model.clone(), requested.input_tokens);
-        task.request = Some(OpenRequest { turn, model, input, reserved, cost });
+        task.request = Some(OpenRequest { turn, model, fell_from: None, input, reserved, cost });
         task.requested_at = seq;
         task.open.clear();
         let expected = if again { before } else { before.saturating_add(1) };
@@ -39,6 +41,34 @@ impl Ledger {
         self.turns = self.turns.saturating_add(u32::from(!again));
         self.hold(id, (reserved, cost), (0, 0));
         self.check_reservation(id);
+    }
+
+    pub(super) fn fell_back(&mut self, fell: &FellBack) {
+        let (id, to) = (&fell.task, &fell.to);
+        if !self.live(id, "a fallback") {
+            return;
+        }
+        let Some(request) = self.tasks.get_mut(id).and_then(|task| task.request.as_mut()) else {
+            return self.broken(Invariant::I9, format!("{id} falls back to {to}, and asks nobody"));
+        };
+        let same = (request.turn, &request.model) == (fell.turn, &fell.from);
+        let first = request.fell_from.get_or_insert_with(|| request.model.clone());
+        let fallbacks = match self.configs.job.models.get(first) {
+            Some(ModelSpec::Provided(model)) => model.fallbacks.as_slice(),
+            Some(ModelSpec::Scripted { .. }) | None => &[],
+        };
+        let chain: Vec<&String> = std::iter::once(&*first).chain(fallbacks).collect();
+        let is_next = chain.windows(2).any(|pair| *pair[0] == request.model && pair[1] == to);
+        // What was reserved once covers whoever answers.
+        let (input_tokens, reserved) = (request.input, request.cost);
+        let worst = Usage { input_tokens, output_tokens: request.reserved.saturating_sub(input_tokens), ..Usage::default() };
+        let needed = self.prices.get(to).map_or(0, |price| cost(price, &worst)).min(u128::from(u64::MAX));
+        request.model.clone_from(to);
+        self.rule(same, Invariant::I9, || format!("{id} falls back from {}, which it did not ask", fell.from));
+        self.rule(is_next, Invariant::I9, || format!("{id} falls back to {to}, which is not the next to be asked"));
+        self.rule(needed <= reserved, Invariant::I18, || {
+            format!("{to} may cost {id} {needed} picodollars of {reserved} reserved")
+        });
     }
 
     pub(super) fn model_answered(&mut self, answered: &ModelAnswered) {
