@@ -150,9 +150,14 @@ impl ModelError {
         }
     }
 
-    /// Whether it is the provider, the key or the way there that is at fault, and not what was asked.
+    /// Whether it is the provider, the model, the key or the way there that is at fault, and not what was asked: another model
+    /// may answer the same request.
     pub fn is_unavailable(&self) -> bool {
-        self.is_retryable() || matches!(self, Self::KeyRefused { .. } | Self::NoCredit { .. })
+        let is_missing = |status: &Option<u16>| matches!(status, Some(404 | 501));
+        match self {
+            Self::Rejected { status, .. } => is_missing(status),
+            error => error.is_retryable() || matches!(error, Self::KeyRefused { .. } | Self::NoCredit { .. }),
+        }
     }
 
     /// What `fault` of a provider means, told with `status` or in the middle of an answer that had begun well.

@@ -4,11 +4,12 @@
 //! [`ModelTurn`]. This crate holds the trait, the [`ScriptedModel`] by which examples, tests and benchmarks run offline,
 //! the models of providers ([`Providers`]), and [`FunctionModel`] for programs that embed the engine.
 //!
-//! A model decides nothing about a run: what its calls mean is the machine's business, and retries are the shell's.
+//! A model decides nothing about a run: what its calls mean is the machine's business.
 
 mod context;
 mod error;
 mod function;
+mod governor;
 mod model;
 pub mod provider;
 pub mod schema;
@@ -20,6 +21,7 @@ pub mod wire;
 
 pub use error::ModelError;
 pub use function::FunctionModel;
+pub use governor::RunKey;
 pub use model::{ContentSource, Model, NoContents};
 pub use provider::{Providers, SetupError, provider_names};
 pub use script::{ScriptFault, check_script};

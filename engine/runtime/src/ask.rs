@@ -15,7 +15,7 @@ use baton_core::json::Json;
 use baton_core::model::{FinishReason, ModelRequest, Usage};
 use baton_core::money::Price;
 use baton_core::render::Part;
-use baton_models::Model;
+use baton_models::{Model, RunKey};
 use futures_util::FutureExt;
 use serde_json::Value;
 
@@ -62,7 +62,7 @@ fn model(host: &Host, name: &str) -> Result<Arc<dyn Model>, ToolError> {
         Some(ModelSpec::Provided(provided)) => host
             .shared
             .providers
-            .model(&provided, job.providers.get(&provided.provider), &*host.shared.variable)
+            .model(RunKey::of_tools(&host.caller.run), &provided, job.providers.get(&provided.provider), &*host.shared.variable)
             .map_err(|error| ToolError::new(error.to_string())),
         Some(ModelSpec::Scripted { .. }) | None => {
             let own: Vec<&str> = host.models.keys().map(String::as_str).collect();

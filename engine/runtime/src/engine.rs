@@ -16,7 +16,7 @@ use baton_core::limits::Limits;
 use baton_core::money::Price;
 use baton_core::time::Timestamp;
 use baton_models::schema::SchemaFault;
-use baton_models::{Model, Providers, ScriptFault, ScriptedModel};
+use baton_models::{Model, Providers, RunKey, ScriptFault, ScriptedModel};
 use baton_store::{NewRun, Store, StoreError};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tracing::Instrument as _;
@@ -507,10 +507,12 @@ impl Shared {
 
     /// The models that a run may ask: the job's and the engine's. `stand_in` must be one of them.
     pub(crate) fn models(&self, configs: &Configs, stand_in: Option<&str>) -> Result<Models, RunError> {
-        let mut models = BTreeMap::new();
+        let (mut models, run) = (BTreeMap::new(), RunKey::unique());
         // A key that no agent needs need not be there; a script needs nothing.
         let of_job = configs.agents.values().map(|agent| agent.model.as_str()).chain(configs.job.summary_model.as_deref());
         let used: BTreeSet<&str> = stand_in.map_or_else(|| of_job.collect(), |name| BTreeSet::from([name]));
+        let fallbacks = used.iter().flat_map(|name| configs.job.fallbacks(name)).map(String::as_str);
+        let used: BTreeSet<&str> = used.iter().copied().chain(fallbacks).collect();
         let named = configs.job.models.keys().map(String::as_str);
         for name in named.chain(used.iter().copied()).collect::<BTreeSet<_>>() {
             if self.models.contains_key(name) {
@@ -523,7 +525,7 @@ impl Shared {
                 }
                 Some(ModelSpec::Provided(provided)) if used.contains(name) => {
                     let settings = configs.job.providers.get(&provided.provider);
-                    let model = self.providers.model(&provided, settings, &*self.variable);
+                    let model = self.providers.model(run, &provided, settings, &*self.variable);
                     model.map_err(|error| refused(error.to_string()))?
                 }
                 Some(ModelSpec::Provided(_)) | None => continue,
@@ -566,9 +568,12 @@ impl Shared {
 fn check_tools(configs: &Configs, stand_in: Option<&str>, models: &Models) -> Result<(), RunError> {
     let mut faults: Vec<SchemaFault> = Vec::new();
     for agent in configs.agents.values() {
-        let Some(model) = models.get(stand_in.unwrap_or(&agent.model)) else { continue };
-        let found = model.check_tools(agent.offered.tools(), &agent.settings).err().unwrap_or_default();
-        faults.extend(found.into_iter().filter(|fault| !faults.contains(fault)).collect::<Vec<_>>());
+        let own = stand_in.unwrap_or(&agent.model);
+        let asked = std::iter::once(own).chain(configs.job.fallbacks(own).iter().map(String::as_str));
+        for model in asked.filter_map(|name| models.get(name)) {
+            let found = model.check_tools(agent.offered.tools(), &agent.settings).err().unwrap_or_default();
+            faults.extend(found.into_iter().filter(|fault| !faults.contains(fault)).collect::<Vec<_>>());
+        }
     }
     if faults.is_empty() { Ok(()) } else { Err(RunError::Tools(faults)) }
 }

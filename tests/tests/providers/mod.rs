@@ -1,5 +1,7 @@
 //! Agents on models of providers, over HTTP from end to end.
 
+mod fallbacks;
+mod limits;
 mod loops;
 #[allow(dead_code, reason = "it can more than is asked of it here")]
 #[path = "../../../engine/models/tests/provider/server.rs"]

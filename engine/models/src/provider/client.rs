@@ -1,170 +1,108 @@
 //! One request at a time over HTTP: sent, waited for within bounds, read as it comes.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use async_trait::async_trait;
-use baton_core::config::DEFAULT_MAX_OUTPUT_TOKENS;
-use baton_core::json::Json;
-use baton_core::model::{ModelRequest, ModelTurn, ToolDefinition};
-use baton_core::render::contents_of;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, redirect};
+use reqwest::{Response, StatusCode, redirect};
 use secrecy::ExposeSecret;
-use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::offers::{Offers, STRICT_TOOLS, restore};
 use super::profile::ANTHROPIC_VERSION;
-use super::talks::Talks;
-use super::{Endpoint, Retries, SetupError};
+use super::{Endpoint, SetupError};
 use crate::error::ModelError;
-use crate::model::{ContentSource, Model};
-use crate::schema::{CompiledTool, SchemaFault};
-use crate::wire::{Answer, Dialect, Fault, Grown, MAX_ANSWER_BYTES, WireError, WireRequest, fault_of};
+use crate::wire::{Answer, Dialect, Fault, MAX_ANSWER_BYTES, WireError, fault_of};
 
 /// The most bytes of an error that are read.
 const MAX_FAULT_BYTES: usize = 64 << 10;
 
-/// The tools of a request in a provider's dialect.
-type Offered = Vec<Arc<CompiledTool>>;
+/// One way to a provider, and the connections that go it.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    pub(super) endpoint: Endpoint,
+    pub(super) http: reqwest::Client,
+}
 
-/// A model of a provider.
+/// Why a request has no answer, and what the provider wants of those that come.
 #[derive(Debug)]
-pub struct ProviderModel {
-    http: Client,
-    endpoint: Endpoint,
-    model: String,
-    vendor: String,
-    settings: Map<String, Value>,
-    offers: Offers,
-    talks: Talks,
-    retries: Retries,
-    most: usize,
+pub(super) struct Failure {
+    pub(super) error: ModelError,
+    pub(super) congestion: Option<Congestion>,
 }
 
-/// The connections to a provider, with the headers that go with every request. Nothing is sent yet.
-pub(super) fn connect(endpoint: &Endpoint) -> Result<Client, SetupError> {
-    // A program that embeds the engine may have installed another provider of cryptography; then that one is used.
-    let _installed_before = rustls::crypto::ring::default_provider().install_default();
-    let unusable =
-        |what: String, reason: &str| SetupError::Unusable { what, provider: endpoint.name.clone(), reason: reason.to_owned() };
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if endpoint.profile.dialect == Dialect::Anthropic {
-        headers.insert(ANTHROPIC_VERSION.0, HeaderValue::from_static(ANTHROPIC_VERSION.1));
-    }
-    for (name, value) in &endpoint.headers {
-        let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
-        let (name, value) = header.ok_or_else(|| unusable(format!("header {name:?}"), "HTTP does not allow it"))?;
-        headers.insert(name, value);
-    }
-    if let Some((name, key)) = endpoint.key_header() {
-        let mut value = HeaderValue::from_str(key.expose_secret())
-            .map_err(|_| unusable(format!("the key in {}", endpoint.key_variable), "it has characters that no header takes"))?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
-    }
-    let url = reqwest::Url::parse(&endpoint.url).map_err(|error| unusable("the address".to_owned(), &error.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(unusable("the address".to_owned(), "it begins with neither http:// nor https://"));
-    }
-    Client::builder()
-        .default_headers(headers)
-        .connect_timeout(endpoint.timeouts.connect)
-        // A key goes where a config says, and nowhere else.
-        .redirect(redirect::Policy::none())
-        .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| unusable("the connection".to_owned(), &endpoint.scrubbed(&error.to_string())))
+/// The provider has more to do than it can, or than it does for this key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Congestion {
+    /// How long it wants to be left alone.
+    pub(super) retry_after: Option<Duration>,
 }
 
-impl ProviderModel {
-    /// The model that the provider at `endpoint` calls `model`.
-    pub(super) fn new(http: Client, endpoint: Endpoint, model: String, settings: Map<String, Value>, retries: Retries) -> Self {
-        let vendor = endpoint.profile.vendor(&endpoint.name, &model);
-        Self {
-            http,
-            endpoint,
-            model,
-            vendor,
-            settings,
-            offers: Offers::default(),
-            talks: Talks::default(),
-            retries,
-            most: MAX_ANSWER_BYTES,
-        }
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Self { error, congestion: None }
     }
+}
 
-    /// The settings of a request: the model's, and over them the agent's.
-    fn settings(&self, own: &Json) -> Map<String, Value> {
-        let mut settings = self.settings.clone();
-        settings.extend(own.value().as_object().cloned().unwrap_or_default());
-        settings
-    }
-
-    /// `tools` as this provider is offered them.
-    fn offered(&self, tools: &[Arc<ToolDefinition>], settings: &Map<String, Value>) -> Result<Offered, Vec<SchemaFault>> {
-        self.offers.of(tools, self.endpoint.profile.schemas, settings.get(STRICT_TOOLS).and_then(Value::as_bool))
-    }
-
-    /// The body of `request` with its tools as they are offered, and whether its answer is to come as a stream.
-    async fn body(
-        &self,
-        request: &ModelRequest,
-        tools: &[Arc<CompiledTool>],
-        mut settings: Map<String, Value>,
-        contents: &dyn ContentSource,
-    ) -> Result<(Vec<u8>, bool), ModelError> {
-        let profile = self.endpoint.profile;
-        let talk = self.talks.take(&request.task);
-        let mut talk = talk.unwrap_or_else(|| Grown::new(profile.dialect, profile.features, &self.vendor));
-        let mut resolved = HashMap::new();
-        for hash in request.messages[talk.known(&request.messages)..].iter().flat_map(|message| contents_of(message)) {
-            if let Entry::Vacant(place) = resolved.entry(hash) {
-                place.insert(contents.content(hash).await?);
-            }
-        }
-        let worded = talk.grow(&request.messages, &resolved);
-        settings.shift_remove(STRICT_TOOLS);
-        let stream = settings.remove("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
-        let limit = settings.get("max_tokens").and_then(Value::as_u64).unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS);
-        let head = WireRequest {
-            model: &self.model,
-            system: &request.system,
-            tools,
-            settings: &settings,
-            max_output_tokens: limit,
-            stream,
-            features: profile.features,
+impl Client {
+    /// Gets ready to go the way of `endpoint`. Nothing is sent yet.
+    pub(super) fn new(endpoint: Endpoint) -> Result<Self, SetupError> {
+        // A program that embeds the engine may have installed another provider of cryptography; then that one is used.
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
+        let unusable = |what: String, reason: &str| SetupError::Unusable {
+            what,
+            provider: endpoint.name.clone(),
+            reason: reason.to_owned(),
         };
-        let body = profile.dialect.encode(&head, talk.bytes());
-        tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = body.len(), "worded");
-        self.talks.keep(&request.task, talk);
-        Ok((body, stream))
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if endpoint.profile.dialect == Dialect::Anthropic {
+            headers.insert(ANTHROPIC_VERSION.0, HeaderValue::from_static(ANTHROPIC_VERSION.1));
+        }
+        for (name, value) in &endpoint.headers {
+            let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
+            let (name, value) = header.ok_or_else(|| unusable(format!("header {name:?}"), "HTTP does not allow it"))?;
+            headers.insert(name, value);
+        }
+        if let Some((name, key)) = endpoint.key_header() {
+            let mut value = HeaderValue::from_str(key.expose_secret()).map_err(|_| {
+                unusable(format!("the key in {}", endpoint.key_variable), "it has characters that no header takes")
+            })?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let url = reqwest::Url::parse(&endpoint.url).map_err(|error| unusable("the address".to_owned(), &error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(unusable("the address".to_owned(), "it begins with neither http:// nor https://"));
+        }
+        let http = reqwest::Client::builder()
+            .default_headers(headers)
+            .connect_timeout(endpoint.timeouts.connect)
+            // A key goes where a config says, and nowhere else.
+            .redirect(redirect::Policy::none())
+            .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| unusable("the connection".to_owned(), &endpoint.scrubbed(&error.to_string())))?;
+        Ok(Self { endpoint, http })
     }
 
     /// One request: asked, and its answer read to the end.
-    async fn ask(&self, body: &[u8], stream: bool) -> Result<Answer, ModelError> {
+    pub(super) async fn ask(&self, body: &[u8], stream: bool) -> Result<Answer, Failure> {
         let limits = self.endpoint.timeouts;
         let asked = async {
             let request = self.http.post(&self.endpoint.url).body(body.to_vec());
             let response = match timeout(limits.first_byte, request.send()).await {
-                Err(_) => return Err(self.timed_out("no answer began", limits.first_byte)),
+                Err(_) => return Err(self.timed_out("no answer began", limits.first_byte).into()),
                 Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
-                    return Err(self.timed_out("no connection", limits.connect));
+                    return Err(self.timed_out("no connection", limits.connect).into());
                 }
                 Ok(response) => response.map_err(|error| self.unreachable(&error))?,
             };
             if response.status().is_success() { self.read(response, stream).await } else { Err(self.refused(response).await) }
         };
-        timeout(limits.total, asked).await.unwrap_or_else(|_| Err(self.timed_out("no whole answer", limits.total)))
+        timeout(limits.total, asked).await.unwrap_or_else(|_| Err(self.timed_out("no whole answer", limits.total).into()))
     }
 
     /// The answer that comes with a good status.
-    async fn read(&self, mut response: Response, asked_for_stream: bool) -> Result<Answer, ModelError> {
+    async fn read(&self, mut response: Response, asked_for_stream: bool) -> Result<Answer, Failure> {
         let dialect = self.endpoint.profile.dialect;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_lowercase();
         // Servers that cannot stream answer whole, whatever was asked.
@@ -172,10 +110,10 @@ impl ProviderModel {
             || kind.starts_with("application/x-ndjson")
             || (asked_for_stream && !kind.starts_with("application/json"));
         if !streams {
-            let body = self.whole(&mut response, self.most).await?;
+            let body = self.whole(&mut response, MAX_ANSWER_BYTES).await?;
             return dialect.decode(&body).map_err(|error| self.broken(error));
         }
-        let mut decoder = dialect.decoder(self.most);
+        let mut decoder = dialect.decoder(MAX_ANSWER_BYTES);
         while !decoder.is_complete() {
             let Some(bytes) = self.next(&mut response).await? else { break };
             decoder.push(bytes.as_ref()).map_err(|error| self.broken(error))?;
@@ -210,7 +148,7 @@ impl ProviderModel {
     }
 
     /// What an answer with another status means.
-    async fn refused(&self, mut response: Response) -> ModelError {
+    async fn refused(&self, mut response: Response) -> Failure {
         let status = response.status();
         let retry_after =
             response.headers().get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?, SystemTime::now()));
@@ -220,30 +158,34 @@ impl ProviderModel {
             Ok(body) => fault_of(&body),
             Err(_) => fault_of(b""),
         };
-        self.fault(Some(status), fault, retry_after)
+        self.fault(Some(status), &fault, retry_after)
     }
 
     /// What a provider's words mean, without the key.
-    fn fault(&self, status: Option<StatusCode>, fault: Fault, retry_after: Option<Duration>) -> ModelError {
+    fn fault(&self, status: Option<StatusCode>, fault: &Fault, retry_after: Option<Duration>) -> Failure {
         let message = self.endpoint.scrubbed(&fault.message);
         let code = fault.code.as_deref().map(|code| self.endpoint.scrubbed(code));
-        let fault = Fault { code, message, ..fault };
+        let fault = Fault { code, message, ..*fault };
         let status = status.map(|status| status.as_u16());
-        match ModelError::of_fault(&self.endpoint.name, status, &fault, retry_after) {
+        let error = match ModelError::of_fault(&self.endpoint.name, status, &fault, retry_after) {
             ModelError::KeyRefused { provider, message, .. } => {
                 ModelError::KeyRefused { provider, variable: Some(self.endpoint.key_variable.clone()), message }
             }
             error => error,
-        }
+        };
+        let is_overloaded =
+            matches!(status.or(fault.status), Some(503 | 529)) || fault.code.as_deref() == Some("overloaded_error");
+        let is_congested = is_overloaded || matches!(error, ModelError::RateLimited { .. });
+        Failure { error, congestion: is_congested.then_some(Congestion { retry_after }) }
     }
 
-    fn broken(&self, error: WireError) -> ModelError {
+    fn broken(&self, error: WireError) -> Failure {
         let provider = self.endpoint.name.clone();
         match error {
-            WireError::Fault(fault) => self.fault(None, fault, None),
-            WireError::TooLong { most } => ModelError::TooLong { provider, most },
+            WireError::Fault(fault) => self.fault(None, &fault, None),
+            WireError::TooLong { most } => ModelError::TooLong { provider, most }.into(),
             error @ (WireError::Unreadable { .. } | WireError::Cut { .. }) => {
-                ModelError::Broken { provider, reason: self.endpoint.scrubbed(&error.to_string()) }
+                ModelError::Broken { provider, reason: self.endpoint.scrubbed(&error.to_string()) }.into()
             }
         }
     }
@@ -255,35 +197,6 @@ impl ProviderModel {
     fn unreachable(&self, error: &reqwest::Error) -> ModelError {
         let reason = format!("{} cannot be reached at {}: {}", self.endpoint.name, self.endpoint.url, told(error));
         ModelError::Unavailable { reason: self.endpoint.scrubbed(&reason) }
-    }
-}
-
-#[async_trait]
-impl Model for ProviderModel {
-    fn check_tools(&self, tools: &[Arc<ToolDefinition>], settings: &Json) -> Result<(), Vec<SchemaFault>> {
-        self.offered(tools, &self.settings(settings)).map(drop)
-    }
-
-    async fn answer(&self, request: &ModelRequest, contents: &dyn ContentSource) -> Result<ModelTurn, ModelError> {
-        let settings = self.settings(&request.settings);
-        let tools = self.offered(&request.tools, &settings).map_err(|mut faults| ModelError::Tool(faults.swap_remove(0)))?;
-        let (body, stream) = self.body(request, &tools, settings, contents).await?;
-        let mut pauses = self.retries.pauses();
-        loop {
-            let (provider, model) = (&self.endpoint.name, &self.model);
-            tracing::debug!(%provider, %model, task = %request.task, turn = request.turn, bytes = body.len(), "asking");
-            let error = match self.ask(&body, stream).await {
-                Ok(answer) => {
-                    let mut turn = answer.into_turn(provider, &self.vendor);
-                    restore(&mut turn, &tools);
-                    return Ok(turn);
-                }
-                Err(error) => error,
-            };
-            let Some(pause) = self.retries.pause(&error, pauses.next()) else { return Err(error) };
-            tracing::warn!(%provider, %model, task = %request.task, %error, ?pause, "asking again");
-            tokio::time::sleep(pause).await;
-        }
     }
 }
 
@@ -313,23 +226,6 @@ fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let date = jiff::fmt::rfc2822::parse(value).ok()?;
     let until = SystemTime::from(date.timestamp());
     Some(until.duration_since(now).unwrap_or_default())
-}
-
-/// The spellings of a key that must not get out: as it is, as JSON, percent-encoded and in base64.
-pub(super) fn spellings(key: &str) -> Vec<String> {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-    use std::fmt::Write as _;
-    let mut percent = String::new();
-    for byte in key.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            percent.push(char::from(byte));
-        } else {
-            let _ = write!(percent, "%{byte:02X}");
-        }
-    }
-    let json = serde_json::to_string(key).unwrap_or_default();
-    vec![key.to_owned(), json.trim_matches('"').to_owned(), percent, STANDARD.encode(key), URL_SAFE_NO_PAD.encode(key)]
 }
 
 #[cfg(test)]

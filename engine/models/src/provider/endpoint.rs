@@ -1,10 +1,10 @@
-//! One way to a provider: where it is, with which key, and how long it may take.
+//! One way to a provider: where it is, with which key, how long it may take and how often it may be used.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use baton_core::config::{ProviderSettings, may_hold_key};
+use baton_core::config::{ProviderLimits, ProviderSettings, may_hold_key};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::profile::{Profile, provider_names};
@@ -43,6 +43,8 @@ pub struct Endpoint {
     pub headers: BTreeMap<String, String>,
     /// How long it may take.
     pub timeouts: Timeouts,
+    /// How often it may be used.
+    pub limits: ProviderLimits,
     /// The variable that holds the key.
     pub key_variable: String,
     key: Option<SecretString>,
@@ -91,15 +93,26 @@ impl Endpoint {
                 between_bytes: given(|settings| settings.between_bytes, usual.between_bytes),
                 total: given(|settings| settings.total, usual.total),
             },
+            limits: settings.map(|settings| settings.limits).unwrap_or_default(),
             key_variable,
             key: key.map(SecretString::from),
         })
     }
 
+    /// Whether both ways come to the same account at the same place, whose limits they share.
+    pub(super) fn is_same_account(&self, other: &Self) -> bool {
+        let place = |endpoint: &Self| reqwest::Url::parse(&endpoint.url).map(|url| url.origin()).ok();
+        place(self) == place(other) && self.secret() == other.secret()
+    }
+
+    fn secret(&self) -> Option<&str> {
+        self.key.as_ref().map(|key| key.expose_secret())
+    }
+
     /// Whether both ways can share connections.
     pub(super) fn is_same_way(&self, other: &Self) -> bool {
-        let key = |endpoint: &Self| endpoint.key.as_ref().map(|key| key.expose_secret().to_owned());
-        self.url == other.url && self.headers == other.headers && self.timeouts == other.timeouts && key(self) == key(other)
+        let same_key = self.secret() == other.secret();
+        self.url == other.url && self.headers == other.headers && self.timeouts == other.timeouts && same_key
     }
 
     /// Whether there is a key to send.
@@ -121,7 +134,7 @@ impl Endpoint {
     /// `text` without the key, in any spelling that a server may send it back in.
     pub(super) fn scrubbed(&self, text: &str) -> String {
         let Some(key) = &self.key else { return text.to_owned() };
-        super::client::spellings(key.expose_secret()).into_iter().fold(text.to_owned(), |text, spelling| {
+        spellings(key.expose_secret()).into_iter().fold(text.to_owned(), |text, spelling| {
             if text.contains(&spelling) { text.replace(&spelling, "[key]") } else { text }
         })
     }
@@ -136,4 +149,21 @@ fn address(host: &str) -> String {
     // What a server listens on is no address to go to.
     let host = host.replace("0.0.0.0", "127.0.0.1");
     if host.contains(':') { format!("http://{host}") } else { format!("http://{host}:11434") }
+}
+
+/// The spellings of a key that must not get out: as it is, as JSON, percent-encoded and in base64.
+fn spellings(key: &str) -> Vec<String> {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+    use std::fmt::Write as _;
+    let mut percent = String::new();
+    for byte in key.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            percent.push(char::from(byte));
+        } else {
+            let _ = write!(percent, "%{byte:02X}");
+        }
+    }
+    let json = serde_json::to_string(key).unwrap_or_default();
+    vec![key.to_owned(), json.trim_matches('"').to_owned(), percent, STANDARD.encode(key), URL_SAFE_NO_PAD.encode(key)]
 }

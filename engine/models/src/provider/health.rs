@@ -6,6 +6,7 @@ use baton_core::config::ProviderSettings;
 use reqwest::header::DATE;
 use serde_json::Value;
 
+use super::client::Client;
 use super::{Endpoint, Providers, SetupError, Variable};
 use crate::error::ModelError;
 use crate::wire::{Dialect, fault_of};
@@ -48,8 +49,7 @@ impl Providers {
         settings: Option<&ProviderSettings>,
         variable: Variable<'_>,
     ) -> Result<Health, HealthError> {
-        let endpoint = Endpoint::of(provider, settings, variable)?;
-        let http = self.client(&endpoint)?;
+        let Client { endpoint, http } = self.client(Endpoint::of(provider, settings, variable)?)?;
         let address = endpoint.url.strip_suffix(endpoint.profile.path).unwrap_or(&endpoint.url).to_owned();
         let list = match endpoint.profile.dialect {
             Dialect::Ollama => "/api/tags",

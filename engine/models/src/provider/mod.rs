@@ -6,6 +6,7 @@
 mod client;
 mod endpoint;
 mod health;
+mod model;
 mod offers;
 mod profile;
 mod retry;
@@ -16,21 +17,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_core::config::{ProvidedModel, ProviderSettings};
 
-pub use client::ProviderModel;
 pub use endpoint::{Endpoint, Timeouts};
 pub use health::{Health, HealthError};
+pub use model::ProviderModel;
 pub use profile::{KeyRule, PROFILES, Profile, provider_names};
 pub use retry::Retries;
 
+use self::client::Client;
+use crate::governor::{Governor, RunKey};
 use crate::model::Model;
 
 /// Looks up a variable of the environment.
 pub type Variable<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
 
-/// Makes the models of providers. What it makes for one way to a provider shares its connections.
+/// Makes the models of providers. What it makes for one way to a provider shares its connections, what it makes for one
+/// account its [`Governor`].
 #[derive(Debug, Default)]
 pub struct Providers {
-    endpoints: Mutex<HashMap<String, (Endpoint, reqwest::Client)>>,
+    clients: Mutex<HashMap<String, Client>>,
+    /// A way to each account, and what governs it.
+    governors: Mutex<Vec<(Endpoint, Arc<Governor>)>>,
     retries: Retries,
 }
 
@@ -71,27 +77,43 @@ impl Providers {
         Self { retries, ..Self::default() }
     }
 
-    /// The model that `model` names. `settings` say how its provider is reached, where a config does.
+    /// The model that `model` names, for the run that `run` stands for. `settings` say how its provider is reached, where a
+    /// config does.
     pub fn model(
         &self,
+        run: RunKey,
         model: &ProvidedModel,
         settings: Option<&ProviderSettings>,
         variable: Variable<'_>,
     ) -> Result<Arc<dyn Model>, SetupError> {
         let endpoint = Endpoint::of(&model.provider, settings, variable)?;
-        let http = self.client(&endpoint)?;
-        Ok(Arc::new(ProviderModel::new(http, endpoint, model.model.clone(), model.settings.clone(), self.retries)))
+        let governor = self.governor(&endpoint);
+        let client = self.client(endpoint)?;
+        Ok(Arc::new(ProviderModel::new(client, governor, run, model, self.retries)))
     }
 
-    fn client(&self, endpoint: &Endpoint) -> Result<reqwest::Client, SetupError> {
-        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        match endpoints.get(&endpoint.name) {
-            Some((known, http)) if known.is_same_way(endpoint) => Ok(http.clone()),
+    fn client(&self, endpoint: Endpoint) -> Result<Client, SetupError> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        match clients.get(&endpoint.name) {
+            Some(client) if client.endpoint.is_same_way(&endpoint) => Ok(client.clone()),
             _ => {
-                let http = client::connect(endpoint)?;
-                endpoints.insert(endpoint.name.clone(), (endpoint.clone(), http.clone()));
-                Ok(http)
+                let client = Client::new(endpoint)?;
+                clients.insert(client.endpoint.name.clone(), client.clone());
+                Ok(client)
             }
         }
+    }
+
+    /// What governs the account that `endpoint` leads to, from now on by what `endpoint` says of limits.
+    fn governor(&self, endpoint: &Endpoint) -> Arc<Governor> {
+        let mut governors = self.governors.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = governors.iter().find(|(known, _)| known.is_same_account(endpoint)).map(|(_, governor)| Arc::clone(governor));
+        let governor = known.unwrap_or_else(|| {
+            let governor = Arc::new(Governor::new(self.retries));
+            governors.push((endpoint.clone(), Arc::clone(&governor)));
+            governor
+        });
+        governor.keep(&endpoint.limits);
+        governor
     }
 }

@@ -3,44 +3,107 @@
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use tokio::time::Instant;
 
 use crate::error::ModelError;
+use crate::governor::Pushback;
 
 /// How a request that failed for the moment is made again: after pauses that double, with jitter, or after what the
 /// provider asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// How many more requests there are at most.
+    /// How many more requests there are at most. Those that a provider refused because of its limits do not count.
     pub most: usize,
     /// The pause before the first of them.
     pub first: Duration,
-    /// The longest pause.
+    /// The longest pause, unless the provider asks for a longer one.
     pub longest: Duration,
-    /// The longest pause that a provider may ask for. One that wants to be left alone for longer is not available.
-    pub longest_asked: Duration,
+    /// How long a provider may refuse a request because of its limits without answering anybody else.
+    pub patience: Duration,
 }
 
 impl Default for Retries {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { most: 4, first: Duration::from_millis(500), longest: seconds(30), longest_asked: seconds(120) }
+        Self { most: 4, first: Duration::from_millis(500), longest: seconds(30), patience: seconds(120) }
     }
 }
 
 impl Retries {
     /// The pauses, one before each further request.
-    pub(super) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
-        let pauses = ExponentialBuilder::new().with_min_delay(self.first).with_max_delay(self.longest);
-        pauses.with_max_times(self.most).with_jitter().build()
+    fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
+        self.endless_pauses().take(self.most)
     }
 
-    /// How long to wait before asking again after `error`; `None` if asking again is no use.
-    pub(super) fn pause(&self, error: &ModelError, next: Option<Duration>) -> Option<Duration> {
-        let next = next.filter(|_| error.is_retryable())?;
-        match error {
-            ModelError::RateLimited { retry_after: Some(asked), .. } if *asked > self.longest_asked => None,
-            ModelError::RateLimited { retry_after: Some(asked), .. } => Some(next.max(*asked)),
-            _ => Some(next),
+    /// As many pauses as are asked for.
+    pub(crate) fn endless_pauses(&self) -> impl Iterator<Item = Duration> + Send + use<> {
+        let pauses = ExponentialBuilder::new().with_min_delay(self.first).with_max_delay(self.longest);
+        pauses.without_max_times().with_jitter().build()
+    }
+
+    /// The attempts at one request, which may wait for `total` when its provider refuses it because of its limits.
+    pub(super) fn attempts(&self, total: Duration) -> Attempts {
+        Attempts { pauses: Box::new(self.pauses()), patience: self.patience, total, refused_since: None }
+    }
+}
+
+/// The attempts at one request.
+pub(super) struct Attempts {
+    pauses: Box<dyn Iterator<Item = Duration> + Send>,
+    patience: Duration,
+    total: Duration,
+    /// When it was first refused because of a limit.
+    refused_since: Option<Instant>,
+}
+
+impl Attempts {
+    /// How long to wait before asking again after `error`; `None` if asking again is no use. What is refused because of a
+    /// limit gets in line again at once: its governor knows from `pushback` when to ask.
+    ///
+    /// Such a request is made again for as long as its provider answers anybody, and `total` has not passed since it was first
+    /// refused. One that wants to be left alone for longer than that is not available.
+    pub(super) fn pause(&mut self, error: &ModelError, pushback: Option<Pushback>) -> Option<Duration> {
+        if !error.is_retryable() {
+            return None;
         }
+        let Some(Pushback { pause, last_answer }) = pushback.filter(|_| matches!(error, ModelError::RateLimited { .. })) else {
+            return self.pauses.next();
+        };
+        let refused_for = self.refused_since.get_or_insert_with(Instant::now).elapsed();
+        let in_vain = last_answer.map_or(refused_for, |last_answer| last_answer.min(refused_for));
+        (pause <= self.total && refused_for <= self.total && in_vain <= self.patience).then_some(Duration::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(pause: u64, last_answer: Option<u64>) -> Option<Pushback> {
+        let seconds = Duration::from_secs;
+        Some(Pushback { pause: seconds(pause), last_answer: last_answer.map(seconds) })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_limit_refuses_is_made_again_while_anybody_is_answered() {
+        let limited = || ModelError::RateLimited { provider: "p".to_owned(), message: String::new(), retry_after: None };
+        let pass = |seconds| tokio::time::advance(Duration::from_secs(seconds));
+        let mut attempts = Retries::default().attempts(Duration::from_mins(30));
+        for _ in 0..17 {
+            assert_eq!(attempts.pause(&limited(), refused(60, Some(1))), Some(Duration::ZERO));
+            pass(100).await;
+        }
+        pass(101).await;
+        assert_eq!(attempts.pause(&limited(), refused(60, Some(1))), None, "not for ever");
+
+        let mut attempts = Retries::default().attempts(Duration::from_mins(30));
+        assert_eq!(attempts.pause(&limited(), refused(1, None)), Some(Duration::ZERO));
+        pass(120).await;
+        assert_eq!(attempts.pause(&limited(), refused(1, None)), Some(Duration::ZERO));
+        pass(1).await;
+        assert_eq!(attempts.pause(&limited(), refused(1, Some(121))), None, "nobody has been answered for too long");
+
+        let mut attempts = Retries::default().attempts(Duration::from_mins(30));
+        assert_eq!(attempts.pause(&limited(), refused(1_801, None)), None, "longer than a request may take");
     }
 }

@@ -17,7 +17,7 @@ use baton_core::json::Json;
 use baton_core::model::{ModelRequest, ModelTurn};
 use baton_core::render::{Message, Part, Role};
 use baton_models::provider::Retries;
-use baton_models::{Model, ModelError, NoContents, Providers};
+use baton_models::{Model, ModelError, NoContents, Providers, RunKey};
 use serde_json::{Map, json};
 
 /// The key of every provider in these tests.
@@ -39,16 +39,22 @@ pub(crate) fn at(url: &str, like: &str) -> ProviderSettings {
     }
 }
 
-/// Three requests at most, almost without pauses.
+/// Three requests at most, almost without pauses; what is limited is given up soon.
 pub(crate) fn quick() -> Retries {
     let moment = Duration::from_millis(1);
-    Retries { most: 2, first: moment, longest: moment, longest_asked: Duration::from_secs(1) }
+    Retries { most: 2, first: moment, longest: moment, patience: Duration::from_millis(30) }
 }
 
 pub(crate) fn model(settings: &ProviderSettings) -> Arc<dyn Model> {
-    let model = ProvidedModel { provider: "test".to_owned(), model: "maker/m".to_owned(), settings: Map::new(), price: None };
+    let model = ProvidedModel {
+        provider: "test".to_owned(),
+        model: "maker/m".to_owned(),
+        settings: Map::new(),
+        price: None,
+        fallbacks: Vec::new(),
+    };
     let variable = |name: &str| (name == "TEST_KEY").then(|| KEY.to_owned());
-    Providers::new(quick()).model(&model, Some(settings), &variable).expect("the settings are fine")
+    Providers::new(quick()).model(RunKey::unique(), &model, Some(settings), &variable).expect("the settings are fine")
 }
 
 pub(crate) async fn ask(settings: &ProviderSettings) -> Result<ModelTurn, ModelError> {

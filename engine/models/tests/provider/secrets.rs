@@ -1,7 +1,7 @@
 //! A key goes into one header, and nowhere else.
 
 use baton_core::config::ProvidedModel;
-use baton_models::{ModelError, NoContents, Providers, SetupError};
+use baton_models::{ModelError, NoContents, Providers, RunKey, SetupError};
 use serde_json::{Map, json};
 
 use crate::server::{Reply, Server};
@@ -77,15 +77,16 @@ fn a_key_that_is_missing_is_named_before_anything_is_sent() {
         model: "m".to_owned(),
         settings: Map::new(),
         price: None,
+        fallbacks: Vec::new(),
     };
-    let providers = Providers::default();
-    let missing = providers.model(&model("anthropic"), None, &|_| None).err();
+    let (providers, run) = (Providers::default(), RunKey::unique());
+    let missing = providers.model(run, &model("anthropic"), None, &|_| None).err();
     let expected = SetupError::KeyMissing { provider: "anthropic".to_owned(), variable: "ANTHROPIC_API_KEY".to_owned() };
     assert_eq!(missing, Some(expected));
     // A variable that is there and empty holds no key.
-    assert!(providers.model(&model("openai"), None, &|_| Some(" ".to_owned())).is_err());
+    assert!(providers.model(run, &model("openai"), None, &|_| Some(" ".to_owned())).is_err());
     // What needs no key is asked without; what is like a provider, elsewhere, is not sent that provider's key.
-    assert!(providers.model(&model("ollama"), None, &|_| None).is_ok());
+    assert!(providers.model(run, &model("ollama"), None, &|_| None).is_ok());
     let mut elsewhere = at("http://127.0.0.1:9", "openai");
     elsewhere.key_variable = None;
     let asked = std::sync::Mutex::new(Vec::new());
@@ -93,8 +94,8 @@ fn a_key_that_is_missing_is_named_before_anything_is_sent() {
         asked.lock().unwrap().push(name.to_owned());
         Some(KEY.to_owned())
     };
-    assert!(providers.model(&model("mine"), Some(&elsewhere), &variable).is_ok());
+    assert!(providers.model(run, &model("mine"), Some(&elsewhere), &variable).is_ok());
     assert_eq!(*asked.lock().unwrap(), Vec::<String>::new(), "no key was looked for");
-    let odd = providers.model(&model("openai"), None, &|_| Some("two\nlines".to_owned())).err().unwrap();
+    let odd = providers.model(run, &model("openai"), None, &|_| Some("two\nlines".to_owned())).err().unwrap();
     assert!(matches!(odd, SetupError::Unusable { .. }) && !odd.to_string().contains("lines"), "{odd}");
 }

@@ -142,7 +142,8 @@ async fn stay(mut stream: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn receive(stream: &mut TcpStream) -> std::io::Result<Received> {
+/// The request that comes by `stream`.
+pub(crate) async fn receive(stream: &mut TcpStream) -> std::io::Result<Received> {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {

@@ -41,7 +41,8 @@ async fn each_status_means_what_it_means_and_only_what_may_pass_is_asked_again()
     let limited = |asked: &str| plain(429).with("retry-after", asked);
     let stream_fault =
         "data: {\"choices\":[{\"delta\":{\"content\":\"he\"}}]}\n\ndata: {\"error\":{\"code\":502,\"message\":\"no\"}}\n\n";
-    let (once, thrice) = (1, 3);
+    // What a limit refuses is asked again until nobody has been answered for too long.
+    let (once, thrice, often) = ((1, 1), (3, 3), (2, 1_000));
     let table = [
         ("400", plain(400), Means::Rejected, once),
         ("400 withheld", Reply::new(400, fault("content_filter")), Means::Filtered, once),
@@ -52,11 +53,11 @@ async fn each_status_means_what_it_means_and_only_what_may_pass_is_asked_again()
         ("408", plain(408), Means::Unavailable, thrice),
         ("409", plain(409), Means::Unavailable, thrice),
         ("413", plain(413), Means::Rejected, once),
-        ("429", plain(429), Means::RateLimited, thrice),
-        ("429 after 0", limited("0"), Means::RateLimited, thrice),
+        ("429", plain(429), Means::RateLimited, often),
+        ("429 after 0", limited("0"), Means::RateLimited, often),
         ("429 after 3600", limited("3600"), Means::RateLimited, once),
-        ("429 after a date", limited("Wed, 21 Oct 2015 07:28:00 GMT"), Means::RateLimited, thrice),
-        ("429 after garbage", limited("soon"), Means::RateLimited, thrice),
+        ("429 after a date", limited("Wed, 21 Oct 2015 07:28:00 GMT"), Means::RateLimited, often),
+        ("429 after garbage", limited("soon"), Means::RateLimited, often),
         ("429 without credit", Reply::new(429, fault("insufficient_quota")), Means::NoCredit, once),
         ("500", plain(500), Means::Unavailable, thrice),
         ("501", plain(501), Means::Rejected, once),
@@ -77,9 +78,10 @@ async fn each_status_means_what_it_means_and_only_what_may_pass_is_asked_again()
         let server = Server::start(move |_, _| reply.clone()).await;
         let error = ask(&at(&server.url, "openrouter")).await.expect_err(name);
         assert_eq!(meaning(&error), means, "{name}: {error}");
-        assert_eq!(server.received().len(), requests, "{name}: {error}");
-        assert_eq!(requests > 1 || means == Means::RateLimited, error.is_retryable(), "{name}");
-        println!("{name:<26} {:<12} {requests}", format!("{means:?}"));
+        let asked = server.received().len();
+        assert!((requests.0..=requests.1).contains(&asked), "{name}: {asked} requests, {error}");
+        assert_eq!(requests.1 > 1 || means == Means::RateLimited, error.is_retryable(), "{name}");
+        println!("{name:<26} {:<12} {asked}", format!("{means:?}"));
     }
 }
 

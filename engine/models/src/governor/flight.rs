@@ -1,0 +1,146 @@
+//! How many requests may be under way at the same time: found out by additive increase and halving.
+
+/// How many may be at first: what a new account at a provider takes without complaint.
+const AT_FIRST: u32 = 16;
+
+/// How many may be at most unless a config says otherwise.
+const MOST: u32 = 256;
+
+/// The requests under way, and how many may be.
+///
+/// As TCP does it (RFC 5681): doubling until the first sign of congestion, from then on one more for each round of answers,
+/// and half of it at every further sign. A sign counts once a round: requests that were under way together tell the same news.
+#[derive(Debug)]
+pub(super) struct Flight {
+    used: u32,
+    allowed: u32,
+    most: u32,
+    round: u64,
+    /// Answers of this round since there was room for one more.
+    answers: u32,
+    was_congested: bool,
+}
+
+impl Default for Flight {
+    fn default() -> Self {
+        Self { used: 0, allowed: AT_FIRST, most: MOST, round: 0, answers: 0, was_congested: false }
+    }
+}
+
+impl Flight {
+    /// Allows `most` at most.
+    pub(super) fn keep(&mut self, most: u32) {
+        (self.most, self.allowed) = (most.max(1), self.allowed.min(most.max(1)));
+    }
+
+    /// Whether no more may begin.
+    pub(super) fn is_full(&self) -> bool {
+        self.used >= self.allowed
+    }
+
+    /// Whether nothing is under way.
+    #[cfg(test)]
+    pub(super) fn is_unused(&self) -> bool {
+        self.used == 0
+    }
+
+    /// One begins; returns the round that it is of.
+    pub(super) fn begin(&mut self) -> u64 {
+        self.used += 1;
+        self.round
+    }
+
+    /// One is over.
+    pub(super) fn end(&mut self) {
+        self.used -= 1;
+    }
+
+    /// One of `round` was answered, and is over in a moment. Room that nobody needed grows no larger.
+    pub(super) fn answered(&mut self, round: u64) {
+        if round != self.round || !self.is_full() || self.allowed >= self.most {
+            return;
+        }
+        self.answers += 1;
+        if !self.was_congested || self.answers >= self.allowed {
+            self.allowed += 1;
+            self.answers = 0;
+        }
+    }
+
+    /// One of `round` met congestion; says whether that is news.
+    pub(super) fn congested(&mut self, round: u64) -> bool {
+        let is_news = round == self.round;
+        if is_news {
+            (self.round, self.answers, self.was_congested) = (round + 1, 0, true);
+            self.allowed = (self.allowed / 2).max(1);
+        }
+        is_news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many as may be begin, and all are answered; returns how many.
+    fn round(flight: &mut Flight) -> u32 {
+        let begun: Vec<u64> = std::iter::from_fn(|| (!flight.is_full()).then(|| flight.begin())).collect();
+        for round in &begun {
+            flight.answered(*round);
+            flight.end();
+        }
+        u32::try_from(begun.len()).unwrap()
+    }
+
+    #[test]
+    fn it_grows_by_one_a_round_and_halves_once_a_round() {
+        let mut flight = Flight::default();
+        let begun: Vec<u64> = (0..AT_FIRST).map(|_| flight.begin()).collect();
+        assert!(flight.is_full());
+        let news: Vec<bool> = begun.iter().map(|round| flight.congested(*round)).collect();
+        assert_eq!(news.iter().filter(|news| **news).count(), 1, "all of them tell the same news");
+        begun.iter().for_each(|_| flight.end());
+        assert_eq!(flight.allowed, AT_FIRST / 2);
+        let grown: Vec<u32> = (0..6)
+            .map(|_| {
+                let begun: Vec<u64> = std::iter::from_fn(|| (!flight.is_full()).then(|| flight.begin())).collect();
+                // Each is followed by another at once, so all but the last few are answered while there is no room.
+                for round in &begun {
+                    flight.answered(*round);
+                    flight.end();
+                    let next = flight.begin();
+                    assert_eq!(next, *round);
+                }
+                begun.iter().for_each(|_| flight.end());
+                flight.allowed
+            })
+            .collect();
+        assert_eq!(grown, [9, 10, 11, 12, 13, 14]);
+        // An answer to what began before the halving says nothing about what is allowed since.
+        let old = flight.begin();
+        let newer = flight.begin();
+        assert!(flight.congested(old) && !flight.congested(newer));
+        flight.answered(newer);
+        assert_eq!(flight.allowed, 7);
+        for _ in 0..10 {
+            let round = flight.round;
+            flight.congested(round);
+        }
+        assert_eq!(flight.allowed, 1, "one may always be under way");
+    }
+
+    #[test]
+    fn it_doubles_until_congestion_and_stops_at_its_limit_or_at_what_is_needed() {
+        let mut flight = Flight::default();
+        flight.begin();
+        flight.answered(0);
+        flight.end();
+        assert_eq!(flight.allowed, AT_FIRST, "room that nobody needed");
+        assert_eq!(round(&mut flight), AT_FIRST);
+        let most = (0..300).map(|_| round(&mut flight)).max();
+        assert!(most <= Some(MOST), "{most:?}");
+        let mut few = Flight::default();
+        few.keep(3);
+        assert_eq!((round(&mut few), round(&mut few), round(&mut few)), (3, 3, 3));
+    }
+}
