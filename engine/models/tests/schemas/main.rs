@@ -88,7 +88,8 @@ fn every_built_in_tool_can_be_offered_to_every_provider() {
         }
         println!("{:<20} {} tools, {strict} strict, {} not, 0 faults", target.to_string(), tools.len(), tools.len() - strict);
     }
-    // Their inputs have parts whose keys nobody knows beforehand.
+    // Their inputs have parts whose keys nobody knows beforehand. A new tool may have some as well, and shows in the list.
+    println!("not strict for openai:\n  {}", loose.join("\n  "));
     let expected = [
         "ask_master /properties/answer_schema keys are not known beforehand",
         "draw_chart /properties/rows/items keys are not known beforehand",
@@ -96,7 +97,10 @@ fn every_built_in_tool_can_be_offered_to_every_provider() {
         "handoff /properties/result keys are not known beforehand",
         "json-transform /properties/data any value is taken",
     ];
-    assert_eq!(loose, expected);
+    for known in expected {
+        assert!(loose.iter().any(|found| found == known), "{known} is not among {loose:#?}");
+    }
+    assert!(loose.len() * 2 < tools.len(), "most tools are strict, but not {loose:#?}");
 }
 
 #[test]
