@@ -234,9 +234,10 @@ impl Compiler {
 
     fn turn(&mut self, pointer: &str, script: &TurnScript, known: &Known) -> Turn {
         let finish = script.finish.unwrap_or(if script.calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls });
-        let text = match script.literal {
-            true => Template::Plain(script.text.clone()),
-            false => self.template(&format!("{pointer}/text"), &script.text, known),
+        let text = if script.literal {
+            Template::Plain(script.text.clone())
+        } else {
+            self.template(&format!("{pointer}/text"), &script.text, known)
         };
         let calls = (script.calls.iter().enumerate())
             .map(|(index, call)| {

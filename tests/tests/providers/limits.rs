@@ -51,7 +51,7 @@ impl Seen {
             return Ok(());
         }
         self.refused += 1;
-        Err(WINDOW * u32::try_from(window + 1).unwrap() - since)
+        Err((WINDOW * u32::try_from(window + 1).unwrap()).saturating_sub(since))
     }
 
     /// The part of what is allowed that was used, until there was too little left to ask for.

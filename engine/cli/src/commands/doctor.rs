@@ -23,7 +23,7 @@ use crate::screen::style;
 use crate::{environment, trust, words};
 
 /// How far a clock may be off before it is told. Certificates and `Retry-After` dates are judged by it.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
+const CLOCK_TOLERANCE: Duration = Duration::from_mins(5);
 
 /// What `doctor` takes.
 #[derive(Debug, Args)]
@@ -98,9 +98,7 @@ pub(crate) async fn run(args: &DoctorArgs, place: &Place) -> Result<Exit, Failur
 
 /// Prints the findings, and says how the program ends.
 fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
-    if !place.screen.is_text() {
-        place.screen.json_list(findings)?;
-    } else {
+    if place.screen.is_text() {
         for finding in findings {
             let mark = match finding.standing {
                 Standing::Ok => style::good("ok  "),
@@ -113,6 +111,8 @@ fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
                 place.screen.text(&format!("      {}", style::faint(format!("→ {fix}"))))?;
             }
         }
+    } else {
+        place.screen.json_list(findings)?;
     }
     let fails = |check: &str| findings.iter().any(|finding| finding.check == check && finding.standing == Standing::Fail);
     Ok(match () {

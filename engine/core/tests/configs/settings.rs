@@ -42,7 +42,7 @@ fn what_cannot_be_set_is_told_at_its_place() {
         "error B0103: tool \"word_count\" has no setting \"mots\"",
         "did you mean \"most\"?",
         "0 is less than the minimum of 1",
-        "demo/tools/word_count.json:1:47",
+        "demo/tools/word_count.json:1:56",
         "\"fr\" is not one of \"en\" or \"de\"",
         "3 errors",
     ] {

@@ -12,8 +12,6 @@ use crate::support::jobs::JobDraft;
 use crate::support::script::{Answer, Prompted, error};
 use crate::support::{Sim, agent, call, check, function, handoff, job, turn};
 
-const WORST: Usage = Usage { input_tokens: 0, output_tokens: 0, cached_tokens: 0, reasoning_tokens: 0, estimated: false };
-
 /// An agent on `script`, which falls back to `second` and then to `third`.
 fn with_fallbacks() -> JobDraft {
     let price = |output| Price {

@@ -99,7 +99,9 @@ mod tests {
         assert!(flight.is_full());
         let news: Vec<bool> = begun.iter().map(|round| flight.congested(*round)).collect();
         assert_eq!(news.iter().filter(|news| **news).count(), 1, "all of them tell the same news");
-        begun.iter().for_each(|_| flight.end());
+        for _ in &begun {
+            flight.end();
+        }
         assert_eq!(flight.allowed, AT_FIRST / 2);
         let grown: Vec<u32> = (0..6)
             .map(|_| {
@@ -111,7 +113,9 @@ mod tests {
                     let next = flight.begin();
                     assert_eq!(next, *round);
                 }
-                begun.iter().for_each(|_| flight.end());
+                for _ in &begun {
+                    flight.end();
+                }
                 flight.allowed
             })
             .collect();

@@ -106,7 +106,7 @@ impl Endpoint {
     }
 
     fn secret(&self) -> Option<&str> {
-        self.key.as_ref().map(|key| key.expose_secret())
+        self.key.as_ref().map(ExposeSecret::expose_secret)
     }
 
     /// Whether both ways can share connections.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_core::config::{DEFAULT_MAX_OUTPUT_TOKENS, ProvidedModel};
 use baton_core::json::Json;
-use baton_core::model::{ModelRequest, ModelTurn, ToolDefinition};
+use baton_core::model::{ModelRequest, ModelTurn, ToolDefinition, Usage};
 use baton_core::render::{contents_of, request_tokens};
 use serde_json::{Map, Value};
 
@@ -119,7 +119,7 @@ impl ProviderModel {
         match self.client.ask(&body.bytes, body.stream).await {
             Ok(answer) => {
                 let turn = answer.into_turn(&self.client.endpoint.name, &self.vendor);
-                permit.answered(turn.usage.as_ref().filter(|usage| !usage.estimated).map(|usage| usage.total()));
+                permit.answered(turn.usage.as_ref().filter(|usage| !usage.estimated).map(Usage::total));
                 Ok(turn)
             }
             Err(Failure { error, congestion: None }) => Err((error, None)),

@@ -79,9 +79,9 @@ impl Attempts {
 mod tests {
     use super::*;
 
-    fn refused(pause: u64, last_answer: Option<u64>) -> Option<Pushback> {
+    fn refused(pause: u64, last_answer: Option<u64>) -> Pushback {
         let seconds = Duration::from_secs;
-        Some(Pushback { pause: seconds(pause), last_answer: last_answer.map(seconds) })
+        Pushback { pause: seconds(pause), last_answer: last_answer.map(seconds) }
     }
 
     #[tokio::test(start_paused = true)]
@@ -90,20 +90,20 @@ mod tests {
         let pass = |seconds| tokio::time::advance(Duration::from_secs(seconds));
         let mut attempts = Retries::default().attempts(Duration::from_mins(30));
         for _ in 0..17 {
-            assert_eq!(attempts.pause(&limited(), refused(60, Some(1))), Some(Duration::ZERO));
+            assert_eq!(attempts.pause(&limited(), Some(refused(60, Some(1)))), Some(Duration::ZERO));
             pass(100).await;
         }
         pass(101).await;
-        assert_eq!(attempts.pause(&limited(), refused(60, Some(1))), None, "not for ever");
+        assert_eq!(attempts.pause(&limited(), Some(refused(60, Some(1)))), None, "not for ever");
 
         let mut attempts = Retries::default().attempts(Duration::from_mins(30));
-        assert_eq!(attempts.pause(&limited(), refused(1, None)), Some(Duration::ZERO));
+        assert_eq!(attempts.pause(&limited(), Some(refused(1, None))), Some(Duration::ZERO));
         pass(120).await;
-        assert_eq!(attempts.pause(&limited(), refused(1, None)), Some(Duration::ZERO));
+        assert_eq!(attempts.pause(&limited(), Some(refused(1, None))), Some(Duration::ZERO));
         pass(1).await;
-        assert_eq!(attempts.pause(&limited(), refused(1, Some(121))), None, "nobody has been answered for too long");
+        assert_eq!(attempts.pause(&limited(), Some(refused(1, Some(121)))), None, "nobody has been answered for too long");
 
         let mut attempts = Retries::default().attempts(Duration::from_mins(30));
-        assert_eq!(attempts.pause(&limited(), refused(1_801, None)), None, "longer than a request may take");
+        assert_eq!(attempts.pause(&limited(), Some(refused(1_801, None))), None, "longer than a request may take");
     }
 }

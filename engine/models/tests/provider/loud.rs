@@ -1,5 +1,6 @@
 //! Whatever goes wrong, and however much is logged: no key gets out (I23, Z40).
 
+use std::fmt::Write as _;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -81,13 +82,13 @@ async fn no_key_is_in_any_error_or_in_anything_that_is_logged() {
         let moment = Some(Duration::from_millis(200));
         let way = ProviderSettings { between_bytes: moment, first_byte: moment, ..at(&server.url, "openai") };
         let error = ask(&way).await.expect_err(name);
-        shown.push_str(&format!("{name}: {error} {error:?}\n"));
+        let _infallible = writeln!(shown, "{name}: {error} {error:?}");
         kinds.push(std::mem::discriminant(&error));
     }
     let unreachable = ask(&at("http://127.0.0.1:9", "openai")).await.unwrap_err();
     assert!(matches!(unreachable, ModelError::Unavailable { .. }));
     let health = Providers::default().health("test", Some(&at("http://127.0.0.1:9", "openai")), &|_| Some(KEY.to_owned())).await;
-    shown.push_str(&format!("{unreachable} {unreachable:?} {health:?}"));
+    let _infallible = write!(shown, "{unreachable} {unreachable:?} {health:?}");
     let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
     assert!(logged.contains("TRACE") && logged.contains("hyper"), "the log is as loud as it can be");
     for spelling in spellings() {
