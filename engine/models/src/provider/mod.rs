@@ -24,6 +24,7 @@ pub use profile::{KeyRule, PROFILES, Profile, provider_names};
 pub use retry::Retries;
 
 use self::client::Client;
+use self::talks::Talks;
 use crate::governor::{Governor, RunKey};
 use crate::model::Model;
 
@@ -37,6 +38,7 @@ pub struct Providers {
     clients: Mutex<HashMap<String, Client>>,
     /// A way to each account, and what governs it.
     governors: Mutex<Vec<(Endpoint, Arc<Governor>)>>,
+    talks: Arc<Talks>,
     retries: Retries,
 }
 
@@ -89,7 +91,7 @@ impl Providers {
         let endpoint = Endpoint::of(&model.provider, settings, variable)?;
         let governor = self.governor(&endpoint);
         let client = self.client(endpoint)?;
-        Ok(Arc::new(ProviderModel::new(client, governor, run, model, self.retries)))
+        Ok(Arc::new(ProviderModel::new(client, governor, run, model, self.retries, Arc::clone(&self.talks))))
     }
 
     fn client(&self, endpoint: Endpoint) -> Result<Client, SetupError> {

@@ -32,7 +32,7 @@ pub struct ProviderModel {
     vendor: String,
     settings: Map<String, Value>,
     offers: Offers,
-    talks: Talks,
+    talks: Arc<Talks>,
     retries: Retries,
 }
 
@@ -50,7 +50,14 @@ struct Body {
 
 impl ProviderModel {
     /// The model that the provider which `client` goes to calls by that name, for one run.
-    pub(super) fn new(client: Client, governor: Arc<Governor>, run: RunKey, model: &ProvidedModel, retries: Retries) -> Self {
+    pub(super) fn new(
+        client: Client,
+        governor: Arc<Governor>,
+        run: RunKey,
+        model: &ProvidedModel,
+        retries: Retries,
+        talks: Arc<Talks>,
+    ) -> Self {
         let vendor = client.endpoint.profile.vendor(&client.endpoint.name, &model.model);
         Self {
             client,
@@ -60,7 +67,7 @@ impl ProviderModel {
             vendor,
             settings: model.settings.clone(),
             offers: Offers::default(),
-            talks: Talks::default(),
+            talks,
             retries,
         }
     }
@@ -87,7 +94,8 @@ impl ProviderModel {
         contents: &dyn ContentSource,
     ) -> Result<Body, ModelError> {
         let profile = self.client.endpoint.profile;
-        let talk = self.talks.take(&request.task);
+        let talker = (self.run, request.task.clone());
+        let talk = self.talks.take(&talker).filter(|talk| talk.is_for(profile.dialect, profile.features, &self.vendor));
         let mut talk = talk.unwrap_or_else(|| Grown::new(profile.dialect, profile.features, &self.vendor));
         let mut resolved = HashMap::new();
         for hash in request.messages[talk.known(&request.messages)..].iter().flat_map(|message| contents_of(message)) {
@@ -110,7 +118,7 @@ impl ProviderModel {
         };
         let bytes = profile.dialect.encode(&head, talk.bytes());
         tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = bytes.len(), "worded");
-        self.talks.keep(&request.task, talk);
+        self.talks.keep(&talker, talk);
         Ok(Body { bytes, stream, tokens: request_tokens(request).saturating_add(limit) })
     }
 

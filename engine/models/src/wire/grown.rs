@@ -40,6 +40,11 @@ impl Grown {
         Self { dialect, features, vendor: vendor.to_owned(), messages, bytes, ids }
     }
 
+    /// Whether it is worded as they take it.
+    pub fn is_for(&self, dialect: Dialect, features: Features, vendor: &str) -> bool {
+        self.dialect == dialect && self.features == features && self.vendor == vendor
+    }
+
     /// How many of `messages`, from the first one, are worded already.
     pub fn known(&self, messages: &[Arc<Message>]) -> usize {
         self.messages.iter().zip(messages).take_while(|(worded, message)| Arc::ptr_eq(&worded.message, message)).count()
