@@ -18,7 +18,7 @@ use crate::support::failing::{Failing, FailingStore};
 use crate::support::{Finished, finish, name_of, workspace};
 
 /// The repository.
-fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
@@ -32,7 +32,7 @@ fn examples() -> Vec<PathBuf> {
 }
 
 /// The job in `folder`, with the built-in tools.
-fn load(folder: &Path) -> LoadedJob {
+pub(crate) fn load(folder: &Path) -> LoadedJob {
     let mut configs = Vec::new();
     for entry in std::fs::read_dir(repository().join("tool-configs")).unwrap() {
         let path = entry.unwrap().path();
@@ -73,7 +73,8 @@ async fn outcome(handle: &RunHandle) -> RunOutcome {
     }
 }
 
-async fn run(folder: &Path) -> Finished {
+/// Runs the example in `folder` to its end.
+pub(crate) async fn run(folder: &Path) -> Finished {
     let engine = engine(Arc::new(MemoryStore::default()));
     let handle = engine.start(load(folder), StartOptions::default()).await.unwrap();
     outcome(&handle).await;

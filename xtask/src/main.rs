@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod crash;
 mod gen_docs;
+mod peers;
 mod planted;
 mod project;
 mod test;
@@ -62,6 +63,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Runs jobs against a server that nobody here wrote, a LiteLLM proxy, which it installs and starts.
+    Peers(peers::Options),
     /// Plants bugs in a copy of the source, one at a time; the tests must catch each.
     Planted(planted::Options),
     /// Changes the core in every way that `cargo mutants` knows, and says which changes its tests miss.
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
             let run = ["run", "--quiet", "--profile", profile, "--package", "baton-bench", "--bin", "cancel", "--"];
             project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
         }
+        Chore::Peers(options) => peers::run(&options),
         Chore::Planted(options) => planted::run(&options),
         Chore::Mutants { arguments } => {
             let run = ["run", "--quiet", "--package", "baton-mutants", "--"];

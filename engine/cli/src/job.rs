@@ -13,11 +13,11 @@ use baton_runtime::{InitialDocument, LoadedJob, RunError};
 use baton_store::StoreError;
 
 use crate::commands::run::engine;
-use crate::environment;
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::runs::FoundRun;
 use crate::screen::style;
+use crate::{cassettes, environment};
 
 /// A job that was looked at.
 pub(crate) enum Checked {
@@ -148,6 +148,7 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),
         RunError::Configs(faults) => Failure::Faults(faults.to_string()),
         RunError::Model { .. } => Failure::Unavailable(error.to_string()),
+        RunError::Cassettes(error) => cassettes::failure(error),
         RunError::Refused(refusal) => Failure::Refused(refusal.to_string()),
         RunError::Store(error) => match &*error {
             StoreError::StaleEpoch { run, .. } => Failure::Taken(run.to_string()),

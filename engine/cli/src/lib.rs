@@ -15,6 +15,7 @@
 //! This is the only package that links everything; nothing depends on it but programs.
 
 mod args;
+mod cassettes;
 mod commands;
 mod embedded;
 mod environment;

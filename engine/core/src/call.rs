@@ -155,6 +155,8 @@ pub enum ErrorCode {
     ModelFailed,
     /// The model could not be asked: its provider, the key or the way there is at fault.
     ModelUnavailable,
+    /// The model takes no request of that length.
+    ContextExceeded,
     /// The turn was cut, filtered or refused, so its calls were not executed.
     TurnDiscarded,
     /// Nobody answered in time.
@@ -186,6 +188,7 @@ impl ErrorCode {
             Self::NoHandoff => "no_handoff",
             Self::ModelFailed => "model_failed",
             Self::ModelUnavailable => "model_unavailable",
+            Self::ContextExceeded => "context_exceeded",
             Self::TurnDiscarded => "turn_discarded",
             Self::Unanswered => "unanswered",
             Self::EffectNotAllowed => "effect_not_allowed",

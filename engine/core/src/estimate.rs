@@ -12,6 +12,11 @@ pub const fn text_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN)
 }
 
+/// The bytes of text that `tokens` tokens stand for.
+pub const fn text_bytes(tokens: u64) -> u64 {
+    tokens.saturating_mul(BYTES_PER_TOKEN)
+}
+
 /// The estimate for a content of `mime_type`.
 pub fn content_tokens(mime_type: &str, bytes: u64) -> u64 {
     if mime_type.starts_with("image/") && mime_type != "image/svg+xml" { TOKENS_PER_IMAGE } else { text_tokens(bytes) }

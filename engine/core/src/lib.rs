@@ -9,6 +9,7 @@
 //!
 //! This crate is *not* asynchronous and touches nothing outside itself: its manifest has no tokio, no HTTP, no database.
 
+pub mod aside;
 pub mod call;
 pub mod config;
 pub mod document;

@@ -43,14 +43,23 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(max = 10_000_000))]
     pub calls: Option<u32>,
+    /// Tokens (≈) of one request and the longest answer to it, together. Older turns are compacted before a request exceeds
+    /// it; one that exceeds it all the same is never made. A model's own window counts where it is smaller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[validate(range(min = 256))]
+    pub context_tokens: Option<u64>,
     /// Money in US dollars, of a task and all below it. Needs a price for every model that may spend it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(min = 0.0, max = MAX_DOLLARS))]
     pub cost_usd: Option<f64>,
-    /// Bytes of one call's output; a larger output is an error result.
+    /// Bytes of one call's output; a larger output is an error result, whoever is to be shown it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(min = 1))]
     pub result_bytes: Option<u64>,
+    /// Bytes of one call's output that its agent is shown; a longer one becomes a document, and the agent is told where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[validate(range(min = 256))]
+    pub inline_result_bytes: Option<u64>,
     /// How often in a row one tool may give the same result for the same input before it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(min = 2, max = 1_000_000))]
@@ -86,6 +95,7 @@ impl Limits {
             children: Some(100),
             parallel_calls: Some(16),
             result_bytes: Some(1 << 20),
+            inline_result_bytes: Some(1 << 16),
             repeats: Some(5),
             inject_tokens: Some(20_000),
             ..Self::default()
@@ -101,9 +111,11 @@ impl Limits {
             live_tasks: self.live_tasks.or(fallback.live_tasks),
             parallel_calls: self.parallel_calls.or(fallback.parallel_calls),
             tokens: self.tokens.or(fallback.tokens),
+            context_tokens: self.context_tokens.or(fallback.context_tokens),
             calls: self.calls.or(fallback.calls),
             cost_usd: self.cost_usd.or(fallback.cost_usd),
             result_bytes: self.result_bytes.or(fallback.result_bytes),
+            inline_result_bytes: self.inline_result_bytes.or(fallback.inline_result_bytes),
             repeats: self.repeats.or(fallback.repeats),
             turn_seconds: self.turn_seconds.or(fallback.turn_seconds),
             worked_seconds: self.worked_seconds.or(fallback.worked_seconds),
@@ -141,6 +153,8 @@ pub enum LimitKind {
     Tokens,
     /// [`Limits::tokens`] of the run or of a task above.
     TokensAbove,
+    /// [`Limits::context_tokens`], or the window of the model.
+    Context,
     /// [`Limits::cost_usd`] of the task.
     Cost,
     /// [`Limits::cost_usd`] of the run or of a task above.
@@ -170,6 +184,7 @@ impl LimitKind {
             Self::LiveTasks => "limits.live_tasks",
             Self::Tokens => "limits.tokens",
             Self::TokensAbove => "limits.tokens of a task above or of the run",
+            Self::Context => "limits.context_tokens or the model's window",
             Self::Cost => "limits.cost_usd",
             Self::CostAbove => "limits.cost_usd of a task above or of the run",
             Self::Calls => "limits.calls",

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use crate::call::ModelCall;
-use crate::id::{AgentId, ContentHash, TaskId, ToolId};
+use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::money::Money;
 use crate::render::Message;
@@ -20,7 +20,9 @@ pub struct ModelRequest {
     pub task: TaskId,
     /// The agent for which the model answers.
     pub agent: AgentId,
-    /// Which of the task's turns this is, from 1.
+    /// The call whose tool asks; `None` where the agent itself does.
+    pub call: Option<CallId>,
+    /// Which of the task's turns this is, or how often the call has asked, from 1.
     pub turn: u32,
     /// Whether the task is a question that the agent answers as a master.
     pub is_question: bool,
@@ -34,6 +36,8 @@ pub struct ModelRequest {
     pub tools: Arc<[Arc<ToolDefinition>]>,
     /// The agent's settings (temperature and the like), as written in its config.
     pub settings: Json,
+    /// The schema that a text without calls has to meet, where the request says it. A provider may hold the model to it.
+    pub result_schema: Option<Json>,
     /// The hash of everything above that a provider sees.
     pub hash: ContentHash,
 }

@@ -102,6 +102,9 @@ pub struct Price {
     pub output: Money,
     /// Where the price comes from, for people: `scripted`, `job.json`, or the page and date of a table's row.
     pub source: String,
+    /// Tokens that a request to the model and its answer may have together, where the table says that beside the price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
 }
 
 impl Price {
@@ -110,7 +113,13 @@ impl Price {
 
     /// The price of a script.
     pub fn scripted() -> Self {
-        Self { input: Money::ZERO, cached_input: Money::ZERO, output: Money::ZERO, source: Self::SCRIPTED.to_owned() }
+        Self {
+            input: Money::ZERO,
+            cached_input: Money::ZERO,
+            output: Money::ZERO,
+            source: Self::SCRIPTED.to_owned(),
+            context_tokens: None,
+        }
     }
 
     /// What `usage` costs. Whatever a provider reports, cached tokens are at most those of the request.
@@ -212,6 +221,7 @@ mod tests {
             cached_input: Money::from_picos(1),
             output: Money::from_picos(100),
             source: "a test".to_owned(),
+            context_tokens: None,
         };
         let usage = Usage { input_tokens: 7, cached_tokens: 5, output_tokens: 3, ..Usage::default() };
         assert_eq!(price.cost(&usage), Money::from_picos(2 * 10 + 5 + 300));

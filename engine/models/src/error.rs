@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use baton_core::id::{AgentId, ContentHash};
 
+use crate::cassette::CassetteError;
 use crate::schema::SchemaFault;
 use crate::wire::Fault;
 
@@ -45,6 +46,9 @@ pub enum ModelError {
         /// Why.
         reason: String,
     },
+    /// The exchange could not be recorded, or is not the recorded one.
+    #[error(transparent)]
+    Cassette(#[from] CassetteError),
     /// The model's own code panicked.
     #[error("the model's code panicked: {message}")]
     Panicked {
@@ -58,6 +62,14 @@ pub enum ModelError {
         provider: String,
         /// The status of its answer, if it had one.
         status: Option<u16>,
+        /// What it said.
+        message: String,
+    },
+    /// The request is longer than what the model takes.
+    #[error("the request is longer than the model takes, says {provider}: {message}")]
+    ContextExceeded {
+        /// The provider.
+        provider: String,
         /// What it said.
         message: String,
     },
@@ -126,11 +138,11 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// Whether the error means that a script and the run have parted ways, so that going on would only hide it.
+    /// Whether the error means that a script or a recording and the run have parted ways, so that going on would only hide it.
     ///
     /// The shell then ends the whole run, not only the task.
     pub fn fails_run(&self) -> bool {
-        matches!(self, Self::Unexpected { .. } | Self::Template { .. })
+        matches!(self, Self::Unexpected { .. } | Self::Template { .. } | Self::Cassette(_))
     }
 
     /// Whether the same request may be answered a moment later.
@@ -141,8 +153,10 @@ impl ModelError {
             | Self::Template { .. }
             | Self::Content { .. }
             | Self::Tool(_)
+            | Self::Cassette(_)
             | Self::Panicked { .. }
             | Self::Rejected { .. }
+            | Self::ContextExceeded { .. }
             | Self::Filtered { .. }
             | Self::KeyRefused { .. }
             | Self::NoCredit { .. }
@@ -171,6 +185,9 @@ impl ModelError {
         }
         if matches!(code, "content_filter" | "content_policy_violation") {
             return Self::Filtered { provider, message };
+        }
+        if fault.tells_of_length() && status.is_none_or(|status| matches!(status, 400 | 413 | 422 | 500)) {
+            return Self::ContextExceeded { provider, message };
         }
         match status {
             Some(401 | 403) => Self::KeyRefused { provider, variable: None, message },

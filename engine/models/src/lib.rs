@@ -2,10 +2,12 @@
 //!
 //! [`Model`] is the only door between the engine and whatever thinks: it takes a [`ModelRequest`] and gives a
 //! [`ModelTurn`]. This crate holds the trait, the [`ScriptedModel`] by which examples, tests and benchmarks run offline,
-//! the models of providers ([`Providers`]), and [`FunctionModel`] for programs that embed the engine.
+//! the models of providers ([`Providers`]), whose exchanges can be recorded and played ([`Cassettes`]), and [`FunctionModel`]
+//! for programs that embed the engine.
 //!
 //! A model decides nothing about a run: what its calls mean is the machine's business.
 
+mod cassette;
 mod context;
 mod error;
 mod function;
@@ -16,9 +18,11 @@ pub mod schema;
 pub mod script;
 mod script_of;
 mod scripted;
+mod secret;
 mod template;
 pub mod wire;
 
+pub use cassette::{CassetteError, Cassettes};
 pub use error::ModelError;
 pub use function::FunctionModel;
 pub use governor::RunKey;

@@ -76,6 +76,7 @@ fn bytes(profile: &Profile, said: &Grown) -> Vec<u8> {
         model: "m",
         system: "You are one.",
         tools: &[],
+        result: None,
         settings: &settings,
         max_output_tokens: 77,
         stream: true,

@@ -65,6 +65,7 @@ impl Conversation {
         ModelRequest {
             task: self.task.clone(),
             agent: self.agent.into(),
+            call: None,
             turn: self.turn,
             is_question: self.is_question,
             model: "scripted".to_owned(),
@@ -72,6 +73,7 @@ impl Conversation {
             messages: Arc::new(self.messages.clone()),
             tools: Arc::from([]),
             settings: Json::null(),
+            result_schema: None,
             hash: ContentHash::of(b""),
         }
     }

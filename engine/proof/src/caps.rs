@@ -1,7 +1,7 @@
 //! I18: limits hold at all times, worked out from the ledger and the configs alone.
 
 use baton_core::config::Configs;
-use baton_core::entry::{Holder, TaskCreated};
+use baton_core::entry::{Holder, ModelRequested, TaskCreated};
 use baton_core::id::{TaskId, ToolId};
 use baton_core::limits::Limits;
 use baton_core::money::Money;
@@ -57,6 +57,16 @@ impl Ledger {
             self.within(self.tokens(&id), own.tokens, || format!("tokens of {id}"));
             self.within(held(self, &id), picos(&own), || format!("picodollars of {id}"));
         }
+    }
+
+    /// Checks that a request and the longest answer to it fit the window that configs give its task.
+    pub(crate) fn check_window(&mut self, requested: &ModelRequested) {
+        let configs = std::sync::Arc::clone(&self.configs);
+        let Some(book) = self.tasks.get(&requested.task) else { return };
+        let windows = [limits(&configs, &book.created).context_tokens, configs.job.limits.context_tokens];
+        let window = windows.into_iter().flatten().min();
+        let (id, needed) = (&requested.task, requested.reserved_tokens);
+        self.within(needed, window, || format!("tokens of a request of {id} and its answer"));
     }
 
     fn within(&mut self, used: u64, allowed: Option<u64>, what: impl FnOnce() -> String) {

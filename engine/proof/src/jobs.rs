@@ -8,7 +8,7 @@ use std::time::Duration;
 use baton_core::call::AfterExecution;
 use baton_core::config::{
     Agent, Approver, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Job, Join, MasterRule, ModelSpec,
-    OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Schema, Tool,
+    OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Schema, Summary, Tool,
 };
 use baton_core::id::{AgentId, ToolId};
 use baton_core::json::Json;
@@ -37,6 +37,7 @@ pub struct AgentDraft {
     on_text: OnText,
     master: MasterRule,
     join: Join,
+    summary: Summary,
     approvals: BTreeMap<ToolId, Approver>,
     result_schema: Option<Value>,
     limits: Limits,
@@ -82,6 +83,7 @@ pub fn agent(id: &str, tools: &str) -> AgentDraft {
         on_text: OnText::Handoff,
         master: MasterRule::Caller,
         join: Join::All,
+        summary: Summary::Digest,
         approvals: BTreeMap::new(),
         result_schema: None,
         limits: Limits::default(),
@@ -112,6 +114,12 @@ impl AgentDraft {
     /// What it awaits of the delegations of one turn.
     pub fn join(mut self, join: Join) -> Self {
         self.join = join;
+        self
+    }
+
+    /// Its model writes what stands for its older turns.
+    pub fn summarises(mut self) -> Self {
+        self.summary = Summary::Model;
         self
     }
 
@@ -392,6 +400,7 @@ impl JobDraft {
                 model,
                 settings: Map::new(),
                 price,
+                context_tokens: None,
                 fallbacks: fallbacks.clone(),
             });
         }
@@ -418,6 +427,7 @@ impl AgentDraft {
             on_text: self.on_text,
             master: self.master,
             join: self.join,
+            summary: self.summary,
             approvals: self.approvals.clone(),
             result_schema: self
                 .result_schema

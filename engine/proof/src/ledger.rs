@@ -88,6 +88,10 @@ pub struct TaskBook {
     /// The newest turn was settled without an answer, by a crash, and is asked again.
     interrupted: bool,
     answered: u32,
+    /// The last turn that a summary stands for.
+    compacted_through: u32,
+    /// The last turn that the summary is to stand for which the newest turn was asked for.
+    summarising: Option<u32>,
     /// How many tasks it delegated to.
     pub children: u32,
     /// Tokens that its own requests were settled at.

@@ -45,6 +45,7 @@ pub fn line(entry: &Entry) -> Option<String> {
             input_tokens: _input_tokens,
             reserved_tokens: _reserved_tokens,
             reserved_cost: _reserved_cost,
+            says_result_schema: _says_result_schema,
             steers,
             notice,
         }) => {
@@ -130,8 +131,11 @@ pub fn line(entry: &Entry) -> Option<String> {
         }) => {
             return None;
         }
-        Entry::Compacted(Compacted { task, through_turn, summary }) => {
-            format!("{task} compacted through turn {through_turn}: {summary:?}")
+        Entry::Compacted(Compacted { task, through_turn, summary, summary_tokens: _bound, context_tokens: _left }) => {
+            match summary {
+                Some(summary) => format!("{task} compacted through turn {through_turn}: {summary:?}"),
+                None => format!("{task} compacted through turn {through_turn}"),
+            }
         }
         Entry::Control(Control { task, action, by }) => {
             let whom = task.as_ref().map_or("run", TaskId::as_str);
@@ -270,6 +274,7 @@ fn model_call(call: &ModelCall) -> String {
 fn notice_text(notice: &Notice) -> String {
     match notice {
         Notice::Reminder { count, reason } => format!(" [reminder {count}: {reason:?}]"),
+        Notice::Summarise { through_turn } => format!(" [summarise through turn {through_turn}]"),
         Notice::LastTurn { limit } => format!(" [last turn: {}]", limit.as_str()),
         Notice::Steer { text } => format!(" [steer {text:?}]"),
     }

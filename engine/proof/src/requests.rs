@@ -1,6 +1,6 @@
 //! Every request of a run, grown entry by entry as a shell would, and checked for what must hold of requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_core::Run;
@@ -19,6 +19,8 @@ pub struct Requests {
     configs: Arc<Configs>,
     transcripts: BTreeMap<TaskId, Transcript>,
     newest: BTreeMap<TaskId, Arc<ModelRequest>>,
+    /// Tasks whose next request begins a new prefix.
+    restarted: BTreeSet<TaskId>,
     /// The hash of every request, by the place of its `model_requested` or `fell_back` in the timeline.
     hashes: BTreeMap<u64, ContentHash>,
     /// Where the newest request of each task stands in the timeline.
@@ -34,6 +36,7 @@ impl Requests {
             configs,
             transcripts: BTreeMap::new(),
             newest: BTreeMap::new(),
+            restarted: BTreeSet::new(),
             hashes: BTreeMap::new(),
             places: BTreeMap::new(),
             prompts: BTreeMap::new(),
@@ -54,7 +57,17 @@ impl Requests {
         }
         let Some(task) = recorded.entry.task() else { return };
         if let Some(transcript) = self.transcripts.get_mut(task) {
+            let shown = matches!(recorded.entry, Entry::Compacted(_)).then(|| shown_in(transcript.messages()));
             transcript.apply(recorded, run.documents());
+            if let Some(before) = shown {
+                // From here on there is another prefix, and what older turns showed is gone from it.
+                self.restarted.insert(task.clone());
+                let mut stays = shown_in(transcript.messages());
+                let mut injected = ledger.tasks.get_mut(task).map(|book| &mut book.injected);
+                for gone in before.iter().filter(|shown| take(&mut stays, shown).is_none()) {
+                    injected.as_mut().and_then(|injected| take(injected, gone));
+                }
+            }
         }
         if matches!(recorded.entry, Entry::ModelRequested(_) | Entry::FellBack(_)) {
             let hash = self.transcripts[task].request().hash;
@@ -121,7 +134,7 @@ impl Requests {
     /// The request that `task` sends now; it must continue the one before, and be one a provider takes.
     pub fn request(&mut self, task: &TaskId, ledger: &mut Ledger) -> Arc<ModelRequest> {
         let request = Arc::new(self.transcripts[task].request());
-        if let Some(before) = self.newest.get(task) {
+        if let Some(before) = self.newest.get(task).filter(|_| !self.restarted.remove(task)) {
             let kept = request.messages.get(..before.messages.len());
             let grows = kept == Some(before.messages.as_slice()) && before.system == request.system;
             ledger.rule(grows, Invariant::I7, || format!("a request of {task} does not begin with the one before"));
@@ -188,9 +201,18 @@ fn result_of(part: &Part) -> Option<(&CallId, bool)> {
     }
 }
 
+/// Takes one document like `wanted` out of `documents`.
+fn take(documents: &mut Vec<DocumentRef>, wanted: &DocumentRef) -> Option<DocumentRef> {
+    documents.iter().position(|document| document == wanted).map(|place| documents.remove(place))
+}
+
 /// The documents that `request` shows, in order.
 pub fn shown(request: &ModelRequest) -> Vec<DocumentRef> {
-    let parts = request.messages.iter().flat_map(|message| &message.parts);
+    shown_in(&request.messages)
+}
+
+fn shown_in(messages: &[Arc<Message>]) -> Vec<DocumentRef> {
+    let parts = messages.iter().flat_map(|message| &message.parts);
     parts
         .filter_map(|part| match part {
             Part::Document(version) | Part::Pointer(version) => Some(version.reference()),

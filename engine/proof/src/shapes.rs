@@ -33,7 +33,8 @@ fn random_usd(random: &mut Random, most: usize) -> f64 {
 
 fn random_limits(random: &mut Random, generous: bool) -> Limits {
     if generous {
-        return Limits { turns: Some(6 + random.below(6) as u32), inject_tokens: Some(8), ..Limits::default() };
+        let context_tokens = if random.once_in(4) { Some(600 + random.below(600) as u64) } else { None };
+        return Limits { turns: Some(6 + random.below(6) as u32), inject_tokens: Some(8), context_tokens, ..Limits::default() };
     }
     let narrow = |value: Option<u64>| value.map(|value| value as u32);
     Limits {
@@ -45,6 +46,7 @@ fn random_limits(random: &mut Random, generous: bool) -> Limits {
         calls: if random.once_in(4) { perhaps(random, 4, 0, 12).map(|calls| calls as u32) } else { None },
         cost_usd: if random.once_in(3) { Some(random_usd(random, 20_000)) } else { None },
         result_bytes: if random.once_in(4) { Some(20) } else { None },
+        context_tokens: if random.once_in(3) { Some(256 + random.below(1_200) as u64) } else { None },
         turn_seconds: if random.once_in(6) { Some(25) } else { None },
         repeats: narrow(perhaps(random, 2, 2, 3)),
         worked_seconds: if random.once_in(6) { Some(40) } else { None },
@@ -68,6 +70,9 @@ fn random_agent(random: &mut Random, index: usize, agents: usize, generous: bool
     }
     if random.once_in(4) {
         draft = draft.asks_a_person();
+    }
+    if random.once_in(2) {
+        draft = draft.summarises();
     }
     if random.once_in(6) {
         let tool = *random.pick(&["handoff", "look", "route_to_agent0"]);
@@ -138,7 +143,7 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
 /// A few picodollars a token: so little that limits of some thousands are reached by some requests and not by others.
 fn price() -> Price {
     let rate = Money::from_picos;
-    Price { input: rate(2), cached_input: rate(1), output: rate(5), source: "a random job".to_owned() }
+    Price { input: rate(2), cached_input: rate(1), output: rate(5), source: "a random job".to_owned(), context_tokens: None }
 }
 
 fn random_paths(random: &mut Random) -> Vec<&'static str> {
@@ -201,7 +206,8 @@ pub fn any_decision(random: &mut Random) -> Value {
 /// A turn of any kind, which uses at most what was reserved for it.
 pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
     if random.once_in(80) {
-        return Err(error(*random.pick(&[ErrorCode::ModelFailed, ErrorCode::ModelUnavailable])));
+        let codes = [ErrorCode::ModelFailed, ErrorCode::ModelUnavailable, ErrorCode::ContextExceeded];
+        return Err(error(*random.pick(&codes)));
     }
     let calls: Vec<ModelCall> = (0..=random.below(4)).map(|_| random_call(random)).collect();
     // The longer a task goes on, the likelier it hands off.

@@ -15,7 +15,7 @@ use baton_core::json::Json;
 use baton_core::model::{FinishReason, ModelRequest, Usage};
 use baton_core::money::Price;
 use baton_core::render::Part;
-use baton_models::{Model, RunKey};
+use baton_models::{Model, ModelError, RunKey};
 use futures_util::FutureExt;
 use serde_json::Value;
 
@@ -30,6 +30,11 @@ pub(crate) async fn answer(host: &Host, ask: ModelAsk) -> Result<ModelReply, Too
     let request = request(host, ask);
     let answered = AssertUnwindSafe(model.answer(&request, &host.shared.contents)).catch_unwind().await;
     let turn = match answered {
+        Ok(Err(error @ ModelError::Cassette(_))) => {
+            let told = ToolError::new(error.to_string());
+            let _the_first_counts = host.astray.set(error);
+            return Err(told);
+        }
         Ok(answered) => answered.map_err(|error| ToolError::new(error.to_string()))?,
         Err(panic) => return Err(ToolError::new(format!("the model's code panicked: {}", panic_message(&*panic)))),
     };
@@ -82,6 +87,7 @@ fn request(host: &Host, ask: ModelAsk) -> ModelRequest {
     ModelRequest {
         task: host.caller.task.clone(),
         agent: AgentId::new(host.tool.id.as_str()),
+        call: Some(host.caller.call.clone()),
         turn: host.asked.fetch_add(1, Ordering::Relaxed) + 1,
         is_question: false,
         model: ask.model,
@@ -89,6 +95,7 @@ fn request(host: &Host, ask: ModelAsk) -> ModelRequest {
         messages: Arc::new(messages),
         tools: Arc::new([]),
         settings,
+        result_schema: None,
         hash,
     }
 }

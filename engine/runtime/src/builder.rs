@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_core::config::PriceTable;
 use baton_core::function::{ToolFunction, registered_functions};
-use baton_models::{Model, Providers};
+use baton_models::{Cassettes, Model, Providers};
 use baton_store::Store;
 use tokio::sync::Semaphore;
 
@@ -22,6 +22,7 @@ pub struct EngineBuilder {
     variable: Variable,
     models: Models,
     price_table: Option<PriceTable>,
+    cassettes: Option<Arc<Cassettes>>,
     functions: Option<Vec<&'static ToolFunction>>,
     blocking_threads: usize,
     command_grace: Duration,
@@ -38,6 +39,7 @@ impl Engine {
             variable: Arc::new(|name| std::env::var(name).ok()),
             models: Models::default(),
             price_table: None,
+            cassettes: None,
             functions: None,
             blocking_threads: 64,
             command_grace: COMMAND_GRACE,
@@ -70,6 +72,16 @@ impl EngineBuilder {
     /// its own wins over both.
     pub fn prices(mut self, table: PriceTable) -> Self {
         self.price_table = Some(table);
+        self
+    }
+
+    /// Records what providers are asked and answer in `cassettes`, or plays it from them: then nothing is sent to a provider, no
+    /// key is needed, and a request that is not the recorded one ends its run, naming the cassette and the first difference.
+    ///
+    /// An engine that records has one run, which nobody can fork, and whose recording an engine with
+    /// [`Cassettes::record_further`] goes on with. Models that are not a provider's answer as ever.
+    pub fn cassettes(mut self, cassettes: Arc<Cassettes>) -> Self {
+        self.cassettes = Some(cassettes);
         self
     }
 
@@ -122,7 +134,7 @@ impl EngineBuilder {
             blocking: Arc::new(Semaphore::new(self.blocking_threads)),
             command_grace: self.command_grace,
             models: self.models,
-            providers: Providers::default(),
+            providers: Providers::default().with_cassettes(self.cassettes),
             price_table: self.price_table,
             functions: self.functions.unwrap_or_else(registered_functions),
             transcript_bytes: self.transcript_bytes,

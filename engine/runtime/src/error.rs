@@ -5,6 +5,7 @@ use std::sync::Arc;
 use baton_core::config::Faults;
 use baton_core::event::Refusal;
 use baton_core::id::{ContentHash, RunId};
+use baton_models::CassetteError;
 use baton_models::schema::SchemaFault;
 use baton_store::StoreError;
 
@@ -46,6 +47,9 @@ pub enum RunError {
         /// Why.
         error: String,
     },
+    /// The run cannot be recorded where it was to be.
+    #[error(transparent)]
+    Cassettes(#[from] CassetteError),
     /// Tools that the models of their agents cannot be offered. All of them at once.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Tools(Vec<SchemaFault>),

@@ -4,9 +4,10 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use baton_core::aside;
 use baton_core::call::{CallError, CallStatus, ErrorCode};
 use baton_core::config::{Configs, Executor, Tool};
 use baton_core::document::{Documents, Write};
@@ -14,6 +15,7 @@ use baton_core::event::Outcome;
 use baton_core::function::{Caller, CollectedEffects, Content, ToolContext, ToolError, ToolErrorKind, ToolFunction};
 use baton_core::id::ContentHash;
 use baton_core::json::Json;
+use baton_models::ModelError;
 use baton_store::failpoint;
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, watch};
@@ -34,6 +36,8 @@ pub(crate) struct Execution {
     /// What answers for agents of the run, and may answer for the tool.
     pub(crate) models: Models,
     pub(crate) input: Json,
+    /// The most bytes of output that the calling agent is shown.
+    pub(crate) inline_bytes: Option<u64>,
     /// The workspace as it was when the call began.
     pub(crate) documents: Documents,
     /// The last entry that the call may see.
@@ -59,17 +63,18 @@ enum Ended {
 }
 
 impl Execution {
-    /// Runs the call; `None` if it was stopped before it returned.
-    pub(crate) async fn run(self, shared: Arc<Shared>) -> Option<Returned> {
-        let stopped = self.stopped.clone();
+    /// Runs the call; `None` if it was stopped before it returned. Fails if the run must not go on, whatever the tool makes of
+    /// that.
+    pub(crate) async fn run(self, shared: Arc<Shared>) -> Option<Result<Returned, ModelError>> {
+        let (stopped, astray) = (self.stopped.clone(), Arc::default());
         tokio::select! {
             biased;
             () = stopped.cancelled() => None,
-            returned = self.run_to_its_end(shared) => Some(returned),
+            returned = self.run_to_its_end(shared, Arc::clone(&astray)) => Some(astray.get().cloned().map_or(Ok(returned), Err)),
         }
     }
 
-    async fn run_to_its_end(self, shared: Arc<Shared>) -> Returned {
+    async fn run_to_its_end(self, shared: Arc<Shared>, astray: Arc<OnceLock<ModelError>>) -> Returned {
         // Also cancelled when the call is stopped, and when this future is dropped: code on another thread must notice.
         let over = self.stopped.child_token();
         let _over_at_the_end = over.clone().drop_guard();
@@ -87,6 +92,7 @@ impl Execution {
             configs: self.configs,
             models: self.models,
             asked: AtomicU32::new(0),
+            astray,
         };
         let context = Arc::new(ToolContext::new(self.caller.clone(), self.documents.clone(), self.tool.writes, Arc::new(host)));
         failpoint::pass("call.run.before");
@@ -119,7 +125,14 @@ impl Execution {
                 if let Some(model) = summary_model {
                     crate::summary::summarise(&context, &model, &mut effects.writes).await;
                 }
-                accepted(output, effects)
+                let kept = self.inline_bytes.filter(|most| output.text().len() as u64 > *most);
+                let kept = kept.map(|_| aside::kept(&self.tool.id, &output));
+                let (mut outcome, mut contents) = accepted(output, effects);
+                if let Some((write, content)) = kept {
+                    contents.push((write.content.hash, content));
+                    outcome.writes.push(write);
+                }
+                (outcome, contents)
             }
             Ok(Ended::Returned(Err(error))) => refused(error),
             Ok(Ended::Panicked(message)) => failed(ErrorCode::Panicked, &format!("the tool's code panicked: {message}")),

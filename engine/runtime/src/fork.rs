@@ -80,6 +80,8 @@ impl Engine {
         let from = ForkPoint { run: original.clone(), seq };
         for attempt in 1.. {
             let id = options.run.clone().unwrap_or_else(random_run_id);
+            // Its past is not in any recording of it.
+            shared.providers.cassettes().map_or(Ok(()), |cassettes| cassettes.check_run(&id))?;
             let fork = Fork { run: id.clone(), from: from.clone(), at: reading.last, effects: options.effects };
             let adoption = Adoption {
                 configs: pinned,

@@ -1,7 +1,7 @@
 //! What a running tool function may ask of the shell.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_core::config::{Configs, Executor, Tool};
@@ -10,6 +10,7 @@ use baton_core::function::{BoxFuture, Caller, Content, ModelAsk, ModelReply, Rec
 use baton_core::id::{ContentHash, ToolId};
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
+use baton_models::ModelError;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +39,8 @@ pub(crate) struct Host {
     pub(crate) models: Models,
     /// How often the call has asked a model.
     pub(crate) asked: AtomicU32,
+    /// What makes the run end if the call met it: it must not be one error of a tool among others.
+    pub(crate) astray: Arc<OnceLock<ModelError>>,
 }
 
 impl ToolHost for Host {
@@ -84,7 +87,11 @@ impl ToolHost for Host {
             Some(Executor::Exec(spec)) => &spec.env,
             _ => &self.tool.secrets,
         };
-        named.iter().any(|named| named == name).then(|| (self.shared.variable)(name)).flatten()
+        let secret = named.iter().any(|named| named == name).then(|| (self.shared.variable)(name)).flatten();
+        for (cassettes, secret) in self.shared.providers.cassettes().into_iter().zip(&secret) {
+            cassettes.keep_out(secret);
+        }
+        secret
     }
 
     fn recall(&self, tool: &str, scope: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>> {

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use baton_core::Run;
+use baton_core::aside;
 use baton_core::call::{CallError, CallStatus, ErrorCode};
 use baton_core::config::{EffectClass, Tool};
 use baton_core::document::{DocumentRef, DocumentVersion, Write};
@@ -167,13 +168,19 @@ impl Recording {
         if *name != tool.id || asked.input != *input || result.status == CallStatus::Cancelled {
             return None;
         }
+        // An output that was kept as a document may have been there before.
+        let kept = aside::pointed(&result.output).and_then(|path| {
+            let of_tool = |version: &&Arc<DocumentVersion>| version.path == path && aside::is_kept(name, &path, &version.content);
+            self.versions.values().find(of_tool)
+        });
+        let kept = kept.filter(|kept| !recorded.writes.iter().any(|write| write.path == kept.path));
         let written: Vec<DocumentRef> = recorded.writes.iter().map(|version| version.reference()).collect();
         let by_default = asked.after_execution.unwrap_or_else(|| tool.after_by_default());
         Some(Outcome {
             status: result.status,
             output: result.output.clone(),
             error: result.error.clone(),
-            writes: recorded.writes.iter().map(|version| again(version)).collect(),
+            writes: recorded.writes.iter().chain(kept).map(|version| again(version)).collect(),
             loads: result.documents.iter().filter(|document| !written.contains(document)).cloned().collect(),
             after: Some(*after).filter(|after| *after != by_default),
         })

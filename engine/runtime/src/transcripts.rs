@@ -134,13 +134,10 @@ impl Transcripts {
                 Entry::SubtreeClosed(closed) => closed.tasks.iter().for_each(|task| self.drop_task(task)),
                 entry => {
                     if let Some(kept) = entry.task().and_then(|task| self.kept.get_mut(task)) {
-                        let before = kept.transcript.messages().len();
                         kept.transcript.apply(recorded, run.documents());
-                        if kept.transcript.messages().len() != before {
-                            self.bytes -= kept.weight;
-                            kept.weight = kept.transcript.weight();
-                            self.bytes += kept.weight;
-                        }
+                        self.bytes -= kept.weight;
+                        kept.weight = kept.transcript.weight();
+                        self.bytes += kept.weight;
                     }
                 }
             }

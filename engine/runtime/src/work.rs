@@ -153,7 +153,11 @@ impl Actor {
                     Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }
                 }
                 Err(error) => {
-                    let code = if error.is_unavailable() { ErrorCode::ModelUnavailable } else { ErrorCode::ModelFailed };
+                    let code = match &error {
+                        ModelError::ContextExceeded { .. } => ErrorCode::ContextExceeded,
+                        error if error.is_unavailable() => ErrorCode::ModelUnavailable,
+                        _ => ErrorCode::ModelFailed,
+                    };
                     Event::ModelFailed { task, turn, model: name, error: CallError::new(code, error.to_string()) }
                 }
             };
@@ -202,12 +206,14 @@ impl Actor {
             panic!("the machine began a call of {tool}, which no config describes");
         };
         let (stopped, of) = (self.token(&task), task.clone());
+        let inline_bytes = self.run.task(&task).and_then(|task| self.run.limits(task).inline_result_bytes);
         let execution = Execution {
             caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
             tool,
             configs: Arc::clone(self.run.configs()),
             models: Arc::clone(&self.models),
             input,
+            inline_bytes,
             documents: self.run.documents().clone(),
             seq: self.run.last_seq(),
             folder: self.folder.clone(),
@@ -218,8 +224,14 @@ impl Actor {
         };
         let shared = Arc::clone(&self.shared);
         self.begin(&of, stopped, async move {
-            let (outcome, contents) = execution.run(shared).await?;
-            Some(Message::Event { event: Event::CallReturned { call, outcome }, contents, reply: None })
+            let (event, contents) = match execution.run(shared).await? {
+                Ok((outcome, contents)) => (Event::CallReturned { call, outcome }, contents),
+                Err(error) => {
+                    let message = format!("the tool of call {call}: {error}");
+                    (Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }, Vec::new())
+                }
+            };
+            Some(Message::Event { event, contents, reply: None })
         })
     }
 

@@ -1,8 +1,11 @@
 //! Agents on models of providers, over HTTP from end to end.
 
+mod cassettes;
+mod dialects;
 mod fallbacks;
 mod limits;
 mod loops;
+mod results;
 #[allow(dead_code, reason = "it can more than is asked of it here")]
 #[path = "../../../engine/models/tests/provider/server.rs"]
 pub(crate) mod server;
@@ -10,6 +13,7 @@ pub(crate) mod server;
 #[path = "../../../engine/models/tests/recordings/tape.rs"]
 mod tape;
 mod turns;
+mod windows;
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use baton_core::function::{PendingWrite, ToolContext, ToolError, parse_path};
+use baton_core::function::{ModelAsk, PendingWrite, ToolContext, ToolError, parse_path};
 use baton_macros::tool;
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
@@ -151,6 +151,16 @@ async fn report(context: &ToolContext, gate: String) -> Result<Value, ToolError>
     gate.opened.notified().await;
     context.progress("half of it");
     Ok(json!({"done": true}))
+}
+
+/// Asks a model a few things, one after the other.
+#[tool]
+async fn consult(context: &ToolContext, model: String, questions: Vec<String>) -> Result<Value, ToolError> {
+    let mut answers = Vec::new();
+    for question in questions {
+        answers.push(context.ask(ModelAsk::of(&model).user(question)).await?.text);
+    }
+    Ok(json!({"answers": answers}))
 }
 
 /// Returns its input: a step that costs nothing.

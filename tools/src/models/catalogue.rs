@@ -142,6 +142,9 @@ fn rate(price: &Value) -> Option<f64> {
     (0.0..=MOST).contains(&rate).then_some(rate)
 }
 
+/// Windows that a table of prices can tell.
+const WINDOWS: std::ops::RangeInclusive<u64> = 256..=1_000_000_000;
+
 /// The prices in the form of `prices.json`.
 fn table(catalogue: &Catalogue) -> Value {
     let day = catalogue.last_updated.get(..10).unwrap_or_default();
@@ -151,6 +154,9 @@ fn table(catalogue: &Catalogue) -> Value {
             "source": "https://openrouter.ai/api/v1/models", "as_of": day});
         if let Some(cached) = model.cached_input {
             row["cached_input"] = json!(cached);
+        }
+        if let Some(window) = model.context_length.filter(|window| WINDOWS.contains(window)) {
+            row["context_tokens"] = json!(window);
         }
         Some(row)
     };
@@ -216,6 +222,7 @@ mod tests {
         let price = table.price("openrouter:google/gemini-2.5-flash").unwrap();
         assert_eq!(price.input, Money::from_usd(0.3 / 1e6));
         assert_eq!(price.cached_input, Money::from_usd(0.075 / 1e6));
+        assert_eq!(price.context_tokens, Some(131_072));
         assert_eq!(price.output, Money::from_usd(2.5 / 1e6));
         assert_eq!(table.price("openrouter:meta-llama/llama-3.3-70b:free").unwrap().output, Money::ZERO);
         assert_eq!(table.price("openrouter:openrouter/auto"), None, "what is not known is not nothing");

@@ -4,7 +4,8 @@ use baton_core::config::Sources;
 use baton_runtime::{Engine, Holder, RunHandle};
 use clap::Args;
 
-use crate::commands::run::{Ending, engine, finish};
+use crate::cassettes::RecordingArgs;
+use crate::commands::run::{Ending, builder, finish};
 use crate::commands::{completions, control};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
@@ -29,6 +30,8 @@ pub(crate) struct ResumeArgs {
     trust: bool,
     #[command(flatten)]
     ending: Ending,
+    #[command(flatten)]
+    recording: RecordingArgs,
     /// Take the run from the process that holds it, which can commit nothing more from then on
     #[arg(long)]
     take_over: bool,
@@ -38,7 +41,8 @@ pub(crate) struct ResumeArgs {
 pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
     let out = args.ending.folder(place)?;
-    let engine = engine(&found.store, place)?;
+    let recording = args.recording.of_resumption(place)?;
+    let engine = recording.used_by(builder(&found.store, place)?).build().map_err(job::run_failure)?;
     let holder = engine.holder(found.id()).await.map_err(job::run_failure)?;
     if let Holder::Elsewhere { owner } = &holder
         && !args.take_over
@@ -63,7 +67,8 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
     };
     // Whoever resumes a run wants it to go on, so a pause ends here; a run that has ended has none.
     let _ended = handle.unpause(&session::person()).await;
-    finish(&handle, found.record.last_seq, &found.store, place, out.as_deref()).await
+    let exit = finish(&handle, found.record.last_seq, &found.store, place, out.as_deref()).await?;
+    recording.close(found.id(), exit, place)
 }
 
 /// Goes on by the folder's configs, unless they are those of the run.

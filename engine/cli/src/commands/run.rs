@@ -12,6 +12,7 @@ use baton_runtime::{Engine, EngineBuilder, InitialDocument, InputValue, RunHandl
 use baton_store::Store;
 use clap::{Args, ValueHint};
 
+use crate::cassettes::RecordingArgs;
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
 use crate::job;
@@ -42,6 +43,8 @@ pub(crate) struct RunArgs {
     /// A script that answers in place of every agent's model, such as one that `baton export` wrote
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "model")]
     script: Option<PathBuf>,
+    #[command(flatten)]
+    recording: RecordingArgs,
     /// What the run may cost at most, in place of the job's own limit; every model needs a known price then
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<f64>,
@@ -88,9 +91,12 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
         run: None,
     };
     let out = args.ending.folder(place)?;
+    let recording = args.recording.of_start(place)?;
     let store = place.open_store()?;
-    let handle = engine(&store, place)?.start(job, options).await.map_err(job::run_failure)?;
-    finish(&handle, 0, &store, place, out.as_deref()).await
+    let engine = recording.used_by(builder(&store, place)?).build().map_err(job::run_failure)?;
+    let handle = engine.start(job, options).await.map_err(job::run_failure)?;
+    let exit = finish(&handle, 0, &store, place, out.as_deref()).await?;
+    recording.close(handle.id(), exit, place)
 }
 
 /// An engine over `store`, which sees the environment and, where that says nothing, the project's `.env`.

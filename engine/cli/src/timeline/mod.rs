@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use baton_core::call::{CallResult, ModelCall};
-use baton_core::entry::{ControlAction, Entry, QuestionEnd, Recorded};
+use baton_core::entry::{ControlAction, Entry, Notice, QuestionEnd, Recorded};
 use baton_core::id::{CallId, TaskId};
 use baton_core::limits::LimitKind;
 use baton_core::tool_type::{Then, ToolType};
@@ -92,6 +92,9 @@ impl Rows {
             }
             Entry::ModelRequested(requested) => {
                 row.input = json!({"model": requested.model, "turn": requested.turn, "input_tokens": requested.input_tokens});
+                if let Some(Notice::Summarise { through_turn }) = requested.notice {
+                    row.input["summarises_through"] = json!(through_turn);
+                }
             }
             Entry::FellBack(fell) => {
                 row.input = json!({"model": fell.to, "instead_of": fell.from, "turn": fell.turn});
@@ -168,7 +171,9 @@ impl Rows {
                 });
             }
             Entry::Compacted(compacted) => {
-                row.result = json!({"through_turn": compacted.through_turn, "summary": compacted.summary});
+                row.result = json!({
+                    "through_turn": compacted.through_turn, "summary": compacted.summary, "context_tokens": compacted.context_tokens,
+                });
             }
             Entry::Control(control) => {
                 let action = match &control.action {

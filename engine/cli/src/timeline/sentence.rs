@@ -26,12 +26,24 @@ pub(crate) fn sentence(row: &Row) -> String {
                 },
             }
         }
-        "model_requested" => style::faint(format!(
-            "asks {} (turn {}, ≈{} tokens)",
-            text(&input["model"]),
-            input["turn"],
-            words::count(input["input_tokens"].as_u64().unwrap_or_default())
-        )),
+        "model_requested" => {
+            let what = match &input["summarises_through"] {
+                Value::Null => String::new(),
+                turn => format!(" for a summary of turns up to {turn}"),
+            };
+            style::faint(format!(
+                "asks {}{what} (turn {}, ≈{} tokens)",
+                text(&input["model"]),
+                input["turn"],
+                words::count(input["input_tokens"].as_u64().unwrap_or_default())
+            ))
+        }
+        "compacted" => format!(
+            "turns up to {} give way to a {}: ≈{} tokens next",
+            result["through_turn"],
+            if result["summary"].is_null() { "digest".to_owned() } else { format!("summary ({})", preview(&result["summary"])) },
+            words::count(result["context_tokens"].as_u64().unwrap_or_default())
+        ),
         "fell_back" => {
             let why = style::bad(text(&result["error"]["message"]));
             format!("asks {} instead of {} (turn {}): {why}", text(&input["model"]), text(&input["instead_of"]), input["turn"])
@@ -95,12 +107,15 @@ fn outcome(result: &Value) -> String {
     }
 }
 
+fn preview(value: &Value) -> String {
+    words::preview(&text(value), VALUE)
+}
+
 /// `path: a.md, content: # One …`, or a value that is no object.
 fn arguments(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
-            let pairs: Vec<String> =
-                fields.iter().map(|(name, value)| format!("{name}: {}", words::preview(&text(value), VALUE))).collect();
+            let pairs: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {}", preview(value))).collect();
             pairs.join(", ")
         }
         other => text(other),

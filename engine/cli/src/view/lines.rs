@@ -69,6 +69,9 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
             QuestionEnd::Escalated { to, .. } => format!("Q{} goes on to {to}", closed.number),
             QuestionEnd::Failed { reason } => format!("Q{} closed: {}", closed.number, words::preview(reason, PREVIEW)),
         },
+        Entry::Compacted(compacted) => {
+            format!("{} turns up to {} gave way to a summary", who(&compacted.task), compacted.through_turn)
+        }
         Entry::Output(output) => format!("{} output: {}", who(&output.task), words::preview(output.output.text(), PREVIEW)),
         Entry::Control(control) => match &control.action {
             ControlAction::TakenOver => format!("taken over by {}", control.by),
@@ -116,7 +119,6 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
         | Entry::CallStarted(_)
         | Entry::CallFinished(_)
         | Entry::BudgetSettled(_)
-        | Entry::Compacted(_)
         | Entry::RunEnded(_) => return None,
     };
     let elapsed = words::elapsed(recorded.at.since(view.began));

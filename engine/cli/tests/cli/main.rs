@@ -10,6 +10,7 @@ mod keeping;
 mod looking;
 mod models;
 mod projects;
+mod recordings;
 mod runs;
 mod support;
 mod terminals;

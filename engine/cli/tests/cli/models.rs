@@ -13,11 +13,17 @@ pub(crate) const KEY: &str = "sk-canary-3b1f77";
 
 /// A server that gives every request this answer; what it is sent comes out of the channel. It ends with its process.
 pub(crate) fn server(status: &'static str, body: String) -> (String, mpsc::Receiver<String>) {
+    serving(status, vec![body])
+}
+
+/// A server that gives these answers in turn, and the last one from then on.
+pub(crate) fn serving(status: &'static str, bodies: Vec<String>) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let (sender, received) = mpsc::channel();
     std::thread::spawn(move || {
-        for stream in listener.incoming() {
+        for (before, stream) in listener.incoming().enumerate() {
+            let body = &bodies[before.min(bodies.len() - 1)];
             let mut stream = stream.unwrap();
             // Whoever listens may have seen enough.
             let _enough = sender.send(receive(&mut stream));
@@ -41,7 +47,7 @@ fn receive(stream: &mut TcpStream) -> String {
     }
 }
 
-fn hello() -> String {
+pub(crate) fn hello() -> String {
     json!({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}], "model": "m"}).to_string()
 }
 
@@ -55,7 +61,7 @@ pub(crate) fn mine(url: &str) -> String {
 }
 
 /// The files below `folder` that hold `word`, but for `.env`.
-fn holding(folder: &Path, word: &str) -> Vec<String> {
+pub(crate) fn holding(folder: &Path, word: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

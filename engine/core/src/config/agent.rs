@@ -76,6 +76,7 @@ impl<'s> Loader<'s> {
             on_text: form.on_text.unwrap_or_default(),
             master: form.master.unwrap_or_default(),
             join: form.join.unwrap_or_default(),
+            summary: form.summary.unwrap_or_default(),
             result_schema,
             limits: form.limits.clone().unwrap_or_default().or(&Limits::task_defaults()),
             max_output_tokens: max_tokens.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),

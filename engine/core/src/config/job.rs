@@ -221,7 +221,9 @@ impl<'s> Loader<'s> {
             self.check_model_name(name, &place, text);
             let spec = match (&model.provider, &model.script, &model.model) {
                 (None, None, Some(_)) => self.job_alias(model, &place, text, &read.provider_names),
-                (Some(ProviderForm::Scripted), Some(script), None) if model.settings.is_none() && model.fallbacks.is_empty() => {
+                (Some(ProviderForm::Scripted), Some(script), None)
+                    if model.settings.is_none() && model.fallbacks.is_empty() && model.context_tokens.is_none() =>
+                {
                     self.scripted(script, model, &place, text, rules)
                 }
                 (provider, script, given) => {
@@ -272,7 +274,7 @@ fn unclear_model(text: &Text<'_>, place: &str, provider: bool, script: bool, mod
         (false, true, false) => missing("provider"),
         (false, false, _) => missing("model").expected("\"model\": \"PROVIDER:MODEL\", or \"provider\" with \"script\""),
         _ => {
-            let message = "a script and a provider's model, its settings or its fallbacks exclude each other";
+            let message = "a script and a provider's model, its settings, its window or its fallbacks exclude each other";
             text.fault(FaultKind::MisplacedKey, place, Spot::Key, message)
         }
     }

@@ -160,6 +160,8 @@ pub struct Agent {
     pub master: MasterRule,
     /// What the delegations of one of its turns are awaited for.
     pub join: Join,
+    /// What stands for older turns of its tasks.
+    pub summary: Summary,
     /// What its results must meet.
     pub result_schema: Option<Schema>,
     /// The limits of its tasks, defaults filled in.
@@ -188,6 +190,17 @@ pub enum OnText {
     Handoff,
     /// The agent is reminded to use a tool.
     Remind,
+}
+
+/// What stands for older turns once a conversation comes near the end of its window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Summary {
+    /// What was said and called, in short.
+    #[default]
+    Digest,
+    /// What the agent's model writes, in a turn of its own.
+    Model,
 }
 
 /// Who answers an agent's questions.

@@ -37,6 +37,8 @@ pub struct ProvidedModel {
     pub settings: Map<String, Value>,
     /// What its tokens cost, if a config says so.
     pub price: Option<Price>,
+    /// Tokens that a request and its answer may have together, if a config says so.
+    pub context_tokens: Option<u64>,
     /// The names of the models that are asked in its place, one after the other, when it is not available.
     pub fallbacks: Vec<String>,
 }
@@ -142,6 +144,22 @@ impl Job {
         self.models.get(name).cloned().or_else(|| provided(name, &self.provider_names).map(ModelSpec::Provided))
     }
 
+    /// Whether a provider answers under `name`.
+    pub fn is_provided(&self, name: &str) -> bool {
+        match self.models.get(name) {
+            Some(model) => matches!(model, ModelSpec::Provided(_)),
+            None => name.split_once(':').is_some_and(|(provider, _)| self.provider_names.contains(provider)),
+        }
+    }
+
+    /// Tokens that a request to the model called `name` and its answer may have together, if a config says so.
+    pub fn window(&self, name: &str) -> Option<u64> {
+        match self.models.get(name) {
+            Some(ModelSpec::Provided(provided)) => provided.context_tokens,
+            Some(ModelSpec::Scripted { .. }) | None => None,
+        }
+    }
+
     /// The names of the models that are asked, one after the other, when the one called `name` is not available.
     pub fn fallbacks(&self, name: &str) -> &[String] {
         match self.models.get(name) {
@@ -160,6 +178,7 @@ fn provided(name: &str, providers: &BTreeSet<String>) -> Option<ProvidedModel> {
         model: model.to_owned(),
         settings: Map::new(),
         price: None,
+        context_tokens: None,
         fallbacks: Vec::new(),
     })
 }
@@ -208,6 +227,7 @@ impl<'s> Loader<'s> {
             model: form.model.clone().unwrap_or_default(),
             settings: form.settings.clone(),
             price: form.price.clone(),
+            context_tokens: form.context_tokens,
             fallbacks: form.fallbacks.clone(),
         };
         ModelSpec::Provided(self.alias(&alias, place, text, providers))
@@ -222,13 +242,13 @@ impl<'s> Loader<'s> {
             self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/settings/max_tokens"), Spot::Key, message));
         }
         let price = form.price.as_ref().map(|price| price.price(text.file.clone()));
-        let fallbacks = form.fallbacks.clone();
+        let (context_tokens, fallbacks) = (form.context_tokens, form.fallbacks.clone());
         if let Some(model) = provided(&form.model, providers) {
-            return ProvidedModel { settings, price, fallbacks, ..model };
+            return ProvidedModel { settings, price, context_tokens, fallbacks, ..model };
         }
         let place = format!("{place}/model");
         self.faults.push(unknown_provider(text, &place, &form.model, providers));
-        ProvidedModel { provider: String::new(), model: form.model.clone(), settings, price, fallbacks }
+        ProvidedModel { provider: String::new(), model: form.model.clone(), settings, price, context_tokens, fallbacks }
     }
 
     /// Tells settings that would say what the engine says: they would change nothing, silently.

@@ -56,7 +56,8 @@ impl PriceTable {
         let mut prices = BTreeMap::new();
         for (row, price) in form.prices.iter().enumerate() {
             let rates = PriceForm { input: price.input, cached_input: price.cached_input, output: price.output };
-            let price_of = rates.price(format!("{} ({})", price.source, price.as_of));
+            let source = format!("{} ({})", price.source, price.as_of);
+            let price_of = Price { context_tokens: price.context_tokens, ..rates.price(source) };
             for (place, name) in price.models.iter().enumerate() {
                 if prices.insert(name.clone(), price_of.clone()).is_some() {
                     let place = pointer(&["prices", &row.to_string(), "models", &place.to_string()]);
@@ -102,7 +103,13 @@ impl PriceForm {
     pub(crate) fn price(&self, source: String) -> Price {
         let rate = |for_a_million: f64| Money::from_usd(for_a_million / TOKENS);
         let input = rate(self.input);
-        Price { input, cached_input: self.cached_input.map_or(input, rate), output: rate(self.output), source }
+        Price {
+            input,
+            cached_input: self.cached_input.map_or(input, rate),
+            output: rate(self.output),
+            source,
+            context_tokens: None,
+        }
     }
 }
 
@@ -151,15 +158,18 @@ impl Configs {
         let named: BTreeSet<&str> = stand_in.map_or_else(|| all.collect(), |name| BTreeSet::from([name]));
         let fallbacks = named.iter().flat_map(|name| self.job.fallbacks(name)).map(String::as_str);
         let names: BTreeSet<&str> = named.iter().copied().chain(fallbacks).collect();
+        // Who resells a model names it `vendor/model` and has prices of their own, so its rows name the provider, too.
+        let listed = |name: &str, provided: &ProvidedModel| {
+            let full = format!("{}:{}", provided.provider, provided.model);
+            [name, &full, &provided.model].into_iter().find_map(|name| table().price(name)).cloned()
+        };
         let price = |name: &str| match self.job.model(name) {
-            Some(
-                ModelSpec::Scripted { price: Some(price), .. } | ModelSpec::Provided(ProvidedModel { price: Some(price), .. }),
-            ) => Some(price),
+            Some(ModelSpec::Scripted { price: Some(price), .. }) => Some(price),
             Some(ModelSpec::Scripted { price: None, .. }) if !brings(name) => Some(Price::scripted()),
-            // Who resells a model names it `vendor/model` and has prices of their own, so its rows name the provider, too.
-            Some(ModelSpec::Provided(provided)) if !brings(name) => {
-                let full = format!("{}:{}", provided.provider, provided.model);
-                [name, &full, &provided.model].into_iter().find_map(|name| table().price(name)).cloned()
+            Some(ModelSpec::Provided(provided)) if provided.price.is_some() || !brings(name) => {
+                let listed = listed(name, &provided);
+                let context_tokens = listed.as_ref().and_then(|listed| listed.context_tokens);
+                provided.price.map(|own| Price { context_tokens, ..own }).or(listed)
             }
             _ => table().price(name).cloned(),
         };

@@ -28,6 +28,9 @@ pub struct ModelRequested {
     /// Money reserved there: the most that those tokens can cost. Nothing where the price is not known.
     #[serde(default, skip_serializing_if = "Money::is_zero")]
     pub reserved_cost: Money,
+    /// Whether the request says which schema its text has to meet. Those of older programs never do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub says_result_schema: bool,
     /// What people said into the task since its last request, in order; it stands before the notice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steers: Vec<String>,
@@ -51,6 +54,11 @@ pub enum Notice {
     LastTurn {
         /// Which limit.
         limit: LimitKind,
+    },
+    /// The agent's older turns are about to be replaced: this turn writes the summary that stands for them.
+    Summarise {
+        /// The last turn that the summary is to stand for.
+        through_turn: u32,
     },
     /// A person sent a message into the running task. Entries have it in [`ModelRequested::steers`]; only the first
     /// ones of format 1 have it here.
@@ -137,13 +145,19 @@ pub struct BudgetSettled {
     pub cost: Option<Money>,
 }
 
-/// Older turns are replaced by a summary in later requests.
+/// Older turns are replaced by a summary in later requests, which begin a new prefix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compacted {
     /// The task.
     pub task: TaskId,
     /// The last turn that the summary stands for.
     pub through_turn: u32,
-    /// The summary.
-    pub summary: String,
+    /// What the agent's model wrote of those turns. `None` for a digest, which rendering makes of them: what was said and
+    /// called, in short, the newest first to stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The most tokens (≈) that the summary takes.
+    pub summary_tokens: u64,
+    /// Tokens (≈) of the task's next request with the summary.
+    pub context_tokens: u64,
 }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::{Budget, Draft, TaskState, World};
+use crate::config::OnText;
 use crate::entry::{Entry, ModelRequested, Notice};
 use crate::event::Effect;
 use crate::id::TaskId;
@@ -18,7 +19,7 @@ use crate::money::{Money, Price};
 const RESULT_TOKENS: u64 = 64;
 
 /// Whether a request may be made now.
-enum Admission {
+pub(super) enum Admission {
     /// It may.
     Now,
     /// Others' reservations stand in the way.
@@ -49,6 +50,9 @@ impl Draft<'_> {
         if self.task(id).state != TaskState::Ready {
             return;
         }
+        if !self.makes_room(id) {
+            return;
+        }
         if self.task(id).interrupted {
             return self.ask_again(id);
         }
@@ -67,7 +71,7 @@ impl Draft<'_> {
     }
 
     /// Whether a turn, or the last turn, of `id` fits all limits.
-    fn admission(&self, id: &TaskId, last: bool) -> Admission {
+    pub(super) fn admission(&self, id: &TaskId, last: bool) -> Admission {
         let task = self.task(id);
         let configs = self.configs();
         let (own, run) = (self.limits(id), &configs.job.limits);
@@ -204,9 +208,22 @@ impl Draft<'_> {
         std::iter::once(own).chain(fallbacks).map(|model| self.price_of(model))
     }
 
-    fn output_tokens(&self, id: &TaskId) -> u64 {
+    pub(super) fn output_tokens(&self, id: &TaskId) -> u64 {
         let configs = self.configs();
         self.task(id).agent().map_or(0, |agent| super::agent(&configs, agent).max_output_tokens)
+    }
+
+    /// Whether a text of the task's agent is a result that has to meet a schema.
+    fn text_has_schema(&self, id: &TaskId) -> bool {
+        let (configs, task) = (self.configs(), self.task(id));
+        match (&task.question, task.agent()) {
+            (Some(question), _) => !question.answer_schema.is_null(),
+            (None, Some(agent)) => {
+                let agent = super::agent(&configs, agent);
+                agent.on_text == OnText::Handoff && agent.result_schema.is_some()
+            }
+            (None, None) => false,
+        }
     }
 
     /// The most tokens that the next request and its answer may use.
@@ -231,8 +248,11 @@ impl Draft<'_> {
     /// money. What people said since waits for the turn after it.
     fn ask_again(&mut self, id: &TaskId) {
         let (turn, last) = (self.task(id).turns, self.task(id).last_turn);
+        let summarising = self.task(id).context.as_ref().and_then(|context| context.summarising);
+        let summarise = summarising.map(|through_turn| Notice::Summarise { through_turn });
+        let notice = summarise.or(last.map(|limit| Notice::LastTurn { limit }));
         match self.admits_budget(id, true) {
-            Admission::Now => self.request_turn(id, turn, Vec::new(), last.map(|limit| Notice::LastTurn { limit })),
+            Admission::Now => self.request_turn(id, turn, Vec::new(), notice),
             Admission::Later => {}
             Admission::Reached(limit) => self.end_partial(id, last.unwrap_or(limit), Json::null()),
         }
@@ -250,6 +270,7 @@ impl Draft<'_> {
             input_tokens,
             reserved_tokens: self.worst_case(id),
             reserved_cost: costs.max().unwrap_or(Money::ZERO),
+            says_result_schema: !matches!(notice, Some(Notice::Summarise { .. })) && self.text_has_schema(id),
             steers,
             notice,
         };

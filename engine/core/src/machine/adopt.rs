@@ -78,7 +78,12 @@ pub(super) fn adopted<W: World>(world: &mut W, at: Timestamp, adoption: &Adoptio
         let Some(task) = world.task_mut(id).filter(|task| task.is_live()) else { continue };
         if let Some(id) = task.agent().cloned() {
             let (was, is) = (render::prompt_tokens(agent(&before, &id)), render::prompt_tokens(agent(&now, &id)));
-            task.context_tokens = (task.context_tokens + is).saturating_sub(was);
+            let moved = |tokens: u64| (tokens + is).saturating_sub(was);
+            task.context_tokens = moved(task.context_tokens);
+            if let Some(context) = task.context.as_mut().map(Arc::make_mut) {
+                context.base_tokens = moved(context.base_tokens);
+                context.requests.iter_mut().for_each(|request| request.tokens = moved(request.tokens));
+            }
         }
         if task.budget.is_none() && task_limits(&now, task).has_budget() {
             unkept.push(id.clone());

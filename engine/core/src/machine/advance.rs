@@ -2,9 +2,12 @@
 
 use serde_json::json;
 
+use super::answer::returns_to_user;
 use super::{CallStage, Draft, Task, World, agent, task_limits};
+use crate::aside;
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::Tool;
+use crate::document::Write;
 use crate::entry::{CallStarted, Conflict, Entry, FinalState};
 use crate::event::{Effect, Outcome};
 use crate::id::{CallId, TaskId};
@@ -128,16 +131,31 @@ impl Draft<'_> {
         let asked = std::sync::Arc::clone(&self.task(&id).open.as_ref().expect("just seen").calls[index].asked);
         let tool = &configs.tools[asked.tool.as_str()];
         let after = outcome.after;
-        let (result, conflicts) = self.judge(&id, call, tool, outcome);
+        let ends = after.or(asked.after_execution).unwrap_or_else(|| tool.after_by_default()) == AfterExecution::Terminate;
+        let to_agent = !ends && !returns_to_user(&asked, tool.tool_type);
+        let (result, conflicts) = self.judge(&id, call, tool, outcome, to_agent);
         self.finish_call(&id, index, result, after, conflicts);
         self.changed.push_back(id);
     }
 
-    /// Turns what an executor brought back into the call's result, and its writes into versions.
-    fn judge(&mut self, id: &TaskId, call: &CallId, tool: &Tool, outcome: Outcome) -> (CallResult, Vec<Conflict>) {
+    /// Turns what an executor brought back into the call's result, and its writes into versions. An output that came with a
+    /// document of its own is kept there, if its agent is to be shown it.
+    fn judge(
+        &mut self,
+        id: &TaskId,
+        call: &CallId,
+        tool: &Tool,
+        outcome: Outcome,
+        to_agent: bool,
+    ) -> (CallResult, Vec<Conflict>) {
         let configs = self.configs();
         let failed = |error| (CallResult::error(CallStatus::Failed, error), Vec::new());
-        let Outcome { status, output, error, writes, loads, after: _ } = outcome;
+        let Outcome { status, mut output, error, writes, loads, after: _ } = outcome;
+        let (kept, writes): (Vec<Write>, Vec<Write>) =
+            writes.into_iter().partition(|write| aside::is_kept(&tool.id, &write.path, &write.content));
+        let kept = kept.into_iter().next().filter(|_| to_agent).map(|kept| (aside::pointer(&kept.path, &kept.content), kept));
+        // A fork takes the result over as the original had it.
+        let is_pointer = kept.as_ref().is_some_and(|(pointer, _)| *pointer == output);
         let size = output.text().len() as u64;
         if let Some(allowed) = task_limits(&configs, self.task(id)).result_bytes.filter(|allowed| size > *allowed) {
             return failed(
@@ -148,7 +166,7 @@ impl Draft<'_> {
         if status != CallStatus::Success {
             return (CallResult { status, output, error, documents: Vec::new() }, Vec::new());
         }
-        if let Some(Err(faults)) = tool.output.as_ref().map(|schema| schema.check(&output.value())) {
+        if let Some(Err(faults)) = tool.output.as_ref().filter(|_| !is_pointer).map(|schema| schema.check(&output.value())) {
             let message = format!("the output of {} breaks its own schema", tool.id);
             return failed(CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults})));
         }
@@ -158,6 +176,13 @@ impl Draft<'_> {
         }
         let task = self.task(id);
         let documents = &self.world.shared().documents;
+        let stands = kept.as_ref().and_then(|(_, kept)| documents.get(&kept.path)).map(|stands| stands.current().content.hash);
+        if let Some((_, kept)) = &kept
+            && (documents.twin(&kept.path).is_some() || stands.is_some_and(|stands| stands != kept.content.hash))
+        {
+            let message = format!("the output is too long to be shown, and something else stands at {}", kept.path);
+            return failed(CallError::new(ErrorCode::LimitReached, message));
+        }
         let mut conflicts = Vec::new();
         let mut names = documents.names().clone();
         for write in &writes {
@@ -179,6 +204,12 @@ impl Draft<'_> {
             );
             let error = CallError::new(ErrorCode::Conflict, message).with_detail(json!({"conflicts": conflicts}));
             return (CallResult { status: CallStatus::Failed, output, error: Some(error), documents: Vec::new() }, conflicts);
+        }
+        if let Some((pointer, kept)) = kept {
+            output = pointer;
+            if stands.is_none() {
+                self.write_document(kept, Some((id, call)));
+            }
         }
         for write in writes {
             self.write_document(write, Some((id, call)));

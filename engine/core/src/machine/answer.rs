@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::compact::usable_summary;
 use super::{Draft, Task, TaskState, World, agent};
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{Configs, OnText, Schema};
@@ -84,6 +85,7 @@ impl Draft<'_> {
             return;
         }
         let ModelTurn { text, calls, finish, usage, reasoning, answered } = answer;
+        let summary = usable_summary(&text, &calls, finish);
         let reserved_tokens = self.task(id).reserved_tokens;
         let usage = usage.map_or_else(|| self.estimated_usage(id, &text, &calls), Usage::bounded);
         let cost = self.price(id).map(|price| price.cost(&usage));
@@ -99,7 +101,9 @@ impl Draft<'_> {
             recorded,
         }));
         self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage, cost }));
-        if self.task(id).fault.is_some() {
+        if self.task(id).is_summarising() {
+            self.summarised(id, summary);
+        } else if self.task(id).fault.is_some() {
             self.discard_turn(id);
         } else if self.task(id).open.is_none() {
             self.finish_with_text(id);
@@ -121,6 +125,14 @@ impl Draft<'_> {
             let (from, to) = (self.asked_model(id).to_owned(), to.to_owned());
             self.push(Entry::FellBack(Box::new(FellBack { task: id.clone(), turn, from, to, error })));
             self.decision.effects.push(Effect::Prompt { task: id.clone(), turn });
+            return;
+        }
+        if error.code == ErrorCode::ContextExceeded && !self.task(id).is_summarising() && self.shortened(id, turn) {
+            return;
+        }
+        if self.task(id).is_summarising() {
+            self.settle_at_worst(id, turn, self.task(id).reserved_tokens);
+            self.replace_older(id, None);
             return;
         }
         self.end_task(id, FinalState::Failed, CallResult::error(CallStatus::Failed, error), None);
@@ -149,17 +161,21 @@ impl Draft<'_> {
 
     /// A turn that does not count executes nothing. The next request reminds the agent, twice at most in a row.
     fn discard_turn(&mut self, id: &TaskId) {
-        let calls = self.task(id).open.as_ref().map_or(0, |open| open.calls.len());
-        for index in 0..calls {
-            let message = "the turn was cut, withheld or declined, so its calls were not executed";
-            self.refuse(id, index, CallError::new(ErrorCode::TurnDiscarded, message));
-        }
+        self.refuse_all(id, "the turn was cut, withheld or declined, so its calls were not executed");
         if let Some(limit) = self.task(id).last_turn {
             self.end_partial(id, limit, Json::null());
         } else if self.task(id).reminders > REMINDERS {
             let message = "three turns in a row neither used a tool nor gave a usable result";
             let error = CallError::new(ErrorCode::NoHandoff, message);
             self.end_task(id, FinalState::Failed, CallResult::error(CallStatus::Failed, error), None);
+        }
+    }
+
+    /// Gives every call of a turn that executes nothing the error that says why.
+    pub(super) fn refuse_all(&mut self, id: &TaskId, why: &str) {
+        let calls = self.task(id).open.as_ref().map_or(0, |open| open.calls.len());
+        for index in 0..calls {
+            self.refuse(id, index, CallError::new(ErrorCode::TurnDiscarded, why));
         }
     }
 

@@ -38,8 +38,9 @@ pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
         Entry::QuestionOpened(entry) => tasks::question_opened(world, entry),
         Entry::QuestionClosed(entry) => tasks::question_closed(world, at, entry),
         Entry::BudgetSettled(entry) => turns::budget_settled(world, at, entry),
-        // What goes to the user, and how older turns are rendered, changes nothing that decides.
-        Entry::Output(_) | Entry::Compacted(_) => {}
+        Entry::Compacted(entry) => turns::compacted(world, entry),
+        // What goes to the user changes nothing that decides.
+        Entry::Output(_) => {}
         Entry::Control(entry) => control(world, at, entry),
         Entry::SubtreeClosed(entry) => tasks::subtree_closed(world, at, entry),
         Entry::TaskEnded(entry) => tasks::task_ended(world, at, entry),

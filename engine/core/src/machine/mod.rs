@@ -3,7 +3,7 @@
 //! [`Run::decide`] says what an event means and writes nothing; [`Run::apply`] is the only code that changes state.
 //! The files here are split by kind of event: `answer` (a model answered), `advance` (a turn's calls proceed),
 //! `act` (delegations, questions and handoffs), `admit` (limits before a request), `finish` (a task ends), `join` (what a
-//! turn waits for), `retry` (failed delegations), `approval` and `doubt` (questions
+//! turn waits for), `compact` (older turns give way), `retry` (failed delegations), `approval` and `doubt` (questions
 //! about calls), `outside` (people, clocks and crashes).
 
 mod act;
@@ -14,6 +14,7 @@ mod answer;
 mod apply;
 mod approval;
 mod check;
+mod compact;
 mod decide;
 mod doubt;
 mod finish;
@@ -29,7 +30,9 @@ use std::sync::Arc;
 
 pub use graph::TaskGraph;
 pub use join::{Tally, Verdict, verdict};
-pub use task::{Alarm, Attempts, Budget, CallStage, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState};
+pub use task::{
+    Alarm, Attempts, Budget, CallStage, Context, ContextMark, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState,
+};
 pub use world::Shared;
 use world::{LookAhead, World};
 

@@ -1,5 +1,6 @@
 //! A task as the machine keeps it: small, and cheap to copy for a look ahead.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ pub struct Task {
     pub documents: Option<Arc<TaskDocuments>>,
     /// Tokens of its next request (≈), without what the turn in progress adds.
     pub context_tokens: u64,
+    /// How long its newest requests were; `None` where no window limits them.
+    pub context: Option<Arc<Context>>,
     /// What its own requests used.
     pub usage: Usage,
     /// What its own requests cost.
@@ -123,10 +126,37 @@ impl Task {
         Arc::make_mut(self.documents.get_or_insert_default()).known.insert_mut(path, version);
     }
 
+    /// Whether the open turn was asked for a summary of older ones, and for nothing else.
+    pub fn is_summarising(&self) -> bool {
+        self.context.as_ref().is_some_and(|context| context.summarising.is_some())
+    }
+
     /// Time spent ready or running until `now`.
     pub fn worked_until(&self, now: Timestamp) -> Duration {
         self.worked + self.working_since.map_or(Duration::ZERO, |since| now.since(since))
     }
+}
+
+/// How long a conversation is, as far as its compaction needs to know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Context {
+    /// Tokens (≈) of what no compaction takes away: the prompt, the tools and the request with its documents.
+    pub base_tokens: u64,
+    /// The newest requests, oldest first, as long as they are with what was compacted since.
+    pub requests: VecDeque<ContextMark>,
+    /// The last turn that a summary stands for; 0 without.
+    pub through_turn: u32,
+    /// The last turn that the summary is to stand for which the open turn was asked for.
+    pub summarising: Option<u32>,
+}
+
+/// How long a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextMark {
+    /// The turn that it was for.
+    pub turn: u32,
+    /// Its tokens (≈).
+    pub tokens: u64,
 }
 
 /// The documents that a task has to do with.

@@ -33,6 +33,7 @@ pub fn contents_of(message: &Message) -> Vec<ContentHash> {
             | Part::Call { .. }
             | Part::Result { .. }
             | Part::Pointer(_)
+            | Part::Summary { .. }
             | Part::Notice(_) => {}
         }
     }
@@ -109,6 +110,11 @@ enum Block<'a> {
         current_version: u32,
         current_hash: &'a ContentHash,
     },
+    Summary {
+        through_turn: u32,
+        text: &'a str,
+        note: &'static str,
+    },
     Notice {
         text: String,
     },
@@ -161,6 +167,11 @@ impl<'a> Block<'a> {
                 base_version: base.as_ref().map(|base| base.version),
                 current_version: current.version,
                 current_hash: &current.content.hash,
+            },
+            Part::Summary { through_turn, text } => Self::Summary {
+                through_turn: *through_turn,
+                text,
+                note: "stands for your turns up to through_turn, which are not repeated; documents can be loaded again",
             },
             Part::Notice(notice) => Self::Notice { text: notice_text(notice) },
         }
@@ -238,6 +249,11 @@ fn notice_text(notice: &Notice) -> String {
         Notice::LastTurn { limit } => {
             format!("{limit} is reached. This is your last turn: hand off what you have now. No other tool is accepted.")
         }
+        Notice::Summarise { through_turn } => format!(
+            "Your conversation comes near the end of what can be sent. Your turns up to turn {through_turn} are about to be \
+             replaced by your next text: write down what you need of them to go on (what was asked, decided and found, which \
+             documents matter, what is left to do). Call no tool in this turn."
+        ),
         Notice::Steer { text } => format!("A person says: {text}"),
     }
 }

@@ -1,9 +1,11 @@
 //! Rendering: what a model is sent, as a pure function of the timeline.
 //!
-//! A conversation only ever grows at its end, so a provider's prompt cache holds and a turn costs what is new.
+//! A conversation only ever grows at its end, so a provider's prompt cache holds and a turn costs what is new. Only what is
+//! compacted, by an entry of its own, begins a new prefix.
 //! No run id, clock or random number gets in. Text of users, tools and documents is only ever a value.
 
 mod block;
+mod digest;
 mod transcript;
 mod weight;
 
@@ -12,7 +14,10 @@ use serde::Serialize;
 pub use block::{contents_of, message_blocks, part_block, repeat_hint};
 pub use transcript::{Transcript, TranscriptStart};
 pub use weight::request_tokens;
-pub(crate) use weight::{answered_tokens, created_tokens, error_tokens, prompt_tokens, result_tokens, steer_tokens};
+pub(crate) use weight::{
+    SUMMARY_FRAME_TOKENS, answered_tokens, created_tokens, error_tokens, prompt_tokens, result_tokens, steer_tokens,
+    summary_tokens,
+};
 
 use crate::call::{CallResult, ModelCall};
 use crate::document::DocumentVersion;
@@ -92,6 +97,13 @@ pub enum Part {
         base: Option<Arc<DocumentVersion>>,
         /// The version that stands.
         current: Arc<DocumentVersion>,
+    },
+    /// What stands for the turns up to one, which are no longer sent.
+    Summary {
+        /// The last of them.
+        through_turn: u32,
+        /// The summary.
+        text: String,
     },
     /// What the engine tells the agent.
     Notice(Notice),

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use super::block::write_hashed_form;
+use super::digest::digest;
 use super::weight::{injection, part_bytes};
 use super::{Message, Part, Role};
 use crate::call::{CallResult, CallStatus, ModelCall};
 use crate::config::Agent;
 use crate::document::{DocumentRef, Documents};
-use crate::entry::{CallFinished, CallRefused, Entry, ModelAnswered, ModelRequested, Notice, Recorded, TaskCreated, TaskKind};
+use crate::entry::{
+    CallFinished, CallRefused, Compacted, Entry, ModelAnswered, ModelRequested, Notice, Recorded, TaskCreated, TaskKind,
+};
 use crate::id::{AgentId, CallId, ContentHash, TaskId};
+use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::{ModelRequest, Offer};
 
@@ -48,11 +52,21 @@ pub struct Transcript {
     hash: ContentHash,
     /// The running sum of their weights, so that asking for it costs nothing however long the conversation is.
     weight: usize,
+    /// Where the task's own request stands among them; before it, a question has its master's.
+    opening: usize,
+    /// Where each turn begins among them, from the first that no summary stands for.
+    begins: Vec<(u32, usize)>,
+    /// Whether the turn that was last asked for writes a summary.
+    summarising: bool,
     /// The calls of the turn before, whose results become the next message.
     pending: Vec<PendingCall>,
     turn: u32,
     model: String,
     last_turn: Option<LimitKind>,
+    /// What the answer to a question has to meet.
+    answer_schema: Json,
+    /// What a text has to meet, where the request says so.
+    result_schema: Option<Json>,
     /// The hash of all that a provider sees beside the messages; made anew when it changes.
     frame: Option<ContentHash>,
 }
@@ -79,10 +93,15 @@ impl Transcript {
             messages: Arc::default(),
             hash: ContentHash::of(b"conversation"),
             weight: 0,
+            opening: 0,
+            begins: Vec::new(),
+            summarising: false,
             pending: Vec::new(),
             turn: 0,
             model: String::new(),
             last_turn: None,
+            answer_schema: created.answer_schema.clone(),
+            result_schema: None,
             frame: None,
         };
         if let Some(master) = master {
@@ -100,6 +119,7 @@ impl Transcript {
             },
             _ => Part::Request(created.request.clone()),
         };
+        transcript.opening = transcript.messages.len();
         let mut parts = vec![first];
         parts.extend(document_parts(&created.documents, documents, inject_tokens));
         transcript.say(Role::User, parts);
@@ -118,6 +138,7 @@ impl Transcript {
             Entry::ModelAnswered(entry) => self.answered(entry),
             Entry::CallRefused(entry) => self.refused(entry),
             Entry::CallFinished(entry) => self.finished(entry, documents),
+            Entry::Compacted(entry) => self.compacted(entry),
             Entry::RunStarted(_)
             | Entry::TaskCreated(_)
             | Entry::CallApproved(_)
@@ -127,7 +148,6 @@ impl Transcript {
             | Entry::QuestionClosed(_)
             | Entry::Output(_)
             | Entry::BudgetSettled(_)
-            | Entry::Compacted(_)
             | Entry::Control(_)
             | Entry::SubtreeClosed(_)
             | Entry::TaskEnded(_)
@@ -149,6 +169,7 @@ impl Transcript {
         ModelRequest {
             task: self.task.clone(),
             agent: self.agent.id.clone(),
+            call: None,
             turn: self.turn,
             is_question: self.is_question,
             model: self.model.clone(),
@@ -156,6 +177,7 @@ impl Transcript {
             messages: Arc::clone(&self.messages),
             tools: Arc::clone(self.offer().tools()),
             settings: self.agent.settings.clone(),
+            result_schema: self.result_schema.clone(),
             hash: self.hash.extended(self.frame.unwrap_or_else(|| self.frame_hash()).as_bytes()),
         }
     }
@@ -186,7 +208,8 @@ impl Transcript {
     /// The hash of all that a provider sees beside the conversation: prompt, model, settings and tools.
     fn frame_hash(&self) -> ContentHash {
         let frame = (&self.system, &self.model, &self.agent.settings, self.offer().hash());
-        ContentHash::of(&serde_json::to_vec(&frame).expect("texts always serialise"))
+        let frame = ContentHash::of(&serde_json::to_vec(&frame).expect("texts always serialise"));
+        self.result_schema.as_ref().map_or(frame, |schema| frame.extended(schema.text().as_bytes()))
     }
 
     fn requested(&mut self, entry: &ModelRequested) {
@@ -200,6 +223,8 @@ impl Transcript {
             return;
         }
         self.flush();
+        self.begins.push((entry.turn, self.messages.len()));
+        self.summarising = matches!(entry.notice, Some(Notice::Summarise { .. }));
         let steers = entry.steers.iter().map(|text| Part::Notice(Notice::Steer { text: text.clone() }));
         let heads: Vec<Part> = steers.chain(entry.notice.clone().map(Part::Notice)).collect();
         if !heads.is_empty() {
@@ -210,9 +235,14 @@ impl Transcript {
             Some(Notice::LastTurn { limit }) => Some(limit),
             _ => None,
         };
-        if self.frame.is_none() || self.model != entry.model || self.last_turn != last_turn {
+        let own = || self.agent.result_schema.as_ref().map(|schema| schema.json().clone());
+        let schema = if self.is_question { Some(self.answer_schema.clone()) } else { own() };
+        let result_schema = schema.filter(|_| entry.says_result_schema);
+        if self.frame.is_none() || self.model != entry.model || self.last_turn != last_turn || self.result_schema != result_schema
+        {
             self.model.clone_from(&entry.model);
             self.last_turn = last_turn;
+            self.result_schema = result_schema;
             self.frame = Some(self.frame_hash());
         }
     }
@@ -257,6 +287,29 @@ impl Transcript {
         });
     }
 
+    /// A summary takes the place of the turns that it stands for, beside the task's request; a turn that only wrote it goes.
+    fn compacted(&mut self, entry: &Compacted) {
+        if self.summarising {
+            self.summarising = false;
+            let (_, from) = self.begins.pop().expect("a turn was asked for the summary");
+            Arc::make_mut(&mut self.messages).truncate(from);
+            self.pending.clear();
+        }
+        let gone = self.begins.iter().take_while(|(turn, _)| *turn <= entry.through_turn).count();
+        let kept = self.begins.get(gone).map_or(self.messages.len(), |(_, from)| *from);
+        let messages = std::mem::take(&mut self.messages);
+        let (opening, older) = messages[self.opening..kept].split_first().expect("a conversation begins with a request");
+        let text = entry.summary.clone().unwrap_or_else(|| digest(opening, older, entry.summary_tokens));
+        let mut parts: Vec<Part> = opening.parts.iter().filter(|part| !matches!(part, Part::Summary { .. })).cloned().collect();
+        parts.push(Part::Summary { through_turn: entry.through_turn, text });
+        self.begins.drain(..gone);
+        self.begins.iter_mut().for_each(|(_, from)| *from -= older.len());
+        (self.hash, self.weight) = (ContentHash::of(b"conversation"), 0);
+        messages[..self.opening].iter().for_each(|message| self.push(Arc::clone(message)));
+        self.say(opening.role, parts);
+        messages[kept..].iter().for_each(|message| self.push(Arc::clone(message)));
+    }
+
     fn settle(&mut self, call: &CallId, change: impl FnOnce(&mut PendingCall)) {
         let index = call.position().map(|(_, position)| position as usize - 1);
         if let Some(pending) = index.and_then(|index| self.pending.get_mut(index)).filter(|pending| pending.call == *call) {
@@ -278,13 +331,16 @@ impl Transcript {
     }
 
     fn say(&mut self, role: Role, parts: Vec<Part>) {
-        let message = Message { role, parts };
+        self.push(Arc::new(Message { role, parts }));
+    }
+
+    fn push(&mut self, message: Arc<Message>) {
         let weight = message_weight(&message);
         let mut hashed = Vec::with_capacity(weight + 256);
         write_hashed_form(&message, &mut hashed);
         self.hash = self.hash.extended(&hashed);
         self.weight += size_of::<Message>() + weight;
-        Arc::make_mut(&mut self.messages).push(Arc::new(message));
+        Arc::make_mut(&mut self.messages).push(message);
     }
 }
 

@@ -14,6 +14,9 @@ use crate::model::{ModelRequest, ToolDefinition};
 /// Bytes that the frame of a message, call or document adds to its text.
 const FRAME_BYTES: u64 = 64;
 
+/// Tokens (≈) of what stands round a summary.
+pub(crate) const SUMMARY_FRAME_TOKENS: u64 = 48;
+
 /// The prompt and the tool definitions of an agent.
 pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
     let tools: usize =
@@ -41,7 +44,7 @@ pub fn request_tokens(request: &ModelRequest) -> u64 {
 pub(super) fn part_bytes(part: &Part) -> usize {
     let text = |json: &Json| json.text().len();
     match part {
-        Part::Request(text) | Part::Text(text) | Part::Notice(Notice::Steer { text }) => text.len(),
+        Part::Request(text) | Part::Text(text) | Part::Notice(Notice::Steer { text }) | Part::Summary { text, .. } => text.len(),
         Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
         Part::Reasoning(kept) => text(kept),
         Part::Call { asked, .. } => asked.tool.len() + text(&asked.input),
@@ -69,6 +72,11 @@ pub(crate) fn answered_tokens(entry: &ModelAnswered) -> u64 {
 /// What a person says into a task.
 pub(crate) fn steer_tokens(text: &str) -> u64 {
     text_tokens(text.len() as u64 + FRAME_BYTES)
+}
+
+/// A summary that a model wrote.
+pub(crate) fn summary_tokens(text: &str) -> u64 {
+    text_tokens(text.len() as u64) + SUMMARY_FRAME_TOKENS
 }
 
 /// An error result.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_core::config::{ModelSpec, PriceTable, ProvidedModel, Role, Unconfigured, load};
+use baton_core::config::{ModelSpec, PriceTable, ProvidedModel, RUN_SCRIPT, Role, Unconfigured, load};
 use baton_core::money::Money;
 
 use crate::support::{Files, WORD_COUNT, check, rules, sound};
@@ -115,6 +115,45 @@ fn every_fault_of_models_is_told_at_its_place() {
 }
 
 #[test]
+fn an_address_has_a_scheme_and_a_host() {
+    let told = |url: &str| {
+        let models = format!(r#"{{"providers": {{"acme": {{"base_url": "{url}"}}}}}}"#);
+        sound().with(Role::Models, "models.json", models).told()
+    };
+    for url in ["http://a", "https://a", "http://127.0.0.1:8080/v1"] {
+        assert_eq!(told(url), "", "{url}");
+    }
+    for url in ["http://", "https://", "ftp://acme.example/v1", "acme.example/v1"] {
+        assert!(told(url).contains("this is no address"), "{url}: {}", told(url));
+    }
+}
+
+#[test]
+fn only_the_lines_that_may_hold_a_key_are_not_shown() {
+    let models = r#"{
+  "providers": {
+    "acme": {"headers": {"Authorization": "Bearer hush"}},
+    "mine": {"base_url": "http://127.0.0.1:1"}
+  }
+}"#;
+    let of_person = "{\n  \"models\": {\n    \"fast\": {\"model\": \"acm:m\"}\n  }\n}";
+    let files = sound().with(Role::Models, "models.json", models).with(Role::UserModels, "/home/me/models.json", of_person);
+    let told = files.faults();
+    assert!(told.contains("demo/models.json:3:") && !told.contains("hush"), "{told}");
+    assert!(told.contains(r#"4 │     "mine": {"base_url""#), "another line of that file is shown:\n{told}");
+    assert!(told.contains(r#"3 │     "fast": {"model": "acm:m"}"#), "so is the same line of another file:\n{told}");
+}
+
+#[test]
+fn the_script_that_a_start_brings_is_a_model_and_is_checked_like_any_other() {
+    let brought = |script: &str| sound().with(Role::RunScript, "/home/me/again.script.json", script);
+    let job = brought("{}").load().expect("the job is sound").job;
+    assert!(matches!(job.model(RUN_SCRIPT), Some(ModelSpec::Scripted { text, .. }) if &*text == "{}"));
+    let told = brought("{\"bad\": true}").faults();
+    assert!(told.contains("this script cannot be followed") && told.contains("again.script.json:1:"), "{told}");
+}
+
+#[test]
 fn a_model_is_a_script_or_a_providers() {
     let own = r#"{ "provider": "scripted", "script": "demo.script.json" }"#;
     check(
@@ -123,6 +162,16 @@ fn a_model_is_a_script_or_a_providers() {
 error B0106: key "script" is missing
     ┌─ demo/job.json:10:15
  10 │   "models": { "scripted": { "provider": "scripted" } }
+    │               ^^^^^^^^^^
+1 error
+"#,
+    );
+    check(
+        sound().edited("job.json", own, r#"{ "script": "demo.script.json" }"#),
+        r#"
+error B0106: key "provider" is missing
+    ┌─ demo/job.json:10:15
+ 10 │   "models": { "scripted": { "script": "demo.script.json" } }
     │               ^^^^^^^^^^
 1 error
 "#,
@@ -140,7 +189,7 @@ error B0106: key "model" is missing
     check(
         sound().edited("job.json", own, r#"{ "provider": "scripted", "script": "demo.script.json", "model": "acme:m" }"#),
         r#"
-error B0109: a script and a provider's model, its settings or its fallbacks exclude each other
+error B0109: a script and a provider's model, its settings, its window or its fallbacks exclude each other
     ┌─ demo/job.json:10:15
  10 │   "models": { "scripted": { "provider": "scripted", "script": "demo.script.json", "model": "acme:m" } }
     │               ^^^^^^^^^^
@@ -163,6 +212,20 @@ fn a_model_names_those_that_are_asked_in_its_place() {
 }
 
 #[test]
+fn a_model_has_the_window_that_its_config_says_and_a_provider_or_none() {
+    let of_job = r#"{"models": {"wide": {"model": "acme:m", "context_tokens": 200000}, "plain": {"model": "acme:n"}}}"#;
+    let configs = sound().with(Role::Models, "models.json", of_job).load().unwrap();
+    let windows = ["wide", "plain", "scripted", "acme:m", "nobody"].map(|name| configs.job.window(name));
+    assert_eq!(windows, [Some(200_000), None, None, None, None]);
+    let provided = ["wide", "plain", "acme:m", "scripted", "nobody:m", "nobody"].map(|name| configs.job.is_provided(name));
+    assert_eq!(provided, [true, true, true, false, false, false]);
+    for window in ["255", "1000000001", "-1"] {
+        let models = of_job.replace("200000", window);
+        assert!(sound().with(Role::Models, "models.json", models).faults().contains("context_tokens"), "{window}");
+    }
+}
+
+#[test]
 fn every_fault_of_fallbacks_is_told_at_its_place() {
     let models = r#"{"models": {
   "fast": {"model": "acme:m", "fallbacks": [
@@ -179,7 +242,7 @@ fn every_fault_of_fallbacks_is_told_at_its_place() {
         "\"fast\" falls back to \"slwo\", which is no model",
         "demo/models.json:3:5",
         "did you mean \"slow\"",
-        "\"fast\" falls back to \"acme:m\", which has been asked by then",
+        "error B0123: \"fast\" falls back to \"acme:m\", which has been asked by then",
         "demo/models.json:4:5",
         "\"fast\" falls back to \"local:n\", which has been asked by then",
         "\"fast\" falls back to \"fast\", which has been asked by then",
@@ -193,8 +256,11 @@ fn every_fault_of_fallbacks_is_told_at_its_place() {
     assert!(shown.contains("B0107") && shown.contains("fallbacks"), "{shown}");
     let own = r#"{ "provider": "scripted", "script": "demo.script.json" }"#;
     let scripted = r#"{ "provider": "scripted", "script": "demo.script.json", "fallbacks": ["acme:m"] }"#;
-    let shown = sound().edited("job.json", own, scripted).faults();
-    assert!(shown.contains("its settings or its fallbacks exclude each other"), "{shown}");
+    let windowed = scripted.replace(r#""fallbacks": ["acme:m"]"#, r#""context_tokens": 1000"#);
+    for given in [scripted, windowed.as_str()] {
+        let shown = sound().edited("job.json", own, given).faults();
+        assert!(shown.contains("its settings, its window or its fallbacks exclude each other"), "{shown}");
+    }
 }
 
 #[test]

@@ -104,12 +104,40 @@ fn what_a_job_says_of_its_model_wins_and_a_script_is_free() {
     let priced = r#""script": "demo.script.json", "price": {"input": 3, "cached_input": 0.3, "output": 15}"#;
     let configs = sound().edited("job.json", "\"script\": \"demo.script.json\"", priced).load().expect("the job is sound");
     let rate = Money::from_picos;
-    let said =
-        Price { input: rate(3_000_000), cached_input: rate(300_000), output: rate(15_000_000), source: "job.json".to_owned() };
+    let said = Price {
+        input: rate(3_000_000),
+        cached_input: rate(300_000),
+        output: rate(15_000_000),
+        source: "job.json".to_owned(),
+        context_tokens: None,
+    };
     let prices = configs.prices(None, |_| true, PriceTable::embedded);
     assert_eq!(prices.get("scripted"), Some(&said), "whoever answers under that name");
     let free = sound().load().expect("the job is sound").prices(None, |_| false, PriceTable::embedded);
     assert_eq!(free.get("scripted"), Some(&Price::scripted()));
+}
+
+#[test]
+fn a_model_of_a_program_does_not_cost_what_the_provider_does_whose_name_it_answers_under() {
+    let models = r#"{"models": {"fast": {"model": "acme:claude-opus-4-5"}}}"#;
+    let configs = sound().with(Role::Models, "models.json", models).load().expect("the job is sound");
+    let table = PriceTable::embedded();
+    let asked = configs.prices(Some("fast"), |_| false, || table);
+    assert_eq!(asked.get("fast"), table.price("claude-opus-4-5"), "the provider's model is the one with a price");
+    assert!(configs.prices(Some("fast"), |name| name == "fast", || table).is_empty(), "nobody knows what the program's costs");
+}
+
+#[test]
+fn a_price_that_a_config_says_leaves_the_window_that_the_table_tells() {
+    let table = r#"{"version": "2026-01-31", "prices": [
+  {"models": ["acme:m"], "input": 1, "output": 2, "context_tokens": 9000, "source": "https://example.com", "as_of": "2026-01-31"}
+]}"#;
+    let table = PriceTable::load("prices.json", table.as_bytes()).expect("it is sound");
+    let models = r#"{"models": {"fast": {"model": "acme:m", "price": {"input": 3, "output": 4}}, "slow": {"model": "acme:m"}}}"#;
+    let configs = sound().with(Role::Models, "models.json", models).load().expect("the job is sound");
+    let prices = configs.prices(None, |_| false, || &table);
+    assert_eq!((prices["fast"].output, prices["fast"].context_tokens), (Money::from_usd(4e-6), Some(9_000)));
+    assert_eq!((prices["slow"].output, prices["slow"].context_tokens), (Money::from_usd(2e-6), Some(9_000)));
 }
 
 #[test]

@@ -155,3 +155,23 @@ fn a_value_nested_deeply_in_a_recursive_choice_is_told_in_one_fault() {
     let told = schema.check(&nested(1, json!(5))).expect_err("a number is no leaf");
     assert!(!told[0].message.contains("nested too deeply"), "{}", told[0].message);
 }
+
+#[test]
+fn faults_are_told_one_by_one_where_no_choice_leads_back_to_itself_and_where_a_value_is_flat() {
+    let nested = |depth: u32, leaf: Value| (0..depth).fold(leaf, |inner, _| json!({"a": inner}));
+    let listed = |depth: u32| (0..depth).fold(json!(5), |inner, _| json!([inner]));
+    let told_nowhere = |schema: &Value, value: &Value| {
+        let faults = Schema::compile(schema).expect("it is a schema").check(value).expect_err("a number is no leaf");
+        faults[0].message.contains("nested too deeply")
+    };
+    let recursive = json!({"type": ["object", "string"], "properties": {"a": {"$ref": "#"}}});
+    let chosen = json!({"properties": {"a": {"properties": {"a": {"properties": {"a": {"properties": {"a": {
+        "anyOf": [{"type": "string"}, {"type": "null"}]}}}}}}}}});
+    for schema in [&recursive, &chosen] {
+        assert!(!told_nowhere(schema, &nested(4, json!(5))), "{schema}");
+    }
+    let both = json!({"anyOf": [{"type": "string"}, {"type": "object", "properties": {"a": {"$ref": "#"}}}, {"type": "array", "items": {"$ref": "#"}}]});
+    assert!(!told_nowhere(&both, &nested(3, json!(5))) && told_nowhere(&both, &nested(4, json!(5))));
+    assert!(!told_nowhere(&both, &listed(3)) && told_nowhere(&both, &listed(4)), "lists nest as objects do");
+    assert!(told_nowhere(&both, &json!([nested(1, json!("leaf")), nested(3, json!(5))])), "the deepest part counts");
+}

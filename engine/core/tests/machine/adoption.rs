@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::Run;
-use baton_core::config::Configs;
+use baton_core::config::{Configs, EffectClass};
 use baton_core::entry::{Adoption, ControlAction, Entry, Fork, ForkPoint, ForkedEffects, Recorded, Steps};
 use baton_core::event::{Effect, Event, Refusal};
 use baton_core::id::{ContentHash, RunId, TaskId};
@@ -81,6 +81,20 @@ fn a_run_goes_on_by_what_it_adopted() {
     assert!(run.last_seq() > sim.run.last_seq());
     assert_ne!(run, sim.fold(), "it is no longer what it was");
     assert_eq!(sim.fold(), sim.fold());
+}
+
+#[test]
+fn what_is_begun_in_the_moment_of_the_adoption_goes_by_the_new_limits() {
+    let of = |parallel_calls| {
+        let limits = Limits { parallel_calls: Some(parallel_calls), ..Limits::default() };
+        job([agent("root", "look")]).tool(function("look").effect(EffectClass::Pure)).limits(limits)
+    };
+    let sim = Sim::new(&of(1)).agent("root", [turn([call("look", "1"), call("look", "2")])]).holding("look").start();
+    let begun = |parallel_calls| {
+        let (_, effects) = adopting(&sim, &of(parallel_calls).build(), adoption(), later(&sim)).unwrap();
+        effects.iter().filter(|effect| matches!(effect, Effect::Execute { .. })).count()
+    };
+    assert_eq!((begun(1), begun(2)), (1, 2));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use serde_json::json;
 /// Picodollars for a token of a request, one that was cached, and one of an answer.
 fn price(input: u64, cached_input: u64, output: u64) -> Price {
     let [input, cached_input, output] = [input, cached_input, output].map(Money::from_picos);
-    Price { input, cached_input, output, source: "a test".to_owned() }
+    Price { input, cached_input, output, source: "a test".to_owned(), context_tokens: None }
 }
 
 fn usd(picos: u64) -> Limits {

@@ -1,8 +1,8 @@
 //! However a task ends, its caller gets exactly one typed result, in the same batch, and goes on (I2, T-X5).
 
-use baton_core::call::{AfterExecution, CallStatus, ErrorCode};
+use baton_core::call::{AfterExecution, CallError, CallStatus, ErrorCode};
 use baton_core::entry::{Entry, FinalState};
-use baton_core::event::Outcome;
+use baton_core::event::{Event, Outcome};
 use baton_core::id::TaskId;
 use baton_core::limits::{LimitKind, Limits};
 use baton_core::model::FinishReason;
@@ -289,4 +289,19 @@ fn a_question_ends_for_its_asker_however_the_master_ends() {
     assert_eq!(status_of(&by_nothing), (CallStatus::Failed, Some(ErrorCode::NoHandoff)));
     let by_failure = with(Sim::new(&asking())).answers_with("root", |_| Err(Sim::model_error())).start();
     assert_eq!(status_of(&by_failure), (CallStatus::Failed, Some(ErrorCode::ModelFailed)));
+}
+
+#[test]
+fn a_run_that_cannot_go_on_fails_with_everything_in_it() {
+    let mut sim = Sim::new(&job([agent("root", "route_to_child"), agent("child", "work")]).tool(function("work")))
+        .holding("work")
+        .agent("root", [turn([route("child", "x")])])
+        .agent("child", [turn([call("work", "a")])])
+        .start();
+    sim.event(Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, "the script says nothing of this") }).unwrap();
+    sim.assert_over();
+    let result = sim.task("0").result.clone().unwrap();
+    assert_eq!(result.status, CallStatus::Failed);
+    assert_eq!(result.error.as_ref().map(|error| error.message.as_str()), Some("the script says nothing of this"));
+    assert!(!sim.run.task(&"0/1.1".into()).unwrap().is_live());
 }

@@ -19,6 +19,7 @@ fn with_fallbacks() -> JobDraft {
         cached_input: Money::from_picos(1),
         output: Money::from_picos(output),
         source: "a test".to_owned(),
+        context_tokens: None,
     };
     let root = agent("root", "work").settings(serde_json::json!({"max_tokens": 100}));
     job([root])

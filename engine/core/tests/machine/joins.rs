@@ -404,3 +404,21 @@ fn a_refused_delegation_counts_for_nothing() {
     assert!(sim.ledger.calls[&CallId::from("0/1.1")].refused);
     assert_eq!(sim.result("0/1.2").status, CallStatus::Success);
 }
+
+#[test]
+fn what_the_join_cancels_is_told_whether_it_was_met() {
+    let told = |join: Join, quick: Result<ModelTurn, CallError>| {
+        let sim = Sim::new(&fan_out(join))
+            .holding("work")
+            .agent("root", [turn([route("slow", "s"), route("quick", "q")]), turn([handoff("done")])])
+            .agent_with("quick", move |_| quick.clone())
+            .agent("slow", [turn([call("work", "a")])])
+            .start();
+        sim.assert_over();
+        sim.result("0/1.1").error.expect("it was cancelled").message
+    };
+    let met = told(Join::FirstSuccess, Ok(says("first")));
+    assert!(met.contains("which was met: 1 of its 2 delegations succeeded"), "{met}");
+    let unmet = told(Join::Quorum(2), Err(Sim::model_error()));
+    assert!(unmet.contains("which can no longer be met: 0 of its 2 delegations succeeded"), "{unmet}");
+}

@@ -1,8 +1,12 @@
 //! Limits: checked before the act, kept at all times, and reached with what there is (DESIGN §10, I18, T-X1 to T-X3).
 
+use std::sync::Arc;
+
+use baton_core::Run;
 use baton_core::call::{CallStatus, ErrorCode};
-use baton_core::entry::{Entry, FinalState, Notice};
+use baton_core::entry::{Entry, FinalState, Notice, Recorded};
 use baton_core::event::Outcome;
+use baton_core::id::TaskId;
 use baton_core::limits::{LimitKind, Limits};
 use baton_core::model::{ModelTurn, Usage};
 use baton_core::render::Part;
@@ -514,4 +518,25 @@ fn a_question_whose_holder_used_its_last_turn_does_not_go_on_to_another_agent_fo
         );
         assert!(sim.ledger.turns <= turns);
     }
+}
+
+#[test]
+fn a_result_that_is_not_counted_leaves_the_repeats_before_it_as_they_are() {
+    let draft = job([agent("root", "work")]).tool(function("work"));
+    let calls = [turn([call("work", "a")]), turn([call("work", "b")]), turn([handoff("done")])];
+    let sim = Sim::new(&draft).agent("root", calls).start();
+    sim.assert_over();
+    let second = |entry: &Entry| matches!(entry, Entry::CallFinished(finished) if finished.call == "0/2.1");
+    let until = sim.timeline.iter().position(|recorded| second(&recorded.entry)).expect("it finished");
+    let mut timeline = sim.timeline[..=until].to_vec();
+    let streak = |timeline: &[Recorded]| {
+        let run = Run::fold(Arc::clone(&sim.configs), timeline);
+        let streak = run.task(&TaskId::root()).expect("there is a root").streak.clone().expect("something was counted");
+        streak.asked.input.text().to_owned()
+    };
+    assert_eq!(streak(&timeline), r#"{"x":"b"}"#);
+    if let Entry::CallFinished(finished) = &mut timeline[until].entry {
+        finished.repeat = 0;
+    }
+    assert_eq!(streak(&timeline), r#"{"x":"a"}"#);
 }

@@ -2,8 +2,10 @@
 
 mod adoption;
 mod approvals;
+mod asides;
 mod budgets;
 mod cancel;
+mod compaction;
 mod crashes;
 mod cuts;
 mod documents;
@@ -13,6 +15,7 @@ mod ends_of_turns;
 mod fallbacks;
 mod joins;
 mod late;
+mod lengths;
 mod limits;
 mod mixtures;
 mod oracle;

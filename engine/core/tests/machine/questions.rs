@@ -526,3 +526,23 @@ fn what_a_master_had_said_when_its_limit_ended_it_is_the_answer_unless_it_was_no
     assert!(matches!(ended(turn([handoff("so far")])), QuestionEnd::Answered { .. }));
     assert!(matches!(ended(turn([])), QuestionEnd::Failed { .. }));
 }
+
+#[test]
+fn what_was_said_in_an_agents_name_comes_with_the_result_of_the_call_that_asked() {
+    let sim =
+        Sim::new(&job([agent("root", "route_to_one route_to_two"), agent("one", "ask_master"), agent("two", "ask_master")]))
+            .agent("root", [turn([route("one", "1"), route("two", "2")]), turn([handoff("done")])])
+            .agent("one", [turn([ask("of one?")]), says("one")])
+            .agent("two", [turn([ask("of two?")]), says("two")])
+            .answers_with("root", |prompted| Ok(says(&format!("for {}", prompted.task))))
+            .start();
+    sim.assert_over();
+    let said = sim.entries().filter_map(|entry| match entry {
+        Entry::CallFinished(finished) if finished.task == TaskId::root() && !finished.said.is_empty() => {
+            let questions: Vec<&str> = finished.said.iter().map(|said| said.question.as_str()).collect();
+            Some((finished.call.to_string(), questions))
+        }
+        _ => None,
+    });
+    assert_eq!(said.collect::<Vec<_>>(), [("0/1.1".to_owned(), vec!["of one?"]), ("0/1.2".to_owned(), vec!["of two?"])]);
+}

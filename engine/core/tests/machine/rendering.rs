@@ -14,7 +14,7 @@ use baton_core::json::Json;
 use baton_core::measure::measure;
 use baton_core::model::{ModelRequest, ModelTurn};
 use baton_core::path::DocumentPath;
-use baton_core::render::{Part, Transcript, TranscriptStart, contents_of, message_blocks, part_block};
+use baton_core::render::{Message, Part, Role, Transcript, TranscriptStart, contents_of, message_blocks, part_block};
 use baton_core::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -305,6 +305,42 @@ fn a_conversation_knows_its_turn_and_grows_heavier() {
     assert_ne!(after.hash, before.hash, "another prompt is another request");
 }
 
+#[test]
+fn a_request_says_the_schema_of_its_result_and_one_of_an_older_program_keeps_its_hash() {
+    let schema = json!({"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]});
+    let run = |agent: crate::support::jobs::AgentDraft| {
+        let sim = Sim::new(&job([agent])).agent("root", [says("{\"total\": 1}")]).start();
+        sim.assert_over();
+        sim
+    };
+    let (plain, held) = (run(agent("root", "")), run(agent("root", "").result_schema(schema.clone())));
+    assert_eq!(plain.request("0").result_schema, None);
+    assert_eq!(held.request("0").result_schema.as_ref().map(Json::value), Some(schema));
+    assert_ne!(plain.request("0").hash, held.request("0").hash);
+    let Entry::TaskCreated(created) = &held.timeline[1].entry else { panic!("the root is created second") };
+    let rendered = |says_it: bool| {
+        let mut transcript = Transcript::new(TranscriptStart {
+            agent: &held.configs.agents["root"],
+            system: Arc::clone(&held.request("0").system),
+            created,
+            asker: None,
+            documents: held.run.documents(),
+            inject_tokens: None,
+            master: None,
+        });
+        for recorded in held.timeline.iter().filter(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))) {
+            let mut recorded = recorded.clone();
+            if let Entry::ModelRequested(requested) = &mut recorded.entry {
+                requested.says_result_schema = says_it;
+            }
+            transcript.apply(&recorded, held.run.documents());
+        }
+        transcript.request()
+    };
+    assert_eq!(rendered(true).hash, held.request("0").hash);
+    assert_eq!((rendered(false).hash, rendered(false).result_schema), (plain.request("0").hash, None));
+}
+
 /// What `task` is estimated to send next, where `said` is the length of one of the texts before.
 fn context_after(task: &str, said: usize, place: &str) -> u64 {
     let long = "x".repeat(said);
@@ -366,4 +402,56 @@ fn a_conversation_weighs_about_what_its_texts_do() {
     };
     // The input stands with its call; nothing else of the conversation repeats it.
     assert_eq!(weight(8_000) - weight(4_000), 4_000);
+}
+
+#[test]
+fn a_conversation_of_many_small_parts_weighs_what_they_take_in_memory() {
+    let calls = (0..100).map(|mark| call("note", &mark.to_string()));
+    let draft = job([agent("root", "note")]).tool(crate::support::note("note"));
+    let sim = Sim::new(&draft).agent("root", [turn(calls), turn([handoff("done")])]).start();
+    sim.assert_over();
+    let messages = sim.request("0").messages.clone();
+    let parts: usize = messages.iter().map(|message| message.parts.len()).sum();
+    let least = parts * size_of::<Part>();
+    let Entry::TaskCreated(created) = &sim.timeline[1].entry else { panic!("the root is created second") };
+    let mut transcript = Transcript::new(TranscriptStart {
+        agent: &sim.configs.agents["root"],
+        system: Arc::from(""),
+        created,
+        asker: None,
+        documents: sim.run.documents(),
+        inject_tokens: None,
+        master: None,
+    });
+    for recorded in sim.timeline.iter().filter(|recorded| recorded.entry.task() == Some(&created.task)) {
+        transcript.apply(recorded, sim.run.documents());
+    }
+    assert!((least..2 * least).contains(&transcript.weight()), "{} for {parts} parts of {least}", transcript.weight());
+}
+
+#[test]
+fn an_agent_is_shown_what_it_said_itself_and_nothing_that_it_did_not_say() {
+    let kept = Json::from(json!({"thought": "long"}));
+    let said = |text: &str, reasoning: &Json| ModelTurn {
+        text: text.to_owned(),
+        reasoning: reasoning.clone(),
+        ..turn([call("work", "a")])
+    };
+    let answers = [said("so", &kept), said("", &kept), said("so", &Json::null()), said("", &Json::null())];
+    let draft = job([agent("root", "work")]).tool(function("work"));
+    let sim = Sim::new(&draft).agent("root", answers.into_iter().chain([turn([handoff("done")])])).start();
+    sim.assert_over();
+    let request = sim.request("0");
+    let spoken = request.messages.iter().filter(|message| message.role == Role::Assistant);
+    let kinds = |message: &Arc<Message>| {
+        let kind = |part: &Part| match part {
+            Part::Reasoning(reasoning) if *reasoning == kept => "reasoning",
+            Part::Text(text) if text == "so" => "text",
+            Part::Call { .. } => "call",
+            _ => "something else",
+        };
+        message.parts.iter().map(kind).collect::<Vec<_>>().join(" ")
+    };
+    let expected = ["reasoning text call", "reasoning call", "text call", "call"];
+    assert_eq!(spoken.map(kinds).collect::<Vec<_>>(), expected);
 }

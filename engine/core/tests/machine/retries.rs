@@ -2,6 +2,7 @@
 
 use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::config::{OnFailure, Retry};
+use baton_core::entry::Entry;
 use baton_core::event::Event;
 use baton_core::id::CallId;
 use baton_core::limits::Limits;
@@ -250,4 +251,34 @@ fn what_comes_late_for_a_failed_attempt_is_not_applied_to_the_next() {
     sim.assert_over();
     assert_eq!(sim.result("0/1.1").output.text(), r#""worked""#);
     assert_eq!(sim.executions("0/1.1/retry.2/1.1"), 1);
+}
+
+/// The root delegates to `child`, which fails at once and is tried again after ten seconds, and to `slow`, whose deadline is
+/// after `deadline` seconds; nobody wakes the run for a hundred seconds. What happens then, in order.
+fn when_woken_late(deadline: u64) -> Vec<&'static str> {
+    let retry = Retry { times: 1, backoff_seconds: 10 };
+    let slow = agent("slow", "work").limits(Limits { deadline_seconds: Some(deadline), ..Limits::default() });
+    let draft = job([agent("root", "route_to_child route_to_slow"), agent("child", ""), slow])
+        .tools([function("work"), ToolDraft::route("child").on_failure(OnFailure::Retry(retry))]);
+    let mut sim = fails(Sim::new(&draft), 1, "at last")
+        .holding("work")
+        .agent("root", [turn([route("child", "c"), route("slow", "s")]), turn([handoff("done")])])
+        .agent("slow", [turn([call("work", "a")])])
+        .start();
+    let before = sim.timeline.len();
+    sim.now = sim.now.plus(std::time::Duration::from_secs(100));
+    sim.event(Event::TimePassed).unwrap();
+    let happened = sim.timeline[before..].iter().filter_map(|recorded| match &recorded.entry {
+        Entry::TaskCreated(_) => Some("tried again"),
+        Entry::TaskEnded(_) => Some("timed out"),
+        _ => None,
+    });
+    happened.collect()
+}
+
+#[test]
+fn what_is_due_when_a_run_is_woken_late_happens_earliest_first() {
+    assert_eq!(when_woken_late(5), ["timed out", "tried again"]);
+    assert_eq!(when_woken_late(10), ["timed out", "tried again"], "what ends at a moment comes before what begins then");
+    assert_eq!(when_woken_late(15), ["tried again", "timed out"]);
 }

@@ -9,6 +9,7 @@ use baton_core::event::Outcome;
 use baton_core::id::CallId;
 use baton_core::json::Json;
 use baton_core::limits::Limits;
+use baton_core::machine::TaskState;
 use baton_core::render::{Part, Role};
 use serde_json::json;
 
@@ -331,4 +332,21 @@ fn the_results_of_a_turn_follow_it_in_one_message() {
     assert_eq!(roles, [Role::User, Role::Assistant, Role::Tool]);
     let results = request.messages[2].parts.iter().filter(|part| matches!(part, Part::Result { result: Some(_), .. })).count();
     assert_eq!(results, 3);
+}
+
+#[test]
+fn a_task_whose_calls_wait_for_a_place_works_and_is_not_blocked() {
+    let draft = job([agent("root", "route_to_one route_to_two"), agent("one", "work"), agent("two", "work")])
+        .tool(function("work"))
+        .limits(Limits { parallel_calls: Some(1), ..Limits::default() });
+    let sim = Sim::new(&draft)
+        .holding("work")
+        .agent("root", [turn([route("one", "1"), route("two", "2")]), turn([handoff("done")])])
+        .agent("one", [turn([call("work", "a")])])
+        // What is refused has its result at once, and the turn still waits for nobody but the run.
+        .agent("two", [turn([malformed("work"), call("work", "b")])])
+        .start();
+    assert_eq!(running(&sim), ["0/1.1/1.1 work"]);
+    assert!(sim.ledger.calls[&CallId::from("0/1.2/1.1")].refused);
+    assert_eq!(sim.run.task(&"0/1.2".into()).unwrap().state, TaskState::Running);
 }

@@ -5,7 +5,10 @@ use std::task::Poll;
 
 use baton_core::config::{Role, Sources, Tool, Unconfigured, load_tools};
 use baton_core::function::testing::block_on;
-use baton_core::function::{ExampleFailure, ToolContext, ToolFunction, compare_output, run_example};
+use baton_core::function::{ExampleFailure, ModelAsk, ToolContext, ToolFunction, compare_output, run_example};
+use baton_core::model::Usage;
+use baton_core::money::Money;
+use baton_core::render::{Message, Part, Role as Speaker};
 use serde_json::{Value, json};
 
 /// Tells what it was given, the secrets and documents that it sees, and whether it may write.
@@ -24,23 +27,28 @@ static TELL: ToolFunction = ToolFunction {
     },
 };
 
-fn loaded(config: &Value) -> Arc<Tool> {
+fn loaded_with(config: &Value, function: &'static ToolFunction) -> Arc<Tool> {
     let mut sources = Sources::default();
     sources.add(Role::BuiltinTool, "tool-configs/tell.json", config.to_string());
     let is_function = config["type"] == "function_tool" && config.get("exec").is_none();
-    let functions: &[&ToolFunction] = if is_function { &[&TELL] } else { &[] };
+    let functions: &[&ToolFunction] = if is_function { &[function] } else { &[] };
     let tools = load_tools(&sources, functions, Unconfigured::Refused).unwrap_or_else(|faults| panic!("{faults}"));
     Arc::clone(&tools["tell"])
 }
 
 fn tell(keys: Value) -> Arc<Tool> {
+    loaded_with(&config(keys), &TELL)
+}
+
+/// The config of a tool that tells, with `keys` of its own.
+fn config(keys: Value) -> Value {
     let mut config = json!({
         "tool_id": "tell", "type": "function_tool", "description": "Tells.",
         "parameters": {"text": {"type": "string", "description": "A text.", "required": true}}
     });
     let config_keys = config.as_object_mut().expect("the literal is an object");
     config_keys.extend(keys.as_object().expect("the keys are an object").clone());
-    loaded(&config)
+    config
 }
 
 /// What comes of the one example of `tool`.
@@ -64,6 +72,29 @@ fn an_example_holds_when_whatever_it_gives_comes_out() {
              output/more should be 1, but is not there"
             .to_owned())
     );
+}
+
+/// Asks a model what it was given and tells the answer.
+static ASK: ToolFunction = ToolFunction {
+    invoke: |context, input| {
+        Box::pin(async move {
+            let text = input.value()["text"].as_str().unwrap_or_default().to_owned();
+            Ok(json!({"text": context.ask(ModelAsk::of("fast").user(text)).await?.text}).into())
+        })
+    },
+    ..TELL
+};
+
+#[test]
+fn an_example_says_what_models_answer_to_its_tool() {
+    let example = |answers: Value| {
+        let example = json!({"explanation": "e", "input": {"text": "a"}, "answers": answers, "output": {"text": "b"}});
+        run(&loaded_with(&config(json!({"examples": [example]})), &ASK))
+    };
+    assert_eq!(example(json!(["b"])), Ok(()));
+    assert_eq!(example(json!(["c"])), Err("output/text should be \"b\", but is \"c\"".to_owned()));
+    let unanswered = example(json!([])).expect_err("there is nobody to ask");
+    assert!(unanswered.contains("there is no model fast"), "{unanswered}");
 }
 
 #[test]
@@ -104,6 +135,43 @@ fn a_test_gives_a_function_its_secrets() {
     let context = ToolContext::for_test().with_secret("KEY", "canary").build();
     assert_eq!(context.secret("KEY").as_deref(), Ok("canary"));
     assert!(context.secret("OTHER").is_err());
+}
+
+#[test]
+fn a_test_gives_a_function_what_people_set() {
+    let context = ToolContext::for_test().with_settings(json!({"most": 3})).build();
+    assert_eq!(context.settings(), Ok(json!({"most": 3})));
+    assert_eq!(ToolContext::for_test().build().settings(), Ok(json!({})), "where nobody set anything");
+}
+
+#[test]
+fn what_a_tool_asks_of_a_model_is_said_in_the_order_of_the_conversation() {
+    let ask = ModelAsk::of("fast").system("Be brief.").user("one").assistant("two").user("three");
+    let ask = ask.set("temperature", Some(0.5)).set("top_p", None::<f64>);
+    let says = |role, part| Message { role, parts: vec![part] };
+    assert_eq!((ask.model.as_str(), ask.system.as_str()), ("fast", "Be brief."));
+    assert_eq!(
+        ask.messages,
+        [
+            says(Speaker::User, Part::Request("one".to_owned())),
+            says(Speaker::Assistant, Part::Text("two".to_owned())),
+            says(Speaker::User, Part::Request("three".to_owned())),
+        ]
+    );
+    assert_eq!(Value::from(ask.settings), json!({"temperature": 0.5}), "what is not set is not sent");
+}
+
+#[test]
+fn a_test_says_what_models_answer_one_after_the_other_and_tokens_are_counted() {
+    let context = ToolContext::for_test().with_answers(["four", "fives"]).build();
+    let asked = || ModelAsk::of("fast").system("123456").user("123").assistant("4");
+    let first = block_on(context.ask(asked())).expect("there is an answer");
+    assert_eq!((first.text.as_str(), first.model.as_str(), first.cost), ("four", "fast", Some(Money::ZERO)));
+    let usage = Usage { input_tokens: 3, output_tokens: 1, estimated: true, ..Usage::default() };
+    assert_eq!(first.usage, usage, "ten bytes were asked, and four answered");
+    let second = block_on(context.ask(asked())).expect("there is another answer");
+    assert_eq!((second.text.as_str(), second.usage.output_tokens), ("fives", 2));
+    assert!(block_on(context.ask(asked())).is_err(), "there are no more");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use baton_core::function::ToolContext;
 use baton_core::id::{ContentHash, TaskId};
 use baton_core::json::Json;
 use baton_core::limits::{LimitKind, Limits};
-use baton_core::measure::measure;
+use baton_core::measure::{is_told_by_words, measure, summary_of};
 use baton_core::model::{FinishReason, ModelTurn, Usage};
 use baton_core::money::{Money, Price};
 use baton_core::path::DocumentPath;
@@ -114,6 +114,7 @@ fn the_limits_that_hold_where_nobody_says_anything() {
     let run = Limits { turns: Some(10_000), depth: Some(16), live_tasks: Some(1_000), ..Limits::default() };
     assert_eq!(Limits::run_defaults(), Limits { parallel_calls: Some(64), ..run });
     let task = Limits { turns: Some(100), children: Some(100), parallel_calls: Some(16), ..Limits::default() };
+    let task = Limits { inline_result_bytes: Some(1 << 16), ..task };
     let rest = Limits { result_bytes: Some(1 << 20), repeats: Some(5), inject_tokens: Some(20_000), ..task };
     assert_eq!(Limits::task_defaults(), rest);
 }
@@ -129,7 +130,9 @@ fn what_limits_leave_open_is_taken_from_the_fallback() {
             "parallel_calls",
             "tokens",
             "calls",
+            "context_tokens",
             "result_bytes",
+            "inline_result_bytes",
             "repeats",
             "turn_seconds",
             "worked_seconds",
@@ -195,6 +198,7 @@ fn cached_tokens_are_never_more_than_those_of_the_request() {
         cached_input: Money::from_picos(1),
         output: Money::from_picos(100),
         source: "test".to_owned(),
+        context_tokens: None,
     };
     let usage = |input_tokens, cached_tokens| Usage { input_tokens, cached_tokens, output_tokens: 2, ..Usage::default() };
     assert_eq!(price.cost(&usage(10, 4)), Money::from_picos(6 * 10 + 4 + 200));
@@ -316,6 +320,28 @@ fn a_summary_ends_with_dots_only_where_something_is_left_out() {
     let cut = summary("a.txt", format!("{}ef", words(40)).as_bytes());
     assert_eq!(cut, format!("{}…", words(40)));
     assert_eq!(summary("a.txt", "ä".repeat(201).as_bytes()), format!("{}…", "ä".repeat(199)));
+}
+
+#[test]
+fn texts_are_told_by_their_words_and_data_by_its_shape() {
+    let told_by_words = |name: &str, content: &[u8]| is_told_by_words(&measure(&path(name), content, None));
+    for (name, content) in [("a.md", b"# A".as_slice()), ("a.txt", b"words"), ("a.html", b"<p>words"), ("a.rs", b"fn a() {}")] {
+        assert!(told_by_words(name, content), "{name}");
+    }
+    for (name, content) in
+        [("a.csv", b"a,b\n1,2".as_slice()), ("a.tsv", b"a\tb"), ("a.json", b"{}"), ("a.png", b"\x89PNG\r\n\x1a\n")]
+    {
+        assert!(!told_by_words(name, content), "{name}");
+    }
+    let declared = measure(&path("a.txt"), b"a,b\n1,2", Some("text/csv; header=present"));
+    assert!(!is_told_by_words(&declared), "parameters of a type do not make a table a text");
+}
+
+#[test]
+fn what_a_model_says_of_a_text_becomes_one_short_line_or_none() {
+    assert_eq!(summary_of(" Two\nlines,\tone\u{7} bell. ").as_deref(), Some("Two lines, one bell."));
+    assert_eq!(summary_of(&"word ".repeat(100)).expect("it says something").chars().count(), 200);
+    assert_eq!(summary_of(" \n\t"), None);
 }
 
 #[test]

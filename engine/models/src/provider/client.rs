@@ -1,14 +1,16 @@
 //! One request at a time over HTTP: sent, waited for within bounds, read as it comes.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Response, StatusCode, redirect};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Response, redirect};
 use secrecy::ExposeSecret;
 use tokio::time::timeout;
 
+use super::incoming::{Incoming, told};
 use super::profile::ANTHROPIC_VERSION;
 use super::{Endpoint, SetupError};
+use crate::cassette::{Heard, NoAnswer, Wait};
 use crate::error::ModelError;
 use crate::wire::{Answer, Dialect, Fault, MAX_ANSWER_BYTES, WireError, fault_of};
 
@@ -84,89 +86,90 @@ impl Client {
         Ok(Self { endpoint, http })
     }
 
-    /// One request: asked, and its answer read to the end.
-    pub(super) async fn ask(&self, body: &[u8], stream: bool) -> Result<Answer, Failure> {
+    /// One request: asked, and its answer read to the end. What comes of it is put down in `heard`.
+    pub(super) async fn ask(&self, body: &[u8], stream: bool, mut heard: Option<&mut Heard>) -> Result<Answer, Failure> {
         let limits = self.endpoint.timeouts;
         let asked = async {
-            let request = self.http.post(&self.endpoint.url).body(body.to_vec());
-            let response = match timeout(limits.first_byte, request.send()).await {
-                Err(_) => return Err(self.timed_out("no answer began", limits.first_byte).into()),
-                Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
-                    return Err(self.timed_out("no connection", limits.connect).into());
-                }
-                Ok(response) => response.map_err(|error| self.unreachable(&error))?,
-            };
-            if response.status().is_success() { self.read(response, stream).await } else { Err(self.refused(response).await) }
+            let response = self.send(body).await?;
+            self.read(Incoming::of(response, limits.between_bytes, heard.as_deref_mut()), stream).await
         };
-        timeout(limits.total, asked).await.unwrap_or_else(|_| Err(self.timed_out("no whole answer", limits.total).into()))
+        let read = timeout(limits.total, asked).await.unwrap_or(Err(NoAnswer::TimedOut { waiting_for: Wait::WholeAnswer }));
+        read.unwrap_or_else(|no_answer| {
+            let error = self.lost(&no_answer);
+            if let Some(heard) = heard {
+                heard.no_answer = Some(no_answer);
+            }
+            Err(error.into())
+        })
     }
 
-    /// The answer that comes with a good status.
-    async fn read(&self, mut response: Response, asked_for_stream: bool) -> Result<Answer, Failure> {
-        let dialect = self.endpoint.profile.dialect;
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_lowercase();
+    /// The answer that was put down in `heard`, when the same was asked.
+    pub(super) async fn hear(&self, heard: Heard, stream: bool) -> Result<Answer, Failure> {
+        let read = match Incoming::played(heard) {
+            Ok(incoming) => self.read(incoming, stream).await,
+            Err(no_answer) => Err(no_answer.expect("what was put down is an answer, or why there is none")),
+        };
+        read.unwrap_or_else(|no_answer| Err(self.lost(&no_answer).into()))
+    }
+
+    /// Sends `body`; returns when an answer begins.
+    async fn send(&self, body: &[u8]) -> Result<Response, NoAnswer> {
+        let request = self.http.post(&self.endpoint.url).body(body.to_vec());
+        match timeout(self.endpoint.timeouts.first_byte, request.send()).await {
+            Err(_) => Err(NoAnswer::TimedOut { waiting_for: Wait::FirstByte }),
+            Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
+                Err(NoAnswer::TimedOut { waiting_for: Wait::Connection })
+            }
+            Ok(response) => response.map_err(|error| NoAnswer::Unreachable { reason: told(&error) }),
+        }
+    }
+
+    /// What `incoming` says, if it comes to its end.
+    async fn read(&self, mut incoming: Incoming<'_>, asked_for_stream: bool) -> Result<Result<Answer, Failure>, NoAnswer> {
+        if !(200..300).contains(&incoming.status) {
+            return self.refused(incoming).await.map(Err);
+        }
+        let (dialect, kind) = (self.endpoint.profile.dialect, incoming.content_type.as_str());
         // Servers that cannot stream answer whole, whatever was asked.
         let streams = kind.starts_with("text/event-stream")
             || kind.starts_with("application/x-ndjson")
             || (asked_for_stream && !kind.starts_with("application/json"));
-        if !streams {
-            let body = self.whole(&mut response, MAX_ANSWER_BYTES).await?;
-            return dialect.decode(&body).map_err(|error| self.broken(error));
-        }
-        let mut decoder = dialect.decoder(MAX_ANSWER_BYTES);
-        while !decoder.is_complete() {
-            let Some(bytes) = self.next(&mut response).await? else { break };
-            decoder.push(bytes.as_ref()).map_err(|error| self.broken(error))?;
-        }
-        decoder.finish().map_err(|error| self.broken(error))
-    }
-
-    /// The next bytes of an answer; `None` at its end.
-    async fn next(&self, response: &mut Response) -> Result<Option<impl AsRef<[u8]> + use<>>, ModelError> {
-        let limit = self.endpoint.timeouts.between_bytes;
-        match timeout(limit, response.chunk()).await {
-            Err(_) => Err(self.timed_out("the answer did not go on", limit)),
-            Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(error)) => {
-                let reason = self.endpoint.scrubbed(&format!("the connection broke: {}", told(&error)));
-                Err(ModelError::Broken { provider: self.endpoint.name.clone(), reason })
+        let read = if streams {
+            let mut decoder = dialect.decoder(MAX_ANSWER_BYTES);
+            let mut pushed = Ok(());
+            while pushed.is_ok() && !decoder.is_complete() {
+                let Some(bytes) = incoming.next().await? else { break };
+                pushed = decoder.push(&bytes);
             }
-        }
-    }
-
-    /// A body of at most `most` bytes.
-    async fn whole(&self, response: &mut Response, most: usize) -> Result<Vec<u8>, ModelError> {
-        let mut body = Vec::new();
-        while let Some(bytes) = self.next(response).await? {
-            let bytes = bytes.as_ref();
-            if body.len() + bytes.len() > most {
-                return Err(ModelError::TooLong { provider: self.endpoint.name.clone(), most });
+            pushed.and_then(|()| decoder.finish())
+        } else {
+            match incoming.whole(MAX_ANSWER_BYTES).await? {
+                Some(body) => dialect.decode(&body),
+                None => Err(WireError::TooLong { most: MAX_ANSWER_BYTES }),
             }
-            body.extend_from_slice(bytes);
-        }
-        Ok(body)
+        };
+        Ok(read.map_err(|error| self.broken(error)))
     }
 
     /// What an answer with another status means.
-    async fn refused(&self, mut response: Response) -> Failure {
-        let status = response.status();
-        let retry_after =
-            response.headers().get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?, SystemTime::now()));
-        // What cannot be read is told by its status alone.
-        let fault = match self.whole(&mut response, MAX_FAULT_BYTES).await {
-            Ok(_) if status.is_redirection() => redirected(),
-            Ok(body) => fault_of(&body),
-            Err(_) => fault_of(b""),
+    async fn refused(&self, mut incoming: Incoming<'_>) -> Result<Failure, NoAnswer> {
+        let (status, retry_after) = (incoming.status, incoming.retry_after);
+        let fault = match incoming.whole(MAX_FAULT_BYTES).await {
+            // Recorded where it came up: the time for all of it was over.
+            Err(over @ NoAnswer::TimedOut { waiting_for: Wait::WholeAnswer }) => return Err(over),
+            Ok(Some(_)) if (300..400).contains(&status) => redirected(),
+            Ok(Some(body)) => fault_of(&body),
+            // What cannot be read is told by its status alone.
+            Ok(None) | Err(_) => fault_of(b""),
         };
-        self.fault(Some(status), &fault, retry_after)
+        Ok(self.fault(Some(status), &fault, retry_after))
     }
 
     /// What a provider's words mean, without the key.
-    fn fault(&self, status: Option<StatusCode>, fault: &Fault, retry_after: Option<Duration>) -> Failure {
+    fn fault(&self, status: Option<u16>, fault: &Fault, retry_after: Option<Duration>) -> Failure {
         let message = self.endpoint.scrubbed(&fault.message);
         let code = fault.code.as_deref().map(|code| self.endpoint.scrubbed(code));
         let fault = Fault { code, message, ..*fault };
-        let status = status.map(|status| status.as_u16());
         let error = match ModelError::of_fault(&self.endpoint.name, status, &fault, retry_after) {
             ModelError::KeyRefused { provider, message, .. } => {
                 ModelError::KeyRefused { provider, variable: Some(self.endpoint.key_variable.clone()), message }
@@ -190,13 +193,32 @@ impl Client {
         }
     }
 
-    fn timed_out(&self, what: &'static str, limit: Duration) -> ModelError {
-        ModelError::TimedOut { provider: self.endpoint.name.clone(), what, limit }
-    }
-
-    fn unreachable(&self, error: &reqwest::Error) -> ModelError {
-        let reason = format!("{} cannot be reached at {}: {}", self.endpoint.name, self.endpoint.url, told(error));
-        ModelError::Unavailable { reason: self.endpoint.scrubbed(&reason) }
+    /// What it means that there is no whole answer.
+    pub(super) fn lost(&self, why: &NoAnswer) -> ModelError {
+        let Endpoint { name, url, timeouts, .. } = &self.endpoint;
+        let (provider, scrubbed) = (name.clone(), |reason: String| self.endpoint.scrubbed(&reason));
+        match why {
+            NoAnswer::Unreachable { reason } => {
+                ModelError::Unavailable { reason: scrubbed(format!("{name} cannot be reached at {url}: {reason}")) }
+            }
+            NoAnswer::Broke { reason } => {
+                ModelError::Broken { provider, reason: scrubbed(format!("the connection broke: {reason}")) }
+            }
+            NoAnswer::TimedOut { waiting_for } => {
+                let (what, limit) = match waiting_for {
+                    Wait::Connection => ("no connection", timeouts.connect),
+                    Wait::FirstByte => ("no answer began", timeouts.first_byte),
+                    Wait::NextBytes => ("the answer did not go on", timeouts.between_bytes),
+                    Wait::WholeAnswer => ("no whole answer", timeouts.total),
+                };
+                ModelError::TimedOut { provider, what, limit }
+            }
+            NoAnswer::LeftAlone { milliseconds } => ModelError::RateLimited {
+                provider,
+                message: "it asked to be left alone for longer than a request may take".to_owned(),
+                retry_after: Some(Duration::from_millis(*milliseconds)),
+            },
+        }
     }
 }
 
@@ -205,44 +227,5 @@ fn redirected() -> Fault {
         status: None,
         code: None,
         message: "it sends requests elsewhere, and a key is not sent along: correct base_url".to_owned(),
-    }
-}
-
-/// The innermost reason of an error of HTTP, which says more than the outer ones. No address is in it.
-pub(super) fn told(error: &reqwest::Error) -> String {
-    let mut reason: &dyn std::error::Error = error;
-    while let Some(inner) = reason.source() {
-        reason = inner;
-    }
-    reason.to_string()
-}
-
-/// What a `Retry-After` header asks for at `now`: seconds or a date; `None` if it is neither.
-fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let date = jiff::fmt::rfc2822::parse(value).ok()?;
-    let until = SystemTime::from(date.timestamp());
-    Some(until.duration_since(now).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retry_after_is_seconds_a_date_or_nothing() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_445_412_480 - 20);
-        let asked = |value| retry_after(value, now);
-        assert_eq!(asked("0"), Some(Duration::ZERO));
-        assert_eq!(asked("3600"), Some(Duration::from_hours(1)));
-        assert_eq!(asked("1.5"), Some(Duration::from_millis(1_500)));
-        assert_eq!(asked("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::from_secs(20)));
-        assert_eq!(asked("Wed, 21 Oct 2009 07:28:00 GMT"), Some(Duration::ZERO));
-        for garbage in ["", "soon", "-1", "NaN", "1e400"] {
-            assert_eq!(asked(garbage), None, "{garbage}");
-        }
     }
 }

@@ -9,6 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::profile::{Profile, provider_names};
 use super::{SetupError, Variable};
+use crate::secret::Secrets;
 
 /// How long a provider may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,21 @@ impl fmt::Debug for Endpoint {
 impl Endpoint {
     /// The way to `provider`, with its key.
     pub fn of(provider: &str, settings: Option<&ProviderSettings>, variable: Variable<'_>) -> Result<Self, SetupError> {
+        let endpoint = Self::perhaps_without_key(provider, settings, variable)?;
+        let names_key = settings.is_some_and(|settings| settings.key_variable.is_some());
+        let is_elsewhere = settings.is_some_and(|settings| is_elsewhere(provider, settings));
+        if endpoint.key.is_none() && (names_key || (endpoint.profile.key.is_required && !is_elsewhere)) {
+            return Err(SetupError::KeyMissing { provider: endpoint.name, variable: endpoint.key_variable });
+        }
+        Ok(endpoint)
+    }
+
+    /// The way to `provider`, with its key if there is one, for those who only need to know it.
+    pub(super) fn perhaps_without_key(
+        provider: &str,
+        settings: Option<&ProviderSettings>,
+        variable: Variable<'_>,
+    ) -> Result<Self, SetupError> {
         let like = settings.map_or(provider, |settings| settings.like.as_str());
         let profile = Profile::named(like).ok_or_else(|| SetupError::UnknownProvider {
             name: like.to_owned(),
@@ -73,13 +89,10 @@ impl Endpoint {
         }
         // A key belongs to an address: whoever names another address names its key, too.
         let own_variable = settings.and_then(|settings| settings.key_variable.clone());
-        let is_elsewhere = settings.is_some_and(|settings| settings.base_url.is_some() && settings.like != provider);
-        let key_variable = own_variable.clone().unwrap_or_else(|| profile.key.variable.to_owned());
-        let key = if is_elsewhere && own_variable.is_none() { None } else { variable(&key_variable) };
+        let is_unnamed = own_variable.is_none() && settings.is_some_and(|settings| is_elsewhere(provider, settings));
+        let key_variable = own_variable.unwrap_or_else(|| profile.key.variable.to_owned());
+        let key = if is_unnamed { None } else { variable(&key_variable) };
         let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
-        if key.is_none() && (own_variable.is_some() || (profile.key.is_required && !is_elsewhere)) {
-            return Err(SetupError::KeyMissing { provider: provider.to_owned(), variable: key_variable });
-        }
         let given = |given: fn(&ProviderSettings) -> Option<Duration>, usual| settings.and_then(given).unwrap_or(usual);
         let usual = Timeouts::default();
         Ok(Self {
@@ -105,7 +118,7 @@ impl Endpoint {
         place(self) == place(other) && self.secret() == other.secret()
     }
 
-    fn secret(&self) -> Option<&str> {
+    pub(super) fn secret(&self) -> Option<&str> {
         self.key.as_ref().map(ExposeSecret::expose_secret)
     }
 
@@ -133,11 +146,13 @@ impl Endpoint {
 
     /// `text` without the key, in any spelling that a server may send it back in.
     pub(super) fn scrubbed(&self, text: &str) -> String {
-        let Some(key) = &self.key else { return text.to_owned() };
-        spellings(key.expose_secret()).into_iter().fold(text.to_owned(), |text, spelling| {
-            if text.contains(&spelling) { text.replace(&spelling, "[key]") } else { text }
-        })
+        self.secret().map_or_else(|| text.to_owned(), |key| Secrets::of(key).scrubbed(text).into_owned())
     }
+}
+
+/// Whether `settings` lead somewhere else than the provider whose name they bear.
+fn is_elsewhere(provider: &str, settings: &ProviderSettings) -> bool {
+    settings.base_url.is_some() && settings.like != provider
 }
 
 /// The address in `OLLAMA_HOST`, which people write as `host`, `host:port` or whole.
@@ -149,21 +164,4 @@ fn address(host: &str) -> String {
     // What a server listens on is no address to go to.
     let host = host.replace("0.0.0.0", "127.0.0.1");
     if host.contains(':') { format!("http://{host}") } else { format!("http://{host}:11434") }
-}
-
-/// The spellings of a key that must not get out: as it is, as JSON, percent-encoded and in base64.
-fn spellings(key: &str) -> Vec<String> {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-    use std::fmt::Write as _;
-    let mut percent = String::new();
-    for byte in key.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            percent.push(char::from(byte));
-        } else {
-            let _ = write!(percent, "%{byte:02X}");
-        }
-    }
-    let json = serde_json::to_string(key).unwrap_or_default();
-    vec![key.to_owned(), json.trim_matches('"').to_owned(), percent, STANDARD.encode(key), URL_SAFE_NO_PAD.encode(key)]
 }

@@ -66,7 +66,7 @@ impl Providers {
 
 async fn ask(http: &reqwest::Client, endpoint: &Endpoint, url: &str) -> Result<(Vec<String>, Option<SystemTime>), ModelError> {
     let unreachable = |error: &reqwest::Error| {
-        let reason = format!("{} cannot be reached at {url}: {}", endpoint.name, super::client::told(error));
+        let reason = format!("{} cannot be reached at {url}: {}", endpoint.name, super::incoming::told(error));
         ModelError::Unavailable { reason: endpoint.scrubbed(&reason) }
     };
     let mut response = http.get(url).send().await.map_err(|error| unreachable(&error))?;

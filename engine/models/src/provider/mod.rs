@@ -6,6 +6,7 @@
 mod client;
 mod endpoint;
 mod health;
+mod incoming;
 mod model;
 mod offers;
 mod profile;
@@ -20,11 +21,12 @@ use baton_core::config::{ProvidedModel, ProviderSettings};
 pub use endpoint::{Endpoint, Timeouts};
 pub use health::{Health, HealthError};
 pub use model::ProviderModel;
-pub use profile::{KeyRule, PROFILES, Profile, provider_names};
+pub use profile::{HeldResults, KeyRule, PROFILES, Profile, provider_names};
 pub use retry::Retries;
 
 use self::client::Client;
 use self::talks::Talks;
+use crate::cassette::Cassettes;
 use crate::governor::{Governor, RunKey};
 use crate::model::Model;
 
@@ -40,6 +42,7 @@ pub struct Providers {
     governors: Mutex<Vec<(Endpoint, Arc<Governor>)>>,
     talks: Arc<Talks>,
     retries: Retries,
+    cassettes: Option<Arc<Cassettes>>,
 }
 
 /// Why a provider's model cannot be asked, found before the first request.
@@ -79,6 +82,16 @@ impl Providers {
         Self { retries, ..Self::default() }
     }
 
+    /// The same, where what the models are asked is recorded in `cassettes` or played from them.
+    pub fn with_cassettes(self, cassettes: Option<Arc<Cassettes>>) -> Self {
+        Self { cassettes, ..self }
+    }
+
+    /// Where what the models are asked is recorded or played from, if it is.
+    pub fn cassettes(&self) -> Option<&Arc<Cassettes>> {
+        self.cassettes.as_ref()
+    }
+
     /// The model that `model` names, for the run that `run` stands for. `settings` say how its provider is reached, where a
     /// config does.
     pub fn model(
@@ -88,10 +101,16 @@ impl Providers {
         settings: Option<&ProviderSettings>,
         variable: Variable<'_>,
     ) -> Result<Arc<dyn Model>, SetupError> {
-        let endpoint = Endpoint::of(&model.provider, settings, variable)?;
+        let is_played = self.cassettes.as_ref().is_some_and(|cassettes| cassettes.is_played());
+        let way = if is_played { Endpoint::perhaps_without_key } else { Endpoint::of };
+        let endpoint = way(&model.provider, settings, variable)?;
+        for (cassettes, key) in self.cassettes.iter().zip(endpoint.secret()) {
+            cassettes.keep_out(key);
+        }
         let governor = self.governor(&endpoint);
         let client = self.client(endpoint)?;
-        Ok(Arc::new(ProviderModel::new(client, governor, run, model, self.retries, Arc::clone(&self.talks))))
+        let (talks, cassettes) = (Arc::clone(&self.talks), self.cassettes.clone());
+        Ok(Arc::new(ProviderModel::new(client, governor, run, model, self.retries, talks, cassettes)))
     }
 
     fn client(&self, endpoint: Endpoint) -> Result<Client, SetupError> {

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_core::config::{DEFAULT_MAX_OUTPUT_TOKENS, ProvidedModel};
@@ -12,15 +11,16 @@ use baton_core::model::{ModelRequest, ModelTurn, ToolDefinition, Usage};
 use baton_core::render::{contents_of, request_tokens};
 use serde_json::{Map, Value};
 
-use super::Retries;
 use super::client::{Client, Failure};
 use super::offers::{Offers, STRICT_TOOLS, restore};
 use super::talks::Talks;
+use super::{Endpoint, Retries};
+use crate::cassette::{Cassettes, Heard, NoAnswer, Occasion, Takes};
 use crate::error::ModelError;
 use crate::governor::{Closed, Governor, Permit, Pushback, RunKey, Subtree};
 use crate::model::{ContentSource, Model};
-use crate::schema::{CompiledTool, SchemaFault};
-use crate::wire::{Grown, WireRequest};
+use crate::schema::{CompiledResult, CompiledTool, SchemaFault};
+use crate::wire::{Answer, Grown, WireRequest};
 
 /// A model of a provider.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub struct ProviderModel {
     offers: Offers,
     talks: Arc<Talks>,
     retries: Retries,
+    cassettes: Option<Arc<Cassettes>>,
 }
 
 /// The tools of a request in a provider's dialect.
@@ -46,6 +47,8 @@ struct Body {
     stream: bool,
     /// What it and its answer may use (≈).
     tokens: u64,
+    /// What its text is held to.
+    result: Option<Arc<CompiledResult>>,
 }
 
 impl ProviderModel {
@@ -57,6 +60,7 @@ impl ProviderModel {
         model: &ProvidedModel,
         retries: Retries,
         talks: Arc<Talks>,
+        cassettes: Option<Arc<Cassettes>>,
     ) -> Self {
         let vendor = client.endpoint.profile.vendor(&client.endpoint.name, &model.model);
         Self {
@@ -69,6 +73,7 @@ impl ProviderModel {
             offers: Offers::default(),
             talks,
             retries,
+            cassettes,
         }
     }
 
@@ -106,11 +111,15 @@ impl ProviderModel {
         let worded = talk.grow(&request.messages, &resolved);
         settings.shift_remove(STRICT_TOOLS);
         let stream = settings.remove("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
+        let holds = profile.results.holds(&self.model, !tools.is_empty());
+        let result = request.result_schema.as_ref().filter(|_| holds);
+        let result = result.and_then(|schema| self.offers.result(schema, profile.schemas));
         let limit = settings.get("max_tokens").and_then(Value::as_u64).unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS);
         let head = WireRequest {
             model: &self.model,
             system: &request.system,
             tools,
+            result: result.as_ref().map(|result| &result.schema),
             settings: &settings,
             max_output_tokens: limit,
             stream,
@@ -119,14 +128,19 @@ impl ProviderModel {
         let bytes = profile.dialect.encode(&head, talk.bytes());
         tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = bytes.len(), "worded");
         self.talks.keep(&talker, talk);
-        Ok(Body { bytes, stream, tokens: request_tokens(request).saturating_add(limit) })
+        Ok(Body { bytes, stream, tokens: request_tokens(request).saturating_add(limit), result })
     }
 
-    /// One attempt; where it met congestion, what that did.
-    async fn attempt(&self, body: &Body, permit: Permit) -> Result<ModelTurn, (ModelError, Option<Pushback>)> {
-        match self.client.ask(&body.bytes, body.stream).await {
+    /// One attempt; where it met congestion, what that did. What comes of it is put down in `heard`.
+    async fn attempt(
+        &self,
+        body: &Body,
+        permit: Permit,
+        heard: Option<&mut Heard>,
+    ) -> Result<ModelTurn, (ModelError, Option<Pushback>)> {
+        match self.client.ask(&body.bytes, body.stream, heard).await {
             Ok(answer) => {
-                let turn = answer.into_turn(&self.client.endpoint.name, &self.vendor);
+                let turn = self.turn(answer);
                 permit.answered(turn.usage.as_ref().filter(|usage| !usage.estimated).map(Usage::total));
                 Ok(turn)
             }
@@ -138,9 +152,62 @@ impl ProviderModel {
         }
     }
 
-    fn left_alone(&self, left: Duration) -> ModelError {
-        let message = "it asked to be left alone for longer than a request may take".to_owned();
-        ModelError::RateLimited { provider: self.client.endpoint.name.clone(), message, retry_after: Some(left) }
+    fn turn(&self, answer: Answer) -> ModelTurn {
+        answer.into_turn(&self.client.endpoint.name, &self.vendor)
+    }
+
+    /// Asks the provider until it answers, or asking again is no use.
+    async fn asked(&self, request: &ModelRequest, body: &Body) -> Result<ModelTurn, ModelError> {
+        let Endpoint { name: provider, profile, timeouts, .. } = &self.client.endpoint;
+        let recorded = |cassettes| Cassettes::takes(cassettes, Occasion::of(request), provider, profile.path, &body.bytes);
+        let mut takes = self.cassettes.as_ref().map(recorded).transpose()?;
+        let mut place = self.governor.place(Subtree::of(self.run, &request.task), body.tokens, timeouts.total);
+        let mut attempts = self.retries.attempts(timeouts.total);
+        let model = &self.model;
+        loop {
+            let mut take = takes.as_mut().map(Takes::next);
+            // Time spent here is nobody's but the task's: what a provider may take is counted from when it is asked.
+            let permit = match place.admitted().await {
+                Ok(permit) => permit,
+                Err(Closed { left }) => {
+                    let why = NoAnswer::left_alone(left);
+                    let error = self.client.lost(&why);
+                    if let Some(mut take) = take {
+                        take.heard.no_answer = Some(why);
+                        take.keep()?;
+                    }
+                    return Err(error);
+                }
+            };
+            tracing::debug!(%provider, %model, task = %request.task, turn = request.turn, bytes = body.bytes.len(), "asking");
+            let answered = self.attempt(body, permit, take.as_mut().map(|take| &mut take.heard)).await;
+            if let Some(take) = take {
+                take.keep()?;
+            }
+            let (error, pushback) = match answered {
+                Ok(turn) => return Ok(turn),
+                Err(failed) => failed,
+            };
+            let Some(pause) = attempts.pause(&error, pushback) else { return Err(error) };
+            tracing::warn!(%provider, %model, task = %request.task, %error, ?pause, ?pushback, "asking again");
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// What the provider answered when this was recorded. Whether it was asked again then says whether it is now: nothing
+    /// here depends on a clock.
+    async fn played(&self, cassettes: &Arc<Cassettes>, request: &ModelRequest, body: &Body) -> Result<ModelTurn, ModelError> {
+        let Endpoint { name: provider, profile, .. } = &self.client.endpoint;
+        let mut playback = cassettes.playback(Occasion::of(request), provider, profile.path, &body.bytes)?;
+        loop {
+            match self.client.hear(playback.next().await?, body.stream).await {
+                Ok(answer) => return Ok(self.turn(answer)),
+                Err(Failure { error, .. }) if error.is_retryable() && playback.goes_on()? => {
+                    tracing::debug!(%provider, task = %request.task, %error, "played again");
+                }
+                Err(Failure { error, .. }) => return Err(error),
+            }
+        }
     }
 }
 
@@ -154,24 +221,11 @@ impl Model for ProviderModel {
         let settings = self.settings(&request.settings);
         let tools = self.offered(&request.tools, &settings).map_err(|mut faults| ModelError::Tool(faults.swap_remove(0)))?;
         let body = self.body(request, &tools, settings, contents).await?;
-        let total = self.client.endpoint.timeouts.total;
-        let mut place = self.governor.place(Subtree::of(self.run, &request.task), body.tokens, total);
-        let mut attempts = self.retries.attempts(total);
-        let (provider, model) = (&self.client.endpoint.name, &self.model);
-        loop {
-            // Time spent here is nobody's but the task's: what a provider may take is counted from when it is asked.
-            let permit = place.admitted().await.map_err(|Closed { left }| self.left_alone(left))?;
-            tracing::debug!(%provider, %model, task = %request.task, turn = request.turn, bytes = body.bytes.len(), "asking");
-            let (error, pushback) = match self.attempt(&body, permit).await {
-                Ok(mut turn) => {
-                    restore(&mut turn, &tools);
-                    return Ok(turn);
-                }
-                Err(failed) => failed,
-            };
-            let Some(pause) = attempts.pause(&error, pushback) else { return Err(error) };
-            tracing::warn!(%provider, %model, task = %request.task, %error, ?pause, ?pushback, "asking again");
-            tokio::time::sleep(pause).await;
-        }
+        let mut turn = match self.cassettes.as_ref().filter(|cassettes| cassettes.is_played()) {
+            Some(cassettes) => self.played(cassettes, request, &body).await?,
+            None => self.asked(request, &body).await?,
+        };
+        restore(&mut turn, &tools, body.result.as_deref());
+        Ok(turn)
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use baton_core::json::Json;
 use baton_core::model::{ModelTurn, ToolDefinition};
 
-use crate::schema::{CompiledTool, SchemaFault, Target, compile};
+use crate::schema::{CompiledResult, CompiledTool, SchemaFault, Target, compile, compile_result};
 
 /// The setting that says whether a model shall be held to the schemas of tools, where its provider leaves the choice.
 pub(super) const STRICT_TOOLS: &str = "strict_tools";
@@ -17,6 +18,8 @@ const MAX_KEPT: usize = 4_096;
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     known: Mutex<HashMap<(usize, Target), Kept>>,
+    /// The schemas of results, by their text.
+    results: Mutex<HashMap<String, Option<Arc<CompiledResult>>>>,
 }
 
 /// A compiled tool, and its definition, which therefore keeps its place.
@@ -59,8 +62,27 @@ impl Offers {
     }
 }
 
-/// Makes the inputs of a turn's calls those of the tools' own schemas again.
-pub(super) fn restore(turn: &mut ModelTurn, tools: &[Arc<CompiledTool>]) {
+impl Offers {
+    /// The `schema` of a result in the dialect of `target`, if the dialect has words for it.
+    pub(super) fn result(&self, schema: &Json, target: Target) -> Option<Arc<CompiledResult>> {
+        let mut known = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(schema.text()) {
+            return known.clone();
+        }
+        if known.len() >= MAX_KEPT {
+            known.clear();
+        }
+        let compiled = compile_result(target, &schema.value()).map(Arc::new);
+        known.insert(schema.text().to_owned(), compiled.clone());
+        compiled
+    }
+}
+
+/// Makes the inputs of a turn's calls those of the tools' own schemas again, and a text without calls that of the result's.
+pub(super) fn restore(turn: &mut ModelTurn, tools: &[Arc<CompiledTool>], result: Option<&CompiledResult>) {
+    if let Some(text) = result.filter(|_| turn.calls.is_empty()).and_then(|result| result.restored(&turn.text)) {
+        turn.text = text;
+    }
     for call in turn.calls.iter_mut().filter(|call| call.malformed.is_none()) {
         if let Some(tool) = tools.iter().find(|tool| tool.id.as_str() == call.tool) {
             call.input = tool.restored(&call.input);
@@ -72,7 +94,6 @@ pub(super) fn restore(turn: &mut ModelTurn, tools: &[Arc<CompiledTool>]) {
 mod tests {
     use super::*;
     use baton_core::id::ToolId;
-    use baton_core::json::Json;
     use serde_json::json;
 
     #[test]

@@ -22,6 +22,46 @@ pub struct Profile {
     pub features: Features,
     /// How it wants the schemas of tools.
     pub schemas: Target,
+    /// When it holds a model's text to the schema of a result.
+    pub results: HeldResults,
+}
+
+/// When a provider holds a model's text to the schema of a result, as far as that is known. Elsewhere the core's own judgement
+/// and its reminder are all there is.
+#[derive(Clone, Copy, Debug)]
+pub enum HeldResults {
+    /// Beside tools, too, by all but older models: calls are made as ever.
+    BesideTools(fn(&str) -> bool),
+    /// Where no tool is offered: its server would let the model say nothing but the result, and no call.
+    WithoutTools,
+    /// Whether it does depends on what is behind it.
+    Unknown,
+}
+
+impl HeldResults {
+    /// Whether a request to `model` may say the schema of its result.
+    pub fn holds(self, model: &str, has_tools: bool) -> bool {
+        match self {
+            Self::BesideTools(knows) => knows(model),
+            Self::WithoutTools => !has_tools,
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// Whether a model of `OpenAI` is younger than structured outputs, which came with `gpt-4o-2024-08-06`
+/// (<https://platform.openai.com/docs/guides/structured-outputs>, supported models).
+fn openai_holds(model: &str) -> bool {
+    let older = ["gpt-3.5", "gpt-4-", "gpt-4o-2024-05-13", "chatgpt-4o", "o1-mini", "o1-preview"];
+    model != "gpt-4" && !older.iter().any(|older| model.starts_with(older))
+}
+
+/// Whether a model of Anthropic is one that structured outputs are documented for
+/// (<https://platform.claude.com/docs/en/build-with-claude/structured-outputs>: they can be used with tools in one request).
+fn anthropic_holds(model: &str) -> bool {
+    let known =
+        ["claude-haiku-4-5", "claude-sonnet-4-5", "claude-sonnet-4-6", "claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7"];
+    known.iter().any(|known| model.starts_with(known))
 }
 
 /// How a provider is told who asks.
@@ -49,6 +89,7 @@ pub static PROFILES: [Profile; 8] = [
         key: KeyRule { variable: "ANTHROPIC_API_KEY", header: "x-api-key", is_required: true },
         features: features("max_tokens", false, true, true),
         schemas: Target::Anthropic,
+        results: HeldResults::BesideTools(anthropic_holds),
     },
     Profile {
         name: "openai",
@@ -59,6 +100,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("OPENAI_API_KEY", true),
         features: features("max_completion_tokens", true, true, true),
         schemas: Target::OpenAi,
+        results: HeldResults::BesideTools(openai_holds),
     },
     Profile {
         name: "openai-responses",
@@ -69,6 +111,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("OPENAI_API_KEY", true),
         features: features("max_output_tokens", false, true, true),
         schemas: Target::OpenAi,
+        results: HeldResults::BesideTools(openai_holds),
     },
     Profile {
         name: "openrouter",
@@ -79,6 +122,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("OPENROUTER_API_KEY", true),
         features: features("max_tokens", true, true, true),
         schemas: Target::Compatible,
+        results: HeldResults::Unknown,
     },
     Profile {
         name: "venice",
@@ -89,7 +133,9 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("VENICE_API_KEY", true),
         features: features("max_tokens", true, true, false),
         schemas: Target::Compatible,
+        results: HeldResults::Unknown,
     },
+    // `format` "will not work with tools as models require other control tokens" (github.com/ollama/ollama/issues/11185).
     Profile {
         name: "ollama",
         dialect: Dialect::Ollama,
@@ -99,6 +145,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("OLLAMA_API_KEY", false),
         features: features("num_predict", false, true, false),
         schemas: Target::Ollama,
+        results: HeldResults::WithoutTools,
     },
     Profile {
         name: "ollama-openai",
@@ -109,6 +156,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("OLLAMA_API_KEY", false),
         features: features("max_tokens", true, true, false),
         schemas: Target::Ollama,
+        results: HeldResults::WithoutTools,
     },
     // llama.cpp's own server, and whatever else speaks chat completions at an address that a config gives.
     Profile {
@@ -120,6 +168,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("LLAMACPP_API_KEY", false),
         features: features("max_tokens", true, true, false),
         schemas: Target::Compatible,
+        results: HeldResults::Unknown,
     },
 ];
 

@@ -12,6 +12,7 @@ mod limits;
 mod loose;
 mod ollama;
 mod openai;
+mod result;
 mod source;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use baton_core::json::Json;
 use baton_core::model::ToolDefinition;
 use serde_json::{Value, json};
 
+pub use result::{CompiledResult, compile_result};
 pub use source::Unfit;
 
 use back::Back;

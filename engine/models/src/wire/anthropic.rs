@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::read_back;
 use super::value::{Step, count, list, raw_text, text, usage};
-use super::{Answer, AnsweredCall, Document, Fault, Piece, Said, WireError, WireRequest};
+use super::{Answer, AnsweredCall, Document, Fault, Piece, Said, WireError, WireRequest, within};
 use crate::schema::CompiledTool;
 
 /// The body of a request, without what was said. What is cached ends with the system prompt, with the documents of the task's
@@ -21,6 +21,9 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     body.extend(request.other_settings(&["model", "max_tokens", "stream", "messages", "tools", "system"]));
     if !request.tools.is_empty() {
         body.insert("tools".to_owned(), request.tools.iter().map(|tool| self::tool(tool)).collect());
+    }
+    if let Some(schema) = request.result {
+        within(&mut body, "output_config", "format", json!({"type": "json_schema", "schema": schema}));
     }
     if !request.system.is_empty() {
         let prompt = json!({"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}});

@@ -27,6 +27,10 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     if !request.tools.is_empty() {
         body.insert("tools".to_owned(), request.tools.iter().map(|tool| self::tool(tool)).collect());
     }
+    if let Some(schema) = request.result {
+        let format = || json!({"type": "json_schema", "json_schema": {"name": "result", "strict": true, "schema": schema}});
+        body.entry("response_format").or_insert_with(format);
+    }
     body
 }
 

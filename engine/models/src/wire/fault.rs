@@ -28,6 +28,18 @@ impl std::fmt::Display for Fault {
 }
 
 impl Fault {
+    /// Whether it says that the request is longer than the model's window: by its code, or in the words that providers have
+    /// for it. `OpenAI` and those like it have a code, Anthropic's `prompt is too long` and vLLM's and OpenRouter's
+    /// `maximum context length` are words only, and llama.cpp has both.
+    pub(crate) fn tells_of_length(&self) -> bool {
+        let code = self.code.as_deref().unwrap_or_default();
+        let words = self.message.to_lowercase();
+        matches!(code, "context_length_exceeded" | "exceed_context_size_error" | "model_max_prompt_tokens_exceeded")
+            || ["prompt is too long", "maximum context length", "exceeds the available context size", "context window"]
+                .iter()
+                .any(|told| words.contains(told))
+    }
+
     /// The fault that `value` tells, if it is an envelope of an error: `{"error": …}` in any of its forms, at any status.
     pub(super) fn in_envelope(value: &Value) -> Option<Self> {
         match value.get("error") {

@@ -83,6 +83,8 @@ pub struct WireRequest<'a> {
     pub system: &'a str,
     /// The tools offered, in the dialect of who is asked.
     pub tools: &'a [Arc<CompiledTool>],
+    /// The schema that a text is held to, in the dialect of who is asked. A setting that says so itself wins.
+    pub result: Option<&'a Value>,
     /// Settings, as a config writes them; what the engine itself says wins.
     pub settings: &'a Map<String, Value>,
     /// The most tokens that the answer may have.
@@ -173,6 +175,13 @@ impl Dialect {
     /// Reads an answer that comes as a stream, of at most `most` bytes.
     pub fn decoder(self, most: usize) -> StreamDecoder {
         StreamDecoder::new(self, most)
+    }
+}
+
+/// Says `value` under `key` of what `body` has under `place`, unless a setting has said something there.
+fn within(body: &mut Map<String, Value>, place: &str, key: &str, value: Value) {
+    if let Some(place) = body.entry(place).or_insert_with(|| json!({})).as_object_mut() {
+        place.entry(key).or_insert(value);
     }
 }
 

@@ -29,6 +29,9 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     }
     options.insert(request.features.output_limit.to_owned(), Value::from(request.max_output_tokens));
     body.insert("options".to_owned(), Value::Object(options));
+    if let Some(schema) = request.result {
+        body.entry("format").or_insert_with(|| schema.clone());
+    }
     if !request.tools.is_empty() {
         body.insert("tools".to_owned(), request.tools.iter().map(|tool| chat::tool(tool)).collect());
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::read_back;
 use super::value::{count, list, text, usage};
-use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest};
+use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, within};
 
 /// The body of a request, without what was said.
 pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
@@ -30,6 +30,10 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
             })
         });
         body.insert("tools".to_owned(), tools.collect());
+    }
+    if let Some(schema) = request.result {
+        let format = json!({"type": "json_schema", "name": "result", "strict": true, "schema": schema});
+        within(&mut body, "text", "format", format);
     }
     if !request.system.is_empty() {
         body.insert("instructions".to_owned(), Value::from(request.system));

@@ -1,7 +1,9 @@
 //! Models of providers against a server on loopback: what is sent, what is asked again, what is waited for, what never
 //! gets out.
 
+mod cassettes;
 mod loud;
+mod results;
 mod secrets;
 mod server;
 mod statuses;
@@ -51,6 +53,7 @@ pub(crate) fn model(settings: &ProviderSettings) -> Arc<dyn Model> {
         model: "maker/m".to_owned(),
         settings: Map::new(),
         price: None,
+        context_tokens: None,
         fallbacks: Vec::new(),
     };
     let variable = |name: &str| (name == "TEST_KEY").then(|| KEY.to_owned());
@@ -66,6 +69,7 @@ pub(crate) fn request() -> ModelRequest {
     ModelRequest {
         task: TaskId::root(),
         agent: AgentId::new("one"),
+        call: None,
         turn: 1,
         is_question: false,
         model: "m".to_owned(),
@@ -73,6 +77,7 @@ pub(crate) fn request() -> ModelRequest {
         messages: Arc::new(vec![Arc::new(Message { role: Role::User, parts: vec![Part::Request("Begin.".to_owned())] })]),
         tools: Arc::new([]),
         settings: Json::null(),
+        result_schema: None,
         hash: ContentHash::of(b""),
     }
 }

@@ -77,6 +77,7 @@ fn a_key_that_is_missing_is_named_before_anything_is_sent() {
         model: "m".to_owned(),
         settings: Map::new(),
         price: None,
+        context_tokens: None,
         fallbacks: Vec::new(),
     };
     let (providers, run) = (Providers::default(), RunKey::unique());

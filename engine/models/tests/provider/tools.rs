@@ -18,7 +18,7 @@ fn tool(id: &str, schema: Value) -> Arc<ToolDefinition> {
     Arc::new(ToolDefinition { id: ToolId::new(id), description: "Saves.".to_owned(), input_schema: Json::from(schema) })
 }
 
-fn saving() -> ModelRequest {
+pub(crate) fn saving() -> ModelRequest {
     let schema = json!({"type": "object", "properties": {
         "path": {"type": "string"}, "note": {"type": "string"}, "size": {"type": "number"}, "kept": {"type": ["string", "null"]}
     }, "required": ["path"], "additionalProperties": false});

@@ -6,6 +6,7 @@ mod turns;
 
 use std::sync::Arc;
 
+use baton_core::aside;
 use baton_core::document::{DocumentRef, DocumentVersion};
 use baton_core::entry::{
     Control, ControlAction, Entry, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, TaskKind,
@@ -49,9 +50,7 @@ impl Ledger {
             Entry::QuestionClosed(closed) => self.question_closed(closed),
             Entry::Output(output) => self.output(output),
             Entry::BudgetSettled(settled) => self.budget_settled(settled),
-            Entry::Compacted(compacted) => {
-                self.live(&compacted.task, "a compaction");
-            }
+            Entry::Compacted(compacted) => self.compacted(compacted),
             Entry::Control(control) => self.control(control, *seq),
             Entry::SubtreeClosed(closed) => self.subtree_closed(&closed.task, &closed.tasks),
             Entry::TaskEnded(ended) => self.task_ended(ended),
@@ -103,7 +102,9 @@ impl Ledger {
         self.rule(version.base == head, Invariant::I14, || format!("{path} was made from {:?}, not {head:?}", version.base));
         let by_call = version.call.as_ref().and_then(|call| self.calls.get(call));
         let may = by_call.is_some_and(|call| {
-            call.runs() && version.task.as_ref() == Some(&call.task) && self.tool(&call.tool).is_some_and(|tool| tool.writes)
+            let tool = self.tool(&call.tool);
+            let may_write = tool.is_some_and(|tool| tool.writes || aside::is_kept(&tool.id, &version.path, &version.content));
+            call.runs() && version.task.as_ref() == Some(&call.task) && may_write
         });
         let by_nobody = version.call.is_none() && version.task.is_none();
         self.rule(may || by_nobody, Invariant::I15, || format!("{path} was written by a call that may not or does not run"));

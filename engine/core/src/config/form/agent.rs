@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use validator::Validate;
 
-use crate::config::{Approver, Join, MasterRule, OnText};
+use crate::config::{Approver, Join, MasterRule, OnText, Summary};
 use crate::id::ID_PATTERN;
 use crate::limits::Limits;
 
@@ -42,6 +42,11 @@ pub struct AgentForm {
     /// or a number of successes.
     #[serde(default)]
     pub join: Option<Join>,
+    /// What stands for older turns once a conversation comes near the end of its window (`limits.context_tokens`, or that of
+    /// the model): a digest of what was said and called (`digest`, the default), or what its model writes in a turn of its
+    /// own (`model`).
+    #[serde(default)]
+    pub summary: Option<Summary>,
     /// Limits of its tasks.
     #[serde(default)]
     #[validate(nested)]

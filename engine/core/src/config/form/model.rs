@@ -31,6 +31,10 @@ pub struct ModelForm {
     /// What its tokens cost, in place of what the engine's table of prices says. A script costs nothing unless said.
     #[serde(default)]
     pub price: Option<PriceForm>,
+    /// Tokens that a request and its answer may have together: its context window. In place of what the engine's table says.
+    #[serde(default)]
+    #[schemars(range(min = 256, max = 1_000_000_000))]
+    pub context_tokens: Option<u64>,
     /// Models that are asked in its place, one after the other, when it is not available: names of models, or
     /// `PROVIDER:MODEL`. Their own fallbacks are not asked.
     #[serde(default)]
@@ -77,6 +81,10 @@ pub struct AliasForm {
     /// What its tokens cost, in place of what the engine's table of prices says.
     #[serde(default)]
     pub price: Option<PriceForm>,
+    /// Tokens that a request and its answer may have together: its context window. In place of what the engine's table says.
+    #[serde(default)]
+    #[schemars(range(min = 256, max = 1_000_000_000))]
+    pub context_tokens: Option<u64>,
     /// Models that are asked in its place, one after the other, when it is not available: names of models, or
     /// `PROVIDER:MODEL`. Their own fallbacks are not asked.
     #[serde(default)]
@@ -213,6 +221,10 @@ pub struct PriceRowForm {
     /// Tokens of answers, reasoning included.
     #[schemars(range(min = 0.0, max = 1_000.0))]
     pub output: f64,
+    /// Tokens that a request and its answer may have together: the context window.
+    #[serde(default)]
+    #[schemars(range(min = 256, max = 1_000_000_000))]
+    pub context_tokens: Option<u64>,
     /// The page that says so, of whoever sells the model.
     #[schemars(regex(pattern = PAGE_PATTERN))]
     pub source: String,

@@ -17,7 +17,9 @@ use crate::time::Timestamp;
 pub(super) fn call_refused<W: World>(world: &mut W, at: Timestamp, entry: &CallRefused) {
     let (call, before) = restage(world, &entry.task, &entry.call, CallStage::Refused);
     let task = known(world, &entry.task);
-    task.context_tokens += render::error_tokens(&entry.error);
+    if !task.is_summarising() {
+        task.context_tokens += render::error_tokens(&entry.error);
+    }
     let open = task.open.as_mut().expect("the call was in it");
     open.unfinished -= 1;
     if before == CallStage::Approval {

@@ -12,7 +12,8 @@ use crate::entry::{
     FinalState, Holder, QuestionClosed, QuestionEnd, QuestionOpened, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
 };
 use crate::id::{CallId, TaskId, ToolId};
-use crate::machine::task::{Alarm, Question, Task, TaskState};
+use crate::machine::compact::is_measured;
+use crate::machine::task::{Alarm, Context, Question, Task, TaskState};
 use crate::machine::world::World;
 use crate::machine::{agent, task_limits};
 use crate::money::{Cost, Money};
@@ -40,6 +41,7 @@ pub(super) fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskC
         streak: None,
         documents: None,
         context_tokens: 0,
+        context: None,
         usage: crate::model::Usage::default(),
         cost: Cost::default(),
         reserved_tokens: 0,
@@ -73,7 +75,11 @@ pub(super) fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskC
     if let (Some(caller), Some(concern)) = (&entry.caller, entry.concern) {
         question_about_call(world, at, caller, &entry.task.originating_call(), concern);
     }
+    let base_tokens = task.context_tokens;
     world.insert(entry.caller.as_ref(), task);
+    if is_measured(world, &entry.task) {
+        known(world, &entry.task).context = Some(Arc::new(Context { base_tokens, ..Context::default() }));
+    }
     if let Some(caller) = &entry.caller
         && entry.kind == TaskKind::Delegation
     {

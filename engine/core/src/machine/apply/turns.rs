@@ -8,9 +8,10 @@ use rpds::VectorSync;
 use super::calls::queue_for_calls;
 use super::known;
 use super::tasks::enter;
-use crate::entry::{BudgetSettled, FellBack, ModelAnswered, ModelRequested, Notice};
+use crate::entry::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice};
 use crate::id::TaskId;
-use crate::machine::task::{Alarm, Budget, CallStage, OpenCall, OpenTurn, TaskState};
+use crate::machine::compact::{KEPT_TURNS, is_measured};
+use crate::machine::task::{Alarm, Budget, CallStage, Context, ContextMark, OpenCall, OpenTurn, TaskState};
 use crate::machine::world::World;
 use crate::machine::{agent, answer, task_limits};
 use crate::render;
@@ -20,6 +21,8 @@ use crate::tool_type::{Then, ToolType};
 pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequested) {
     enter(world, at, &entry.task, TaskState::Running);
     let until = request_ends(world, at, &entry.task);
+    // Configs that were adopted may limit what those before did not: from here on the length is kept.
+    let limited = known(world, &entry.task).context.is_some() || is_measured(world, &entry.task);
     if let Some(until) = until {
         world.shared_mut().deadlines.insert_mut((until, entry.task.clone(), Alarm::Request));
     }
@@ -28,6 +31,19 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
     task.turns = entry.turn;
     task.interrupted = false;
     task.context_tokens = entry.input_tokens;
+    if limited && !again {
+        // What people said stands at the head of this turn, and stays as long as it does.
+        let heads: u64 = entry.steers.iter().map(|text| render::steer_tokens(text)).sum();
+        let tokens = entry.input_tokens.saturating_sub(heads);
+        let context =
+            Arc::make_mut(task.context.get_or_insert_with(|| Arc::new(Context { base_tokens: tokens, ..Context::default() })));
+        context.requests.push_back(ContextMark { turn: entry.turn, tokens });
+        // The request for a summary is remembered beside those whose turns the summary may let stay.
+        let kept = KEPT_TURNS + usize::from(matches!(entry.notice, Some(Notice::Summarise { .. })));
+        if context.requests.len() > kept {
+            context.requests.pop_front();
+        }
+    }
     task.open = Some(Box::new(OpenTurn {
         turn: entry.turn,
         requested: true,
@@ -45,6 +61,10 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
     }));
     match &entry.notice {
         Some(Notice::LastTurn { limit }) => task.last_turn = Some(*limit),
+        Some(Notice::Summarise { through_turn }) => {
+            let context = task.context.as_mut().expect("only what is measured is summarised");
+            Arc::make_mut(context).summarising = Some(*through_turn);
+        }
         Some(Notice::Steer { .. }) => drop(task.steering.remove(0)),
         Some(Notice::Reminder { .. }) | None => {}
     }
@@ -72,10 +92,13 @@ pub(super) fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &Mod
     let configs = Arc::clone(world.configs());
     silence(world, &entry.task);
     let task = known(world, &entry.task);
-    let fault = answer::turn_fault(&configs, task, entry);
-    task.fault = fault;
-    task.reminders = if fault.is_some() { task.reminders + 1 } else { 0 };
-    task.context_tokens += render::answered_tokens(entry);
+    // A summary is no turn of the work: it neither misses the point nor stays in the conversation.
+    if !task.is_summarising() {
+        let fault = answer::turn_fault(&configs, task, entry);
+        task.fault = fault;
+        task.reminders = if fault.is_some() { task.reminders + 1 } else { 0 };
+        task.context_tokens += render::answered_tokens(entry);
+    }
     let tools = task.agent().map(|id| &agent(&configs, id).tools);
     let open = task.open.as_mut().expect("an answer belongs to a request");
     open.requested = false;
@@ -108,6 +131,23 @@ pub(super) fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &Mod
         queue_for_calls(world, &entry.task, seq);
     }
     world.shared_mut().calls += made;
+}
+
+pub(super) fn compacted<W: World>(world: &mut W, entry: &Compacted) {
+    let task = known(world, &entry.task);
+    let gone = task.context_tokens.saturating_sub(entry.context_tokens);
+    task.context_tokens = entry.context_tokens;
+    let context = Arc::make_mut(task.context.as_mut().expect("only what is measured is compacted"));
+    let summary_turn = context.summarising.take().map(|_| task.turns);
+    if summary_turn.is_some() {
+        // Whether it was answered or not, a turn that was for the summary alone is over.
+        task.interrupted = false;
+    }
+    context.through_turn = entry.through_turn;
+    context.requests.retain(|request| request.turn > entry.through_turn && Some(request.turn) != summary_turn);
+    for request in &mut context.requests {
+        request.tokens = request.tokens.saturating_sub(gone);
+    }
 }
 
 pub(super) fn budget_settled<W: World>(world: &mut W, at: Timestamp, entry: &BudgetSettled) {

@@ -37,6 +37,8 @@ impl Ledger {
             turns: 0,
             interrupted: false,
             answered: 0,
+            compacted_through: 0,
+            summarising: None,
             children: 0,
             spent: 0,
             subtree_tokens: 0,

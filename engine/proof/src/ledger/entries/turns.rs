@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_core::config::ModelSpec;
-use baton_core::entry::{BudgetSettled, FellBack, ModelAnswered, ModelRequested};
+use baton_core::entry::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice};
 use baton_core::model::Usage;
 use baton_core::tool_type::Then;
 
@@ -27,7 +27,13 @@ impl Ledger {
         self.rule(sane, Invariant::I18, || format!("{id} reserves {} tokens", requested.reserved_tokens));
         let reserved = if sane { requested.reserved_tokens } else { 0 };
         let cost = u128::from(requested.reserved_cost.picos());
+        self.check_window(requested);
         let Some(task) = self.tasks.get_mut(id) else { return };
+        let asked_for = match requested.notice {
+            Some(Notice::Summarise { through_turn }) => Some(through_turn),
+            _ => None,
+        };
+        let unheard = std::mem::replace(&mut task.summarising, asked_for).filter(|_| !task.interrupted);
         let (before, again, open) = (task.turns, task.interrupted, task.request.is_some());
         task.interrupted = false;
         task.turns = requested.turn;
@@ -36,6 +42,7 @@ impl Ledger {
         task.requested_at = seq;
         task.open.clear();
         let expected = if again { before } else { before.saturating_add(1) };
+        self.rule(unheard.is_none(), Invariant::I7, || format!("{id} was asked for a summary, and nothing came of it"));
         self.rule(!open, Invariant::I9, || format!("two model requests of {id} are open at once"));
         self.rule(requested.turn == expected, Invariant::I9, || format!("turn {} of {id} after turn {before}", requested.turn));
         self.turns = self.turns.saturating_add(u32::from(!again));
@@ -111,6 +118,29 @@ impl Ledger {
                 self.calls.insert(call, book);
             }
         }
+    }
+
+    pub(super) fn compacted(&mut self, compacted: &Compacted) {
+        let id = &compacted.task;
+        if !self.live(id, "a compaction") {
+            return;
+        }
+        let unfinished = self.unfinished_calls(id).len();
+        self.rule(unfinished == 0, Invariant::I4, || format!("turns of {id} give way while {unfinished} calls have no result"));
+        let Some(task) = self.tasks.get_mut(id) else { return };
+        let (open, newest, before) = (task.request.is_some(), task.turns, task.compacted_through);
+        task.compacted_through = compacted.through_turn;
+        let summarised = task.summarising.take();
+        if summarised.is_some() {
+            task.interrupted = false;
+        }
+        let told = summarised.is_none_or(|through| through == compacted.through_turn);
+        let older = (before.saturating_add(1)..newest).contains(&compacted.through_turn);
+        self.rule(!open, Invariant::I9, || format!("turns of {id} give way while its model is asked"));
+        self.rule(older, Invariant::I7, || {
+            format!("turns up to {} of {newest} of {id} give way, after those up to {before}", compacted.through_turn)
+        });
+        self.rule(told, Invariant::I7, || format!("the summary of {id} was to stand for turns up to {summarised:?}"));
     }
 
     /// Counts a call that was made, or no longer one that was refused after all; handoffs are not counted.

@@ -1,0 +1,100 @@
+//! Recordings of what providers answer, as commands name them: a folder to record into, or one to play from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_core::id::RunId;
+use baton_models::{CassetteError, Cassettes};
+use baton_runtime::EngineBuilder;
+use clap::{Args, ValueHint};
+
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+
+/// What executions take of recordings.
+#[derive(Debug, Args)]
+pub(crate) struct RecordingArgs {
+    /// Record what providers are asked and answer into DIR, a file each, without keys
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    record: Option<PathBuf>,
+    /// Play what --record wrote into DIR instead of asking providers: no key, no network, no pauses
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "record")]
+    replay: Option<PathBuf>,
+}
+
+/// The cassettes of one execution, if there are any.
+pub(crate) struct Recording {
+    cassettes: Option<Arc<Cassettes>>,
+    /// The arguments that named them.
+    named: String,
+}
+
+impl RecordingArgs {
+    /// Those of a run that starts; the folder is made before work is done.
+    pub(crate) fn of_start(&self, place: &Place) -> Result<Recording, Failure> {
+        self.opened(place, Cassettes::record)
+    }
+
+    /// Those of a run that goes on.
+    pub(crate) fn of_resumption(&self, place: &Place) -> Result<Recording, Failure> {
+        self.opened(place, Cassettes::record_further)
+    }
+
+    fn opened(
+        &self,
+        place: &Place,
+        record: fn(&std::path::Path) -> Result<Cassettes, CassetteError>,
+    ) -> Result<Recording, Failure> {
+        let (opened, named) = match (&self.record, &self.replay) {
+            (Some(folder), _) => (Some(record(&place.current.join(folder))), format!("--record {}", folder.display())),
+            (None, Some(folder)) => {
+                (Some(Cassettes::play(&place.current.join(folder))), format!("--replay {}", folder.display()))
+            }
+            (None, None) => (None, String::new()),
+        };
+        Ok(Recording { cassettes: opened.transpose().map_err(failure)?.map(Arc::new), named })
+    }
+}
+
+impl Recording {
+    /// `builder` of an engine that records or plays them.
+    pub(crate) fn used_by(&self, builder: EngineBuilder) -> EngineBuilder {
+        match &self.cassettes {
+            Some(cassettes) => builder.cassettes(Arc::clone(cassettes)),
+            None => builder,
+        }
+    }
+
+    /// Says how the recording stands at the end of an execution of `run`. One that is not whole is a failure, whatever the run
+    /// came to.
+    pub(crate) fn close(&self, run: &RunId, exit: Exit, place: &Place) -> Result<Exit, Failure> {
+        let Some(cassettes) = &self.cassettes else { return Ok(exit) };
+        if let Some(fault) = cassettes.fault() {
+            return Err(failure(fault.clone()));
+        }
+        if !cassettes.is_played() {
+            place.screen.tell(&format!("cassettes   {}", cassettes.count()));
+        }
+        if matches!(exit, Exit::Waiting | Exit::Interrupted) {
+            place.screen.tell(&format!("            goes on with it: baton resume {run} {}", self.named));
+        }
+        Ok(exit)
+    }
+}
+
+/// A fault of a recording as a failure of the command.
+pub(crate) fn failure(error: CassetteError) -> Failure {
+    match error {
+        CassetteError::NoRecording { folder } => Failure::not_found("recording in", folder.display().to_string(), []),
+        CassetteError::NotEmpty { .. }
+        | CassetteError::OtherRun { .. }
+        | CassetteError::Taken { .. }
+        | CassetteError::Unrecorded { .. }
+        | CassetteError::Unreadable { .. } => Failure::Usage(error.to_string()),
+        CassetteError::Unwritten { .. }
+        | CassetteError::SecretInPieces { .. }
+        | CassetteError::Missing { .. }
+        | CassetteError::Different { .. }
+        | CassetteError::NotGivenUp { .. } => Failure::Engine(error.to_string()),
+    }
+}

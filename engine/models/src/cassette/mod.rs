@@ -1,0 +1,231 @@
+//! Exchanges with providers, recorded in files and played from them.
+//!
+//! A recording is a folder, and belongs to one run. Each request that the run made of a provider is a **cassette** in it: a
+//! file that says which turn of which task, or which call of a tool, asked; what was sent, without headers and address; and
+//! what came, or why nothing did. Secrets are taken out of both. What is played must be asked as it was recorded, and then the
+//! recorded bytes go through the same decoders as bytes that have just come.
+//!
+//! It is *not* a timeline: what an answer led to is the machine's business, which decides it again when a cassette is played.
+
+mod body;
+mod difference;
+mod folder;
+mod form;
+mod playback;
+mod take;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
+
+use baton_core::id::RunId;
+
+use self::folder::Label;
+use crate::secret::Secrets;
+
+pub(crate) use form::{Heard, NoAnswer, Occasion, Wait};
+pub(crate) use take::Takes;
+
+/// The fewest bytes that make a secret. What servers without keys are given in place of one is none, and its letters may stand
+/// anywhere.
+const MIN_SECRET_BYTES: usize = 8;
+
+/// A folder of cassettes, to record into or to play from.
+///
+/// Give it to an engine's builder. An engine that records has one run; one that plays may have several, each of which must ask
+/// what the recorded one asked.
+pub struct Cassettes {
+    folder: PathBuf,
+    mode: Mode,
+    secrets: RwLock<Secrets>,
+    /// The first thing that went wrong while nobody could be told.
+    fault: OnceLock<CassetteError>,
+}
+
+enum Mode {
+    /// Whether the recording has its run.
+    Record {
+        has_run: AtomicBool,
+    },
+    Play,
+}
+
+/// Why a recording cannot be made, or not be played. No secret stands in one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CassetteError {
+    /// The folder of a new recording has something in it.
+    #[error("{} is not empty: a recording begins in a new or an empty folder", .folder.display())]
+    NotEmpty {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The folder does not have a recording in it.
+    #[error("{} holds no recording; baton run JOB --record DIR makes one", .folder.display())]
+    NoRecording {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The folder has another run's recording in it.
+    #[error("{} holds the recording of run {there}: each run is recorded in a folder of its own, from its start", .folder.display())]
+    OtherRun {
+        /// The folder.
+        folder: PathBuf,
+        /// The run that it belongs to.
+        there: String,
+    },
+    /// The engine has had a run that was recorded.
+    #[error("{} has its run already: each run is recorded in a folder of its own", .folder.display())]
+    Taken {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A run that has begun without being recorded cannot be recorded any more.
+    #[error("run {run} began without being recorded, and a recording with a hole cannot be played: record a run from its start")]
+    Unrecorded {
+        /// The run.
+        run: String,
+    },
+    /// A file or folder could not be written.
+    #[error("{} cannot be written, so the recording is not whole: {reason}", .file.display())]
+    Unwritten {
+        /// Which one.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A secret came in pieces too small to be told apart from the rest.
+    #[error("{} is not written, so the recording is not whole: {provider} repeats a key in pieces, which cannot be taken out", .file.display())]
+    SecretInPieces {
+        /// The cassette.
+        file: PathBuf,
+        /// The provider.
+        provider: String,
+    },
+    /// A file could not be read.
+    #[error("{} cannot be read: {reason}", .file.display())]
+    Unreadable {
+        /// Which one.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Something is asked that the recorded run did not ask.
+    #[error("there is no cassette {}: the recorded run did not ask this; record it anew with baton run JOB --record DIR", .file.display())]
+    Missing {
+        /// The cassette that it would be in.
+        file: PathBuf,
+    },
+    /// It is asked otherwise than it was.
+    #[error("the request is not the one in cassette {}: recorded at {pointer} is {recorded}, and now it is {now}; if that is meant, record it anew with baton run JOB --record DIR", .file.display())]
+    Different {
+        /// The cassette.
+        file: PathBuf,
+        /// JSON pointer into it, to the first place where they differ.
+        pointer: String,
+        /// What is there, shortened.
+        recorded: String,
+        /// What it would be now, shortened.
+        now: String,
+    },
+    /// The recorded run did not wait for the answer, and this one does.
+    #[error("cassette {} has no answer: the recorded run gave the request up after {waited_milliseconds} ms, and this one waits for it", .file.display())]
+    NotGivenUp {
+        /// The cassette.
+        file: PathBuf,
+        /// How long the recorded run waited.
+        waited_milliseconds: u64,
+    },
+}
+
+impl Cassettes {
+    /// A new recording in `folder`, which is made, or must be empty.
+    ///
+    /// Fails with [`CassetteError::NotEmpty`] or [`CassetteError::Unwritten`].
+    pub fn record(folder: &Path) -> Result<Self, CassetteError> {
+        folder::make_empty(folder)?;
+        Ok(Self::of(folder, Mode::Record { has_run: AtomicBool::new(false) }))
+    }
+
+    /// The recording in `folder`, to be gone on with when its run is resumed. What is asked anew takes the place of what was
+    /// recorded of it.
+    ///
+    /// Fails with [`CassetteError::NoRecording`] or [`CassetteError::Unreadable`].
+    pub fn record_further(folder: &Path) -> Result<Self, CassetteError> {
+        Label::read(folder)?;
+        Ok(Self::of(folder, Mode::Record { has_run: AtomicBool::new(true) }))
+    }
+
+    /// The recording in `folder`, to be played: nothing is sent, no key is needed, and no pause is made.
+    ///
+    /// Fails with [`CassetteError::NoRecording`] or [`CassetteError::Unreadable`].
+    pub fn play(folder: &Path) -> Result<Self, CassetteError> {
+        Label::read(folder)?;
+        Ok(Self::of(folder, Mode::Play))
+    }
+
+    fn of(folder: &Path, mode: Mode) -> Self {
+        Self { folder: folder.to_owned(), mode, secrets: RwLock::default(), fault: OnceLock::new() }
+    }
+
+    /// Whether they are played; else they are recorded.
+    pub fn is_played(&self) -> bool {
+        matches!(self.mode, Mode::Play)
+    }
+
+    /// What kept a cassette from being written when no request was left to fail for it.
+    pub fn fault(&self) -> Option<&CassetteError> {
+        self.fault.get()
+    }
+
+    /// How many cassettes there are.
+    pub fn count(&self) -> usize {
+        folder::count(&self.folder)
+    }
+
+    /// Makes the recording that of a run which is about to start. A second one is refused.
+    pub fn claim(&self) -> Result<(), CassetteError> {
+        match &self.mode {
+            Mode::Record { has_run } if has_run.swap(true, Ordering::Relaxed) => {
+                Err(CassetteError::Taken { folder: self.folder.clone() })
+            }
+            Mode::Record { .. } | Mode::Play => Ok(()),
+        }
+    }
+
+    /// Writes down which run it is that claimed the recording.
+    pub fn label(&self, run: &RunId) -> Result<(), CassetteError> {
+        if self.is_played() { Ok(()) } else { Label::of(run).write(&self.folder) }
+    }
+
+    /// Makes sure that the recording is that of `run`, which is about to go on.
+    pub fn check_run(&self, run: &RunId) -> Result<(), CassetteError> {
+        match &self.mode {
+            Mode::Record { has_run } if !has_run.load(Ordering::Relaxed) => {
+                Err(CassetteError::Unrecorded { run: run.to_string() })
+            }
+            Mode::Record { .. } => match Label::read(&self.folder)?.run {
+                there if there == run.as_str() => Ok(()),
+                there => Err(CassetteError::OtherRun { folder: self.folder.clone(), there }),
+            },
+            Mode::Play => Ok(()),
+        }
+    }
+
+    /// Keeps `secret` out of every cassette from now on, in whatever spelling somebody repeats it. The keys of providers are
+    /// kept out without being told here.
+    pub fn keep_out(&self, secret: &str) {
+        if secret.len() >= MIN_SECRET_BYTES {
+            self.secrets.write().unwrap_or_else(PoisonError::into_inner).add(secret);
+        }
+    }
+
+    fn secrets(&self) -> RwLockReadGuard<'_, Secrets> {
+        self.secrets.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Cassettes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cassettes").field("folder", &self.folder).field("is_played", &self.is_played()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,80 @@
+//! `cargo xtask peers`: jobs against a server that nobody here wrote, which the chore installs and starts itself.
+//!
+//! Everything it needs and leaves lies in `target/peers`: a Python environment for the server, its log, the stores of the runs. What is
+//! installed is pinned in `xtask/peers/` and comes from the package index that pip is set up for. What cannot be installed or started
+//! fails the chore; nothing is passed over.
+
+mod environment;
+mod litellm;
+mod program;
+mod server;
+
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+
+use self::environment::Installer;
+use self::program::Program;
+use crate::project::{built, run_cargo};
+
+/// What is tried, and with what.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A program with baton's command line, in place of the one that is built from here.
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<PathBuf>,
+    /// The Python that environments are made with, 3.10 or newer.
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    python: String,
+}
+
+/// Tries the server; an error if it could not be had, or if anything was not as it must be.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let built = built("baton", "debug")?;
+    let work = built.ancestors().nth(2).context("the program is in no target folder")?.join("peers");
+    let baton = if let Some(program) = &options.program {
+        program.canonicalize().with_context(|| format!("{} cannot be found", program.display()))?
+    } else {
+        // As all of the workspace is built, so that nothing is built twice.
+        run_cargo(&["build", "--workspace", "--bin", "baton"])?;
+        built
+    };
+    let installer = Installer { python: &options.python, work: &work };
+    let program = Program::afresh(&baton, &work.join(litellm::NAME).join("runs"))?;
+    let Checked { rows, summary } = litellm::check(&installer, &program).context(litellm::NAME)?;
+    let mut failures = Vec::new();
+    for Row { case, saw, faults } in &rows {
+        println!("{} {case:<20} {saw}", if faults.is_empty() { "ok  " } else { "FAIL" });
+        for fault in faults {
+            println!("     {fault}");
+            failures.push(format!("{case}: {fault}"));
+        }
+    }
+    println!("{summary}; logs and stores are in {}", work.display());
+    ensure!(failures.is_empty(), "{} things are not as they must be:\n{}", failures.len(), failures.join("\n"));
+    Ok(())
+}
+
+/// What a server was found to do.
+struct Checked {
+    rows: Vec<Row>,
+    summary: String,
+}
+
+/// One case: what was seen, and what of it must not be.
+struct Row {
+    case: String,
+    saw: String,
+    faults: Vec<String>,
+}
+
+impl Row {
+    /// Notes a fault unless `found` is what is `expected`.
+    fn expect<T: PartialEq + std::fmt::Debug>(&mut self, what: impl Display, found: &T, expected: &T) {
+        if found != expected {
+            self.faults.push(format!("{what}: expected {expected:?}, found {found:?}"));
+        }
+    }
+}

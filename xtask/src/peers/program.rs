@@ -1,0 +1,197 @@
+//! The program as a person starts it: with a home, a store and an environment of its own, watched, and asked what it did.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+
+use crate::project::root;
+
+/// How long a run may take.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// The variables that hold the right key and a wrong one.
+pub(crate) const KEY: &str = "PEER_KEY";
+pub(crate) const WRONG_KEY: &str = "PEER_WRONG_KEY";
+
+/// What they hold.
+pub(crate) const KEY_VALUE: &str = "sk-peers-0123456789";
+
+/// The program, and the folder that its runs are in.
+pub(crate) struct Program {
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+/// A run, as the program told of it.
+pub(crate) struct Told {
+    /// The code that the program ended with; `None` if it did not end by itself.
+    pub(crate) exit: Option<i32>,
+    /// What it printed with `--output json`.
+    pub(crate) report: Value,
+    /// What it said besides.
+    pub(crate) stderr: String,
+    /// The run's timeline, row by row.
+    pub(crate) timeline: Vec<Value>,
+    /// What `baton verify` says against it.
+    pub(crate) findings: Vec<String>,
+    /// The documents that were handed off, by path.
+    pub(crate) documents: BTreeMap<String, Vec<u8>>,
+}
+
+impl Program {
+    /// The program at `path`, with an empty `folder`.
+    pub(crate) fn afresh(path: &Path, folder: &Path) -> anyhow::Result<Self> {
+        if folder.exists() {
+            std::fs::remove_dir_all(folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
+        }
+        std::fs::create_dir_all(folder)?;
+        Ok(Self { path: path.to_owned(), folder: folder.to_owned() })
+    }
+
+    /// The folder of its runs.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes the person's own `models.json`.
+    pub(crate) fn write_models(&self, models: &Value) -> anyhow::Result<()> {
+        write_json(&self.folder.join("config/baton/models.json"), models)
+    }
+
+    /// Runs `job` with `arguments`, in a store that is called `name`.
+    pub(crate) fn run(&self, name: &str, job: &Path, arguments: &[&str]) -> anyhow::Result<Told> {
+        let out = self.folder.join(name).join("out");
+        let mut run = self.command(name);
+        run.arg("run").arg(job).args(arguments).arg("--out").arg(&out);
+        let (exit, stdout, stderr) = self.watched(run, name)?;
+        ensure!(!stderr.contains("panicked"), "{name}: the program panicked:\n{stderr}");
+        let mut told = Told {
+            exit,
+            report: serde_json::from_str(&stdout).unwrap_or_default(),
+            stderr,
+            timeline: Vec::new(),
+            findings: Vec::new(),
+            documents: documents(&out)?,
+        };
+        if told.report["run"].is_null() {
+            return Ok(told);
+        }
+        let rows = self.asked(name, &["timeline", "@last"])?;
+        told.timeline = rows.as_array().cloned().context("a timeline is a list")?;
+        let verified = self.asked(name, &["verify", "@last"])?;
+        told.findings =
+            verified["findings"].as_array().context("what verify found is a list")?.iter().map(Value::to_string).collect();
+        Ok(told)
+    }
+
+    /// What the program answers to a question about the runs in the store `name`.
+    pub(crate) fn asked(&self, name: &str, arguments: &[&str]) -> anyhow::Result<Value> {
+        let mut command = self.command(name);
+        command.args(arguments);
+        let (exit, stdout, stderr) = self.watched(command, name)?;
+        serde_json::from_str(&stdout).with_context(|| format!("baton {} ended with {exit:?}: {stderr}", arguments.join(" ")))
+    }
+
+    /// The program with nothing of the environment that it is started from.
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(&self.path);
+        command.env_clear().envs([(KEY, KEY_VALUE), (WRONG_KEY, "sk-somebody-else")]).current_dir(root());
+        command.env("XDG_CONFIG_HOME", self.folder.join("config")).env("HOME", &self.folder);
+        command.args(["--no-input", "--output", "json", "--store"]).arg(self.folder.join(name).join("baton.db"));
+        command
+    }
+
+    /// Runs `command` to its end, or ends it when patience does: its code, what it printed and what it said.
+    fn watched(&self, mut command: Command, name: &str) -> anyhow::Result<(Option<i32>, String, String)> {
+        let folder = self.folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        // Files, since nobody reads a pipe while the program is waited for.
+        let (stdout, stderr) = (folder.join("stdout"), folder.join("stderr"));
+        command.stdin(Stdio::null()).stdout(File::create(&stdout)?).stderr(File::create(&stderr)?);
+        let mut child = command.spawn().with_context(|| format!("{} cannot be started", self.path.display()))?;
+        let began = Instant::now();
+        let code = loop {
+            if let Some(status) = child.try_wait()? {
+                break status.code();
+            }
+            if began.elapsed() > PATIENCE {
+                child.kill()?;
+                child.wait()?;
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        Ok((code, std::fs::read_to_string(&stdout)?, std::fs::read_to_string(&stderr)?))
+    }
+}
+
+impl Told {
+    /// The rows of entries of this name.
+    pub(crate) fn entries(&self, entry: &str) -> impl Iterator<Item = &Value> {
+        self.timeline.iter().filter(move |row| row["entry"] == entry)
+    }
+
+    /// The tools of calls that ended in success, in the order of their ends.
+    pub(crate) fn executed(&self) -> Vec<&str> {
+        let finished = self.entries("call_finished").filter(|row| row["result"]["status"] == "success");
+        finished.filter_map(|row| row["tool"].as_str()).collect()
+    }
+
+    /// Whether every answer's usage was told by the server, and none is an estimate.
+    pub(crate) fn usage_is_told(&self) -> bool {
+        let usage = &self.report["usage"];
+        usage["estimated"] == false && usage["input_tokens"] != 0 && usage["output_tokens"] != 0
+    }
+
+    /// Everything that must hold of a run, however it ended: an end, a timeline that keeps the invariants, one result for every call.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = self.findings.clone();
+        if self.exit.is_none() {
+            faults.push(format!("it did not end within {} s", PATIENCE.as_secs()));
+        }
+        if self.report["run"].is_null() {
+            faults.push(format!("there is no run: {}", self.stderr.trim()));
+            return faults;
+        }
+        let made =
+            self.entries("model_answered").filter_map(|row| row["result"]["calls"].as_array()).map(Vec::len).sum::<usize>();
+        let mut results = BTreeMap::new();
+        for row in self.entries("call_refused").chain(self.entries("call_finished")) {
+            *results.entry(row["call"].to_string()).or_insert(0_u32) += 1;
+        }
+        faults.extend(
+            results.iter().filter(|(_, count)| **count != 1).map(|(call, count)| format!("call {call} has {count} results")),
+        );
+        if results.len() != made {
+            faults.push(format!("{made} calls were made, {} have results", results.len()));
+        }
+        faults
+    }
+}
+
+/// Writes `value` to `path`, with the folders above it.
+pub(crate) fn write_json(path: &Path, value: &Value) -> anyhow::Result<()> {
+    std::fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
+    std::fs::write(path, serde_json::to_vec_pretty(value)?).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// The files in `folder`, which are few and lie side by side; none, if the program did not come as far as to make it.
+fn documents(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
+    let mut documents = BTreeMap::new();
+    if !folder.exists() {
+        return Ok(documents);
+    }
+    for file in std::fs::read_dir(folder)? {
+        let file = file?;
+        if file.file_type()?.is_dir() {
+            bail!("{} is a folder", file.path().display());
+        }
+        documents.insert(file.file_name().to_string_lossy().into_owned(), std::fs::read(file.path())?);
+    }
+    Ok(documents)
+}

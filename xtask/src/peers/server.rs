@@ -1,0 +1,78 @@
+//! A server as a process: started on a port of its own, waited for, ended whatever happens.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// How long a server may take until it answers: they import a great deal.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// How much of a log is shown when its server dies, in bytes.
+const LOG_TAIL: usize = 2_000;
+
+/// A server that answers. It is ended when this is dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Where it listens on this machine.
+    pub(crate) port: u16,
+}
+
+impl Server {
+    /// Starts what `command` makes of a free port, and waits until it answers well at `health`. All it says goes to `log`.
+    pub(crate) fn start(command: impl FnOnce(u16) -> Command, health: &str, log: &Path) -> anyhow::Result<Self> {
+        // Free again once this listener is gone; whoever takes it in between makes the start fail, and loudly.
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let written = File::create(log)?;
+        let mut command = command(port);
+        command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written);
+        let mut server = Self { child: command.spawn().with_context(|| format!("{command:?} cannot be started"))?, port };
+        let began = Instant::now();
+        while !server.answers(health) {
+            if let Some(status) = server.child.try_wait()? {
+                bail!("the server ended before it answered ({status}):\n{}", tail(log));
+            }
+            if began.elapsed() > PATIENCE {
+                bail!("the server does not answer within {} s:\n{}", PATIENCE.as_secs(), tail(log));
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(server)
+    }
+
+    /// Its address before the path of a request.
+    pub(crate) fn address(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Whether it answers a `GET` of `path` with status 200.
+    fn answers(&self, path: &str) -> bool {
+        let asked = || -> std::io::Result<bool> {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
+            let mut status = [0; 12];
+            stream.read_exact(&mut status)?;
+            Ok(status == *b"HTTP/1.1 200")
+        };
+        asked().unwrap_or(false)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ended_before = self.child.kill();
+        let _waited_before = self.child.wait();
+    }
+}
+
+/// The end of a log.
+fn tail(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL)..]).into_owned()
+}
