@@ -152,7 +152,9 @@ fn fault(tape: &Tape, exchange: &Exchange, row: &mut Row, wrong: &mut Vec<String
     }
     let status = exchange.then.status;
     let error = ModelError::of_fault(&tape.provider, Some(status), &fault, None);
+    let too_long = exchange.text().contains("exceed_context_size_error");
     let fits = match status {
+        400 if too_long => matches!(error, ModelError::ContextExceeded { .. }),
         401 => matches!(error, ModelError::KeyRefused { .. }),
         400 | 404 | 501 => matches!(error, ModelError::Rejected { .. }),
         500 => matches!(error, ModelError::Unavailable { .. }),
