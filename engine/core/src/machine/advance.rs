@@ -198,10 +198,15 @@ impl Draft<'_> {
         }
         if let Some(conflict) = conflicts.first() {
             let known = conflict.base.map_or("you knew no version of it".to_owned(), |base| format!("you knew version {base}"));
-            let message = format!(
+            let mut message = format!(
                 "{} is at version {} and {known}; nothing was written. Read what stands and write again",
                 conflict.path, conflict.current
             );
+            if kept.is_some() {
+                // Not even the document that it would be kept as is written.
+                output = Json::null();
+                message.push_str("; what it returned is too long to be shown");
+            }
             let error = CallError::new(ErrorCode::Conflict, message).with_detail(json!({"conflicts": conflicts}));
             return (CallResult { status: CallStatus::Failed, output, error: Some(error), documents: Vec::new() }, conflicts);
         }

@@ -1,7 +1,7 @@
 //! Outputs that are too long to be shown: kept as documents that their agents are pointed to.
 
 use baton_core::aside;
-use baton_core::call::{AfterExecution, ErrorCode, ModelCall};
+use baton_core::call::{AfterExecution, CallStatus, ErrorCode, ModelCall};
 use baton_core::event::Outcome;
 use baton_core::id::TaskId;
 use baton_core::json::Json;
@@ -9,7 +9,7 @@ use baton_core::measure::measure;
 use serde_json::{Value, json};
 
 use crate::support::script::{then, to_user};
-use crate::support::{Sim, agent, call, function, handoff, job, turn, write, writes};
+use crate::support::{Sim, agent, call, function, handoff, job, route, turn, write, writes};
 
 /// A long output of `tool`, as a shell brings it: with the document that it would be kept as.
 fn long_output(tool: &str, output: Value) -> Outcome {
@@ -49,6 +49,41 @@ fn an_output_for_somebody_else_than_the_agent_stays_whole() {
         assert_eq!(sim.result("0/1.1").output.text().len(), 100_002, "{whom} gets it as it is");
         assert!(sim.ledger.heads.is_empty());
     }
+}
+
+#[test]
+fn a_fork_brings_the_pointer_itself_in_place_of_the_output() {
+    let draft = job([agent("root", "work")]).tool(function("work").output(json!({"type": "string"})));
+    let (kept, _) = aside::kept(&"work".into(), &Json::from(json!("x".repeat(100_000))));
+    let pointer = aside::pointer(&kept.path, &kept.content);
+    let output = pointer.value();
+    let sim = Sim::new(&draft)
+        .agent("root", [turn([call("work", "a")]), turn([handoff("done")])])
+        .tool("work", move |_| Outcome { writes: vec![kept.clone()], ..Outcome::success(output.clone()) })
+        .start();
+    sim.assert_over();
+    let result = sim.result("0/1.1");
+    assert_eq!((result.status, result.output), (CallStatus::Success, pointer));
+}
+
+#[test]
+fn an_output_whose_call_may_not_write_is_neither_kept_nor_shown() {
+    let draft = job([agent("root", "route_to_child"), agent("child", "work")]).tool(function("work").writing());
+    let sim = Sim::new(&draft)
+        .agent("root", [turn([route("child", "x")]), turn([handoff("done")])])
+        .agent("child", [turn([call("work", "a")]), turn([handoff("child")])])
+        .tool("work", |_| {
+            let mut outcome = long_output("work", json!("x".repeat(100_000)));
+            outcome.writes.push(write("a.md", "mine"));
+            outcome
+        })
+        .start_with(vec![write("a.md", "somebody's")]);
+    sim.assert_over();
+    let result = sim.result("0/1.1/1.1");
+    let error = result.error.unwrap();
+    assert_eq!((error.code, result.output), (ErrorCode::Conflict, Json::null()), "the child knows no version of a.md");
+    assert!(error.message.ends_with("what it returned is too long to be shown"), "{}", error.message);
+    assert_eq!(sim.ledger.heads.len(), 1, "nothing was written");
 }
 
 #[test]

@@ -87,7 +87,13 @@ fn a_long_task_goes_on_within_its_window() {
 
 #[test]
 fn what_is_sent_is_no_longer_than_what_is_counted() {
-    let mut sim = Sim::new(&worker()).agent_with("root", works(60, says("unused"))).tool("work", result_of(250));
+    let mut sim = Sim::new(&worker())
+        .agent_with("root", |prompted| {
+            let number = prompted.turn.to_string();
+            let calls = [call("work", &number), call("nothing", &number)];
+            Ok(turn(if prompted.turn > 60 { vec![handoff("done")] } else { calls.to_vec() }))
+        })
+        .tool("work", result_of(150));
     sim.begin(Vec::new());
     loop {
         let counted = sim.run.task(&"0".into()).unwrap().context_tokens;
@@ -113,14 +119,16 @@ fn a_digest_tells_what_was_called_and_said_and_the_newest_turns_stay_as_they_are
     sim.begin(Vec::new());
     while sim.step() {
         if sim.task("0").turns == 3 && !steered {
-            sim.event(Event::Steered { task: "0".into(), text: "hurry up".to_owned(), by: "ada".to_owned() }).unwrap();
+            let event = Event::Steered { task: "0".into(), text: format!("hurry up{}", "!".repeat(800)), by: "ada".to_owned() };
+            sim.event(event).unwrap();
             steered = true;
         }
     }
     sim.assert_over();
     let (through, text) = summary(&sim).expect("turns gave way");
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[..2], ["(earlier lines are left out)", "a person said: hurry up"], "what people say outlives the rest");
+    let person = format!("a person said: hurry up{}", "!".repeat(800));
+    assert_eq!(lines[..2], ["(earlier lines are left out)", &person], "what people say outlives the rest");
     assert_eq!(lines[lines.len() - 2], format!("you said: thought {through}"), "{text}");
     let called = format!(r#"you called work {{"x":"number {through}"}}: success, "xxx"#);
     assert!(lines[lines.len() - 1].starts_with(&called), "{text}");
@@ -152,11 +160,12 @@ fn the_agents_model_writes_the_summary_where_its_config_says_so() {
 #[test]
 fn what_is_no_summary_is_replaced_by_a_digest() {
     let cut = stopped(says("it is g"), FinishReason::Length);
-    let cases: [(&str, Answer); 5] = [
+    let cases: [(&str, Answer); 6] = [
         ("calls", Ok(turn([call("work", "a"), call("nothing", "b")]))),
         ("nothing", Ok(says(" "))),
         ("a cut", Ok(cut)),
         ("an error", Err(error(ErrorCode::ModelUnavailable))),
+        ("too long a request", Err(error(ErrorCode::ContextExceeded))),
         ("more than there was", Ok(says(&"y".repeat(40_000)))),
     ];
     for (what, answer) in cases {
@@ -242,6 +251,23 @@ fn what_no_compaction_makes_short_enough_is_never_sent() {
         _ => None,
     });
     assert_eq!(limits.collect::<Vec<_>>(), [LimitKind::Context, LimitKind::Context]);
+}
+
+#[test]
+fn a_request_that_fits_its_window_exactly_is_sent() {
+    let needed = |window: Option<u64>| {
+        let limits = Limits { context_tokens: window, ..Limits::default() };
+        let draft = job([agent("root", "").limits(limits).settings(json!({"max_tokens": 100}))]);
+        let sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]).start();
+        sim.assert_over();
+        let asked = sim.entries().find_map(|entry| match entry {
+            Entry::ModelRequested(asked) => Some(asked.reserved_tokens),
+            _ => None,
+        });
+        asked
+    };
+    let whole = needed(None).expect("nothing limits it");
+    assert_eq!((needed(Some(whole)), needed(Some(whole - 1))), (Some(whole), None));
 }
 
 #[test]

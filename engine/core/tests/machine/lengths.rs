@@ -18,7 +18,7 @@ use baton_core::time::Timestamp;
 use serde_json::json;
 
 use crate::support::jobs::ToolDraft;
-use crate::support::{Sim, agent, call, function, handoff, handoff_with, job, route_with, turn, write};
+use crate::support::{Sim, agent, call, function, handoff, handoff_with, job, route_with, turn, write, writes};
 
 /// A request of one part, and what it is estimated to take.
 fn tokens_with(part: Part) -> u64 {
@@ -163,4 +163,21 @@ fn what_a_tool_loads_is_sent_whole_and_counts_so_and_what_others_attach_is_held_
     assert!(sent > 200_000 && counted >= 200_000, "{counted} counted of {sent}");
     let (counted, sent) = newest(&handed);
     assert!(sent < 5_000 && counted < 3 * sent && sent < 3 * counted, "{counted} counted of {sent}");
+}
+
+#[test]
+fn what_stands_in_place_of_a_refused_write_is_shown_and_counts() {
+    let draft = job([agent("root", "route_to_child"), agent("child", "save")]).tool(function("save").writing());
+    let sim = Sim::new(&draft)
+        .agent("root", [turn([route_with("child", "x", &[])]), turn([handoff("done")])])
+        .agent("child", [turn([call("save", "a")]), turn([handoff("child")])])
+        .tool("save", |_| writes(json!("saved"), vec![write("a.md", "mine")]))
+        .start_with(vec![write("a.md", &"word ".repeat(8_000))]);
+    sim.assert_over();
+    let counted = sim.entries().filter_map(|entry| match entry {
+        Entry::ModelRequested(asked) if asked.task.as_str() == "0/1.1" => Some(asked.input_tokens),
+        _ => None,
+    });
+    let (counted, sent) = (counted.last().unwrap(), request_tokens(&sim.request("0/1.1")));
+    assert!(sent > 10_000 && counted.abs_diff(sent) < 200, "{counted} counted of {sent}");
 }

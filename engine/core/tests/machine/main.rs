@@ -24,5 +24,6 @@ mod rendering;
 mod retries;
 mod turns;
 mod walk;
+mod windows;
 
 use baton_proof as support;
