@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use baton_core::call::{CallResult, ModelCall};
+use baton_core::config::Modalities;
 use baton_core::document::DocumentVersion;
 use baton_core::function::Content;
 use baton_core::id::{ContentHash, TaskId};
@@ -101,7 +102,8 @@ fn documents_are_sent_as_what_they_are_and_as_text_where_nothing_else_is_taken()
         let text = user.to_string();
         assert_eq!(user["role"], "user", "{text}");
         assert!(text.contains("iVBORw0KGgo"), "{}: the image is there: {text}", profile.name);
-        assert!(text.contains("JVBERi0xLjQK"), "{}: the PDF is there: {text}", profile.name);
+        assert_eq!(text.contains("JVBERi0xLjQK"), profile.features.files, "{}: the PDF is there: {text}", profile.name);
+        assert!(text.contains("d.pdf"), "{}: the PDF is told of: {text}", profile.name);
         let kinds: Vec<&str> =
             user["content"].as_array().into_iter().flatten().filter_map(|block| block["type"].as_str()).collect();
         let expected: &[&str] = match (profile.dialect, profile.features.files) {
@@ -125,6 +127,32 @@ fn documents_are_sent_as_what_they_are_and_as_text_where_nothing_else_is_taken()
             (&json!("m"), Some(&json!(0.5)))
         );
         assert!(body.to_string().contains(":77"), "{}: the most tokens of the answer are told", profile.name);
+    }
+}
+
+#[test]
+fn a_model_is_sent_what_its_config_says_that_it_takes() {
+    let takes = |images, files| Modalities { images, files };
+    for profile in &PROFILES {
+        for (modalities, images, files) in [
+            (takes(None, None), true, profile.features.files),
+            (takes(Some(false), None), false, profile.features.files),
+            (takes(None, Some(false)), true, false),
+            (takes(Some(false), Some(false)), false, false),
+        ] {
+            let mut talk = Talk::default();
+            let documents = [talk.document("p.png", PIXEL), talk.document("d.pdf", PDF)];
+            talk.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
+            let features = profile.features.of_model(modalities);
+            let mut grown = Grown::new(profile.dialect, features, profile.name);
+            grown.grow(&talk.messages, &talk.contents);
+            let text = String::from_utf8(bytes(profile, &grown)).unwrap();
+            let sent = (text.contains("iVBORw0KGgo"), text.contains("JVBERi0xLjQK"));
+            assert_eq!(sent, (images, files), "{}, {modalities:?}: {text}", profile.name);
+            let told = text.matches("you are not shown documents of this type").count();
+            assert_eq!(told, usize::from(!images) + usize::from(!files), "{}: its record stands in its place", profile.name);
+            assert!(text.contains("PNG image") || images, "{}: with its summary: {text}", profile.name);
+        }
     }
 }
 

@@ -398,10 +398,9 @@ impl JobDraft {
             return ModelSpec::Provided(ProvidedModel {
                 provider,
                 model,
-                settings: Map::new(),
                 price,
-                context_tokens: None,
                 fallbacks: fallbacks.clone(),
+                ..ProvidedModel::default()
             });
         }
         ModelSpec::Scripted { file: format!("{name}.json"), text: "{}".into(), price }

@@ -15,8 +15,8 @@ use validator::Validate;
 pub use self::agent::{AgentForm, FileForm, FullGrantForm, GrantForm, PromptForm};
 pub use self::job::{DocumentForm, FullDocumentForm, InputForm, JobForm, RequestForm, RequestWithInputsForm, RunLimitsForm};
 pub use self::model::{
-    AliasForm, KeyForm, ModelForm, ModelsForm, PriceForm, PriceRowForm, PriceTableForm, ProviderForm, ProviderSettingsForm,
-    TimeoutsForm,
+    AliasForm, KeyForm, Modalities, ModelForm, ModelsForm, PriceForm, PriceRowForm, PriceTableForm, ProviderForm,
+    ProviderSettingsForm, TimeoutsForm,
 };
 pub use self::tool::{
     ExampleForm, ExecForm, ParameterForm, PartForm, ReturnForm, ReturnPartForm, ReturnTypeName, SettingForm, ToolForm,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::dialect::{Others, part_schema};
 use super::fault::{Fault, FaultKind, Faults};
-use super::form::{DocumentForm, InputForm, JobForm, ModelForm, ProviderForm, RequestForm, RunLimitsForm};
+use super::form::{DocumentForm, InputForm, JobForm, Modalities, ModelForm, ProviderForm, RequestForm, RunLimitsForm};
 use super::load::Loader;
 use super::models::{ModelRules, ReadModels};
 use super::price::{MoneyHolder, MoneyLimit};
@@ -222,7 +222,10 @@ impl<'s> Loader<'s> {
             let spec = match (&model.provider, &model.script, &model.model) {
                 (None, None, Some(_)) => self.job_alias(model, &place, text, &read.provider_names),
                 (Some(ProviderForm::Scripted), Some(script), None)
-                    if model.settings.is_none() && model.fallbacks.is_empty() && model.context_tokens.is_none() =>
+                    if model.settings.is_none()
+                        && model.fallbacks.is_empty()
+                        && model.context_tokens.is_none()
+                        && model.modalities == Modalities::default() =>
                 {
                     self.scripted(script, model, &place, text, rules)
                 }

@@ -44,7 +44,7 @@ mod tool_schema;
 
 pub use edit::EditFault;
 pub use fault::{Fault, FaultKind, Faults, nearest};
-pub use form::ProjectForm as Project;
+pub use form::{Modalities, ProjectForm as Project};
 pub use load::{ScriptCheck, Unconfigured, load, load_project, load_tools};
 pub use models::{ModelRules, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key};
 pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::fault::{Fault, FaultKind};
-use super::form::{AliasForm, ModelForm, ModelsForm, ProviderSettingsForm};
+use super::form::{AliasForm, Modalities, ModelForm, ModelsForm, ProviderSettingsForm};
 use super::load::{Loader, ScriptCheck};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{MODELS, show};
@@ -27,7 +27,7 @@ pub struct ModelRules<'a> {
 }
 
 /// A model of a provider.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProvidedModel {
     /// The provider's name.
     pub provider: String,
@@ -39,6 +39,8 @@ pub struct ProvidedModel {
     pub price: Option<Price>,
     /// Tokens that a request and its answer may have together, if a config says so.
     pub context_tokens: Option<u64>,
+    /// What it takes besides text, if a config says so.
+    pub modalities: Modalities,
     /// The names of the models that are asked in its place, one after the other, when it is not available.
     pub fallbacks: Vec<String>,
 }
@@ -173,14 +175,7 @@ impl Job {
 fn provided(name: &str, providers: &BTreeSet<String>) -> Option<ProvidedModel> {
     let (provider, model) = name.split_once(':')?;
     let fits = providers.contains(provider) && !model.trim().is_empty();
-    fits.then(|| ProvidedModel {
-        provider: provider.to_owned(),
-        model: model.to_owned(),
-        settings: Map::new(),
-        price: None,
-        context_tokens: None,
-        fallbacks: Vec::new(),
-    })
+    fits.then(|| ProvidedModel { provider: provider.to_owned(), model: model.to_owned(), ..ProvidedModel::default() })
 }
 
 impl<'s> Loader<'s> {
@@ -228,6 +223,7 @@ impl<'s> Loader<'s> {
             settings: form.settings.clone(),
             price: form.price.clone(),
             context_tokens: form.context_tokens,
+            modalities: form.modalities,
             fallbacks: form.fallbacks.clone(),
         };
         ModelSpec::Provided(self.alias(&alias, place, text, providers))
@@ -242,13 +238,12 @@ impl<'s> Loader<'s> {
             self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/settings/max_tokens"), Spot::Key, message));
         }
         let price = form.price.as_ref().map(|price| price.price(text.file.clone()));
-        let (context_tokens, fallbacks) = (form.context_tokens, form.fallbacks.clone());
-        if let Some(model) = provided(&form.model, providers) {
-            return ProvidedModel { settings, price, context_tokens, fallbacks, ..model };
-        }
-        let place = format!("{place}/model");
-        self.faults.push(unknown_provider(text, &place, &form.model, providers));
-        ProvidedModel { provider: String::new(), model: form.model.clone(), settings, price, context_tokens, fallbacks }
+        let model = provided(&form.model, providers).unwrap_or_else(|| {
+            self.faults.push(unknown_provider(text, &format!("{place}/model"), &form.model, providers));
+            ProvidedModel { model: form.model.clone(), ..ProvidedModel::default() }
+        });
+        let (context_tokens, modalities, fallbacks) = (form.context_tokens, form.modalities, form.fallbacks.clone());
+        ProvidedModel { settings, price, context_tokens, modalities, fallbacks, ..model }
     }
 
     /// Tells settings that would say what the engine says: they would change nothing, silently.

@@ -20,7 +20,7 @@ use crate::error::ModelError;
 use crate::governor::{Closed, Governor, Permit, Pushback, RunKey, Subtree};
 use crate::model::{ContentSource, Model};
 use crate::schema::{CompiledResult, CompiledTool, SchemaFault};
-use crate::wire::{Answer, Grown, WireRequest};
+use crate::wire::{Answer, Features, Grown, WireRequest};
 
 /// A model of a provider.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub struct ProviderModel {
     run: RunKey,
     model: String,
     vendor: String,
+    features: Features,
     settings: Map<String, Value>,
     offers: Offers,
     talks: Arc<Talks>,
@@ -62,13 +63,16 @@ impl ProviderModel {
         talks: Arc<Talks>,
         cassettes: Option<Arc<Cassettes>>,
     ) -> Self {
-        let vendor = client.endpoint.profile.vendor(&client.endpoint.name, &model.model);
+        let profile = client.endpoint.profile;
+        let vendor = profile.vendor(&client.endpoint.name, &model.model);
+        let features = profile.features.of_model(model.modalities);
         Self {
             client,
             governor,
             run,
             model: model.model.clone(),
             vendor,
+            features,
             settings: model.settings.clone(),
             offers: Offers::default(),
             talks,
@@ -100,8 +104,8 @@ impl ProviderModel {
     ) -> Result<Body, ModelError> {
         let profile = self.client.endpoint.profile;
         let talker = (self.run, request.task.clone());
-        let talk = self.talks.take(&talker).filter(|talk| talk.is_for(profile.dialect, profile.features, &self.vendor));
-        let mut talk = talk.unwrap_or_else(|| Grown::new(profile.dialect, profile.features, &self.vendor));
+        let talk = self.talks.take(&talker).filter(|talk| talk.is_for(profile.dialect, self.features, &self.vendor));
+        let mut talk = talk.unwrap_or_else(|| Grown::new(profile.dialect, self.features, &self.vendor));
         let mut resolved = HashMap::new();
         for hash in request.messages[talk.known(&request.messages)..].iter().flat_map(|message| contents_of(message)) {
             if let Entry::Vacant(place) = resolved.entry(hash) {
@@ -123,7 +127,7 @@ impl ProviderModel {
             settings: &settings,
             max_output_tokens: limit,
             stream,
-            features: profile.features,
+            features: self.features,
         };
         let bytes = profile.dialect.encode(&head, talk.bytes());
         tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = bytes.len(), "worded");

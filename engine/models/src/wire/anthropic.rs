@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::read_back;
 use super::value::{Step, count, list, raw_text, text, usage};
-use super::{Answer, AnsweredCall, Document, Fault, Piece, Said, WireError, WireRequest, within};
+use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, within};
 use crate::schema::CompiledTool;
 
 /// The body of a request, without what was said. What is cached ends with the system prompt, with the documents of the task's
@@ -33,10 +33,10 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
 }
 
 /// The message that `said` becomes.
-pub(super) fn word(said: &Said<'_>, vendor: &str, messages: &mut Vec<Value>) {
+pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: &mut Vec<Value>) {
     messages.push(match said.role {
         Role::Assistant => json!({"role": "assistant", "content": assistant(said, vendor)}),
-        Role::User | Role::Tool => json!({"role": "user", "content": others(said)}),
+        Role::User | Role::Tool => json!({"role": "user", "content": others(said, features)}),
     });
 }
 
@@ -74,7 +74,7 @@ fn assistant(said: &Said<'_>, vendor: &str) -> Vec<Value> {
 }
 
 /// Results first, as the provider demands, then all else that was said with them.
-fn others(said: &Said<'_>) -> Vec<Value> {
+fn others(said: &Said<'_>, features: Features) -> Vec<Value> {
     let (mut results, mut rest) = (Vec::new(), Vec::new());
     for piece in &said.pieces {
         match piece {
@@ -86,7 +86,7 @@ fn others(said: &Said<'_>) -> Vec<Value> {
                 results.push(result);
             }
             Piece::Text(text) if !text.trim().is_empty() => rest.push(json!({"type": "text", "text": text})),
-            Piece::Document(document) => rest.push(self::document(document)),
+            Piece::Document(document) => rest.push(self::document(document, features)),
             Piece::Text(_) | Piece::Call { .. } | Piece::Reasoning(_) => {}
         }
     }
@@ -99,12 +99,12 @@ fn others(said: &Said<'_>) -> Vec<Value> {
 }
 
 /// A document as a block of its own kind.
-fn document(document: &Document<'_>) -> Value {
+fn document(document: &Document<'_>, features: Features) -> Value {
     let source = |data: &str| json!({"type": "base64", "media_type": document.media_type(), "data": data});
-    if let Some(data) = document.image() {
+    if let Some(data) = document.image().filter(|_| features.images) {
         return json!({"type": "image", "source": source(data)});
     }
-    let source = match (document.pdf(), document.text()) {
+    let source = match (document.pdf().filter(|_| features.files), document.text()) {
         (Some(data), _) => source(data),
         (None, Some(text)) if !text.trim().is_empty() => json!({"type": "text", "media_type": "text/plain", "data": text}),
         _ => return json!({"type": "text", "text": document.envelope()}),

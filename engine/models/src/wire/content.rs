@@ -12,7 +12,7 @@ use baton_core::id::{CallId, ContentHash};
 use baton_core::json::Json;
 use baton_core::render::{Message, Part, Role, part_block, repeat_hint};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The longest name of a tool, and the longest id of a call, that providers take.
 const MAX_NAME: usize = 64;
@@ -74,10 +74,16 @@ impl Document<'_> {
         self.version.reference().to_string()
     }
 
-    /// The whole block as text: what a server without documents is sent. The document's own text is a string in it, and
-    /// cannot end it.
+    /// The block as text: what a model that does not take the document as what it is, is sent. Its own text is a string in it,
+    /// and cannot end it; bytes that are no text would say nothing, and stay out.
     pub fn envelope(&self) -> String {
-        self.block.to_string()
+        if self.data("base64").is_none() {
+            return self.block.to_string();
+        }
+        let mut told = self.block.clone();
+        let reason = "you are not shown documents of this type; tools can read them";
+        told["source"] = json!({"type": "omitted", "media_type": self.media_type(), "reason": reason});
+        told.to_string()
     }
 
     /// The text, if it is one.

@@ -25,8 +25,10 @@ pub use fault::{Fault, fault_of};
 pub use grown::Grown;
 pub use stream::StreamDecoder;
 
-use serde_json::{Map, Value, json};
 use std::sync::Arc;
+
+use baton_core::config::Modalities;
+use serde_json::{Map, Value, json};
 
 use crate::schema::CompiledTool;
 
@@ -72,6 +74,14 @@ pub struct Features {
     pub images: bool,
     /// Whether PDF documents are sent as files.
     pub files: bool,
+}
+
+impl Features {
+    /// The same for a model of which a config says what it takes.
+    pub fn of_model(self, modalities: Modalities) -> Self {
+        let (images, files) = (modalities.images.unwrap_or(self.images), modalities.files.unwrap_or(self.files));
+        Self { images, files, ..self }
+    }
 }
 
 /// One request, before it is worded in a dialect, without what was said.
@@ -155,7 +165,7 @@ impl Dialect {
         match self {
             Self::Chat => chat::word(said, vendor, features, &mut items),
             Self::Responses => responses::word(said, vendor, features, &mut items),
-            Self::Anthropic => anthropic::word(said, vendor, &mut items),
+            Self::Anthropic => anthropic::word(said, vendor, features, &mut items),
             Self::Ollama => ollama::word(said, vendor, features, &mut items),
         }
         items

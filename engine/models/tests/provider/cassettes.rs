@@ -37,14 +37,7 @@ fn played(folder: &TempDir) -> Arc<Cassettes> {
 
 /// The model `name` of the provider that `settings` lead to, which sees the key only if it has to.
 fn model(name: &str, settings: &ProviderSettings, cassettes: &Arc<Cassettes>) -> Result<Arc<dyn Model>, SetupError> {
-    let model = ProvidedModel {
-        provider: "test".to_owned(),
-        model: name.to_owned(),
-        settings: Map::new(),
-        price: None,
-        fallbacks: Vec::new(),
-        context_tokens: None,
-    };
+    let model = ProvidedModel { provider: "test".to_owned(), model: name.to_owned(), ..ProvidedModel::default() };
     let needs_key = !cassettes.is_played();
     let variable = move |name: &str| (name == "TEST_KEY" && needs_key).then(|| KEY.to_owned());
     Providers::new(quick()).with_cassettes(Some(Arc::clone(cassettes))).model(RunKey::unique(), &model, Some(settings), &variable)

@@ -48,14 +48,7 @@ pub(crate) fn quick() -> Retries {
 }
 
 pub(crate) fn model(settings: &ProviderSettings) -> Arc<dyn Model> {
-    let model = ProvidedModel {
-        provider: "test".to_owned(),
-        model: "maker/m".to_owned(),
-        settings: Map::new(),
-        price: None,
-        context_tokens: None,
-        fallbacks: Vec::new(),
-    };
+    let model = ProvidedModel { provider: "test".to_owned(), model: "maker/m".to_owned(), ..ProvidedModel::default() };
     let variable = |name: &str| (name == "TEST_KEY").then(|| KEY.to_owned());
     Providers::new(quick()).model(RunKey::unique(), &model, Some(settings), &variable).expect("the settings are fine")
 }

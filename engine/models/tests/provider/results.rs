@@ -35,14 +35,7 @@ fn answer(path: &str, text: &str) -> Value {
 /// Asks `model` of a provider like `like`; returns the body that was sent, and what came of the answer `text`.
 async fn ask(like: &str, model: &str, asked: ModelRequest, text: &'static str) -> (Value, ModelTurn) {
     let server = Server::start(move |_, request| Reply::new(200, answer(&request.path, text).to_string())).await;
-    let model = ProvidedModel {
-        provider: "test".to_owned(),
-        model: model.to_owned(),
-        settings: Map::new(),
-        price: None,
-        fallbacks: Vec::new(),
-        context_tokens: None,
-    };
+    let model = ProvidedModel { provider: "test".to_owned(), model: model.to_owned(), ..ProvidedModel::default() };
     let settings = at(&server.url, like);
     let model = Providers::new(quick()).model(RunKey::unique(), &model, Some(&settings), &|_| Some(KEY.to_owned())).unwrap();
     let turn = model.answer(&asked, &NoContents).await.unwrap();

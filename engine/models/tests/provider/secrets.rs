@@ -72,14 +72,8 @@ async fn each_provider_is_told_the_key_in_its_own_header() {
 
 #[test]
 fn a_key_that_is_missing_is_named_before_anything_is_sent() {
-    let model = |provider: &str| ProvidedModel {
-        provider: provider.to_owned(),
-        model: "m".to_owned(),
-        settings: Map::new(),
-        price: None,
-        context_tokens: None,
-        fallbacks: Vec::new(),
-    };
+    let model =
+        |provider: &str| ProvidedModel { provider: provider.to_owned(), model: "m".to_owned(), ..ProvidedModel::default() };
     let (providers, run) = (Providers::default(), RunKey::unique());
     let missing = providers.model(run, &model("anthropic"), None, &|_| None).err();
     let expected = SetupError::KeyMissing { provider: "anthropic".to_owned(), variable: "ANTHROPIC_API_KEY".to_owned() };

@@ -35,11 +35,27 @@ pub struct ModelForm {
     #[serde(default)]
     #[schemars(range(min = 256, max = 1_000_000_000))]
     pub context_tokens: Option<u64>,
+    /// What it takes besides text, where that is not what its provider usually takes.
+    #[serde(default)]
+    pub modalities: Modalities,
     /// Models that are asked in its place, one after the other, when it is not available: names of models, or
     /// `PROVIDER:MODEL`. Their own fallbacks are not asked.
     #[serde(default)]
     #[schemars(length(max = 8), inner(length(min = 1, max = 128)))]
     pub fallbacks: Vec<String>,
+}
+
+/// What a model takes besides text; what is absent is as its provider usually has it. A document that a model does not take
+/// is told by its record alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Modalities {
+    /// Images (PNG, JPEG, GIF, WebP).
+    #[serde(default)]
+    pub images: Option<bool>,
+    /// PDF documents.
+    #[serde(default)]
+    pub files: Option<bool>,
 }
 
 /// Who provides a model.
@@ -85,6 +101,9 @@ pub struct AliasForm {
     #[serde(default)]
     #[schemars(range(min = 256, max = 1_000_000_000))]
     pub context_tokens: Option<u64>,
+    /// What it takes besides text, where that is not what its provider usually takes.
+    #[serde(default)]
+    pub modalities: Modalities,
     /// Models that are asked in its place, one after the other, when it is not available: names of models, or
     /// `PROVIDER:MODEL`. Their own fallbacks are not asked.
     #[serde(default)]
