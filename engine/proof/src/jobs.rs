@@ -16,7 +16,7 @@ use baton_core::limits::Limits;
 use baton_core::model::{Offer, ToolDefinition};
 use baton_core::money::Price;
 use baton_core::tool_type::{Then, ToolType};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// A job in the making. Every agent gets a `route_to_` tool; `handoff` and `ask_master` are always there.
 pub struct JobDraft {

@@ -70,7 +70,7 @@ fn run(options: &Options) -> anyhow::Result<bool> {
     std::fs::create_dir_all(&work)?;
     let listed = list::mutants(root, PACKAGE, &work.join("tools"))?;
     ensure!(!listed.is_empty(), "cargo mutants lists nothing");
-    let mut planted = Planted::new(root, work.join("tree"), &format!("{FOLDER}/src/lib.rs"), listed.clone());
+    let mut planted = Planted::new(root, work.join("tree"), &format!("{FOLDER}/src/lib.rs"), listed.clone())?;
     let programs = trial::build(&mut planted, PACKAGE, &work.join("build"))?;
     let mut tests = Vec::new();
     for program in programs {

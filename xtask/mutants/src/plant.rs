@@ -53,7 +53,8 @@ pub(crate) struct Planted {
     pub(crate) tree: PathBuf,
     /// The mutants that are not in it, with the reason.
     pub(crate) left_out: BTreeMap<u32, String>,
-    root: PathBuf,
+    /// The project's files as they were at the start: whoever goes on working on them disturbs nothing.
+    sources: Vec<(String, Vec<u8>)>,
     library: String,
     mutants: Vec<Mutant>,
     /// Where each mutant, and each place with its mutants, stands in the files of the copy.
@@ -71,36 +72,41 @@ struct Placed {
 
 impl Planted {
     /// A copy at `tree` of the project at `root`, not yet written. The switches go into `library`, the crate's `lib.rs`.
-    pub(crate) fn new(root: &Path, tree: PathBuf, library: &str, mutants: Vec<Mutant>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// The project's files cannot be listed.
+    pub(crate) fn new(root: &Path, tree: PathBuf, library: &str, mutants: Vec<Mutant>) -> anyhow::Result<Self> {
+        // A file that was removed and not yet committed is listed too.
+        let read = |file: String| fs::read(root.join(&file)).ok().map(|bytes| (file, bytes));
+        let sources = files(root)?.into_iter().filter_map(read).collect();
         let library = library.to_owned();
-        Self { tree, left_out: BTreeMap::new(), root: root.to_owned(), library, mutants, placed: BTreeMap::new() }
+        Ok(Self { tree, left_out: BTreeMap::new(), sources, library, mutants, placed: BTreeMap::new() })
     }
 
     /// Writes the copy, with the mutants that are not left out.
     pub(crate) fn write(&mut self) -> anyhow::Result<()> {
         let switches = SWITCHES.replace("COUNT", &(self.mutants.len() + 1).to_string());
-        for file in files(&self.root)? {
-            // A file that was removed and not yet committed is listed too.
-            let Ok(bytes) = fs::read(self.root.join(&file)) else { continue };
+        for (file, bytes) in &self.sources {
             let mutants: Vec<&Mutant> =
-                self.mutants.iter().filter(|mutant| mutant.file == file && !self.left_out.contains_key(&mutant.id)).collect();
-            if mutants.is_empty() && file != self.library {
-                update(&self.tree.join(&file), &bytes)?;
+                self.mutants.iter().filter(|mutant| mutant.file == *file && !self.left_out.contains_key(&mutant.id)).collect();
+            if mutants.is_empty() && *file != self.library {
+                update(&self.tree.join(file), bytes)?;
                 continue;
             }
-            let source = String::from_utf8(bytes).with_context(|| format!("{file} is not text"))?;
-            let found = sites::find(&source, &mutants).with_context(|| file.clone())?;
+            let source = std::str::from_utf8(bytes).with_context(|| format!("{file} is not text"))?;
+            let found = sites::find(source, &mutants).with_context(|| file.clone())?;
             self.left_out.extend(found.left_out.into_iter().map(|(id, why)| (id, why.to_owned())));
-            let mut text = Written { source: &source, text: String::new(), placed: Vec::new() };
+            let mut text = Written { source, text: String::new(), placed: Vec::new() };
             let mut order: Vec<&Site> = found.sites.iter().collect();
             // Outer places before those within; bodies were found before what they consist of.
             order.sort_by_key(|site| (site.span.start, std::cmp::Reverse(site.span.end)));
             text.range(0..source.len(), &order);
-            if file == self.library {
+            if *file == self.library {
                 text.text += &switches;
             }
-            update(&self.tree.join(&file), text.text.as_bytes())?;
-            self.placed.insert(file, text.placed);
+            update(&self.tree.join(file), text.text.as_bytes())?;
+            self.placed.insert(file.clone(), text.placed);
         }
         Ok(())
     }

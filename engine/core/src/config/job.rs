@@ -277,7 +277,8 @@ fn unclear_model(text: &Text<'_>, place: &str, provider: bool, script: bool, mod
         (false, true, false) => missing("provider"),
         (false, false, _) => missing("model").expected("\"model\": \"PROVIDER:MODEL\", or \"provider\" with \"script\""),
         _ => {
-            let message = "a script and a provider's model, its settings, its window or its fallbacks exclude each other";
+            let message =
+                "a script and a provider's model, its settings, its window, its modalities or its fallbacks exclude each other";
             text.fault(FaultKind::MisplacedKey, place, Spot::Key, message)
         }
     }

@@ -189,7 +189,7 @@ error B0106: key "model" is missing
     check(
         sound().edited("job.json", own, r#"{ "provider": "scripted", "script": "demo.script.json", "model": "acme:m" }"#),
         r#"
-error B0109: a script and a provider's model, its settings, its window or its fallbacks exclude each other
+error B0109: a script and a provider's model, its settings, its window, its modalities or its fallbacks exclude each other
     ┌─ demo/job.json:10:15
  10 │   "models": { "scripted": { "provider": "scripted", "script": "demo.script.json", "model": "acme:m" } }
     │               ^^^^^^^^^^
@@ -226,6 +226,23 @@ fn a_model_has_the_window_that_its_config_says_and_a_provider_or_none() {
 }
 
 #[test]
+fn a_model_takes_what_its_config_says_and_its_provider_elsewhere() {
+    let own = r#"{ "provider": "scripted", "script": "demo.script.json" }"#;
+    let of_files = r#"{"models": {"blind": {"model": "acme:m", "modalities": {"images": false}}, "plain": {"model": "acme:n"}}}"#;
+    let with_one = format!(r#"{own}, "reader": {{"model": "acme:m", "modalities": {{"files": true}}}}"#);
+    let files = sound().with(Role::Models, "models.json", of_files).edited("job.json", own, &with_one);
+    let configs = files.load().unwrap();
+    let modalities = ["blind", "plain", "reader"].map(|name| match &configs.job.models[name] {
+        ModelSpec::Provided(model) => (model.modalities.images, model.modalities.files),
+        ModelSpec::Scripted { .. } => panic!("{name} is no script"),
+    });
+    assert_eq!(modalities, [(Some(false), None), (None, None), (None, Some(true))]);
+    let unknown = of_files.replace("images", "imges");
+    let shown = sound().with(Role::Models, "models.json", unknown).faults();
+    assert!(shown.contains("imges") && shown.contains("images"), "{shown}");
+}
+
+#[test]
 fn every_fault_of_fallbacks_is_told_at_its_place() {
     let models = r#"{"models": {
   "fast": {"model": "acme:m", "fallbacks": [
@@ -257,9 +274,10 @@ fn every_fault_of_fallbacks_is_told_at_its_place() {
     let own = r#"{ "provider": "scripted", "script": "demo.script.json" }"#;
     let scripted = r#"{ "provider": "scripted", "script": "demo.script.json", "fallbacks": ["acme:m"] }"#;
     let windowed = scripted.replace(r#""fallbacks": ["acme:m"]"#, r#""context_tokens": 1000"#);
-    for given in [scripted, windowed.as_str()] {
+    let seeing = scripted.replace(r#""fallbacks": ["acme:m"]"#, r#""modalities": {"images": true}"#);
+    for given in [scripted, windowed.as_str(), seeing.as_str()] {
         let shown = sound().edited("job.json", own, given).faults();
-        assert!(shown.contains("its settings, its window or its fallbacks exclude each other"), "{shown}");
+        assert!(shown.contains("its settings, its window, its modalities or its fallbacks exclude each other"), "{shown}");
     }
 }
 

@@ -260,11 +260,10 @@ fn a_request_that_fits_its_window_exactly_is_sent() {
         let draft = job([agent("root", "").limits(limits).settings(json!({"max_tokens": 100}))]);
         let sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]).start();
         sim.assert_over();
-        let asked = sim.entries().find_map(|entry| match entry {
+        sim.entries().find_map(|entry| match entry {
             Entry::ModelRequested(asked) => Some(asked.reserved_tokens),
             _ => None,
-        });
-        asked
+        })
     };
     let whole = needed(None).expect("nothing limits it");
     assert_eq!((needed(Some(whole)), needed(Some(whole - 1))), (Some(whole), None));

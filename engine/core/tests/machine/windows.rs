@@ -152,13 +152,12 @@ impl Rule {
         let before = compacted.context_tokens - compacted.summary_tokens + dropped;
         let asked = self.asked.take();
         self.summaries.extend(asked.map(|asked| asked.0));
-        match asked {
-            Some((_, through)) => assert_eq!(compacted.through_turn, through, "{compacted:?}"),
-            None => {
-                assert_eq!(self.plan(before, false), Some((compacted.through_turn, dropped)), "{compacted:?}");
-                // Only where there is no room to ask for a summary is none asked for.
-                assert!(!self.by_model || before + OUTPUT + ASKING > self.window, "{compacted:?}");
-            }
+        if let Some((_, through)) = asked {
+            assert_eq!(compacted.through_turn, through, "{compacted:?}");
+        } else {
+            assert_eq!(self.plan(before, false), Some((compacted.through_turn, dropped)), "{compacted:?}");
+            // Only where there is no room to ask for a summary is none asked for.
+            assert!(!self.by_model || before + OUTPUT + ASKING > self.window, "{compacted:?}");
         }
         let expected = match &compacted.summary {
             Some(text) => text.len() as u64 / 4 + FRAME,

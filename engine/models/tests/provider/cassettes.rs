@@ -11,7 +11,7 @@ use baton_core::id::{AgentId, CallId, RunId};
 use baton_core::model::{ModelRequest, ModelTurn};
 use baton_core::render::{Message, Part, Role};
 use baton_models::{CassetteError, Cassettes, Model, ModelError, NoContents, Providers, RunKey, SetupError};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::loud::provoked;

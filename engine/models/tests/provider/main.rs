@@ -20,7 +20,7 @@ use baton_core::model::{ModelRequest, ModelTurn};
 use baton_core::render::{Message, Part, Role};
 use baton_models::provider::Retries;
 use baton_models::{Model, ModelError, NoContents, Providers, RunKey};
-use serde_json::{Map, json};
+use serde_json::json;
 
 /// The key of every provider in these tests.
 pub(crate) const KEY: &str = "sk-canary+/=\"4f9a\"-key";

@@ -4,7 +4,7 @@ use baton_core::config::ProvidedModel;
 use baton_core::json::Json;
 use baton_core::model::{ModelRequest, ModelTurn};
 use baton_models::{NoContents, Providers, RunKey, provider_names};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::server::{Reply, Server};
 use crate::tools::saving;

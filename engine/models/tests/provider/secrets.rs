@@ -2,7 +2,7 @@
 
 use baton_core::config::ProvidedModel;
 use baton_models::{ModelError, NoContents, Providers, RunKey, SetupError};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use crate::server::{Reply, Server};
 use crate::{KEY, ask, at, hello, model, request};
