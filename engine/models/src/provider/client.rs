@@ -167,9 +167,7 @@ impl Client {
 
     /// What a provider's words mean, without the key.
     fn fault(&self, status: Option<u16>, fault: &Fault, retry_after: Option<Duration>) -> Failure {
-        let message = self.endpoint.scrubbed(&fault.message);
-        let code = fault.code.as_deref().map(|code| self.endpoint.scrubbed(code));
-        let fault = Fault { code, message, ..*fault };
+        let fault = fault.scrubbed(|text| self.endpoint.scrubbed(text));
         let error = match ModelError::of_fault(&self.endpoint.name, status, &fault, retry_after) {
             ModelError::KeyRefused { provider, message, .. } => {
                 ModelError::KeyRefused { provider, variable: Some(self.endpoint.key_variable.clone()), message }

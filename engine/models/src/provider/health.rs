@@ -83,8 +83,7 @@ async fn ask(http: &reqwest::Client, endpoint: &Endpoint, url: &str) -> Result<(
         body.extend_from_slice(&bytes);
     }
     if !status.is_success() {
-        let mut fault = fault_of(&body);
-        fault.message = endpoint.scrubbed(&fault.message);
+        let fault = fault_of(&body).scrubbed(|text| endpoint.scrubbed(text));
         return Err(match ModelError::of_fault(&endpoint.name, Some(status.as_u16()), &fault, None) {
             ModelError::KeyRefused { provider, message, .. } => {
                 ModelError::KeyRefused { provider, variable: Some(endpoint.key_variable.clone()), message }

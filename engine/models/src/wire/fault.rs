@@ -1,33 +1,40 @@
 //! What a provider says instead of an answer.
 
+use std::fmt;
+
 use serde_json::Value;
 
+use super::sse::{Events, Lines};
 use super::value::text;
 
-/// How much of a provider's own words is kept, in characters.
+/// How much of a provider's own words is shown, in characters.
 const MESSAGE_CHARACTERS: usize = 600;
 
-/// A provider's refusal to answer, in its own words.
+/// A provider's refusal to answer, in its own words. They are whole, and only shortened when they are shown: a secret that was cut
+/// in two would not be found any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
     /// The status that the words themselves tell, such as OpenRouter's `code: 429`.
     pub status: Option<u16>,
     /// The kind of error, such as `overloaded_error` or `model_not_found`.
     pub code: Option<String>,
-    /// What it says, shortened.
+    /// What it says.
     pub message: String,
 }
 
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.code {
-            Some(code) => write!(f, "{} ({code})", self.message),
-            None => f.write_str(&self.message),
-        }
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shortened(&self.message))?;
+        self.code.as_ref().map_or(Ok(()), |code| write!(f, " ({})", shortened(code)))
     }
 }
 
 impl Fault {
+    /// The same fault in words that `scrubbed` has taken secrets out of.
+    pub(crate) fn scrubbed(&self, scrubbed: impl Fn(&str) -> String) -> Self {
+        Self { status: self.status, code: self.code.as_deref().map(&scrubbed), message: scrubbed(&self.message) }
+    }
+
     /// Whether it says that the request is longer than the model's window: by its code, or in the words that providers have
     /// for it. `OpenAI` and those like it have a code, Anthropic's `prompt is too long` and vLLM's and OpenRouter's
     /// `maximum context length` are words only, and llama.cpp has both.
@@ -44,7 +51,7 @@ impl Fault {
     pub(super) fn in_envelope(value: &Value) -> Option<Self> {
         match value.get("error") {
             None | Some(Value::Null | Value::Bool(false)) => None,
-            Some(Value::String(message)) => Some(Self { status: None, code: None, message: shortened(message) }),
+            Some(Value::String(message)) => Some(Self::of_text(message)),
             Some(error) => Some(Self::of_object(error)),
         }
     }
@@ -58,20 +65,26 @@ impl Fault {
         Self {
             status: number.and_then(|number| u16::try_from(number).ok()).filter(|status| (400..600).contains(status)),
             code: word.or_else(|| text(error, "/type")).map(str::to_owned),
-            message: shortened(&message),
+            message,
         }
+    }
+
+    /// The fault that is told by `message` alone.
+    fn of_text(message: &str) -> Self {
+        Self { status: None, code: None, message: message.to_owned() }
     }
 
     /// The fault that is told by `code` and `message`.
     pub(super) fn of_words(code: &str, message: &str) -> Self {
-        Self { status: None, code: Some(code.to_owned()), message: shortened(message) }
+        Self { code: Some(code.to_owned()), ..Self::of_text(message) }
     }
 }
 
-/// The fault that the body of an answer with an error status tells, whatever it is: an envelope, other JSON, a page, nothing.
+/// The fault that the body of an answer with an error status tells, whatever it is: an envelope, other JSON, a stream of events, a
+/// page, nothing.
 pub fn fault_of(body: &[u8]) -> Fault {
     let body = String::from_utf8_lossy(body);
-    let plain = |message: &str| Fault { status: None, code: None, message: shortened(message) };
+    let plain = Fault::of_text;
     match serde_json::from_str::<Value>(body.trim()) {
         Ok(Value::Array(list)) if !list.is_empty() => fault_of(list[0].to_string().as_bytes()),
         Ok(value) => Fault::in_envelope(&value).unwrap_or_else(|| {
@@ -80,8 +93,31 @@ pub fn fault_of(body: &[u8]) -> Fault {
         }),
         Err(_) if body.trim().is_empty() => plain("without a word of explanation"),
         Err(_) if body.trim_start().starts_with('<') => plain("with a page instead of an answer"),
-        Err(_) => plain(&body),
+        Err(_) => in_stream(&body).unwrap_or_else(|| plain(&body)),
     }
+}
+
+/// The first fault that an event of the stream `body` tells: servers that were asked for one refuse in one. A line that is no
+/// event's may be JSON itself, as Ollama's are.
+fn in_stream(body: &str) -> Option<Fault> {
+    let (mut lines, mut events, mut found) = (Lines::new(body.len()), Events::default(), None);
+    let mut tell = |data: &str| {
+        let value: Option<Value> = serde_json::from_str(data).ok();
+        found = found.take().or_else(|| in_event(&value?));
+        Ok(())
+    };
+    let mut line = |line: &str| {
+        if line.starts_with('{') { tell(line) } else { events.line(line, body.len(), |_, data| tell(data)) }
+    };
+    // An empty line ends the last event. Nothing here exceeds the body itself.
+    let read = lines.push(body.as_bytes(), &mut line).and_then(|()| lines.finish(&mut line)).and_then(|()| line(""));
+    read.ok().and(found)
+}
+
+/// The fault that an event tells, if it does: in an envelope, in that of the response that it is about, or by being one.
+fn in_event(event: &Value) -> Option<Fault> {
+    let enveloped = Fault::in_envelope(event).or_else(|| Fault::in_envelope(event.get("response")?));
+    enveloped.or_else(|| (text(event, "/type") == Some("error")).then(|| Fault::of_object(event)))
 }
 
 /// At most [`MESSAGE_CHARACTERS`] of `text`, in one line.
@@ -100,7 +136,8 @@ mod tests {
 
     #[test]
     fn every_envelope_tells_its_fault() {
-        let cases: [(&str, Option<u16>, Option<&str>, &str); 9] = [
+        #[rustfmt::skip]
+        let cases: [(&str, Option<u16>, Option<&str>, &str); 17] = [
             (r#"{"error":{"message":"no","type":"t","code":"c"}}"#, None, Some("c"), "no"),
             (r#"{"error":{"message":"no","type":"t","code":null}}"#, None, Some("t"), "no"),
             (r#"{"error":{"message":"no","code":429}}"#, Some(429), None, "no"),
@@ -110,11 +147,28 @@ mod tests {
             (r#"{"detail":"no"}"#, None, None, "no"),
             ("", None, None, "without a word of explanation"),
             ("<html><h1>502</h1>", None, None, "with a page instead of an answer"),
+            // The same told as a stream, whole or broken off, in every dialect.
+            ("data: {\"error\":{\"message\":\"no\",\"code\":429}}\n\ndata: [DONE]\n\n", Some(429), None, "no"),
+            (": wait\r\n\r\ndata: {\"id\":1}\r\n\r\ndata: {\"error\":\"no\"}", None, None, "no"),
+            ("event: error\ndata: {\"type\":\"error\",\ndata: \"error\":{\"type\":\"t\",\"message\":\"no\"}}\n\n", None, Some("t"), "no"),
+            ("data: {\"type\":\"error\",\"code\":\"c\",\"message\":\"no\"}\n\n", None, Some("c"), "no"),
+            ("data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"c\",\"message\":\"no\"}}}\n\n", None, Some("c"), "no"),
+            ("{\"model\":\"m\"}\n{\"error\":\"no\"}\n", None, None, "no"),
+            ("data: {\"id\":1}\n\n", None, None, "data: {\"id\":1}\n\n"),
+            ("data: [DONE", None, None, "data: [DONE"),
         ];
         for (body, status, code, message) in cases {
             let expected = Fault { status, code: code.map(str::to_owned), message: message.to_owned() };
             assert_eq!(fault_of(body.as_bytes()), expected, "{body}");
         }
-        assert_eq!(fault_of("x y\n".repeat(1_000).as_bytes()).message.chars().count(), MESSAGE_CHARACTERS + 1);
+    }
+
+    #[test]
+    fn words_are_shortened_when_they_are_shown_and_not_before() {
+        let (long, shown) = ("x y\n".repeat(1_000), MESSAGE_CHARACTERS + 1);
+        let fault = fault_of(long.as_bytes());
+        assert_eq!((fault.message.as_str(), fault.to_string().chars().count()), (long.as_str(), shown));
+        let fault = Fault::of_words(&long, &long);
+        assert_eq!(fault.to_string().chars().count(), 2 * shown + " ()".len());
     }
 }

@@ -43,6 +43,39 @@ async fn the_key_is_in_its_header_and_in_no_error_or_print() {
 }
 
 #[tokio::test]
+async fn no_beginning_of_a_key_is_left_where_words_are_cut() {
+    /// Errors show so many characters of a provider's words.
+    const SHOWN: usize = 600;
+    /// So few characters of a key may stand anywhere by chance.
+    const TELLS: usize = 6;
+    let mut cuts = 0;
+    for spelling in spellings() {
+        for kept in [TELLS, spelling.len() / 2, spelling.len() - 1] {
+            let words = format!("{}{spelling} and {}", "x".repeat(SHOWN - kept), "y".repeat(SHOWN));
+            let error = json!({"error": {"message": words, "code": words}}).to_string();
+            let replies = [
+                Reply::new(400, error.clone()),
+                Reply::new(400, words.clone()),
+                Reply::new(400, json!({"detail": words}).to_string()),
+                Reply::new(400, format!("data: {error}\n\n")).with("content-type", "text/event-stream"),
+                Reply::new(200, json!({"error": words}).to_string()),
+                Reply::stream(format!("data: {error}\n\n")),
+            ];
+            for reply in replies {
+                let server = Server::start(move |_, _| reply.clone()).await;
+                let way = at(&server.url, "openrouter");
+                let health = Providers::default().health("test", Some(&way), &|_| Some(KEY.to_owned())).await;
+                let shown = format!("{:?} {health:?}", ask(&way).await.unwrap_err());
+                assert!(shown.contains(&"x".repeat(100)), "{shown}");
+                assert!(!shown.contains(&spelling[..TELLS]), "{spelling} cut after {kept} characters is in {shown}");
+                cuts += 1;
+            }
+        }
+    }
+    println!("{cuts} replies whose words are cut inside a key, 0 beginnings of keys");
+}
+
+#[tokio::test]
 async fn each_provider_is_told_the_key_in_its_own_header() {
     let server = Server::start(|_, request| match request.path.as_str() {
         "/messages" => {
