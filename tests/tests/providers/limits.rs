@@ -1,7 +1,7 @@
 //! Many children on one key, and a provider that lets only so much through: what it refuses, it refuses on paper only.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use baton_core::call::CallStatus;
 use baton_core::entry::Entry;
@@ -24,6 +24,37 @@ const ON_ITS_WAY: Duration = Duration::from_millis(50);
 /// Children of each subtree, and the turns of each of them: the same work for every subtree.
 const SUBTREES: [(usize, usize); 4] = [(8, 12), (8, 12), (16, 6), (32, 3)];
 
+/// How the provider says when it may be asked again.
+#[derive(Clone, Copy, Debug)]
+enum Says {
+    /// With each refusal, in `Retry-After`.
+    RetryAfter,
+    /// With every answer, as `OpenAI` tells what is left.
+    OpenAi,
+    /// With every answer, as `OpenRouter` does.
+    OpenRouter,
+}
+
+impl Says {
+    /// The headers of an answer when so many requests are `left` of a window that ends after `reset`.
+    fn headers(self, is_refused: bool, left: usize, reset: Duration) -> String {
+        // Rounded up: a millisecond early is too early.
+        let reset = reset + Duration::from_millis(1);
+        match self {
+            Self::RetryAfter if is_refused => format!("retry-after: {:.3}\r\n", reset.as_secs_f64()),
+            Self::RetryAfter => String::new(),
+            Self::OpenAi => format!(
+                "x-ratelimit-limit-requests: {ALLOWED}\r\nx-ratelimit-remaining-requests: {left}\r\nx-ratelimit-reset-requests: {}ms\r\n",
+                reset.as_millis()
+            ),
+            Self::OpenRouter => {
+                let moment = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + reset;
+                format!("X-RateLimit-Remaining: {left}\r\nX-RateLimit-Reset: {}\r\n", moment.as_millis())
+            }
+        }
+    }
+}
+
 /// What the provider saw.
 #[derive(Default)]
 struct Seen {
@@ -40,18 +71,29 @@ struct Seen {
 }
 
 impl Seen {
-    /// A request has come; says for how long it is to be left alone, unless it is answered.
-    fn admit(&mut self, now: Instant) -> Result<(), Duration> {
+    /// A request has come; says whether it is answered.
+    fn admit(&mut self, now: Instant) -> bool {
         self.inside += usize::from(self.closed_until.is_some_and(|until| now < until));
+        let window = self.window(now);
+        let is_answered = self.windows[window] < ALLOWED;
+        self.windows[window] += usize::from(is_answered);
+        self.refused += usize::from(!is_answered);
+        is_answered
+    }
+
+    /// The window that `now` is in.
+    fn window(&mut self, now: Instant) -> usize {
         let since = now - *self.begun.get_or_insert(now);
         let window = usize::try_from(since.as_micros() / WINDOW.as_micros()).unwrap();
         self.windows.resize(self.windows.len().max(window + 1), 0);
-        if self.windows[window] < ALLOWED {
-            self.windows[window] += 1;
-            return Ok(());
-        }
-        self.refused += 1;
-        Err((WINDOW * u32::try_from(window + 1).unwrap()).saturating_sub(since))
+        window
+    }
+
+    /// How many requests are left at `now`, and how long the window still is.
+    fn left(&mut self, now: Instant) -> (usize, Duration) {
+        let window = self.window(now);
+        let end = self.begun.unwrap() + WINDOW * u32::try_from(window + 1).unwrap();
+        (ALLOWED - self.windows[window], end - now)
     }
 
     /// The part of what is allowed that was used, until there was too little left to ask for.
@@ -102,38 +144,38 @@ fn answer(body: &Value) -> (Value, Option<usize>) {
     }
 }
 
-/// Takes one request and answers it, or refuses it and makes sure that it was heard.
-async fn serve(mut stream: TcpStream, seen: &Mutex<Seen>) -> std::io::Result<()> {
+/// Takes one request and answers it, or refuses it, and makes sure that it was heard when nothing is left.
+async fn serve(mut stream: TcpStream, seen: &Mutex<Seen>, says: Says) -> std::io::Result<()> {
     let came = Instant::now();
     let request = receive(&mut stream).await?;
-    let admitted = seen.lock().unwrap().admit(came);
-    let (status, retry_after, body) = match admitted {
-        Ok(()) => {
-            let (body, subtree) = answer(&request.body);
-            tokio::time::sleep(ANSWER).await;
-            seen.lock().unwrap().served.extend(subtree);
-            (200, String::new(), body)
-        }
-        // Rounded up: a millisecond early is too early.
-        Err(left) => {
-            (429, format!("retry-after: {:.3}\r\n", left.as_secs_f64() + 0.001), json!({"error": {"message": "slow down"}}))
-        }
+    let is_answered = seen.lock().unwrap().admit(came);
+    let (status, body) = if is_answered {
+        let (body, subtree) = answer(&request.body);
+        tokio::time::sleep(ANSWER).await;
+        seen.lock().unwrap().served.extend(subtree);
+        (200, body)
+    } else {
+        (429, json!({"error": {"message": "slow down"}}))
     };
+    // A refusal tells of the window that it was refused in.
+    let told = if is_answered { Instant::now() } else { came };
+    let (left, reset) = seen.lock().unwrap().left(told);
+    let headers = says.headers(!is_answered, left, reset);
     let body = body.to_string();
-    let head = format!("HTTP/1.1 {status} Told\r\ncontent-type: application/json\r\nconnection: close\r\n{retry_after}");
+    let head = format!("HTTP/1.1 {status} Told\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}");
     stream.write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await?;
     stream.shutdown().await?;
     while stream.read(&mut [0; 64]).await? > 0 {}
-    if let Err(left) = admitted {
+    if left == 0 && !headers.is_empty() {
         tokio::time::sleep(ON_ITS_WAY).await;
         let mut seen = seen.lock().unwrap();
-        seen.closed_until = seen.closed_until.max(Some(came + left));
+        seen.closed_until = seen.closed_until.max(Some(told + reset));
     }
     Ok(())
 }
 
 /// Runs the job under `limits` and prints what the provider saw.
-async fn run(limits: Value) -> Seen {
+async fn run(limits: Value, says: Says) -> Seen {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let seen: Arc<Mutex<Seen>> = Arc::default();
@@ -142,7 +184,7 @@ async fn run(limits: Value) -> Seen {
         while let Ok((stream, _)) = listener.accept().await {
             let log = Arc::clone(&log);
             tokio::spawn(async move {
-                let _gone = serve(stream, &log).await;
+                let _gone = serve(stream, &log, says).await;
             });
         }
     });
@@ -165,11 +207,11 @@ async fn run(limits: Value) -> Seen {
     let (all, failed) =
         ended.fold((0, 0), |(all, failed), status| (all + 1, failed + usize::from(status != CallStatus::Success)));
     let seen = std::mem::take(&mut *seen.lock().unwrap());
-    println!("limits {limits}: 64 children in 4 subtrees of 8, 8, 16 and 32; {ALLOWED} requests in {WINDOW:?}");
+    println!("limits {limits}, {says:?}: 64 children in 4 subtrees of 8, 8, 16 and 32; {ALLOWED} requests in {WINDOW:?}");
     println!("  tasks that failed          {failed} of {all}");
     println!("  of the allowed throughput  {:.1} % (answered by window: {:?})", seen.throughput() * 100.0, seen.windows);
     println!("  requests refused           {}", seen.refused);
-    println!("  inside a Retry-After       {}", seen.inside);
+    println!("  while nothing was left     {}", seen.inside);
     println!("  requests by subtree        {:?}", seen.shares());
     assert_eq!((finished.status, failed, all), ("success", 0, 1 + 4 + 64));
     seen
@@ -177,7 +219,7 @@ async fn run(limits: Value) -> Seen {
 
 #[tokio::test]
 async fn what_a_provider_refuses_fails_no_child_and_wastes_nothing() {
-    let seen = run(json!({"in_flight": 8})).await;
+    let seen = run(json!({"in_flight": 8}), Says::RetryAfter).await;
     assert!(seen.refused > 0, "a provider that refuses nothing shows nothing");
     assert_eq!(seen.inside, 0);
     assert!(seen.throughput() >= 0.95, "{:?}", seen.windows);
@@ -188,8 +230,19 @@ async fn what_a_provider_refuses_fails_no_child_and_wastes_nothing() {
 
 #[tokio::test]
 async fn how_many_may_be_under_way_is_found_out() {
-    let seen = run(json!({})).await;
+    let seen = run(json!({}), Says::RetryAfter).await;
     assert!(seen.refused > 0);
     assert_eq!(seen.inside, 0);
     assert!(seen.throughput() >= 0.95, "{:?}", seen.windows);
+}
+
+#[tokio::test]
+async fn what_a_provider_says_is_left_is_used_up_and_then_nothing_is_asked() {
+    for says in [Says::OpenAi, Says::OpenRouter] {
+        let seen = run(json!({"in_flight": 8}), says).await;
+        assert_eq!(seen.inside, 0, "{says:?}");
+        // What is under way while the last one is answered may come too late, and nothing else.
+        assert!(seen.refused <= 8 * seen.windows.len(), "{says:?}: {} refused", seen.refused);
+        assert!(seen.throughput() >= 0.95, "{:?}", seen.windows);
+    }
 }

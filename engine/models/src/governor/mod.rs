@@ -1,11 +1,12 @@
 //! How often a key of a provider is used, and by whom next.
 //!
 //! One governor stands before each key, whatever runs and models use it. It keeps the limits that a config says, finds out
-//! how many requests may be under way, leaves the provider alone for as long as it asks, and lets the subtrees of runs ask in
+//! how many requests may be under way, leaves the provider alone for as long as it asks or says that nothing is left, and lets the subtrees of runs ask in
 //! turn. The arithmetic is in the files beside this one, which get every moment from outside; here is the waiting.
 //!
 //! It is not where an error is judged: whether a request is made again, and when it is given up, its model says.
 
+mod announced;
 mod flight;
 mod gate;
 mod line;
@@ -24,6 +25,8 @@ use baton_core::config::ProviderLimits;
 use baton_core::id::{RunId, TaskId};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
+
+pub(crate) use self::announced::{Demand, Left, Quota};
 
 use self::state::{Grant, Standing, State, Waiting};
 use crate::provider::Retries;
@@ -72,7 +75,7 @@ pub(crate) struct Place {
     subtree: Subtree,
     ticket: u64,
     bell: Arc<Notify>,
-    tokens: u64,
+    demand: Demand,
     patience: Duration,
     was_made: bool,
 }
@@ -116,10 +119,10 @@ impl Governor {
         self.state().keep(limits);
     }
 
-    /// A place for a request that may take `tokens`, its answer included, and waits at a closed gate for `patience` at most.
-    pub(crate) fn place(self: &Arc<Self>, subtree: Subtree, tokens: u64, patience: Duration) -> Place {
+    /// A place for a request that takes what `demand` says, and waits at a closed gate for `patience` at most.
+    pub(crate) fn place(self: &Arc<Self>, subtree: Subtree, demand: Demand, patience: Duration) -> Place {
         let (ticket, bell) = (self.state().ticket(patience), Arc::default());
-        Place { governor: Arc::clone(self), subtree, ticket, bell, tokens, patience, was_made: false }
+        Place { governor: Arc::clone(self), subtree, ticket, bell, demand, patience, was_made: false }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -130,7 +133,7 @@ impl Governor {
 impl Place {
     /// Waits until the request may be made: behind those before it the first time, before all others when it is made again.
     pub(crate) async fn admitted(&mut self) -> Result<Permit, Closed> {
-        let waiting = Waiting { bell: Arc::clone(&self.bell), tokens: self.tokens };
+        let waiting = Waiting { bell: Arc::clone(&self.bell), demand: self.demand };
         self.governor.state().enter(Instant::now(), &self.subtree, self.ticket, waiting, self.was_made);
         loop {
             let standing = self.governor.state().standing(Instant::now(), self.ticket, self.patience);
@@ -157,6 +160,13 @@ impl Drop for Place {
 }
 
 impl Permit {
+    /// The answer to the request has begun, and told how much is `left` of what limits.
+    pub(crate) fn told(&self, left: &[Left]) {
+        if !left.is_empty() {
+            self.governor.state().told(Instant::now(), left);
+        }
+    }
+
     /// The request was answered, and used so many tokens, if the provider said so.
     pub(crate) fn answered(mut self, tokens: Option<u64>) {
         if let Some(grant) = self.grant.take() {

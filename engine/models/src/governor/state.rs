@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Subtree;
+use super::announced::{Announced, Demand, Left};
 use super::flight::Flight;
 use super::gate::Gate;
 use super::line::Line;
@@ -23,8 +24,8 @@ const ONE: u128 = 1 << 32;
 pub(super) struct Waiting {
     /// Rung when there is news for it.
     pub(super) bell: Arc<Notify>,
-    /// Tokens that it and its answer may take.
-    pub(super) tokens: u64,
+    /// What it takes.
+    pub(super) demand: Demand,
 }
 
 /// What a request that was let through has taken.
@@ -51,6 +52,7 @@ pub(super) struct State {
     requests: Window,
     tokens: Window,
     flight: Flight,
+    announced: Announced,
     pub(super) gate: Gate,
     line: Line<Subtree, Waiting>,
     /// Requests that may be made and have not been told yet.
@@ -68,6 +70,7 @@ impl State {
             requests: Window::default(),
             tokens: Window::default(),
             flight: Flight::default(),
+            announced: Announced::default(),
             gate: Gate::new(retries),
             line: Line::default(),
             granted: BTreeMap::new(),
@@ -128,6 +131,14 @@ impl State {
         }
     }
 
+    /// An answer that has begun told how much is `left` of what limits.
+    pub(super) fn told(&mut self, now: Instant, left: &[Left]) {
+        if left.iter().fold(false, |is_empty, left| self.announced.told(now, left) | is_empty) {
+            self.recall();
+        }
+        self.admit(now);
+    }
+
     /// A request that was made was answered, and used so many tokens, if that is known.
     pub(super) fn answered(&mut self, now: Instant, grant: Grant, tokens: Option<u64>) {
         self.flight.answered(grant.round);
@@ -145,13 +156,12 @@ impl State {
         if let Some(taking) = grant.tokens {
             self.tokens.correct(taking, 0);
         }
+        // Who says that nothing is left until a moment has said how long to wait.
+        let empty_for = || self.announced.empty_until(now).filter(|_| closes).map(|until| until - now);
+        let asked = asked.or_else(empty_for);
         let until = (closes || asked.is_some()).then(|| self.gate.close(now, asked, is_news));
         if until.is_some_and(|until| until > now) {
-            // Those who have not been told yet have not asked yet.
-            for (ticket, (grant, waiting)) in std::mem::take(&mut self.granted) {
-                self.give_back(grant);
-                self.line.enter_again(ticket, waiting);
-            }
+            self.recall();
         }
         if until.is_some_and(|until| until - now > self.patience) {
             self.line.iter().for_each(|waiting| waiting.bell.notify_one());
@@ -172,6 +182,14 @@ impl State {
         self.admit(now);
     }
 
+    /// Lets nobody ask who may and has not been told yet.
+    fn recall(&mut self) {
+        for (ticket, (grant, waiting)) in std::mem::take(&mut self.granted) {
+            self.give_back(grant);
+            self.line.enter_again(ticket, waiting);
+        }
+    }
+
     /// Undoes a grant of which no use was made.
     fn give_back(&mut self, grant: Grant) {
         self.flight.end();
@@ -187,18 +205,19 @@ impl State {
     fn admit(&mut self, now: Instant) {
         self.keeper = loop {
             let Some((ticket, waiting)) = self.line.head() else { break self.keep_time(None) };
-            let tokens = waiting.tokens;
+            let demand = waiting.demand;
             if self.flight.is_full() {
                 // Whoever is under way comes back, and asks again who may.
                 break self.keep_time(None);
             }
-            if let Some(at) = self.kept_until(now, tokens) {
+            if let Some(at) = self.kept_until(now, demand) {
                 break self.keep_time(Some((ticket, at)));
             }
-            let cost = self.cost(tokens);
+            let cost = self.cost(demand.tokens());
             let Some((ticket, waiting)) = self.line.serve(cost) else { break self.keep_time(None) };
             let request = self.requests.take(now, 1);
-            let grant = Grant { round: self.flight.begin(), request, tokens: self.tokens.take(now, tokens) };
+            self.announced.take(demand);
+            let grant = Grant { round: self.flight.begin(), request, tokens: self.tokens.take(now, demand.tokens()) };
             waiting.bell.notify_one();
             self.granted.insert(ticket, (grant, waiting));
         };
@@ -215,10 +234,10 @@ impl State {
         keeper
     }
 
-    /// What has to pass before a request with so many tokens may be made; `None` if nothing has to.
-    fn kept_until(&mut self, now: Instant, tokens: u64) -> Option<Instant> {
-        let gate = self.gate.closed_until(now);
-        gate.max(self.requests.full_until(now, 1)).max(self.tokens.full_until(now, tokens))
+    /// What has to pass before a request with this `demand` may be made; `None` if nothing has to.
+    fn kept_until(&mut self, now: Instant, demand: Demand) -> Option<Instant> {
+        let told = self.gate.closed_until(now).max(self.announced.short_until(now, demand));
+        told.max(self.requests.full_until(now, 1)).max(self.tokens.full_until(now, demand.tokens()))
     }
 
     /// What a request costs its subtree: the part of a minute that it takes, of whichever limit it takes more of.

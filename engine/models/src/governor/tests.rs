@@ -31,7 +31,11 @@ fn subtree(run: RunKey, number: usize) -> Subtree {
 }
 
 fn place(governor: &Arc<Governor>, tokens: u64) -> Place {
-    governor.place(subtree(RunKey(0), 1), tokens, PATIENCE)
+    governor.place(subtree(RunKey(0), 1), demand(tokens), PATIENCE)
+}
+
+fn demand(input: u64) -> Demand {
+    Demand { input, output: 0 }
 }
 
 /// Whether nothing is under way and nobody waits.
@@ -149,7 +153,7 @@ async fn subtrees_share_alike_however_many_of_each_ask() {
             let (governor, served) = (&governor, &served);
             async move {
                 while Instant::now() < until {
-                    let permit = governor.place(subtree(run, number), 1, PATIENCE).admitted().await.unwrap();
+                    let permit = governor.place(subtree(run, number), demand(1), PATIENCE).admitted().await.unwrap();
                     tokio::time::sleep(SECOND / 10).await;
                     // Who still waits at the end shows nothing.
                     served[number].fetch_add(usize::from(Instant::now() < until), Ordering::Relaxed);
@@ -196,7 +200,7 @@ async fn ten_thousand_who_wait_are_woken_when_it_is_their_turn_and_not_before() 
     let asking = (0..10_000).map(|number| {
         let (governor, looks) = (&governor, &looks);
         async move {
-            let mut place = governor.place(subtree(run, number % 100), 1, PATIENCE);
+            let mut place = governor.place(subtree(run, number % 100), demand(1), PATIENCE);
             let permit = {
                 let mut admitted = pin!(place.admitted());
                 let counted = poll_fn(|context| {
@@ -236,4 +240,46 @@ async fn a_request_that_is_made_again_is_before_all_others() {
     };
     futures_util::future::join(join_all(others), again).await;
     assert_eq!(*order.lock().unwrap(), ["again", "another", "another", "another"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_while_nothing_is_left() {
+    let (governor, begun) = (governor(in_flight(2)), Instant::now());
+    let left = |amount, seconds| Left { quota: Quota::Requests, amount, most: None, reset: SECOND * seconds };
+    let first = place(&governor, 1).admitted().await.unwrap();
+    let second = place(&governor, 1).admitted().await.unwrap();
+    let mut next = place(&governor, 1);
+    let mut next = pin!(next.admitted());
+    assert!(next.as_mut().now_or_never().is_none());
+    // The next may ask, but hears of it only when it is polled; before that the second answer begins.
+    first.told(&[left(1, 7)]);
+    first.answered(None);
+    second.told(&[left(0, 7)]);
+    assert!(next.as_mut().now_or_never().is_none(), "what was let through and not told waits again");
+    second.answered(None);
+    next.await.unwrap().answered(None);
+    assert_eq!(begun.elapsed(), 7 * SECOND);
+    // What is left is used up, and not more, until an answer or the reset brings more.
+    let permit = place(&governor, 1).admitted().await.unwrap();
+    permit.told(&[left(3, 5)]);
+    permit.answered(None);
+    for _ in 0..3 {
+        drop(place(&governor, 1).admitted().await.unwrap());
+    }
+    assert_eq!(begun.elapsed(), 7 * SECOND);
+    place(&governor, 1).admitted().await.unwrap().answered(None);
+    assert_eq!(begun.elapsed(), 12 * SECOND);
+    // A reset that is far off is not waited for: whoever wants that has to ask.
+    let permit = place(&governor, 1).admitted().await.unwrap();
+    permit.told(&[left(0, 1_000_000)]);
+    permit.answered(None);
+    place(&governor, 1).admitted().await.unwrap().answered(None);
+    assert_eq!(begun.elapsed(), 72 * SECOND);
+    // A refusal that says it has said for how long, and no pause is made up.
+    let refused = place(&governor, 1).admitted().await.unwrap();
+    refused.told(&[left(0, 3)]);
+    assert_eq!(refused.congested(true, None).map(|pushback| pushback.pause), Some(3 * SECOND));
+    place(&governor, 1).admitted().await.unwrap().answered(None);
+    assert_eq!(begun.elapsed(), 75 * SECOND);
+    assert!(is_at_rest(&governor));
 }

@@ -12,6 +12,7 @@ use super::profile::ANTHROPIC_VERSION;
 use super::{Endpoint, SetupError};
 use crate::cassette::{Heard, NoAnswer, Wait};
 use crate::error::ModelError;
+use crate::governor::Permit;
 use crate::wire::{Answer, Dialect, Fault, MAX_ANSWER_BYTES, WireError, fault_of};
 
 /// The most bytes of an error that are read.
@@ -86,12 +87,21 @@ impl Client {
         Ok(Self { endpoint, http })
     }
 
-    /// One request: asked, and its answer read to the end. What comes of it is put down in `heard`.
-    pub(super) async fn ask(&self, body: &[u8], stream: bool, mut heard: Option<&mut Heard>) -> Result<Answer, Failure> {
+    /// One request: asked, and its answer read to the end. What comes of it is put down in `heard`; what its head says of
+    /// limits goes to who gave the `permit`, at once.
+    pub(super) async fn ask(
+        &self,
+        body: &[u8],
+        stream: bool,
+        permit: &Permit,
+        mut heard: Option<&mut Heard>,
+    ) -> Result<Answer, Failure> {
         let limits = self.endpoint.timeouts;
         let asked = async {
             let response = self.send(body).await?;
-            self.read(Incoming::of(response, limits.between_bytes, heard.as_deref_mut()), stream).await
+            let incoming = Incoming::of(response, limits.between_bytes, heard.as_deref_mut());
+            permit.told(&incoming.left);
+            self.read(incoming, stream).await
         };
         let read = timeout(limits.total, asked).await.unwrap_or(Err(NoAnswer::TimedOut { waiting_for: Wait::WholeAnswer }));
         read.unwrap_or_else(|no_answer| {

@@ -3,10 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use reqwest::header::CONTENT_TYPE;
 use tokio::time::timeout;
 
+use super::headers;
 use crate::cassette::{Heard, NoAnswer, Wait};
+use crate::governor::Left;
 
 /// An answer whose head has come.
 pub(super) struct Incoming<'h> {
@@ -14,6 +16,8 @@ pub(super) struct Incoming<'h> {
     pub(super) content_type: String,
     /// How long the provider wants to be left alone.
     pub(super) retry_after: Option<Duration>,
+    /// How much of its limits is left, if it says so.
+    pub(super) left: Vec<Left>,
     source: Source,
     /// Where what comes is put down.
     heard: Option<&'h mut Heard>,
@@ -30,20 +34,21 @@ enum Source {
 impl<'h> Incoming<'h> {
     /// The answer that `response` begins. What comes of it is put down in `heard`.
     pub(super) fn of(response: Response, between_bytes: Duration, mut heard: Option<&'h mut Heard>) -> Self {
-        let header = |name: HeaderName| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let (status, content_type) = (response.status().as_u16(), header(CONTENT_TYPE).unwrap_or_default().to_lowercase());
-        let retry_after = header(RETRY_AFTER).and_then(|value| retry_after(value, SystemTime::now()));
+        let (head, now) = (response.headers(), SystemTime::now());
+        let content_type = head.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_lowercase();
+        let (status, retry_after, left) = (response.status().as_u16(), headers::retry_after(head, now), headers::left(head, now));
         if let Some(heard) = &mut heard {
             heard.head = Some((status, content_type.clone(), retry_after));
         }
-        Self { status, content_type, retry_after, source: Source::Provider(response, between_bytes), heard }
+        Self { status, content_type, retry_after, left, source: Source::Provider(response, between_bytes), heard }
     }
 
     /// The answer that was put down in `heard`, if one came.
     pub(super) fn played(heard: Heard) -> Result<Self, Option<NoAnswer>> {
         let Heard { head, body, no_answer } = heard;
         let Some((status, content_type, retry_after)) = head else { return Err(no_answer) };
-        Ok(Self { status, content_type, retry_after, source: Source::Cassette(Some(body), no_answer), heard: None })
+        let source = Source::Cassette(Some(body), no_answer);
+        Ok(Self { status, content_type, retry_after, left: Vec::new(), source, heard: None })
     }
 
     /// The next bytes; `None` at the end.
@@ -92,34 +97,4 @@ pub(super) fn told(error: &reqwest::Error) -> String {
         reason = inner;
     }
     reason.to_string()
-}
-
-/// What a `Retry-After` header asks for at `now`: seconds or a date; `None` if it is neither.
-fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let date = jiff::fmt::rfc2822::parse(value).ok()?;
-    let until = SystemTime::from(date.timestamp());
-    Some(until.duration_since(now).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retry_after_is_seconds_a_date_or_nothing() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_445_412_480 - 20);
-        let asked = |value| retry_after(value, now);
-        assert_eq!(asked("0"), Some(Duration::ZERO));
-        assert_eq!(asked("3600"), Some(Duration::from_hours(1)));
-        assert_eq!(asked("1.5"), Some(Duration::from_millis(1_500)));
-        assert_eq!(asked("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::from_secs(20)));
-        assert_eq!(asked("Wed, 21 Oct 2009 07:28:00 GMT"), Some(Duration::ZERO));
-        for garbage in ["", "soon", "-1", "NaN", "1e400"] {
-            assert_eq!(asked(garbage), None, "{garbage}");
-        }
-    }
 }

@@ -5,6 +5,7 @@
 
 mod client;
 mod endpoint;
+mod headers;
 mod health;
 mod incoming;
 mod model;
@@ -21,6 +22,7 @@ use baton_core::config::{ProvidedModel, ProviderSettings};
 pub use endpoint::{Endpoint, Timeouts};
 pub use health::{Health, HealthError};
 pub use model::ProviderModel;
+pub use offers::turned_down;
 pub use profile::{HeldResults, KeyRule, PROFILES, Profile, provider_names};
 pub use retry::Retries;
 

@@ -12,12 +12,12 @@ use baton_core::render::{contents_of, request_tokens};
 use serde_json::{Map, Value};
 
 use super::client::{Client, Failure};
-use super::offers::{Offers, STRICT_TOOLS, restore};
+use super::offers::{Offers, STRICT_TOOLS, restore, settings, strict_tools};
 use super::talks::Talks;
 use super::{Endpoint, Retries};
 use crate::cassette::{Cassettes, Heard, NoAnswer, Occasion, Takes};
 use crate::error::ModelError;
-use crate::governor::{Closed, Governor, Permit, Pushback, RunKey, Subtree};
+use crate::governor::{Closed, Demand, Governor, Permit, Pushback, RunKey, Subtree};
 use crate::model::{ContentSource, Model};
 use crate::schema::{CompiledResult, CompiledTool, SchemaFault};
 use crate::wire::{Answer, Features, Grown, WireRequest};
@@ -46,8 +46,7 @@ struct Body {
     bytes: Vec<u8>,
     /// Whether its answer is to come as a stream.
     stream: bool,
-    /// What it and its answer may use (≈).
-    tokens: u64,
+    demand: Demand,
     /// What its text is held to.
     result: Option<Arc<CompiledResult>>,
 }
@@ -83,15 +82,12 @@ impl ProviderModel {
 
     /// The settings of a request: the model's, and over them the agent's.
     fn settings(&self, own: &Json) -> Map<String, Value> {
-        let mut settings = self.settings.clone();
-        settings.extend(own.value().as_object().cloned().unwrap_or_default());
-        settings
+        settings(&self.settings, own)
     }
 
     /// `tools` as this provider is offered them.
     fn offered(&self, tools: &[Arc<ToolDefinition>], settings: &Map<String, Value>) -> Result<Offered, Vec<SchemaFault>> {
-        let strict = settings.get(STRICT_TOOLS).and_then(Value::as_bool);
-        self.offers.of(tools, self.client.endpoint.profile.schemas, strict)
+        self.offers.of(tools, self.client.endpoint.profile.schemas, strict_tools(settings))
     }
 
     /// The body of `request` with its tools as they are offered.
@@ -132,7 +128,7 @@ impl ProviderModel {
         let bytes = profile.dialect.encode(&head, talk.bytes());
         tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = bytes.len(), "worded");
         self.talks.keep(&talker, talk);
-        Ok(Body { bytes, stream, tokens: request_tokens(request).saturating_add(limit), result })
+        Ok(Body { bytes, stream, demand: Demand { input: request_tokens(request), output: limit }, result })
     }
 
     /// One attempt; where it met congestion, what that did. What comes of it is put down in `heard`.
@@ -142,7 +138,7 @@ impl ProviderModel {
         permit: Permit,
         heard: Option<&mut Heard>,
     ) -> Result<ModelTurn, (ModelError, Option<Pushback>)> {
-        match self.client.ask(&body.bytes, body.stream, heard).await {
+        match self.client.ask(&body.bytes, body.stream, &permit, heard).await {
             Ok(answer) => {
                 let turn = self.turn(answer);
                 permit.answered(turn.usage.as_ref().filter(|usage| !usage.estimated).map(Usage::total));
@@ -165,7 +161,7 @@ impl ProviderModel {
         let Endpoint { name: provider, profile, timeouts, .. } = &self.client.endpoint;
         let recorded = |cassettes| Cassettes::takes(cassettes, Occasion::of(request), provider, profile.path, &body.bytes);
         let mut takes = self.cassettes.as_ref().map(recorded).transpose()?;
-        let mut place = self.governor.place(Subtree::of(self.run, &request.task), body.tokens, timeouts.total);
+        let mut place = self.governor.place(Subtree::of(self.run, &request.task), body.demand, timeouts.total);
         let mut attempts = self.retries.attempts(timeouts.total);
         let model = &self.model;
         loop {

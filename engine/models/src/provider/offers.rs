@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use baton_core::config::{ProvidedModel, ProviderSettings};
 use baton_core::json::Json;
 use baton_core::model::{ModelTurn, ToolDefinition};
+use serde_json::{Map, Value};
 
+use super::profile::Profile;
 use crate::schema::{CompiledResult, CompiledTool, SchemaFault, Target, compile, compile_result};
 
 /// The setting that says whether a model shall be held to the schemas of tools, where its provider leaves the choice.
@@ -60,6 +63,32 @@ impl Offers {
         }
         if faults.is_empty() { Ok(compiled) } else { Err(faults) }
     }
+}
+
+/// The settings of a request: those of its model, and over them the `own` ones of its agent.
+pub(super) fn settings(of_model: &Map<String, Value>, own: &Json) -> Map<String, Value> {
+    let mut settings = of_model.clone();
+    settings.extend(own.value().as_object().cloned().unwrap_or_default());
+    settings
+}
+
+/// Whether a model shall be held to the schemas of tools, if `settings` say so.
+pub(super) fn strict_tools(settings: &Map<String, Value>) -> Option<bool> {
+    settings.get(STRICT_TOOLS).and_then(Value::as_bool)
+}
+
+/// What the provider of `model`, reached as `of_provider` says, would turn down of `tools` under an agent's `own` settings. It is
+/// what the model itself says before it is asked, found without its key. A provider that is not known takes everything.
+pub fn turned_down(
+    model: &ProvidedModel,
+    of_provider: Option<&ProviderSettings>,
+    tools: &[Arc<ToolDefinition>],
+    own: &Json,
+) -> Vec<SchemaFault> {
+    let like = of_provider.map_or(model.provider.as_str(), |settings| settings.like.as_str());
+    let strict = strict_tools(&settings(&model.settings, own));
+    let offered = Profile::named(like).map(|profile| Offers::default().of(tools, profile.schemas, strict));
+    offered.and_then(Result::err).unwrap_or_default()
 }
 
 impl Offers {
