@@ -15,7 +15,6 @@ use baton_core::json::Json;
 use baton_core::limits::Limits;
 use baton_core::money::Price;
 use baton_core::time::Timestamp;
-use baton_models::schema::SchemaFault;
 use baton_models::{Model, Providers, RunKey, ScriptFault, ScriptedModel};
 use baton_store::{NewRun, Store, StoreError};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
@@ -25,6 +24,7 @@ use crate::actor::{Actor, Commands, Step, root_result, status};
 use crate::clock::Clock;
 use crate::contents::Contents;
 use crate::error::RunError;
+use crate::fit::unfit_tools;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
 use crate::job::{InitialDocument, LoadedJob, StartOptions, typed_inputs};
 use crate::migrate::Adopting;
@@ -461,16 +461,10 @@ impl Shared {
 
 /// Tells the tools of agents that their models cannot be offered.
 fn check_tools(configs: &Configs, stand_in: Option<&str>, models: &Models) -> Result<(), RunError> {
-    let mut faults: Vec<SchemaFault> = Vec::new();
-    for agent in configs.agents.values() {
-        let own = stand_in.unwrap_or(&agent.model);
-        let asked = std::iter::once(own).chain(configs.job.fallbacks(own).iter().map(String::as_str));
-        for model in asked.filter_map(|name| models.get(name)) {
-            let found = model.check_tools(agent.offered.tools(), &agent.settings).err().unwrap_or_default();
-            faults.extend(found.into_iter().filter(|fault| !faults.contains(fault)).collect::<Vec<_>>());
-        }
-    }
-    if faults.is_empty() { Ok(()) } else { Err(RunError::Tools(faults)) }
+    let unfit = unfit_tools(configs, stand_in, |name, tools, settings| {
+        models.get(name).and_then(|model| model.check_tools(tools, settings).err()).unwrap_or_default()
+    });
+    if unfit.is_empty() { Ok(()) } else { Err(RunError::Tools(unfit.into_iter().map(|unfit| unfit.fault).collect())) }
 }
 
 /// The job's documents, those at the path of an extra one replaced by it, then the other extra ones.

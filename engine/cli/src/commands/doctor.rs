@@ -116,7 +116,7 @@ fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
     }
     let fails = |check: &str| findings.iter().any(|finding| finding.check == check && finding.standing == Standing::Fail);
     Ok(match () {
-        () if fails("job") => Exit::Usage,
+        () if fails("job") || fails("tools") => Exit::Usage,
         () if fails("provider") => Exit::Unavailable,
         () if fails("store") => Exit::Failed,
         () => Exit::Done,
@@ -168,7 +168,7 @@ fn tempfile_in(folder: &Path) -> std::io::Result<()> {
     std::fs::remove_file(&file)
 }
 
-/// Whether a job may run, and which providers it needs.
+/// Whether a job may run, which of its tools its models would not take, and which providers it needs.
 fn look_at_job(place: &Place, name: &Path, needed: &mut Vec<Needed>) -> Result<Vec<Finding>, Failure> {
     let shown = name.display().to_string();
     let finding = |standing, told, fix| Finding { check: "job", name: Some(shown.clone()), standing, told, fix };
@@ -196,12 +196,19 @@ fn look_at_job(place: &Place, name: &Path, needed: &mut Vec<Needed>) -> Result<V
         needed[at].models.insert(model.model);
     }
     let agents = words::counted(configs.agents.len(), "agent");
-    Ok(vec![if is_trusted {
+    let mut findings = vec![if is_trusted {
         finding(Standing::Ok, format!("{agents}, 0 faults"), None)
     } else {
         let told = format!("{agents}, 0 faults; runs commands or names addresses, and is not trusted yet");
         finding(Standing::Warn, told, Some(format!("look at it, then baton run {shown} --trust")))
-    }])
+    }];
+    let unfit = job.check_tools().err();
+    findings.extend(unfit.iter().flatten().map(|fault| Finding {
+        check: "tools",
+        told: format!("{} ({}:{}:{})", fault.message, fault.file, fault.line, fault.column),
+        ..finding(Standing::Fail, String::new(), Some(format!("baton validate {shown}")))
+    }));
+    Ok(findings)
 }
 
 /// Whether a provider has its key, answers, and has the models that are asked for.

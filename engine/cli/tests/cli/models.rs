@@ -169,3 +169,58 @@ fn a_person_s_own_prices_stand_beside_the_program_s() {
     folder.write("config/baton/prices.json", "{}");
     folder.baton(&run).exits(2).tells("prices.json");
 }
+
+/// A job whose agent asks `model` with a tool that takes keys which Anthropic does not.
+fn odd_tool(folder: &Folder, model: &str) {
+    folder.echo_job();
+    let mut agent: serde_json::Value = serde_json::from_str(&folder.read("echoing/agents/lead.json")).unwrap();
+    agent["model"] = json!(model);
+    agent["tools"].as_array_mut().unwrap().push(json!("measure"));
+    folder.write("echoing/agents/lead.json", agent.to_string());
+    let tool = r#"{
+  "tool_id": "measure",
+  "type": "non_function_tool",
+  "description": "Notes how large something is.",
+  "parameters": {
+    "what": {"type": "object", "description": "What was measured", "required": true, "properties": {
+      "größe": {"type": "integer", "description": "How large it is"}
+    }}
+  }
+}"#;
+    folder.write("echoing/tools/measure.json", tool);
+}
+
+#[test]
+fn a_tool_that_a_provider_would_turn_down_is_told_at_its_place_before_any_run() {
+    let folder = Folder::new();
+    odd_tool(&folder, "anthropic:m");
+    // No key is there, and none is needed to tell.
+    let told = folder.baton(&["validate", "echoing"]).exits(2);
+    told.tells("tool measure cannot be offered to anthropic: a key may only have letters")
+        .tells("echoing/tools/measure.json:7:7")
+        .tells("the model anthropic:m of agent lead");
+    let report = folder.baton(&["validate", "echoing", "--output", "json"]).exits(2).json();
+    assert_eq!(report["faults"].as_array().map(Vec::len), Some(1), "{report}");
+    assert_eq!(report["faults"][0]["pointer"], "/parameters/what/properties/größe");
+    folder
+        .baton(&["doctor", "echoing", "--offline"])
+        .exits(2)
+        .says("tools     echoing: tool measure cannot be offered to anthropic")
+        .says("echoing/tools/measure.json:7:7")
+        .says("baton validate echoing");
+    // The start of a run says the same, and others take it.
+    folder.write(".env", format!("ANTHROPIC_API_KEY={KEY}\n"));
+    folder.baton(&["run", "echoing"]).exits(2).tells("tool measure cannot be offered to anthropic").tells("größe");
+    odd_tool(&folder, "openai:m");
+    folder.baton(&["validate", "echoing"]).exits(0);
+    folder.baton(&["doctor", "echoing", "--offline"]).exits(5);
+}
+
+#[test]
+fn a_fallback_is_offered_the_same_tools() {
+    let folder = Folder::new();
+    odd_tool(&folder, "main");
+    let models = json!({"models": {"main": {"model": "openai:m", "fallbacks": ["other"]}, "other": {"model": "anthropic:m"}}});
+    folder.write("echoing/models.json", models.to_string());
+    folder.baton(&["validate", "echoing"]).exits(2).tells("the model other of agent lead");
+}

@@ -1,0 +1,136 @@
+//! Whether agents' models can be offered their tools: what a provider would turn down, found before anything is sent to it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use baton_core::config::{Configs, Fault, FaultKind, Faults, ModelSpec, Role, Source, Sources};
+use baton_core::id::AgentId;
+use baton_core::json::Json;
+use baton_core::model::ToolDefinition;
+use baton_models::provider::turned_down;
+use baton_models::schema::SchemaFault;
+use serde_json::value::RawValue;
+
+use crate::job::LoadedJob;
+
+/// A tool that a model of an agent cannot be offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfitTool {
+    /// The tool, and what its provider would not take.
+    pub fault: SchemaFault,
+    /// The first agent that would be asked with it.
+    pub agent: AgentId,
+    /// The model that it would ask, by the job's name for it.
+    pub model: String,
+}
+
+/// The tools that agents' models and their fallbacks turn down, each once; `stand_in` is asked in place of the agents' own.
+/// `turned_down` says what the model of a name does not take of an agent's tools and settings.
+pub(crate) fn unfit_tools(
+    configs: &Configs,
+    stand_in: Option<&str>,
+    turned_down: impl Fn(&str, &[Arc<ToolDefinition>], &Json) -> Vec<SchemaFault>,
+) -> Vec<UnfitTool> {
+    let mut unfit: Vec<UnfitTool> = Vec::new();
+    for agent in configs.agents.values() {
+        let own = stand_in.unwrap_or(&agent.model);
+        for model in std::iter::once(own).chain(configs.job.fallbacks(own).iter().map(String::as_str)) {
+            for fault in turned_down(model, agent.offered.tools(), &agent.settings) {
+                if unfit.iter().all(|known| known.fault != fault) {
+                    unfit.push(UnfitTool { fault, agent: agent.id.clone(), model: model.to_owned() });
+                }
+            }
+        }
+    }
+    unfit
+}
+
+impl LoadedJob {
+    /// The tools that the start of a run would refuse, because the models that its agents name cannot be offered them. No key
+    /// is looked for and nothing is sent.
+    pub fn unfit_tools(&self) -> Vec<UnfitTool> {
+        let job = &self.configs.job;
+        unfit_tools(&self.configs, None, |name, tools, settings| match job.model(name) {
+            Some(ModelSpec::Provided(model)) => turned_down(&model, job.providers.get(&model.provider), tools, settings),
+            Some(ModelSpec::Scripted { .. }) | None => Vec::new(),
+        })
+    }
+
+    /// Tells the same tools as faults of the files that say what they take.
+    pub fn check_tools(&self) -> Result<(), Faults> {
+        Faults::none_of(self.unfit_tools().iter().map(|unfit| self.fault(unfit)).collect())
+    }
+
+    /// `unfit` at its place in the tool's config; where no config says what the tool takes, at the agent's file.
+    fn fault(&self, unfit: &UnfitTool) -> Fault {
+        let sources = self.sources();
+        let SchemaFault { tool, target, unfit: what } = &unfit.fault;
+        let message = format!("tool {tool} cannot be offered to {target}: {}", what.reason);
+        let note = format!("the model {} of agent {}", unfit.model, unfit.agent);
+        let said = [Role::Tool, Role::BuiltinTool].iter().find_map(|role| {
+            let source = named(sources, *role, tool.as_str())?;
+            places(&what.pointer).find_map(|pointer| Some((source, range(&source.text, &pointer)?, pointer)))
+        });
+        if let Some((source, range, pointer)) = said {
+            let fault = Fault::of_file(FaultKind::BadSchema, sources.display(source), message).at(&source.text, range);
+            return Fault { pointer, ..fault.note(note) };
+        }
+        let file = named(sources, Role::Agent, unfit.agent.as_str()).map(|source| sources.display(source));
+        let fault = Fault::of_file(FaultKind::BadSchema, file.unwrap_or_default(), message).note(note);
+        fault.found(format!("{:?} in the schema of its input", what.pointer))
+    }
+}
+
+/// The file of `role` that is named after `id`, as files of tools and agents are.
+fn named<'s>(sources: &'s Sources, role: Role, id: &str) -> Option<&'s Source> {
+    sources.of(role).find(|source| source.path.rsplit('/').next().and_then(|name| name.strip_suffix(".json")) == Some(id))
+}
+
+/// Where a tool's config may say what stands at `pointer` of its input's schema.
+fn places(pointer: &str) -> impl Iterator<Item = String> {
+    let short = pointer.strip_prefix("/properties").map(|rest| format!("/parameters{rest}"));
+    short.into_iter().chain([format!("/input_schema{pointer}")])
+}
+
+/// The bytes of the key that `pointer` leads to in the JSON `text`, or of the nearest one that holds it; `None` if not even its
+/// first key is there.
+fn range(text: &str, pointer: &str) -> Option<Range<usize>> {
+    let (mut here, mut found) = (text, None);
+    for token in pointer.split('/').skip(1) {
+        let token = token.replace("~1", "/").replace("~0", "~");
+        let keys: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(here).ok();
+        let members = || serde_json::from_str::<Vec<&RawValue>>(here).ok();
+        let below = match &keys {
+            Some(keys) => keys.get(&token).copied(),
+            None => token.parse::<usize>().ok().and_then(|at| members()?.get(at).copied()),
+        };
+        let Some(below) = below else { break };
+        here = below.get();
+        let start = here.as_ptr().addr() - text.as_ptr().addr();
+        let key = serde_json::to_string(&token).unwrap_or_default();
+        let before = text[..start].trim_end().trim_end_matches(':').trim_end();
+        found = Some(if before.ends_with(&key) { before.len() - key.len()..before.len() } else { start..start + here.len() });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_a_schema_is_found_in_the_text_that_says_it() {
+        let text =
+            r#"{ "tool_id": "t", "parameters" : {"a b": {"type": "array", "items": [{"x": 1}, {"größe": 2}]}, "c/d": {}}}"#;
+        let at = |pointer: &str| range(text, pointer).map(|range| &text[range]);
+        assert_eq!(at("/parameters/a b"), Some("\"a b\""));
+        assert_eq!(at("/parameters/a b/items/1/größe"), Some("\"größe\""));
+        assert_eq!(at("/parameters/a b/items/0"), Some("{\"x\": 1}"));
+        assert_eq!(at("/parameters/c~1d"), Some("\"c/d\""));
+        // What is not there is told at what should hold it.
+        assert_eq!(at("/parameters/c~1d/properties/e"), Some("\"c/d\""));
+        assert_eq!(at("/input_schema/properties/a b"), None);
+        assert_eq!(range("no JSON", "/parameters"), None);
+    }
+}
