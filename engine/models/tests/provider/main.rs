@@ -1,6 +1,7 @@
 //! Models of providers against a server on loopback: what is sent, what is asked again, what is waited for, what never
 //! gets out.
 
+mod bombs;
 mod cassettes;
 mod loud;
 mod results;
