@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Response, redirect};
+use reqwest::{Method, Request, Response, Url, redirect};
 use secrecy::ExposeSecret;
 use tokio::time::timeout;
 
@@ -72,7 +72,7 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let url = reqwest::Url::parse(&endpoint.url).map_err(|error| unusable("the address".to_owned(), &error.to_string()))?;
+        let url = Url::parse(&endpoint.url).map_err(|error| unusable("the address".to_owned(), &error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(unusable("the address".to_owned(), "it begins with neither http:// nor https://"));
         }
@@ -87,18 +87,26 @@ impl Client {
         Ok(Self { endpoint, http })
     }
 
+    /// A request that says `body`. Whenever it is made, the same bytes are sent: they are not copied.
+    pub(super) fn request(&self, body: Vec<u8>) -> Request {
+        let url = Url::parse(&self.endpoint.url).expect("a client is only made for an address that can be read");
+        let mut request = Request::new(Method::POST, url);
+        *request.body_mut() = Some(body.into());
+        request
+    }
+
     /// One request: asked, and its answer read to the end. What comes of it is put down in `heard`; what its head says of
     /// limits goes to who gave the `permit`, at once.
     pub(super) async fn ask(
         &self,
-        body: &[u8],
+        request: &Request,
         stream: bool,
         permit: &Permit,
         mut heard: Option<&mut Heard>,
     ) -> Result<Answer, Failure> {
         let limits = self.endpoint.timeouts;
         let asked = async {
-            let response = self.send(body).await?;
+            let response = self.send(request).await?;
             let incoming = Incoming::of(response, limits.between_bytes, heard.as_deref_mut());
             permit.told(&incoming.left);
             self.read(incoming, stream).await
@@ -122,10 +130,10 @@ impl Client {
         read.unwrap_or_else(|no_answer| Err(self.lost(&no_answer).into()))
     }
 
-    /// Sends `body`; returns when an answer begins.
-    async fn send(&self, body: &[u8]) -> Result<Response, NoAnswer> {
-        let request = self.http.post(&self.endpoint.url).body(body.to_vec());
-        match timeout(self.endpoint.timeouts.first_byte, request.send()).await {
+    /// Makes `request`; returns when an answer begins.
+    async fn send(&self, request: &Request) -> Result<Response, NoAnswer> {
+        let request = request.try_clone().expect("a body in memory can be sent again");
+        match timeout(self.endpoint.timeouts.first_byte, self.http.execute(request)).await {
             Err(_) => Err(NoAnswer::TimedOut { waiting_for: Wait::FirstByte }),
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 Err(NoAnswer::TimedOut { waiting_for: Wait::Connection })
@@ -167,10 +175,13 @@ impl Client {
         let fault = match incoming.whole(MAX_FAULT_BYTES).await {
             // Recorded where it came up: the time for all of it was over.
             Err(over @ NoAnswer::TimedOut { waiting_for: Wait::WholeAnswer }) => return Err(over),
-            Ok(Some(_)) if (300..400).contains(&status) => redirected(),
+            Ok(Some(_)) if (300..400).contains(&status) => {
+                told_here("it sends requests elsewhere, and a key is not sent along: correct base_url".to_owned())
+            }
             Ok(Some(body)) => fault_of(&body),
+            Ok(None) => told_here(format!("in more than {MAX_FAULT_BYTES} bytes, which are not read")),
             // What cannot be read is told by its status alone.
-            Ok(None) | Err(_) => fault_of(b""),
+            Err(_) => fault_of(b""),
         };
         Ok(self.fault(Some(status), &fault, retry_after))
     }
@@ -230,10 +241,23 @@ impl Client {
     }
 }
 
-fn redirected() -> Fault {
-    Fault {
-        status: None,
-        code: None,
-        message: "it sends requests elsewhere, and a key is not sent along: correct base_url".to_owned(),
+/// A fault in words of our own.
+fn told_here(message: String) -> Fault {
+    Fault { status: None, code: None, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_is_made_again_shares_its_bytes() {
+        let endpoint = Endpoint::of("ollama", None, &|_| None).unwrap();
+        let body = vec![b'x'; 1 << 20];
+        let address = body.as_ptr();
+        let request = Client::new(endpoint).unwrap().request(body);
+        for again in [request.try_clone().unwrap(), request] {
+            assert_eq!(again.body().and_then(reqwest::Body::as_bytes).map(<[u8]>::as_ptr), Some(address));
+        }
     }
 }

@@ -9,6 +9,7 @@ use baton_core::config::{DEFAULT_MAX_OUTPUT_TOKENS, ProvidedModel};
 use baton_core::json::Json;
 use baton_core::model::{ModelRequest, ModelTurn, ToolDefinition, Usage};
 use baton_core::render::{contents_of, request_tokens};
+use reqwest::Request;
 use serde_json::{Map, Value};
 
 use super::client::{Client, Failure};
@@ -43,12 +44,18 @@ type Offered = Vec<Arc<CompiledTool>>;
 
 /// A request as it is sent.
 struct Body {
-    bytes: Vec<u8>,
+    request: Request,
     /// Whether its answer is to come as a stream.
     stream: bool,
     demand: Demand,
     /// What its text is held to.
     result: Option<Arc<CompiledResult>>,
+}
+
+impl Body {
+    fn bytes(&self) -> &[u8] {
+        self.request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default()
+    }
 }
 
 impl ProviderModel {
@@ -128,7 +135,12 @@ impl ProviderModel {
         let bytes = profile.dialect.encode(&head, talk.bytes());
         tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = bytes.len(), "worded");
         self.talks.keep(&talker, talk);
-        Ok(Body { bytes, stream, demand: Demand { input: request_tokens(request), output: limit }, result })
+        Ok(Body {
+            request: self.client.request(bytes),
+            stream,
+            demand: Demand { input: request_tokens(request), output: limit },
+            result,
+        })
     }
 
     /// One attempt; where it met congestion, what that did. What comes of it is put down in `heard`.
@@ -138,7 +150,7 @@ impl ProviderModel {
         permit: Permit,
         heard: Option<&mut Heard>,
     ) -> Result<ModelTurn, (ModelError, Option<Pushback>)> {
-        match self.client.ask(&body.bytes, body.stream, &permit, heard).await {
+        match self.client.ask(&body.request, body.stream, &permit, heard).await {
             Ok(answer) => {
                 let turn = self.turn(answer);
                 permit.answered(turn.usage.as_ref().filter(|usage| !usage.estimated).map(Usage::total));
@@ -159,7 +171,7 @@ impl ProviderModel {
     /// Asks the provider until it answers, or asking again is no use.
     async fn asked(&self, request: &ModelRequest, body: &Body) -> Result<ModelTurn, ModelError> {
         let Endpoint { name: provider, profile, timeouts, .. } = &self.client.endpoint;
-        let recorded = |cassettes| Cassettes::takes(cassettes, Occasion::of(request), provider, profile.path, &body.bytes);
+        let recorded = |cassettes| Cassettes::takes(cassettes, Occasion::of(request), provider, profile.path, body.bytes());
         let mut takes = self.cassettes.as_ref().map(recorded).transpose()?;
         let mut place = self.governor.place(Subtree::of(self.run, &request.task), body.demand, timeouts.total);
         let mut attempts = self.retries.attempts(timeouts.total);
@@ -179,7 +191,7 @@ impl ProviderModel {
                     return Err(error);
                 }
             };
-            tracing::debug!(%provider, %model, task = %request.task, turn = request.turn, bytes = body.bytes.len(), "asking");
+            tracing::debug!(%provider, %model, task = %request.task, turn = request.turn, bytes = body.bytes().len(), "asking");
             let answered = self.attempt(body, permit, take.as_mut().map(|take| &mut take.heard)).await;
             if let Some(take) = take {
                 take.keep()?;
@@ -198,7 +210,7 @@ impl ProviderModel {
     /// here depends on a clock.
     async fn played(&self, cassettes: &Arc<Cassettes>, request: &ModelRequest, body: &Body) -> Result<ModelTurn, ModelError> {
         let Endpoint { name: provider, profile, .. } = &self.client.endpoint;
-        let mut playback = cassettes.playback(Occasion::of(request), provider, profile.path, &body.bytes)?;
+        let mut playback = cassettes.playback(Occasion::of(request), provider, profile.path, body.bytes())?;
         loop {
             match self.client.hear(playback.next().await?, body.stream).await {
                 Ok(answer) => return Ok(self.turn(answer)),
