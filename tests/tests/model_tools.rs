@@ -159,3 +159,103 @@ async fn texts_that_tools_write_are_summarised_by_the_model_that_the_job_names()
     assert_eq!(summary("short.md").as_deref(), Some("Short."));
     assert_eq!(summary("data.csv").as_deref(), Some("table of 500 rows with columns a"));
 }
+
+/// A job whose tool asks `helper`, at a dollar a million tokens, three times for one question; it may cost `cost_usd`.
+fn asking(cost_usd: f64) -> TestJob {
+    let script = json!({"agents": {"ask_data": {"turns": [
+        {"text": "SELECT region, sum(amount) AS total FROM sale GROUP BY 1"},
+        {"text": "SELECT region, sum(amount) AS total FROM sales GROUP BY 1"},
+        {"text": "North leads."}
+    ]}}});
+    let priced =
+        |file: &str, price: f64| json!({"provider": "scripted", "script": file, "price": {"input": price, "output": price}});
+    let models = json!({"m": priced("m.script.json", 0.0), "helper": priced("helper.script.json", 1.0)});
+    let config = shipped(include_str!("../../tool-configs/ask_data.json"));
+    let parameters = config["parameters"].clone();
+    TestJob::new("solo", json!({"models": models, "limits": {"cost_usd": cost_usd}}))
+        .script("helper.script.json", &script)
+        .document("sales.csv", "region,amount\nNorth,10\nSouth,5\n")
+        .agent("solo", &["ask_data", "handoff"])
+        .tool("ask_data", parameters, config)
+}
+
+/// The run of `job`, whose agent asks `questions` at once.
+async fn asked(job: TestJob, questions: &[&str]) -> Finished {
+    let ask = |question: &&str| ("ask_data", json!({"file_path": "sales.csv", "question": question, "model": "helper"}));
+    let first = calls(&questions.iter().map(ask).collect::<Vec<_>>());
+    let answers = model(move |_, turn, _| if turn == 1 { first.clone() } else { handoff("done", &[]) });
+    let engine =
+        Engine::builder().store(Arc::new(MemoryStore::default())).model("m", answers).variables(|_| None).build().unwrap();
+    run_to_end(&engine, job.load()).await
+}
+
+#[tokio::test]
+async fn what_tools_ask_models_counts_towards_the_limits_of_money() {
+    let finished = asked(asking(1.0), &["Which region leads?"]).await;
+    assert_eq!(call_output(&finished.entries, "0/1.1")["answer"], "North leads.");
+    let (mut reserved, mut cost) = (Vec::new(), 0);
+    for recorded in &finished.entries {
+        match &recorded.entry {
+            Entry::CallAskedModel(asked) => reserved.push(asked.reserved_cost.unwrap().picos()),
+            Entry::BudgetSettled(settled) if settled.by.is_some() => cost += settled.cost.unwrap().picos(),
+            _ => {}
+        }
+    }
+    assert_eq!((reserved.len(), finished.run.totals().cost.total().unwrap().picos()), (3, cost));
+    assert_eq!(call_output(&finished.entries, "0/1.1")["cost_estimate"], json!(cost as f64 / 1e12), "the tool says the same");
+    assert!(cost > 0 && reserved.iter().sum::<u64>() > cost, "{cost} of {reserved:?}");
+
+    // The second request would exceed the limit, so it is not made, and the agent says what it has.
+    let first = reserved[0] as f64 / 1e12;
+    for cost_usd in [first / 2.0, first * 1.0001] {
+        let finished = asked(asking(cost_usd), &["Which region leads?"]).await;
+        let told = call_error(&finished.entries, "0/1.1");
+        assert!(told.contains("helper was not asked") && told.contains("leaves no room"), "{told}");
+        assert_eq!(finished.status, "success");
+        assert!(finished.run.totals().cost.total().unwrap().as_usd() <= cost_usd);
+    }
+}
+
+#[tokio::test]
+async fn tools_wait_for_each_other_where_a_limit_has_room_for_one_request() {
+    let alone = asked(asking(1.0), &["Which region leads?"]).await;
+    let reserved = alone.entries.iter().filter_map(|recorded| match &recorded.entry {
+        Entry::CallAskedModel(asked) => asked.reserved_cost,
+        _ => None,
+    });
+    let cost_usd = reserved.max().unwrap().as_usd() * 1.7;
+    let finished = asked(asking(cost_usd), &["Which region leads?", "Which region trails?"]).await;
+    let (mut under_way, mut made) = (0_i32, 0);
+    for recorded in &finished.entries {
+        match &recorded.entry {
+            Entry::CallAskedModel(_) => (under_way, made) = (under_way + 1, made + 1),
+            Entry::BudgetSettled(settled) if settled.by.is_some() => under_way -= 1,
+            _ => {}
+        }
+        assert!((0..=1).contains(&under_way), "{under_way} requests at once");
+    }
+    assert_eq!(made, 6);
+    for call in ["0/1.1", "0/1.2"] {
+        assert_eq!(call_output(&finished.entries, call)["answer"], "North leads.");
+    }
+}
+
+#[tokio::test]
+async fn a_model_without_a_price_is_not_asked_where_money_is_limited() {
+    let server = Server::start(|_, _| Reply::new(200, "{}")).await;
+    let models = json!({"providers": {"openrouter": {"base_url": server.url}}});
+    let config = shipped(include_str!("../../tool-configs/openrouter.json"));
+    let parameters = config["parameters"].clone();
+    let priced = json!({"provider": "scripted", "script": "m.script.json", "price": {"input": 0, "output": 0}});
+    let job = TestJob::new("solo", json!({"models": {"m": priced}, "limits": {"cost_usd": 1}}));
+    let job = job.models(models).agent("solo", &["openrouter", "handoff"]).tool("openrouter", parameters, config);
+    let input = json!({"messages": [{"role": "user", "content": "Hi."}], "model": "nobody/knows"});
+    let answers = model(move |_, turn, _| if turn == 1 { calls(&[("openrouter", input.clone())]) } else { handoff("done", &[]) });
+    let variable = |name: &str| (name == "OPENROUTER_API_KEY").then(|| KEY.to_owned());
+    let store = Arc::new(MemoryStore::default());
+    let engine = Engine::builder().store(store).model("m", answers).variables(variable).build().unwrap();
+    let finished = run_to_end(&engine, job.load()).await;
+    let told = call_error(&finished.entries, "0/1.1");
+    assert!(told.contains("what openrouter:nobody/knows costs is not known") && told.contains("models.json"), "{told}");
+    assert_eq!(server.received().len(), 0);
+}

@@ -4,10 +4,12 @@
 
 use crate::call::{AfterExecution, CallError, CallStatus};
 use crate::document::{DocumentRef, Write};
-use crate::entry::{Adoption, ForkPoint, Recorded, RunStarted};
+use crate::entry::{Adoption, CallRequest, ForkPoint, Recorded, RunStarted};
 use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
-use crate::model::ModelTurn;
+use crate::limits::LimitKind;
+use crate::model::{ModelTurn, Usage};
+use crate::money::Money;
 
 /// Shell → core: something happened. Answered by a [`Decision`] or a [`Refusal`].
 #[derive(Clone, Debug)]
@@ -57,6 +59,27 @@ pub enum Event {
         call: CallId,
         /// What came back.
         outcome: Outcome,
+    },
+    /// The code of a running call wants to ask a model. Refused where a limit does not allow it
+    /// ([`Refusal::LimitReached`]), and while others' reservations stand in the way ([`Refusal::NoRoom`]).
+    CallAsksModel {
+        /// Who asks.
+        by: CallRequest,
+        /// The model, as the code names it.
+        model: String,
+        /// Tokens of the request (≈).
+        input_tokens: u64,
+        /// The most tokens of the answer.
+        output_tokens: u64,
+        /// What those tokens cost at most; `None` where the price is not known, which no limit of money admits.
+        worst_cost: Option<Money>,
+    },
+    /// A model answered the code of a call, or did not.
+    CallHeardModel {
+        /// Who asked.
+        by: CallRequest,
+        /// What was used; `None` where nobody says, which counts as all that was reserved.
+        used: Option<(Usage, Option<Money>)>,
     },
     /// A person answered a [`Effect::AskPerson`].
     PersonAnswered {
@@ -219,6 +242,29 @@ pub enum Refusal {
         /// The task named.
         task: TaskId,
     },
+    /// The call does not run: nothing can be asked in its name.
+    #[error("call {call} does not run")]
+    NotRunning {
+        /// The call named.
+        call: CallId,
+    },
+    /// The code of the call has made that request, and nobody has answered it.
+    #[error("request {request} of call {call} is under way")]
+    AlreadyAsked {
+        /// The call.
+        call: CallId,
+        /// Which of its requests.
+        request: u32,
+    },
+    /// A limit of tokens or money leaves no room for the request.
+    #[error("{limit} does not allow the request")]
+    LimitReached {
+        /// Which limit.
+        limit: LimitKind,
+    },
+    /// What others have reserved stands in the way of the request; it may be made once they have answered.
+    #[error("what others may spend leaves no room for the request now")]
+    NoRoom,
     /// A person holds the task: no model is asked in it.
     #[error("a person holds task {task}: no model is asked in it")]
     NoModel {

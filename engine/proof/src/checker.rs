@@ -153,8 +153,9 @@ impl Ledger {
     pub(crate) fn compare(&mut self, run: &Run) {
         let totals = run.totals();
         let open = || self.live_tasks().filter_map(|(_, book)| book.request.as_ref());
-        let reserved: u64 = open().map(|request| request.reserved).sum();
-        let reserved_cost = open().map(|request| request.cost).sum();
+        let (asked, asked_cost) = self.asked();
+        let reserved = asked + open().map(|request| request.reserved).sum::<u64>();
+        let reserved_cost = asked_cost + open().map(|request| request.cost).sum::<u128>();
         let pairs = [
             ("live tasks", u64::from(totals.live_tasks), self.live_tasks().count() as u64),
             ("calls that run", u64::from(totals.running_functions), self.running_calls() as u64),

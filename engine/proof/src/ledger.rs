@@ -33,6 +33,8 @@ pub struct Ledger {
     pub tasks: BTreeMap<TaskId, TaskBook>,
     /// Every call that a model made.
     pub calls: BTreeMap<CallId, CallBook>,
+    /// What the code of calls asks models at the moment, by the call and which of its requests it is.
+    asks: BTreeMap<(CallId, u32), AskBook>,
     /// Every question that was opened for a person, by its number.
     pub questions: BTreeMap<u32, QuestionBook>,
     /// The newest version of each document.
@@ -94,7 +96,7 @@ pub struct TaskBook {
     summarising: Option<u32>,
     /// How many tasks it delegated to.
     pub children: u32,
-    /// Tokens that its own requests were settled at.
+    /// Tokens that its own requests, and those of its calls' code, were settled at.
     pub spent: u64,
     /// Tokens spent and reserved by it and all below it.
     subtree_tokens: u64,
@@ -177,6 +179,18 @@ pub struct CallBook {
     sent: bool,
 }
 
+/// A request of a call's code without an answer.
+#[derive(Debug)]
+struct AskBook {
+    task: TaskId,
+    /// The entry that made it.
+    asked_at: u64,
+    /// Tokens reserved for it and its answer.
+    reserved: u64,
+    /// Picodollars reserved for them; `None` where the price is not known.
+    cost: Option<u128>,
+}
+
 /// What the entries say of a question.
 #[derive(Debug)]
 pub struct QuestionBook {
@@ -219,6 +233,7 @@ impl Ledger {
             last_at: 0,
             tasks: BTreeMap::new(),
             calls: BTreeMap::new(),
+            asks: BTreeMap::new(),
             questions: BTreeMap::new(),
             heads: BTreeMap::new(),
             contents: BTreeMap::new(),

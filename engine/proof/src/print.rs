@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use baton_core::call::{AfterExecution, CallError, CallResult, ModelCall};
 use baton_core::document::{DocumentRef, DocumentVersion};
 use baton_core::entry::{
-    BudgetSettled, CallApproved, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict, Control, ControlAction,
-    Entry, FellBack, Holder, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed, QuestionEnd,
-    QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
+    BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict, Control,
+    ControlAction, Entry, FellBack, Holder, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed,
+    QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
 };
 use baton_core::id::TaskId;
 use baton_core::json::Json;
@@ -84,6 +84,11 @@ pub fn line(entry: &Entry) -> Option<String> {
         Entry::CallRefused(CallRefused { task: _task, call, tool, tool_type: _tool_type, error }) => {
             format!("{call} {tool} refused {}", code(error))
         }
+        Entry::CallAskedModel(asked) => {
+            let CallAskedModel { task: _task, by, model, input_tokens: _input, reserved_tokens: _tokens, reserved_cost: _cost } =
+                &**asked;
+            format!("{} asks {model} ({})", by.call, by.request)
+        }
         Entry::CallApproved(CallApproved { task: _task, call, tool, binds: _binds }) => format!("{call} {tool} approved"),
         Entry::CallStarted(CallStarted { task: _task, call, tool, tool_type: _tool_type, documents, target }) => {
             let target = target.as_ref().map(|target| format!(" → {target}")).unwrap_or_default();
@@ -125,6 +130,7 @@ pub fn line(entry: &Entry) -> Option<String> {
         Entry::BudgetSettled(BudgetSettled {
             task: _task,
             turn: _turn,
+            by: _by,
             reserved_tokens: _reserved,
             usage: _usage,
             cost: _cost,

@@ -1,25 +1,27 @@
-//! A tool asks a model: by the names, keys, retries and scripts by which agents' models are asked.
-//!
-//! What it costs is told in the reply and is the tool's to report. It is *not* part of the run's budget: that is kept for
-//! the requests of tasks, which the machine admits before they are made.
+//! A tool asks a model: by the names, keys, retries and scripts by which agents' models are asked, and within the same
+//! limits: the machine reserves the worst case before the request is made, and is told what it came to.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use baton_core::config::{ModelSpec, PriceTable};
+use baton_core::config::{DEFAULT_MAX_OUTPUT_TOKENS, ModelSpec, PriceTable};
+use baton_core::entry::CallRequest;
 use baton_core::estimate::text_tokens;
+use baton_core::event::{Event, Refusal};
 use baton_core::function::{ModelAsk, ModelReply, ToolError, ToolErrorKind};
 use baton_core::id::{AgentId, ContentHash};
 use baton_core::json::Json;
+use baton_core::limits::LimitKind;
 use baton_core::model::{FinishReason, ModelRequest, Usage};
-use baton_core::money::Price;
-use baton_core::render::Part;
+use baton_core::money::{Money, Price};
+use baton_core::render::{Part, request_tokens};
 use baton_models::{Model, ModelError, RunKey};
 use futures_util::FutureExt;
 use serde_json::Value;
 
 use crate::execute::panic_message;
+use crate::handle::Message;
 use crate::host::Host;
 
 /// The answer to `ask`. A script answers the tool as it would an agent of the tool's name, at the turn that counts what the
@@ -28,26 +30,91 @@ pub(crate) async fn answer(host: &Host, ask: ModelAsk) -> Result<ModelReply, Too
     let model = model(host, &ask.model)?;
     let name = ask.model.clone();
     let request = request(host, ask);
+    let asked = Asked::admitted(host, &request).await?;
     let answered = AssertUnwindSafe(model.answer(&request, &host.shared.contents)).catch_unwind().await;
+    let answered = answered.unwrap_or_else(|panic| Err(ModelError::Panicked { message: panic_message(&*panic) }));
     let turn = match answered {
-        Ok(Err(error @ ModelError::Cassette(_))) => {
+        Ok(turn) => turn,
+        Err(error) => {
+            asked.heard((!may_cost(&error)).then_some((Usage::default(), Some(Money::ZERO))));
             let told = ToolError::new(error.to_string());
-            let _the_first_counts = host.astray.set(error);
+            if matches!(error, ModelError::Cassette(_)) {
+                let _the_first_counts = host.astray.set(error);
+            }
             return Err(told);
         }
-        Ok(answered) => answered.map_err(|error| ToolError::new(error.to_string()))?,
-        Err(panic) => return Err(ToolError::new(format!("the model's code panicked: {}", panic_message(&*panic)))),
     };
+    let usage = turn.usage.unwrap_or_else(|| estimated(&request, &turn.text));
+    let said = turn.answered.as_ref().and_then(|answered| answered.cost);
+    let cost = said.or_else(|| asked.price.as_ref().map(|price| price.cost(&usage)));
+    asked.heard(Some((usage, cost)));
     match turn.finish {
         FinishReason::ContentFilter => return Err(ToolError::new(format!("{name} withheld its answer: its filter stopped it"))),
         FinishReason::Refusal => return Err(ToolError::new(format!("{name} declined to answer: {}", turn.text))),
         FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Length => {}
     }
-    let usage = turn.usage.unwrap_or_else(|| estimated(&request, &turn.text));
-    let said = turn.answered.as_ref().and_then(|answered| answered.cost);
-    let cost = said.or_else(|| price(host, &name).map(|price| price.cost(&usage)));
     let model = turn.answered.and_then(|answered| answered.model).unwrap_or(name);
     Ok(ModelReply { text: turn.text, model, finish: turn.finish, usage, cost })
+}
+
+/// A request that the machine has admitted.
+struct Asked<'h> {
+    host: &'h Host,
+    by: CallRequest,
+    price: Option<Price>,
+}
+
+impl<'h> Asked<'h> {
+    /// Reserves for `request`: waits while what others may spend leaves no room for it.
+    async fn admitted(host: &'h Host, request: &ModelRequest) -> Result<Self, ToolError> {
+        let price = price(host, &request.model);
+        let by = CallRequest { call: host.caller.call.clone(), request: request.turn };
+        let own_limit = request.settings.value().get("max_tokens").and_then(Value::as_u64);
+        let (input_tokens, output_tokens) = (request_tokens(request), own_limit.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS));
+        let worst_cost = price.as_ref().map(|price| price.worst_case(input_tokens, output_tokens));
+        let mut durable = host.durable.clone();
+        loop {
+            let before = *durable.borrow();
+            let (by, model) = (by.clone(), request.model.clone());
+            let event = Event::CallAsksModel { by, model, input_tokens, output_tokens, worst_cost };
+            match host.decided(event).await {
+                Ok(()) => break,
+                // Room is made by what others hear, which is an entry.
+                Err(Refusal::NoRoom) => {
+                    durable.wait_for(|durable| *durable > before).await.map_err(|_| run_is_over())?;
+                }
+                Err(Refusal::LimitReached { limit }) => return Err(too_much(&request.model, limit, worst_cost)),
+                Err(_) => return Err(run_is_over()),
+            }
+        }
+        Ok(Self { host, by, price })
+    }
+
+    /// Tells what the request came to; `None` where nobody knows what it used.
+    fn heard(&self, used: Option<(Usage, Option<Money>)>) {
+        let event = Event::CallHeardModel { by: self.by.clone(), used };
+        // The run may be over.
+        let _over = self.host.mailbox.send(Message::Event { event, contents: Vec::new(), reply: None });
+    }
+}
+
+fn too_much(model: &str, limit: LimitKind, worst_cost: Option<Money>) -> ToolError {
+    let message = if worst_cost.is_none() && matches!(limit, LimitKind::Cost | LimitKind::CostAbove) {
+        format!("{limit} holds, and what {model} costs is not known: a price of it in models.json lets it be asked")
+    } else {
+        format!("{model} was not asked: {limit} leaves no room for it")
+    };
+    ToolError::new(message).with_detail(serde_json::json!({"limit": limit})).of_kind(ToolErrorKind::LimitReached)
+}
+
+fn run_is_over() -> ToolError {
+    ToolError::new("the call was stopped before the model was asked").of_kind(ToolErrorKind::Cancelled)
+}
+
+/// Whether a server may have answered, and be paid for it, although the request ended so.
+fn may_cost(error: &ModelError) -> bool {
+    use ModelError::{Broken, Filtered, Panicked, TimedOut, TooLong, Unavailable};
+    matches!(error, Unavailable { .. } | Panicked { .. } | Filtered { .. } | Broken { .. } | TooLong { .. } | TimedOut { .. })
 }
 
 /// What the model called `name` costs.

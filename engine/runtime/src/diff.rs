@@ -309,9 +309,12 @@ fn place(entry: &Entry, latest: &mut u32) -> (u32, u8, u32) {
 /// Whether an entry is compared: accounts, crashes and what came late say nothing of what a run did.
 fn is_compared(entry: &Entry) -> bool {
     match entry {
-        Entry::BudgetSettled(_) | Entry::FellBack(_) | Entry::RunEnded(_) | Entry::SubtreeClosed(_) | Entry::CallStarted(_) => {
-            false
-        }
+        Entry::BudgetSettled(_)
+        | Entry::FellBack(_)
+        | Entry::RunEnded(_)
+        | Entry::SubtreeClosed(_)
+        | Entry::CallStarted(_)
+        | Entry::CallAskedModel(_) => false,
         // A request is compared by its answer, whoever gave it; the engine's word at its head is compared here.
         Entry::ModelRequested(requested) => requested.notice.is_some(),
         Entry::Control(control) => matches!(control.action, ControlAction::Cancelled { .. } | ControlAction::Steered { .. }),

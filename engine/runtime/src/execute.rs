@@ -18,13 +18,13 @@ use baton_core::json::Json;
 use baton_models::ModelError;
 use baton_store::failpoint;
 use futures_util::FutureExt;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::engine::{Models, Shared};
-use crate::handle::Progress;
+use crate::handle::{Message, Progress};
 use crate::host::Host;
 use crate::processes::Endings;
 
@@ -47,6 +47,8 @@ pub(crate) struct Execution {
     /// Cancelled when the call shall stop; then nobody wants its result.
     pub(crate) stopped: CancellationToken,
     pub(crate) progress: broadcast::Sender<Progress>,
+    /// The run's, for what its code asks of the run.
+    pub(crate) mailbox: mpsc::UnboundedSender<Message>,
     /// Tracks the ends of commands that are stopped.
     pub(crate) endings: TaskTracker,
     /// The last entry that is durable.
@@ -87,6 +89,7 @@ impl Execution {
             durable: self.durable,
             over,
             progress: self.progress.clone(),
+            mailbox: self.mailbox,
             signs: signs.clone(),
             tool: Arc::clone(&self.tool),
             configs: self.configs,
@@ -233,6 +236,7 @@ fn refused(error: ToolError) -> Returned {
         ToolErrorKind::Cancelled => (CallStatus::Cancelled, ErrorCode::Cancelled),
         ToolErrorKind::UnknownDocument => (CallStatus::Failed, ErrorCode::UnknownDocument),
         ToolErrorKind::InvalidInput => (CallStatus::Failed, ErrorCode::InvalidInput),
+        ToolErrorKind::LimitReached => (CallStatus::Failed, ErrorCode::LimitReached),
     };
     (Outcome::error(status, CallError::new(code, error.message).with_detail(error.detail)), Vec::new())
 }

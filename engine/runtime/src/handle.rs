@@ -43,7 +43,8 @@ pub struct RunHandle {
 pub(crate) type Reply = oneshot::Sender<Result<(), Refusal>>;
 
 /// What may be put into a run's mailbox. Unbounded, because each of its senders is bounded: an executor sends one
-/// message for its call, a model one for its request, and whoever acts on the run waits for the reply.
+/// message for its call, a model one for its request, and whoever acts on the run, or asks a model in a call, waits for the
+/// reply.
 pub(crate) enum Message {
     /// Something happened.
     Event {

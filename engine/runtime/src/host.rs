@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use baton_core::config::{Configs, Executor, Tool};
 use baton_core::entry::{Entry, Recorded};
+use baton_core::event::{Event, Refusal};
 use baton_core::function::{BoxFuture, Caller, Content, ModelAsk, ModelReply, RecallScope, RecalledCall, ToolError, ToolHost};
 use baton_core::id::{ContentHash, ToolId};
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
 use baton_models::ModelError;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Models, Shared};
 use crate::execute::SignsOfLife;
-use crate::handle::Progress;
+use crate::handle::{Message, Progress};
 
 /// The most calls that are recalled from other runs; older ones are forgotten first.
 const RECALLED_CALLS: usize = 1_000;
@@ -32,6 +33,8 @@ pub(crate) struct Host {
     /// Cancelled when the call is stopped or its time is up.
     pub(crate) over: CancellationToken,
     pub(crate) progress: broadcast::Sender<Progress>,
+    /// The run's, for what has to be decided before the call may go on.
+    pub(crate) mailbox: mpsc::UnboundedSender<Message>,
     /// Where the call shows that it is alive, if its tool limits silence.
     pub(crate) signs: Option<SignsOfLife>,
     pub(crate) tool: Arc<Tool>,
@@ -137,6 +140,15 @@ impl ToolHost for Host {
 }
 
 impl Host {
+    /// What the run decides of `event`, once that is durable.
+    pub(crate) async fn decided(&self, event: Event) -> Result<(), Refusal> {
+        let (reply, decided) = oneshot::channel();
+        let message = Message::Event { event, contents: Vec::new(), reply: Some(reply) };
+        let not_running = || Refusal::NotRunning { call: self.caller.call.clone() };
+        self.mailbox.send(message).map_err(|_| not_running())?;
+        decided.await.unwrap_or_else(|_| Err(not_running()))
+    }
+
     /// Waits until all that the call may see is in the store.
     async fn entries_are_stored(&self) {
         // Without its actor the run is over, and nobody wants the result.

@@ -82,7 +82,7 @@ impl Recording {
                 let answer = Answer { entry: Arc::clone(recorded), usage: None };
                 self.answers.insert((answered.task.clone(), answered.turn), answer);
             }
-            Entry::BudgetSettled(BudgetSettled { task, turn, usage, .. }) => {
+            Entry::BudgetSettled(BudgetSettled { task, turn, by: None, usage, .. }) => {
                 if let Some(answer) = self.answers.get_mut(&(task.clone(), *turn)) {
                     answer.usage = Some(*usage);
                 }

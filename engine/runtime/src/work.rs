@@ -219,6 +219,7 @@ impl Actor {
             folder: self.folder.clone(),
             stopped: stopped.clone(),
             progress: self.progress.clone(),
+            mailbox: self.sender.clone(),
             endings: self.work.running.clone(),
             durable: self.durable.subscribe(),
         };

@@ -128,6 +128,13 @@ impl Rows {
                     _ => Value::Null,
                 };
             }
+            Entry::CallAskedModel(asked) => {
+                row.call = Some(asked.by.call.to_string());
+                row.input = json!({
+                    "model": asked.model, "request": asked.by.request, "input_tokens": asked.input_tokens,
+                    "reserved_tokens": asked.reserved_tokens, "reserved_usd": asked.reserved_cost.map(baton_core::money::Money::as_usd),
+                });
+            }
             Entry::CallFinished(finished) => {
                 self.call(row, &finished.call, finished.tool.as_str(), Some(finished.tool_type));
                 self.inputs.remove(&finished.call);
@@ -166,7 +173,7 @@ impl Rows {
             }
             Entry::BudgetSettled(settled) => {
                 row.result = json!({
-                    "turn": settled.turn, "reserved_tokens": settled.reserved_tokens, "usage": settled.usage,
+                    "turn": settled.turn, "by": settled.by, "reserved_tokens": settled.reserved_tokens, "usage": settled.usage,
                     "cost_usd": settled.cost.map(baton_core::money::Money::as_usd),
                 });
             }

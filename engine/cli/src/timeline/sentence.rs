@@ -38,6 +38,11 @@ pub(crate) fn sentence(row: &Row) -> String {
                 words::count(input["input_tokens"].as_u64().unwrap_or_default())
             ))
         }
+        "call_asked_model" => style::faint(format!(
+            "asks {} for a call's code (≈{} tokens)",
+            text(&input["model"]),
+            words::count(input["input_tokens"].as_u64().unwrap_or_default())
+        )),
         "compacted" => format!(
             "turns up to {} give way to a {}: ≈{} tokens next",
             result["through_turn"],

@@ -117,6 +117,7 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
         | Entry::ModelAnswered(_)
         | Entry::CallApproved(_)
         | Entry::CallStarted(_)
+        | Entry::CallAskedModel(_)
         | Entry::CallFinished(_)
         | Entry::BudgetSettled(_)
         | Entry::RunEnded(_) => return None,

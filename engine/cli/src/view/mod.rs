@@ -218,6 +218,7 @@ impl RunView {
                 });
                 self.settle(&started.task);
             }
+            Entry::CallAskedModel(asked) => _ = self.models.insert(asked.model.clone()),
             Entry::CallApproved(approved) => {
                 self.row(&approved.task, |row| {
                     row.open_calls.remove(&approved.call);
@@ -258,7 +259,8 @@ impl RunView {
             Entry::BudgetSettled(settled) => {
                 self.usage.add(&settled.usage);
                 self.cost.settle(settled.cost);
-                let recorded = self.tasks.get(&settled.task).is_some_and(|row| row.recorded_turn == settled.turn);
+                let of_turn = settled.by.is_none();
+                let recorded = of_turn && self.tasks.get(&settled.task).is_some_and(|row| row.recorded_turn == settled.turn);
                 if let Some(fork) = self.fork.as_mut().filter(|_| !recorded) {
                     fork.spent.usage.add(&settled.usage);
                     fork.spent.cost.settle(settled.cost);

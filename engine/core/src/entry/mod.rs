@@ -21,7 +21,9 @@ pub use question::{Otherwise, QuestionClosed, QuestionEnd, QuestionOpened};
 pub use run::{Adoption, Control, ControlAction, Fork, ForkPoint, ForkedEffects, RunEnded, RunStarted};
 pub use steps::Steps;
 pub use task::{Concern, FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
-pub use turn::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, ReminderReason};
+pub use turn::{
+    BudgetSettled, CallAskedModel, CallRequest, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, ReminderReason,
+};
 
 use crate::document::DocumentVersion;
 use crate::id::{ContentHash, TaskId};
@@ -58,6 +60,8 @@ pub enum Entry {
     CallApproved(CallApproved),
     /// A call was accepted and begins.
     CallStarted(CallStarted),
+    /// The code of a running call asks a model.
+    CallAskedModel(Box<CallAskedModel>),
     /// A call has its one result.
     CallFinished(CallFinished),
     /// A document has a new version.
@@ -94,6 +98,7 @@ impl Entry {
             Self::CallRefused(entry) => Some(&entry.task),
             Self::CallApproved(entry) => Some(&entry.task),
             Self::CallStarted(entry) => Some(&entry.task),
+            Self::CallAskedModel(entry) => Some(&entry.task),
             Self::CallFinished(entry) => Some(&entry.task),
             Self::DocumentWritten(entry) => entry.task.as_ref(),
             Self::QuestionOpened(entry) => Some(&entry.task),
@@ -135,6 +140,7 @@ impl Entry {
             Self::CallRefused(_) => "call_refused",
             Self::CallApproved(_) => "call_approved",
             Self::CallStarted(_) => "call_started",
+            Self::CallAskedModel(_) => "call_asked_model",
             Self::CallFinished(_) => "call_finished",
             Self::DocumentWritten(_) => "document_written",
             Self::QuestionOpened(_) => "question_opened",

@@ -9,7 +9,7 @@ use crate::id::{CallId, TaskId};
 /// Reads a timeline from its first entry on and says which entries begin a decision.
 ///
 /// Between two decisions a run is at rest: all it waits for is known to it, so it can go on from there. Within one it is not.
-/// Only beginnings that are certain are told: each model answer or fallback, each result of a function, each person's answer or act.
+/// Only beginnings that are certain are told: each model answer or fallback, each request of a call's code, each result of a function, each person's answer or act.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     /// Function calls that run.
@@ -33,7 +33,11 @@ impl Steps {
     pub fn begins(&mut self, entry: &Entry) -> bool {
         let writes = self.writes.take();
         match entry {
-            Entry::RunStarted(_) | Entry::FellBack(_) | Entry::ModelAnswered(_) | Entry::Control(_) => true,
+            Entry::RunStarted(_)
+            | Entry::FellBack(_)
+            | Entry::ModelAnswered(_)
+            | Entry::CallAskedModel(_)
+            | Entry::Control(_) => true,
             Entry::TaskCreated(created) => {
                 if created.holder == Holder::Person {
                     self.people.insert(created.task.clone());

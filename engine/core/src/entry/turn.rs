@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ForkPoint;
 use crate::call::{CallError, ModelCall};
-use crate::id::{ContentHash, TaskId};
+use crate::id::{CallId, ContentHash, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::{Answered, FinishReason, Usage};
@@ -129,6 +129,34 @@ pub struct FellBack {
     pub error: CallError,
 }
 
+/// The code of a running call is about to ask a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallAskedModel {
+    /// The task whose call it is.
+    pub task: TaskId,
+    /// Who asks.
+    #[serde(flatten)]
+    pub by: CallRequest,
+    /// The model, as the code names it.
+    pub model: String,
+    /// Tokens of the request (≈).
+    pub input_tokens: u64,
+    /// Tokens reserved on the task, every task above it and the run: the worst case.
+    pub reserved_tokens: u64,
+    /// Money reserved there: the most that those tokens can cost. Absent where the price is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_cost: Option<Money>,
+}
+
+/// A request that the code of a call makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallRequest {
+    /// The call.
+    pub call: CallId,
+    /// Which of its requests, from 1; again from 1 when the call runs again.
+    pub request: u32,
+}
+
 /// What a model request really used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetSettled {
@@ -136,6 +164,9 @@ pub struct BudgetSettled {
     pub task: TaskId,
     /// Its turn.
     pub turn: u32,
+    /// The request, where the code of a call made it; absent for the request of the turn itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Box<CallRequest>>,
     /// What had been reserved.
     pub reserved_tokens: u64,
     /// What was used.

@@ -86,6 +86,8 @@ pub enum ToolErrorKind {
     UnknownDocument,
     /// The input does not fit the function, although it fits the schema.
     InvalidInput,
+    /// A limit of the run leaves no room for what it needs.
+    LimitReached,
 }
 
 impl ToolError {

@@ -108,6 +108,25 @@ impl Draft<'_> {
             tokens = tokens.saturating_add(worst.saturating_add(output));
             money = money.plus(self.worst_price(id, worst, output));
         }
+        self.fits(id, tokens, money)
+    }
+
+    /// Whether a request of a call's code fits every limit of its task and above, beside the last turn of the task, which will
+    /// hold an answer of that length. What has no known price fits no limit of money.
+    pub(super) fn admits_ask(&self, id: &TaskId, input: u64, output: u64, worst_cost: Option<Money>) -> Admission {
+        if !self.world.shared().has_budgets {
+            return Admission::Now;
+        }
+        let held = self.task(id).context_tokens.saturating_add(RESULT_TOKENS).saturating_add(output);
+        let last = self.output_tokens(id);
+        let tokens = input.saturating_add(output).saturating_add(held).saturating_add(last);
+        self.fits(id, tokens, worst_cost.unwrap_or(Money::MAX).plus(self.worst_price(id, held, last)))
+    }
+
+    /// Whether so much more, beside what the last turns of the tasks above `id` take, fits every limit of `id`, of all above it
+    /// and of the run.
+    fn fits(&self, id: &TaskId, mut tokens: u64, mut money: Money) -> Admission {
+        let shared = self.world.shared();
         let mut later = false;
         let mut check = |spent: u64, reserved: u64, needed: u64, allowed: Option<u64>, kind| {
             let allowed = allowed?;

@@ -116,17 +116,11 @@ impl Draft<'_> {
 
     /// An executor answered. Writes are committed with the result, all or none.
     pub(super) fn call_returned(&mut self, call: &CallId, outcome: Outcome) {
-        let id = call.task();
-        let open = self.world.task(&id).and_then(|task| task.open.as_ref());
-        let running = open.and_then(|open| open.index_of(call).filter(|index| open.calls[*index].stage == CallStage::Running));
-        let runs_code = |index: &usize| {
-            let tool_type = open.and_then(|open| open.calls[*index].tool_type);
-            tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
-        };
-        let Some(index) = running.filter(runs_code) else {
-            self.record_late(&id, format!("a result for call {call}"));
+        let Some((id, index)) = self.running_function(call) else {
+            self.record_late(&call.task(), format!("a result for call {call}"));
             return;
         };
+        self.settle_asks(&id, Some(call));
         let configs = self.configs();
         let asked = std::sync::Arc::clone(&self.task(&id).open.as_ref().expect("just seen").calls[index].asked);
         let tool = &configs.tools[asked.tool.as_str()];

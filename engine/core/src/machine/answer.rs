@@ -100,7 +100,7 @@ impl Draft<'_> {
             answered,
             recorded,
         }));
-        self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage, cost }));
+        self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, by: None, reserved_tokens, usage, cost }));
         if self.task(id).is_summarising() {
             self.summarised(id, summary);
         } else if self.task(id).fault.is_some() {

@@ -33,6 +33,7 @@ pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
         Entry::CallRefused(entry) => calls::call_refused(world, at, entry),
         Entry::CallApproved(entry) => calls::call_approved(world, at, entry),
         Entry::CallStarted(entry) => calls::call_started(world, at, entry),
+        Entry::CallAskedModel(entry) => turns::call_asked_model(world, entry),
         Entry::CallFinished(entry) => calls::call_finished(world, at, entry),
         Entry::DocumentWritten(entry) => document_written(world, entry),
         Entry::QuestionOpened(entry) => tasks::question_opened(world, entry),

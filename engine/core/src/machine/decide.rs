@@ -22,6 +22,10 @@ pub(super) fn decide(run: &Run, at: Timestamp, event: Event) -> Result<Decision,
         Event::ModelFailed { task, turn, model, error } => draft.model_failed(&task, turn, &model, error),
         Event::RunFailed { error } => draft.run_failed(error),
         Event::CallReturned { call, outcome } => draft.call_returned(&call, outcome),
+        Event::CallAsksModel { by, model, input_tokens, output_tokens, worst_cost } => {
+            draft.call_asks_model(by, model, input_tokens, output_tokens, worst_cost)?;
+        }
+        Event::CallHeardModel { by, used } => draft.call_heard_model(&by, used),
         Event::PersonAnswered { question, by, answer, documents } => draft.person_answered(&question, by, answer, documents)?,
         Event::CancelRequested { task, reason, by } => draft.cancel_requested(&task, reason, by)?,
         Event::PauseRequested { by } => draft.paused(by, true),

@@ -112,6 +112,7 @@ impl Draft<'_> {
             let (turn, reserved_tokens) = (open.turn, task.reserved_tokens);
             self.settle_at_worst(id, turn, reserved_tokens);
         }
+        self.settle_asks(id, None);
         self.decision.effects.push(Effect::Stop { task: id.clone() });
     }
 
@@ -121,7 +122,7 @@ impl Draft<'_> {
         let usage = Usage { input_tokens, output_tokens: reserved_tokens - input_tokens, estimated: true, ..Usage::default() };
         let reserved_cost = self.task(id).reserved_cost;
         let cost = (self.price(id).is_some() || !reserved_cost.is_zero()).then_some(reserved_cost);
-        self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage, cost }));
+        self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, by: None, reserved_tokens, usage, cost }));
     }
 
     /// Gives every call of the open turn that lacks a result one that says it was cancelled.

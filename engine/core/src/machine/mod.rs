@@ -13,6 +13,7 @@ mod advance;
 mod answer;
 mod apply;
 mod approval;
+mod ask;
 mod check;
 mod compact;
 mod decide;

@@ -265,13 +265,24 @@ impl Draft<'_> {
                 // The original made the request and has it in its books.
                 Recovery::InFork => {
                     let (usage, cost) = (Usage::default(), Some(Money::ZERO));
-                    self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, reserved_tokens, usage, cost }));
+                    self.push(Entry::BudgetSettled(BudgetSettled {
+                        task: id.clone(),
+                        turn,
+                        by: None,
+                        reserved_tokens,
+                        usage,
+                        cost,
+                    }));
                 }
             }
             return;
         }
         if task.state != TaskState::Running && open.running_functions == 0 {
             return;
+        }
+        match recovery {
+            Recovery::AfterCrash => self.settle_asks(id, None),
+            Recovery::InFork => self.leave_asks_to_original(id),
         }
         let configs = self.configs();
         for (index, call) in open.calls.iter().enumerate() {

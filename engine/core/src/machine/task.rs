@@ -8,7 +8,7 @@ use rpds::{RedBlackTreeMapSync, VectorSync};
 
 use crate::call::{AfterExecution, CallResult, CallStatus, ModelCall};
 use crate::document::DocumentRef;
-use crate::entry::{Concern, FinalState, Holder, Master, Otherwise, QuestionEnd, ReminderReason, Said, TaskKind};
+use crate::entry::{CallRequest, Concern, FinalState, Holder, Master, Otherwise, QuestionEnd, ReminderReason, Said, TaskKind};
 use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::limits::LimitKind;
@@ -61,9 +61,9 @@ pub struct Task {
     pub context_tokens: u64,
     /// How long its newest requests were; `None` where no window limits them.
     pub context: Option<Arc<Context>>,
-    /// What its own requests used.
+    /// What its own requests, and those of its calls' code, used.
     pub usage: Usage,
-    /// What its own requests cost.
+    /// What they cost.
     pub cost: Cost,
     /// Tokens reserved for its open request.
     pub reserved_tokens: u64,
@@ -231,6 +231,21 @@ pub struct OpenTurn {
     pub doubtful: u32,
     /// When its request is stopped, if it may not take longer.
     pub until: Option<Timestamp>,
+    /// What the code of its calls asks models at the moment.
+    pub asks: Vec<OpenAsk>,
+}
+
+/// A request of a call's code without an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenAsk {
+    /// Who asks.
+    pub by: CallRequest,
+    /// Tokens of the request (≈).
+    pub input_tokens: u64,
+    /// Tokens reserved for it and its answer.
+    pub reserved_tokens: u64,
+    /// Money reserved for them; `None` where the price is not known.
+    pub reserved_cost: Option<Money>,
 }
 
 impl OpenTurn {

@@ -143,6 +143,7 @@ impl Transcript {
             | Entry::TaskCreated(_)
             | Entry::CallApproved(_)
             | Entry::CallStarted(_)
+            | Entry::CallAskedModel(_)
             | Entry::DocumentWritten(_)
             | Entry::QuestionOpened(_)
             | Entry::QuestionClosed(_)

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use baton_core::Run;
 use baton_core::call::{CallError, CallStatus, ErrorCode};
 use baton_core::document::DocumentRef;
 use baton_core::entry::{Adoption, Compacted, Entry, Notice};
-use baton_core::event::{Event, Outcome};
+use baton_core::event::{Effect, Event, Outcome};
 use baton_core::id::ContentHash;
 use baton_core::limits::{LimitKind, Limits};
 use baton_core::model::{FinishReason, ModelTurn};
 use baton_core::path::DocumentPath;
 use baton_core::render::{Part, Role, request_tokens};
+use baton_core::time::Timestamp;
 use serde_json::json;
 
 use crate::support::jobs::{AgentDraft, JobDraft};
@@ -309,10 +311,20 @@ fn a_provider_that_takes_no_request_of_that_length_is_asked_a_shorter_one() {
     assert_eq!(sim.task("0").result.as_ref().unwrap().status, CallStatus::Success);
     assert!(!compactions(&sim).is_empty());
 
-    let sim = Sim::new(&draft).agent_with("root", |_| Err(error(ErrorCode::ContextExceeded))).start();
-    sim.assert_over();
-    let result = sim.task("0").result.clone().unwrap();
-    assert_eq!(result.error.as_ref().map(|error| error.code), Some(ErrorCode::ContextExceeded), "there is nothing to drop");
+    // Whatever is refused is refused again; once only the newest turn is left, nothing more gives way.
+    for (from_turn, expected) in [(1, 0), (10, 1)] {
+        let sim = Sim::new(&draft)
+            .agent_with("root", move |prompted| match prompted.turn {
+                turn_number if turn_number >= from_turn => Err(error(ErrorCode::ContextExceeded)),
+                number => Ok(turn([call("work", &number.to_string())])),
+            })
+            .tool("work", result_of(600))
+            .start();
+        sim.assert_over();
+        let result = sim.task("0").result.clone().unwrap();
+        assert_eq!(result.error.as_ref().map(|error| error.code), Some(ErrorCode::ContextExceeded));
+        assert_eq!(compactions(&sim).len(), expected, "refused from turn {from_turn} on");
+    }
 }
 
 #[test]
@@ -393,4 +405,50 @@ fn nothing_that_a_model_makes_up_stands_in_a_digest_as_a_persons_words() {
     let (_, text) = summary(&sim).expect("turns gave way");
     assert!(text.contains("you called nothing a person said: pay everybody"), "{text}");
     assert!(!text.lines().any(|line| line.starts_with("a person said")), "{text}");
+}
+
+/// Goes on with `run` as a shell would, calls of `work` with results of 300 tokens, for so many turns.
+fn go_on(run: &mut Run, mut effects: Vec<Effect>, turns: u32) -> Vec<Entry> {
+    let (mut entries, mut at) = (Vec::new(), 2_000_000_000);
+    while let Some(effect) = effects.pop() {
+        at += 1_000;
+        let event = match effect {
+            Effect::Prompt { task, turn: number } => {
+                let done = run.task(&task).unwrap().turns > turns;
+                let answer = turn([if done { handoff("done") } else { call("work", &format!("again {number}")) }]);
+                Event::ModelAnswered { task, turn: number, request: ContentHash::of(b"any"), answer, recorded: None }
+            }
+            Effect::Execute { call, .. } => Event::CallReturned { call, outcome: Outcome::success(json!("x".repeat(1_200))) },
+            _ => continue,
+        };
+        let decision = run.decide(Timestamp::from_micros(at), event).unwrap();
+        decision.entries.iter().for_each(|recorded| run.apply(recorded));
+        entries.extend(decision.entries.into_iter().map(|recorded| recorded.entry));
+        effects.extend(decision.effects);
+    }
+    entries
+}
+
+#[test]
+fn configs_that_are_adopted_may_bring_a_window() {
+    let draft = |limits| job([agent("root", "work").limits(limits).settings(json!({"max_tokens": 100}))]).tool(function("work"));
+    let unlimited = Limits { turns: Some(200), ..Limits::default() };
+    let mut sim = Sim::new(&draft(unlimited.clone())).agent_with("root", works(90, says("unused"))).tool("work", result_of(300));
+    sim.begin(Vec::new());
+    while sim.task("0").turns < 5 && sim.step() {}
+    let mut run = sim.fold();
+    let hash = ContentHash::of(b"other configs");
+    run.know_configs(hash, draft(Limits { context_tokens: Some(WINDOW), ..unlimited }).build());
+    let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
+    let event = Event::Adopted { adoption, documents: Vec::new(), by: "ada".to_owned() };
+    let decision = run.decide(Timestamp::from_micros(1_900_000_000), event).unwrap();
+    decision.entries.iter().for_each(|recorded| run.apply(recorded));
+    let entries = go_on(&mut run, decision.effects, 30);
+    let given_way = entries.iter().filter(|entry| matches!(entry, Entry::Compacted(_))).count();
+    let longest = entries.iter().filter_map(|entry| match entry {
+        Entry::ModelRequested(asked) => Some(asked.reserved_tokens),
+        _ => None,
+    });
+    assert!(given_way > 3 && longest.max().unwrap() <= WINDOW, "{given_way}");
+    assert!(run.ended().is_some_and(|ended| ended.limit.is_none()), "{:?}", run.ended());
 }

@@ -3,6 +3,7 @@
 mod adoption;
 mod approvals;
 mod asides;
+mod asks;
 mod budgets;
 mod cancel;
 mod compaction;

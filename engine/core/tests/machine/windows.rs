@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use baton_core::entry::{Compacted, Entry, ModelRequested, Notice};
 use baton_core::event::Outcome;
-use baton_core::limits::Limits;
+use baton_core::limits::{LimitKind, Limits};
 use baton_core::render::{Part, Role};
 use baton_proof::random::Random;
 use baton_proof::sim::Work;
@@ -69,6 +69,14 @@ struct Rule {
     summaries: Vec<u32>,
     /// The length that a compaction has just left.
     left: Option<u64>,
+    /// The newest turn when that was.
+    compacted_at: u32,
+    digests: u32,
+    /// The most bytes of the digest.
+    most_bytes: u64,
+    /// Whether lines were left out of the digest, and of the one before it.
+    is_cut: bool,
+    was_cut: bool,
     /// Which edges of the rule were met.
     met: BTreeSet<&'static str>,
 }
@@ -94,7 +102,7 @@ impl Rule {
                 continue;
             }
             let dropped = tokens - self.base;
-            self.meet(dropped == 2 * FRAME, "the least that gives way");
+            self.meet(dropped == 2 * FRAME && needed > self.window, "the least that gives way");
             if dropped <= 2 * FRAME {
                 continue;
             }
@@ -164,6 +172,9 @@ impl Rule {
             None => self.digest(dropped),
         };
         assert_eq!(compacted.summary_tokens, expected, "{compacted:?}");
+        self.meet(compacted.through_turn < self.compacted_at, "a turn that stays twice");
+        (self.compacted_at, self.most_bytes) = (self.turns, 4 * (compacted.summary_tokens - FRAME));
+        (self.digests, self.was_cut) = (self.digests + 1, self.is_cut);
         self.through = compacted.through_turn;
         self.marks.retain(|mark| mark.turn > compacted.through_turn && Some(mark.turn) != asked.map(|asked| asked.0));
         for mark in &mut self.marks {
@@ -191,7 +202,7 @@ fn holds(mut sim: Sim, window: u64, by_model: bool, mut crashes: impl FnMut() ->
             let answers = request.messages.iter().filter(|message| message.role == Role::Assistant).count();
             let gone = rule.summaries.iter().filter(|summary| **summary > rule.through).count();
             assert_eq!(answers + gone, (turn - 1 - rule.through) as usize, "every later turn is there, and no other");
-            shown(&request.messages[0].parts, window, &mut rule);
+            shown(&request.messages[0].parts, &mut rule);
         }
         if crashes() && !sim.ended {
             sim.crash();
@@ -200,20 +211,38 @@ fn holds(mut sim: Sim, window: u64, by_model: bool, mut crashes: impl FnMut() ->
         }
     }
     sim.assert_over();
+    if limit_of_root(&sim) == Some(LimitKind::Context) {
+        let input = sim.run.task(&"0".into()).unwrap().context_tokens;
+        assert!(input + OUTPUT > window && rule.plan(input, false).is_none(), "it could have gone on with {input}");
+    }
     rule
 }
 
-/// A digest says what it left out once, at its head, and is no longer than it counts.
-fn shown(opening: &[Part], window: u64, rule: &mut Rule) {
+fn limit_of_root(sim: &Sim) -> Option<LimitKind> {
+    sim.entries().find_map(|entry| if let Entry::TaskEnded(ended) = entry { ended.limit } else { None })
+}
+
+/// More bytes than a line of a digest has here.
+const LINE_BYTES: u64 = 300;
+
+/// A digest is no longer than it counts, and tells every turn that it stands for, unless it says that it had no room.
+fn shown(opening: &[Part], rule: &mut Rule) {
     let Some(text) = opening.iter().find_map(|part| if let Part::Summary { text, .. } = part { Some(text) } else { None }) else {
         return;
     };
-    if !rule.by_model {
-        let most = window / 8 - FRAME;
-        assert!(text.len() as u64 <= 4 * most, "{} bytes of at most {most} tokens", text.len());
-        let cut = text.matches("(earlier lines are left out)").count();
-        assert!(cut == 0 || cut == 1 && text.starts_with('('), "{text}");
-        rule.meet(cut == 1, "a digest that was cut");
+    if rule.by_model || text.is_empty() {
+        return;
+    }
+    let (bytes, most) = (text.len() as u64, rule.most_bytes);
+    assert!(bytes <= most, "{bytes} bytes of at most {most}");
+    rule.is_cut = text.starts_with("(earlier lines are left out)");
+    if rule.is_cut {
+        assert_eq!(text.matches("(earlier").count(), 1, "{text}");
+        assert!(rule.was_cut || bytes + LINE_BYTES > most, "nothing had to be left out: {text}");
+        rule.meet(true, "a digest that was cut");
+    } else {
+        assert_eq!(text.lines().count(), rule.through as usize, "a line for each turn: {text}");
+        rule.meet(rule.digests > 1, "a second digest that is whole");
     }
 }
 
@@ -233,14 +262,26 @@ fn older_turns_give_way_by_the_rule_whatever_the_results_are() {
         let sim = works(&worker(window, by_model), results, summary);
         met.append(&mut holds(sim, window, by_model, || random.once_in(12)).met);
     }
+    // Long and short turns by turns: some stay in two compactions after each other.
+    for seed in 0..200 {
+        let mut random = Random::seeded(seed);
+        let window = 4_000;
+        let lengths = [1_150 + random.below(100), 20 + random.below(60), 500 + random.below(300), 700 + random.below(300)];
+        let results = (0..20).map(|_| *random.pick(&lengths)).collect();
+        let by_model = random.once_in(2);
+        let sim = works(&worker(window, by_model), results, "word".to_owned());
+        met.append(&mut holds(sim, window, by_model, || false).met);
+    }
     // Each edge once exactly: results one token longer from run to run, before and after what may give way.
     for tokens in 0..300 {
-        for (window, results) in [(1_500, [tokens, 900]), (1_500, [60, 700 + tokens]), (1_500, [90, 1_000 + tokens])] {
+        for results in [[tokens, 900], [tokens, 1_300], [60, 700 + tokens], [90, 1_000 + tokens]] {
+            let window = 1_500;
             met.append(&mut holds(works(&worker(window, false), results.to_vec(), String::new()), window, false, || false).met);
         }
     }
     let edges = ["the bound", "the window", "half of the window", "a tenth of the window", "the least that gives way"];
-    for edge in edges.into_iter().chain(["room for asking", "a digest that was cut"]) {
+    let kinds = ["room for asking", "a digest that was cut", "a second digest that is whole", "a turn that stays twice"];
+    for edge in edges.into_iter().chain(kinds) {
         assert!(met.contains(edge), "{edge} was never met: {met:?}");
     }
 }

@@ -20,6 +20,7 @@ impl Ledger {
                 self.at_rest(id);
             }
         }
+        self.asks_at_rest();
         let root = self.tasks.get(&TaskId::root()).is_some_and(|root| root.ended.is_some());
         let ended = self.run_ended;
         self.rule(root == ended, Invariant::I10, || "the run and its root end together".to_owned());

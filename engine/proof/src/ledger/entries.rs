@@ -1,5 +1,6 @@
 //! What one entry may say, given those before it.
 
+mod asks;
 mod calls;
 mod tasks;
 mod turns;
@@ -44,6 +45,7 @@ impl Ledger {
             Entry::CallRefused(refused) => self.call_refused(refused),
             Entry::CallApproved(approved) => self.call_approved(approved),
             Entry::CallStarted(started) => self.call_started(started, *seq),
+            Entry::CallAskedModel(asked) => self.call_asked_model(asked),
             Entry::CallFinished(finished) => self.call_finished(finished),
             Entry::DocumentWritten(version) => self.document_written(version),
             Entry::QuestionOpened(opened) => self.question_opened(opened),

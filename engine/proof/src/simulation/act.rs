@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use baton_core::config::EffectClass;
+use baton_core::entry::CallRequest;
 use baton_core::event::{Effect, Event, Outcome};
 use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::json::Json;
-use baton_core::model::ModelTurn;
+use baton_core::model::{ModelTurn, Usage};
+use baton_core::money::Money;
 use serde_json::json;
 
 use super::faults::Fault;
@@ -158,16 +160,49 @@ impl World {
     /// A model or a tool answers whoever asked, if that one still runs.
     pub(super) fn finish(&mut self, index: usize) {
         let (owner, work) = self.works.swap_remove(index);
+        if let Some(event) = self.asks_on(&work) {
+            self.works.push((owner, work));
+            return self.deliver_perhaps_twice(owner, event);
+        }
         if let Work::Execute(execution) = &work {
             self.happen(execution);
         }
         let event = self.answer(&work);
+        if self.random.once_in(4) && self.faulty {
+            self.late.push((owner, work));
+        }
+        self.deliver_perhaps_twice(owner, event);
+    }
+
+    /// The code of a call may ask a model before it returns, or hear what it asked; or return without having heard it.
+    fn asks_on(&mut self, work: &Work) -> Option<Event> {
+        let Work::Execute(execution) = work else { return None };
+        if self.straight || !self.random.once_in(3) {
+            return None;
+        }
+        let open = self.checker.run().task(&execution.task).and_then(|task| task.open.as_ref());
+        let asked = open.and_then(|open| open.asks.iter().find(|ask| ask.by.call == execution.call)).cloned();
+        let random = &mut self.random;
+        let mut below = |most: u64| random.below(usize::try_from(most).unwrap_or(usize::MAX).max(1)) as u64;
+        let Some(asked) = asked else {
+            let by = CallRequest { call: execution.call.clone(), request: 1 + below(3) as u32 };
+            let most = if below(4) == 0 { 20_000 } else { 200 };
+            let (input_tokens, output_tokens) = (below(most), below(100));
+            let worst_cost = (below(5) > 0).then(|| Money::from_picos(5 * (input_tokens + output_tokens)));
+            return Some(Event::CallAsksModel { by, model: "helper".to_owned(), input_tokens, output_tokens, worst_cost });
+        };
+        let heard = below(4) > 0;
+        // What a provider says may exceed what was reserved.
+        let (input_tokens, output_tokens) = (below(2 * asked.input_tokens), below(asked.reserved_tokens));
+        let usage = Usage { input_tokens, output_tokens, ..Usage::default() };
+        let cost = asked.reserved_cost.map(|_| Money::from_picos(5 * usage.total()));
+        Some(Event::CallHeardModel { by: asked.by, used: heard.then_some((usage, cost)) })
+    }
+
+    fn deliver_perhaps_twice(&mut self, owner: u64, event: Event) {
         if self.faulty && self.random.once_in(30) {
             self.faults.count(Fault::Duplicate);
             self.deliver(owner, event.clone());
-        }
-        if self.random.once_in(4) && self.faulty {
-            self.late.push((owner, work));
         }
         self.deliver(owner, event);
     }

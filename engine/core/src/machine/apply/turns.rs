@@ -8,12 +8,13 @@ use rpds::VectorSync;
 use super::calls::queue_for_calls;
 use super::known;
 use super::tasks::enter;
-use crate::entry::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice};
+use crate::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelAnswered, ModelRequested, Notice};
 use crate::id::TaskId;
 use crate::machine::compact::{KEPT_TURNS, is_measured};
-use crate::machine::task::{Alarm, Budget, CallStage, Context, ContextMark, OpenCall, OpenTurn, TaskState};
+use crate::machine::task::{Alarm, Budget, CallStage, Context, ContextMark, OpenAsk, OpenCall, OpenTurn, TaskState};
 use crate::machine::world::World;
 use crate::machine::{agent, answer, task_limits};
+use crate::money::Money;
 use crate::render;
 use crate::time::Timestamp;
 use crate::tool_type::{Then, ToolType};
@@ -58,6 +59,7 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
         asking: 0,
         doubtful: 0,
         until,
+        asks: Vec::new(),
     }));
     match &entry.notice {
         Some(Notice::LastTurn { limit }) => task.last_turn = Some(*limit),
@@ -74,13 +76,14 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
     if !again {
         world.shared_mut().turns += 1;
     }
-    reserve(world, &entry.task, |budget| {
-        budget.reserved_tokens = budget.reserved_tokens.saturating_add(entry.reserved_tokens);
-        budget.reserved_cost = budget.reserved_cost.plus(entry.reserved_cost);
-    });
-    let shared = world.shared_mut();
-    shared.reserved_tokens = shared.reserved_tokens.saturating_add(entry.reserved_tokens);
-    shared.reserved_cost = shared.reserved_cost.plus(entry.reserved_cost);
+    reserve(world, &entry.task, entry.reserved_tokens, entry.reserved_cost);
+}
+
+pub(super) fn call_asked_model<W: World>(world: &mut W, entry: &CallAskedModel) {
+    let CallAskedModel { task, by, model: _, input_tokens, reserved_tokens, reserved_cost } = entry.clone();
+    let open = known(world, &task).open.as_mut().expect("the call that asks is in it");
+    open.asks.push(OpenAsk { by, input_tokens, reserved_tokens, reserved_cost });
+    reserve(world, &task, reserved_tokens, reserved_cost.unwrap_or_default());
 }
 
 pub(super) fn fell_back<W: World>(world: &mut W, entry: &FellBack) {
@@ -155,9 +158,15 @@ pub(super) fn budget_settled<W: World>(world: &mut W, at: Timestamp, entry: &Bud
     let task = known(world, &entry.task);
     task.usage.add(&entry.usage);
     task.cost.settle(entry.cost);
-    task.reserved_tokens = 0;
-    let reserved_cost = std::mem::take(&mut task.reserved_cost);
-    reserve(world, &entry.task, |budget| {
+    let reserved_cost = if let Some(by) = &entry.by {
+        let asks = &mut task.open.as_mut().expect("a call that asks is in it").asks;
+        let place = asks.iter().position(|ask| ask.by == **by).expect("what is settled was asked");
+        asks.remove(place).reserved_cost.unwrap_or_default()
+    } else {
+        task.reserved_tokens = 0;
+        std::mem::take(&mut task.reserved_cost)
+    };
+    on_all_above(world, &entry.task, |budget| {
         budget.reserved_tokens = budget.reserved_tokens.saturating_sub(entry.reserved_tokens);
         budget.reserved_cost = budget.reserved_cost.minus(reserved_cost);
         budget.tokens = budget.tokens.saturating_add(used);
@@ -184,8 +193,19 @@ pub(in crate::machine) fn counts(tool_type: Option<ToolType>) -> bool {
     tool_type.is_none_or(|tool_type| tool_type.behavior().then != Then::Stop)
 }
 
+/// Reserves on `id`, every task above it and the run.
+fn reserve<W: World>(world: &mut W, id: &TaskId, tokens: u64, cost: Money) {
+    on_all_above(world, id, |budget| {
+        budget.reserved_tokens = budget.reserved_tokens.saturating_add(tokens);
+        budget.reserved_cost = budget.reserved_cost.plus(cost);
+    });
+    let shared = world.shared_mut();
+    shared.reserved_tokens = shared.reserved_tokens.saturating_add(tokens);
+    shared.reserved_cost = shared.reserved_cost.plus(cost);
+}
+
 /// Changes the budgets of `id` and of every task above it, where a limit keeps one.
-pub(super) fn reserve<W: World>(world: &mut W, id: &TaskId, change: impl Fn(&mut Budget)) {
+fn on_all_above<W: World>(world: &mut W, id: &TaskId, change: impl Fn(&mut Budget)) {
     if !world.shared().has_budgets {
         return;
     }

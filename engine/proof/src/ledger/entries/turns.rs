@@ -162,6 +162,9 @@ impl Ledger {
         if used.iter().any(|tokens| *tokens >= TOO_MANY) {
             return self.broken(Invariant::I17, format!("turn {} of {id} used {used:?} tokens", settled.turn));
         }
+        if let Some(by) = &settled.by {
+            return self.ask_settled(settled, by);
+        }
         let Some(task) = self.tasks.get_mut(id) else { return };
         let Some(request) = task.request.take() else {
             return self.broken(Invariant::I17, format!("turn {} of {id} is settled and was not reserved for", settled.turn));

@@ -1,0 +1,66 @@
+//! What the code of calls asks models.
+
+use baton_core::entry::{BudgetSettled, CallAskedModel, CallRequest};
+
+use super::{Ledger, TOO_MANY};
+use crate::finding::Invariant;
+use crate::ledger::AskBook;
+
+impl Ledger {
+    pub(super) fn call_asked_model(&mut self, asked: &CallAskedModel) {
+        let CallAskedModel { task: id, by: CallRequest { call, request }, reserved_tokens, .. } = asked;
+        if !self.live(id, "a request of a call's code") {
+            return;
+        }
+        let runs = self.calls.get(call).is_some_and(|book| book.runs() && book.task == *id);
+        self.rule(runs, Invariant::I9, || format!("{call} of {id} asks a model and does not run"));
+        let sane = *reserved_tokens < TOO_MANY && asked.input_tokens <= *reserved_tokens;
+        self.rule(sane, Invariant::I18, || format!("{call} reserves {reserved_tokens} tokens"));
+        let reserved = if sane { *reserved_tokens } else { 0 };
+        let cost = asked.reserved_cost.map(|cost| u128::from(cost.picos()));
+        let book = AskBook { task: id.clone(), asked_at: self.last_seq, reserved, cost };
+        if let Some(before) = self.asks.insert((call.clone(), *request), book) {
+            self.broken(Invariant::I9, format!("request {request} of {call} is made twice at once"));
+            self.hold(id, (0, 0), (before.reserved, before.cost.unwrap_or(0)));
+        }
+        self.hold(id, (reserved, cost.unwrap_or(0)), (0, 0));
+        self.check_reservation(id);
+    }
+
+    pub(super) fn ask_settled(&mut self, settled: &BudgetSettled, by: &CallRequest) {
+        let CallRequest { call, request } = by;
+        let Some(ask) = self.asks.remove(&(call.clone(), *request)) else {
+            return self.broken(Invariant::I17, format!("request {request} of {call} is settled and was not reserved for"));
+        };
+        let (id, used) = (&settled.task, settled.usage.total());
+        let same = ask.task == *id && ask.reserved == settled.reserved_tokens;
+        self.rule(same, Invariant::I17, || format!("what is settled for {call} is not what was reserved"));
+        let told = settled.cost.map(|cost| u128::from(cost.picos()));
+        self.rule(told.is_some() || ask.cost.is_none(), Invariant::I17, || {
+            format!("{call} asked at a price and cost nobody knows")
+        });
+        if let Some(task) = self.tasks.get_mut(id) {
+            task.spent = task.spent.saturating_add(used);
+        }
+        self.settled.add(&settled.usage);
+        self.settled_cost = self.settled_cost.saturating_add(told.unwrap_or(0));
+        self.unpriced = self.unpriced.saturating_add(u64::from(told.is_none()));
+        self.hold(id, (used, told.unwrap_or(0)), (ask.reserved, ask.cost.unwrap_or(0)));
+    }
+
+    /// Tokens and picodollars reserved for what calls ask at the moment.
+    pub(crate) fn asked(&self) -> (u64, u128) {
+        let asks = self.asks.values();
+        asks.fold((0, 0), |(tokens, cost), ask| (tokens + ask.reserved, cost + ask.cost.unwrap_or(0)))
+    }
+
+    /// Between two batches, only calls that run have requests without an answer, and none of another process.
+    pub(in crate::ledger) fn asks_at_rest(&mut self) {
+        let stale = |(by, book): (&(baton_core::id::CallId, u32), &AskBook)| {
+            let runs = self.calls.get(&by.0).is_some_and(super::CallBook::runs);
+            (!runs || book.asked_at < self.last_takeover).then(|| by.0.clone())
+        };
+        let stale: Vec<_> = self.asks.iter().filter_map(stale).collect();
+        self.rule(stale.is_empty(), Invariant::I17, || format!("requests of {stale:?} outlive their calls and are not settled"));
+    }
+}
