@@ -63,7 +63,7 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Runs jobs against a server that nobody here wrote, a LiteLLM proxy, which it installs and starts.
+    /// Runs jobs against servers that nobody here wrote, a LiteLLM proxy and llama.cpp, which it installs and starts.
     Peers(peers::Options),
     /// Plants bugs in a copy of the source, one at a time; the tests must catch each.
     Planted(planted::Options),

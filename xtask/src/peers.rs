@@ -1,19 +1,21 @@
-//! `cargo xtask peers`: jobs against a server that nobody here wrote, which the chore installs and starts itself.
+//! `cargo xtask peers`: jobs against servers that nobody here wrote, which the chore installs and starts itself.
 //!
-//! Everything it needs and leaves lies in `target/peers`: a Python environment for the server, its log, the stores of the runs. What is
-//! installed is pinned in `xtask/peers/` and comes from the package index that pip is set up for. What cannot be installed or started
-//! fails the chore; nothing is passed over.
+//! Everything it needs and leaves lies in `target/peers`, a folder for each server: its Python environment, its logs, the stores of the
+//! runs. What is installed is pinned in `xtask/peers/` and comes from the package index that pip is set up for. What cannot be installed
+//! or started fails the chore; nothing is passed over.
 
 mod environment;
 mod litellm;
+mod llamacpp;
 mod program;
 mod server;
 
 use std::fmt::Display;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use self::environment::Installer;
 use self::program::Program;
@@ -25,12 +27,24 @@ pub(crate) struct Options {
     /// A program with baton's command line, in place of the one that is built from here.
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
+    /// Tries one server alone.
+    #[arg(long, value_enum, value_name = "SERVER")]
+    only: Option<Peer>,
     /// The Python that environments are made with, 3.10 or newer.
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: String,
 }
 
-/// Tries the server; an error if it could not be had, or if anything was not as it must be.
+/// A server that is tried.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Peer {
+    /// LiteLLM's proxy, which says what it is told to.
+    Litellm,
+    /// llama.cpp, with a model of random weights.
+    Llamacpp,
+}
+
+/// Tries the servers; an error if one could not be had, or if anything was not as it must be.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let built = built("baton", "debug")?;
     let work = built.ancestors().nth(2).context("the program is in no target folder")?.join("peers");
@@ -42,19 +56,39 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         built
     };
     let installer = Installer { python: &options.python, work: &work };
-    let program = Program::afresh(&baton, &work.join(litellm::NAME).join("runs"))?;
-    let Checked { rows, summary } = litellm::check(&installer, &program).context(litellm::NAME)?;
     let mut failures = Vec::new();
-    for Row { case, saw, faults } in &rows {
-        println!("{} {case:<20} {saw}", if faults.is_empty() { "ok  " } else { "FAIL" });
-        for fault in faults {
-            println!("     {fault}");
-            failures.push(format!("{case}: {fault}"));
+    for peer in Peer::value_variants().iter().filter(|peer| options.only.is_none_or(|only| only == **peer)) {
+        let name = peer.name();
+        let program = Program::afresh(&baton, &work.join(name).join("runs"))?;
+        let began = Instant::now();
+        let Checked { rows, summary } = peer.check(&installer, &program).context(name)?;
+        for Row { case, saw, faults } in &rows {
+            println!("{} {name} {case:<20} {saw}", if faults.is_empty() { "ok  " } else { "FAIL" });
+            for fault in faults {
+                println!("     {fault}");
+                failures.push(format!("{name} {case}: {fault}"));
+            }
         }
+        println!("{summary} in {} s; logs and stores are in {}", began.elapsed().as_secs(), work.join(name).display());
     }
-    println!("{summary}; logs and stores are in {}", work.display());
     ensure!(failures.is_empty(), "{} things are not as they must be:\n{}", failures.len(), failures.join("\n"));
     Ok(())
+}
+
+impl Peer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Litellm => litellm::NAME,
+            Self::Llamacpp => llamacpp::NAME,
+        }
+    }
+
+    fn check(self, installer: &Installer<'_>, program: &Program) -> anyhow::Result<Checked> {
+        match self {
+            Self::Litellm => litellm::check(installer, program),
+            Self::Llamacpp => llamacpp::check(installer, program),
+        }
+    }
 }
 
 /// What a server was found to do.

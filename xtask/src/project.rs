@@ -11,9 +11,16 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// `cargo` in the workspace's folder, the same that started this program; it gets no input.
+///
+/// Nor does it get what this program was told of its own package: build scripts that watch those variables, as ring's does, would have
+/// themselves and all that depends on them built again, each time.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments).stdin(Stdio::null());
+    let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(own)) {
+        command.env_remove(name);
+    }
     command
 }
 

@@ -209,6 +209,25 @@ fn exchange(talk: &mut Talk, turn: u32) {
 }
 
 #[test]
+fn where_templates_want_plain_contents_every_message_has_one_and_texts_are_one_string() {
+    let mut talk = Talk::default();
+    let documents = [talk.document("a.csv", b"a\n1\n"), talk.document("b.csv", b"b\n2\n")];
+    talk.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
+    exchange(&mut talk, 1);
+    let body = talk.body("llamacpp");
+    let [_system, user, calls, result] = said(&body).as_slice() else { panic!("four messages: {body}") };
+    let texts: Vec<&str> = user["content"].as_str().unwrap().split("\n\n").collect();
+    assert_eq!((texts.len(), texts[2]), (3, "Look."), "{user}");
+    assert_eq!(serde_json::from_str::<Value>(texts[0]).unwrap()["source"]["data"], "a\n1\n");
+    assert_eq!((&calls["content"], calls["tool_calls"].as_array().map(Vec::len)), (&json!(""), Some(1)));
+    assert!(result["content"].is_string());
+
+    // Everybody else gets the parts, and no content where nothing was said.
+    let body = talk.body("openai");
+    assert_eq!((said(&body)[1]["content"].as_array().map(Vec::len), said(&body)[2].get("content")), (Some(3), None));
+}
+
+#[test]
 fn a_turn_costs_what_is_new_and_repeats_every_byte_of_the_one_before_it() {
     const TURNS: u32 = 1_000;
     for profile in &PROFILES {

@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::environment::Installer;
-use super::program::{KEY, KEY_VALUE, Program, Told, WRONG_KEY, write_json};
+use super::program::{Access, KEY, KEY_VALUE, Program, Told, WRONG_KEY, write_json};
 use super::server::Server;
 use super::{Checked, Row};
 use crate::project::root;
@@ -88,7 +88,11 @@ pub(crate) fn check(installer: &Installer<'_>, program: &Program) -> anyhow::Res
         &environment.folder.join("server.log"),
     )?;
 
-    program.write_models(&models(&cases, &server.address("/v1")))?;
+    let access = |case: &Case| {
+        let (name, settings) = (case.name, json!({ "stream": case.stream }));
+        Access { name, model: name, like: case.like, address: server.address("/v1"), key: case.key, settings }
+    };
+    program.write_models(&cases.iter().map(access).collect::<Vec<_>>())?;
     let talk = program.folder().join("talk");
     write_job(&talk)?;
     let mut rows = Vec::new();
@@ -156,9 +160,7 @@ impl Case {
     fn row(&self, told: &Told, baseline: &Told) -> Row {
         let Expected { exit, error, says, executed } = &self.expected;
         let code = told.report["error"]["code"].as_str();
-        let usage = if told.usage_is_told() { "told" } else { "not told" };
-        let saw = format!("exit {}, {} calls, usage {usage}", told.exit.unwrap_or(-1), told.executed().len());
-        let mut row = Row { case: self.name.to_owned(), saw, faults: told.faults() };
+        let mut row = Row { case: self.name.to_owned(), saw: told.seen(), faults: told.faults() };
         row.expect("exit code", &told.exit, &Some(*exit));
         row.expect("error", &code, error);
         let words = if error.is_some() { &told.report["error"]["message"] } else { &told.report["result"] };
@@ -196,17 +198,6 @@ fn configured(cases: &[Case]) -> Value {
         },
         "general_settings": {"custom_auth": "script_provider.authenticate"},
     })
-}
-
-/// The person's own models: each case under its name, with a provider of its own, so that one's limits are no other's.
-fn models(cases: &[Case], address: &str) -> Value {
-    let mut models = json!({"models": {}, "providers": {}});
-    for case in cases {
-        let provider = format!("peer-{}", case.name);
-        models["models"][case.name] = json!({"model": format!("{provider}:{}", case.name), "settings": {"stream": case.stream}});
-        models["providers"][provider] = json!({"like": case.like, "base_url": address, "key": {"env": case.key}});
-    }
-    models
 }
 
 /// A job of one agent, with tools that the mocks know.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::project::root;
 
@@ -25,6 +25,30 @@ pub(crate) const KEY_VALUE: &str = "sk-peers-0123456789";
 pub(crate) struct Program {
     path: PathBuf,
     folder: PathBuf,
+}
+
+/// How a case reaches its model.
+pub(crate) struct Access<'a> {
+    /// What the case calls it.
+    pub(crate) name: &'a str,
+    /// What the server calls it.
+    pub(crate) model: &'a str,
+    /// The provider that the server is asked like.
+    pub(crate) like: &'a str,
+    pub(crate) address: String,
+    /// The variable that holds the key.
+    pub(crate) key: &'a str,
+    pub(crate) settings: Value,
+}
+
+/// The program at work.
+pub(crate) struct Running<'a> {
+    program: &'a Program,
+    name: String,
+    child: Child,
+    began: Instant,
+    stdout: PathBuf,
+    stderr: PathBuf,
 }
 
 /// A run, as the program told of it.
@@ -58,42 +82,42 @@ impl Program {
         &self.folder
     }
 
-    /// Writes the person's own `models.json`.
-    pub(crate) fn write_models(&self, models: &Value) -> anyhow::Result<()> {
-        write_json(&self.folder.join("config/baton/models.json"), models)
+    /// Writes the person's own `models.json`: each access under its name, with a provider of its own, so that one's limits are no
+    /// other's.
+    pub(crate) fn write_models(&self, accesses: &[Access<'_>]) -> anyhow::Result<()> {
+        let mut models = json!({"models": {}, "providers": {}});
+        for Access { name, model, like, address, key, settings } in accesses {
+            let provider = format!("peer-{name}");
+            models["models"][name] = json!({"model": format!("{provider}:{model}"), "settings": settings});
+            models["providers"][provider] = json!({"like": like, "base_url": address, "key": {"env": key}});
+        }
+        write_json(&self.folder.join("config/baton/models.json"), &models)
     }
 
     /// Runs `job` with `arguments`, in a store that is called `name`.
     pub(crate) fn run(&self, name: &str, job: &Path, arguments: &[&str]) -> anyhow::Result<Told> {
-        let out = self.folder.join(name).join("out");
+        self.begin(name, job, arguments)?.told()
+    }
+
+    /// Begins what [`run`](Self::run) runs to its end.
+    pub(crate) fn begin(&self, name: &str, job: &Path, arguments: &[&str]) -> anyhow::Result<Running<'_>> {
         let mut run = self.command(name);
-        run.arg("run").arg(job).args(arguments).arg("--out").arg(&out);
-        let (exit, stdout, stderr) = self.watched(run, name)?;
-        ensure!(!stderr.contains("panicked"), "{name}: the program panicked:\n{stderr}");
-        let mut told = Told {
-            exit,
-            report: serde_json::from_str(&stdout).unwrap_or_default(),
-            stderr,
-            timeline: Vec::new(),
-            findings: Vec::new(),
-            documents: documents(&out)?,
-        };
-        if told.report["run"].is_null() {
-            return Ok(told);
-        }
-        let rows = self.asked(name, &["timeline", "@last"])?;
-        told.timeline = rows.as_array().cloned().context("a timeline is a list")?;
-        let verified = self.asked(name, &["verify", "@last"])?;
-        told.findings =
-            verified["findings"].as_array().context("what verify found is a list")?.iter().map(Value::to_string).collect();
-        Ok(told)
+        run.arg("run").arg(job).args(arguments).arg("--out").arg(self.folder.join(name).join("out"));
+        self.start(run, name, "run")
+    }
+
+    /// Goes on with the last run in the store `name`.
+    pub(crate) fn resume(&self, name: &str) -> anyhow::Result<Told> {
+        let mut resume = self.command(name);
+        resume.args(["resume", "@last", "--out"]).arg(self.folder.join(name).join("out"));
+        self.start(resume, name, "resume")?.told()
     }
 
     /// What the program answers to a question about the runs in the store `name`.
     pub(crate) fn asked(&self, name: &str, arguments: &[&str]) -> anyhow::Result<Value> {
         let mut command = self.command(name);
         command.args(arguments);
-        let (exit, stdout, stderr) = self.watched(command, name)?;
+        let (exit, stdout, stderr) = self.start(command, name, "asked")?.ended()?;
         serde_json::from_str(&stdout).with_context(|| format!("baton {} ended with {exit:?}: {stderr}", arguments.join(" ")))
     }
 
@@ -106,27 +130,70 @@ impl Program {
         command
     }
 
-    /// Runs `command` to its end, or ends it when patience does: its code, what it printed and what it said.
-    fn watched(&self, mut command: Command, name: &str) -> anyhow::Result<(Option<i32>, String, String)> {
+    /// Starts `command`, whose words go to files called `what` beside the store `name`.
+    fn start(&self, mut command: Command, name: &str, what: &str) -> anyhow::Result<Running<'_>> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder)?;
         // Files, since nobody reads a pipe while the program is waited for.
-        let (stdout, stderr) = (folder.join("stdout"), folder.join("stderr"));
+        let [stdout, stderr] = ["stdout", "stderr"].map(|stream| folder.join(format!("{what}.{stream}")));
         command.stdin(Stdio::null()).stdout(File::create(&stdout)?).stderr(File::create(&stderr)?);
-        let mut child = command.spawn().with_context(|| format!("{} cannot be started", self.path.display()))?;
-        let began = Instant::now();
+        let child = command.spawn().with_context(|| format!("{} cannot be started", self.path.display()))?;
+        Ok(Running { program: self, name: name.to_owned(), child, began: Instant::now(), stdout, stderr })
+    }
+}
+
+impl Running<'_> {
+    /// Waits for the end, and asks what there was.
+    pub(crate) fn told(self) -> anyhow::Result<Told> {
+        let (program, name) = (self.program, self.name.clone());
+        let (exit, stdout, stderr) = self.ended()?;
+        ensure!(!stderr.contains("panicked"), "{name}: the program panicked:\n{stderr}");
+        let mut told = Told {
+            exit,
+            report: serde_json::from_str(&stdout).unwrap_or_default(),
+            stderr,
+            timeline: Vec::new(),
+            findings: Vec::new(),
+            documents: documents(&program.folder.join(&name).join("out"))?,
+        };
+        if told.report["run"].is_null() {
+            return Ok(told);
+        }
+        let rows = program.asked(&name, &["timeline", "@last"])?;
+        told.timeline = rows.as_array().cloned().context("a timeline is a list")?;
+        let verified = program.asked(&name, &["verify", "@last"])?;
+        told.findings =
+            verified["findings"].as_array().context("what verify found is a list")?.iter().map(Value::to_string).collect();
+        Ok(told)
+    }
+
+    /// Ends the program as a power cut would.
+    pub(crate) fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Waits for the end, or brings it about when patience ends: the code, what was printed and what was said.
+    fn ended(mut self) -> anyhow::Result<(Option<i32>, String, String)> {
         let code = loop {
-            if let Some(status) = child.try_wait()? {
+            if let Some(status) = self.child.try_wait()? {
                 break status.code();
             }
-            if began.elapsed() > PATIENCE {
-                child.kill()?;
-                child.wait()?;
+            if self.began.elapsed() > PATIENCE {
                 break None;
             }
             std::thread::sleep(Duration::from_millis(10));
         };
-        Ok((code, std::fs::read_to_string(&stdout)?, std::fs::read_to_string(&stderr)?))
+        Ok((code, std::fs::read_to_string(&self.stdout)?, std::fs::read_to_string(&self.stderr)?))
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ended_before = self.child.kill();
+        let _waited_before = self.child.wait();
     }
 }
 
@@ -140,6 +207,29 @@ impl Told {
     pub(crate) fn executed(&self) -> Vec<&str> {
         let finished = self.entries("call_finished").filter(|row| row["result"]["status"] == "success");
         finished.filter_map(|row| row["tool"].as_str()).collect()
+    }
+
+    /// The inputs of the calls of `tool` that ended in success.
+    pub(crate) fn inputs<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a Value> {
+        let finished = self.entries("call_finished").filter(move |row| row["tool"] == tool);
+        finished.filter(|row| row["result"]["status"] == "success").map(|row| &row["input"])
+    }
+
+    /// How many calls the model made, whatever became of them.
+    pub(crate) fn calls_made(&self) -> usize {
+        self.entries("model_answered").filter_map(|row| row["result"]["calls"].as_array()).map(Vec::len).sum()
+    }
+
+    /// How many calls were refused with the error `code`.
+    pub(crate) fn refused_as(&self, code: &str) -> usize {
+        self.entries("call_refused").filter(|row| row["result"]["error"]["code"] == code).count()
+    }
+
+    /// What is shown of it in a row.
+    pub(crate) fn seen(&self) -> String {
+        let usage = if self.usage_is_told() { "told" } else { "not told" };
+        let (exit, made, answers) = (self.exit.unwrap_or(-1), self.calls_made(), self.entries("model_answered").count());
+        format!("exit {exit}, {answers} answers, {} of {made} calls succeeded, usage {usage}", self.executed().len())
     }
 
     /// Whether every answer's usage was told by the server, and none is an estimate.
@@ -158,8 +248,10 @@ impl Told {
             faults.push(format!("there is no run: {}", self.stderr.trim()));
             return faults;
         }
-        let made =
-            self.entries("model_answered").filter_map(|row| row["result"]["calls"].as_array()).map(Vec::len).sum::<usize>();
+        if self.entries("run_ended").count() != 1 {
+            faults.push("its timeline has no end".to_owned());
+        }
+        let made = self.calls_made();
         let mut results = BTreeMap::new();
         for row in self.entries("call_refused").chain(self.entries("call_finished")) {
             *results.entry(row["call"].to_string()).or_insert(0_u32) += 1;

@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 /// How long a server may take until it answers: they import a great deal.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -20,6 +20,7 @@ pub(crate) struct Server {
     child: Child,
     /// Where it listens on this machine.
     pub(crate) port: u16,
+    log: PathBuf,
 }
 
 impl Server {
@@ -27,10 +28,15 @@ impl Server {
     pub(crate) fn start(command: impl FnOnce(u16) -> Command, health: &str, log: &Path) -> anyhow::Result<Self> {
         // Free again once this listener is gone; whoever takes it in between makes the start fail, and loudly.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        Self::start_at(port, command(port), health, log)
+    }
+
+    /// Starts `command`, which listens at `port`, as [`start`](Self::start) does.
+    pub(crate) fn start_at(port: u16, mut command: Command, health: &str, log: &Path) -> anyhow::Result<Self> {
         let written = File::create(log)?;
-        let mut command = command(port);
         command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written);
-        let mut server = Self { child: command.spawn().with_context(|| format!("{command:?} cannot be started"))?, port };
+        let child = command.spawn().with_context(|| format!("{command:?} cannot be started"))?;
+        let mut server = Self { child, port, log: log.to_owned() };
         let began = Instant::now();
         while !server.answers(health) {
             if let Some(status) = server.child.try_wait()? {
@@ -42,6 +48,21 @@ impl Server {
             std::thread::sleep(Duration::from_millis(200));
         }
         Ok(server)
+    }
+
+    /// Waits until its log has `words`.
+    pub(crate) fn has_said(&self, words: &str) -> anyhow::Result<()> {
+        let began = Instant::now();
+        while self.times_said(words)? == 0 {
+            ensure!(began.elapsed() < PATIENCE, "the server does not say {words:?} within {} s", PATIENCE.as_secs());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// How often its log has `words`.
+    pub(crate) fn times_said(&self, words: &str) -> anyhow::Result<usize> {
+        Ok(String::from_utf8_lossy(&std::fs::read(&self.log)?).matches(words).count())
     }
 
     /// Its address before the path of a request.

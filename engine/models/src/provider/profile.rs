@@ -158,7 +158,8 @@ pub static PROFILES: [Profile; 8] = [
         schemas: Target::Ollama,
         results: HeldResults::WithoutTools,
     },
-    // llama.cpp's own server, and whatever else speaks chat completions at an address that a config gives.
+    // llama.cpp's own server, that of llama-cpp-python, and whatever else speaks chat completions at an address that a config
+    // gives. Templates of models are what they are, so contents are what every template knows.
     Profile {
         name: "llamacpp",
         dialect: Dialect::Chat,
@@ -166,7 +167,7 @@ pub static PROFILES: [Profile; 8] = [
         base_url_variable: None,
         path: "/chat/completions",
         key: bearer("LLAMACPP_API_KEY", false),
-        features: features("max_tokens", true, true, false),
+        features: Features { plain_contents: true, ..features("max_tokens", true, true, false) },
         schemas: Target::Compatible,
         results: HeldResults::Unknown,
     },
@@ -197,5 +198,5 @@ const fn bearer(variable: &'static str, is_required: bool) -> KeyRule {
 }
 
 const fn features(output_limit: &'static str, asks_for_usage: bool, images: bool, files: bool) -> Features {
-    Features { output_limit, asks_for_usage, images, files }
+    Features { output_limit, asks_for_usage, images, files, plain_contents: false }
 }

@@ -37,7 +37,7 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
 /// The messages that `said` becomes.
 pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: &mut Vec<Value>) {
     match said.role {
-        Role::Assistant => messages.push(assistant(said, vendor)),
+        Role::Assistant => messages.push(assistant(said, vendor, features)),
         Role::User | Role::Tool => others(said, features, messages),
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn tool(tool: &CompiledTool) -> Value {
 }
 
 /// What the model said, with the keys that its vendor wants back.
-fn assistant(said: &Said<'_>, vendor: &str) -> Value {
+fn assistant(said: &Said<'_>, vendor: &str, features: Features) -> Value {
     let mut message = Map::new();
     message.insert("role".to_owned(), Value::from("assistant"));
     let (mut content, mut calls) = (String::new(), Vec::new());
@@ -72,7 +72,7 @@ fn assistant(said: &Said<'_>, vendor: &str) -> Value {
             Piece::Result { .. } | Piece::Document(_) => {}
         }
     }
-    if !content.is_empty() {
+    if !content.is_empty() || features.plain_contents {
         message.insert("content".to_owned(), Value::from(content));
     }
     if !calls.is_empty() {
@@ -96,6 +96,10 @@ fn others(said: &Said<'_>, features: Features, messages: &mut Vec<Value>) {
         [] => {}
         // What every server takes, however old.
         [only] if only["type"] == "text" => messages.push(json!({"role": "user", "content": only["text"].take()})),
+        texts if features.plain_contents && texts.iter().all(|part| part["type"] == "text") => {
+            let texts: Vec<&str> = texts.iter().filter_map(|part| part["text"].as_str()).collect();
+            messages.push(json!({"role": "user", "content": texts.join("\n\n")}));
+        }
         _ => messages.push(json!({"role": "user", "content": content})),
     }
 }
@@ -149,6 +153,8 @@ pub(super) struct Stream {
     calls: Pieces,
     reasoning: Reasoning,
     refusal: String,
+    /// Whether chunks have a place for a reason to stop, and so will tell one.
+    tells_finish: bool,
     done: bool,
 }
 
@@ -165,6 +171,7 @@ impl Stream {
         envelope(&chunk, &mut self.answer);
         let Some((at, choice)) = first_choice(&chunk) else { return Ok(()) };
         fault_of_choice(choice)?;
+        self.tells_finish |= choice.get("finish_reason").is_some();
         let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
         self.reasoning.add(delta);
         self.answer.text.push_str(&content_text(delta.get("content")));
@@ -183,9 +190,11 @@ impl Stream {
     }
 
     pub(super) fn finish(mut self) -> Result<Answer, WireError> {
-        // A reason to stop is the end of what is said; some servers leave the last word of the protocol out.
-        if !self.done && self.answer.finish.is_none() {
-            return Err(WireError::Cut { expected: "[DONE] or a finish reason" });
+        // A reason to stop is the end of what is said; some servers leave the last word of the protocol out, and some say it after
+        // half an answer: llama-cpp-python's, when it gives way to another request.
+        if self.answer.finish.is_none() && (self.tells_finish || !self.done) {
+            let expected = if self.done { "a finish reason" } else { "[DONE] or a finish reason" };
+            return Err(WireError::Cut { expected });
         }
         if let Some(block) = self.reasoning.block() {
             self.answer.blocks.push(super::answer::VendorBlock { place: 0, block });
@@ -316,5 +325,32 @@ impl WireRequest<'_> {
     pub(super) fn other_settings(&self, own: &[&str]) -> Vec<(String, Value)> {
         let others = self.settings.iter().filter(|(key, _)| !own.contains(&key.as_str()));
         others.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn streamed(events: &[&str]) -> Result<Answer, WireError> {
+        let mut stream = Stream::default();
+        events.iter().try_for_each(|event| stream.event(event))?;
+        stream.finish()
+    }
+
+    #[test]
+    fn a_stream_that_ends_before_its_reason_to_stop_is_no_answer() {
+        let half = r#"{"choices":[{"index":0,"delta":{"content":"hel"},"finish_reason":null}]}"#;
+        let rest = r#"{"choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":"stop"}]}"#;
+        let cut = |expected| Err(WireError::Cut { expected });
+        assert_eq!(streamed(&[half, DONE]), cut("a finish reason"));
+        assert_eq!(streamed(&[half]), cut("[DONE] or a finish reason"));
+        for whole in [&[half, rest, DONE][..], &[half, rest]] {
+            assert_eq!(streamed(whole).unwrap().text, "hello");
+        }
+        // A server that knows no reasons says by its last word alone that it has finished.
+        let silent = r#"{"choices":[{"delta":{"content":"hello"}}]}"#;
+        assert_eq!(streamed(&[silent, DONE]).unwrap().text, "hello");
+        assert_eq!(streamed(&[silent]), cut("[DONE] or a finish reason"));
     }
 }

@@ -74,6 +74,9 @@ pub struct Features {
     pub images: bool,
     /// Whether PDF documents are sent as files.
     pub files: bool,
+    /// Whether every message of a model has a content, and texts come as one string. There are servers whose templates fail
+    /// without a content, and pass over parts of one without a word.
+    pub plain_contents: bool,
 }
 
 impl Features {

@@ -1,0 +1,180 @@
+//! The jobs that a random model is given, and what must hold of them whatever it says.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::super::program::{Told, write_json};
+use crate::project::root;
+
+/// The example that is run as it is, and whose agents the forced one has.
+const Q3: &str = "examples/q3-sales";
+
+/// The document that the example is about.
+const SALES: &str = "sales_raw.csv";
+
+/// What each of its agents is made to call, first to last.
+const CHAIN: [(&str, &str); 3] = [("lead", "route_to_analyst"), ("analyst", "route_to_visualizer"), ("visualizer", "handoff")];
+
+/// How many lines the document has that is read; a line is not less than ten tokens of the model.
+const LINES: usize = 200;
+
+/// The most tokens of an answer.
+const MAX_TOKENS: u32 = 2_000;
+
+/// What is asked of the model.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Job {
+    /// One agent without tools.
+    Talk,
+    /// One agent with a document.
+    Read,
+    /// One agent with one tool, whose schema has something of everything.
+    Report,
+    /// The agents of the example, each made to call one tool: two delegations and a handoff.
+    Chain,
+    /// The example as it is.
+    Q3,
+}
+
+impl Job {
+    /// Where it is, if the others are in `jobs`.
+    pub(super) fn folder(self, jobs: &Path) -> PathBuf {
+        match self {
+            Self::Talk => jobs.join("talk"),
+            Self::Read => jobs.join("read"),
+            Self::Report => jobs.join("report"),
+            Self::Chain => jobs.join("chain"),
+            Self::Q3 => root().join(Q3),
+        }
+    }
+
+    /// What is wrong with a run of it that came to a good end.
+    pub(super) fn faults(self, told: &Told) -> Vec<String> {
+        let mut faults = Vec::new();
+        match self {
+            Self::Talk | Self::Q3 => {}
+            Self::Read => {
+                let read = told.report["usage"]["input_tokens"].as_u64().unwrap_or_default();
+                if read < 10 * LINES as u64 {
+                    faults.push(format!("the document did not reach the model: it read {read} tokens"));
+                }
+            }
+            Self::Report => faults
+                .extend(told.inputs("report").filter(|input| !is_report(input)).map(|input| format!("{input} is no report"))),
+            Self::Chain => {
+                let sent = told.inputs("route_to_analyst").chain(told.inputs("route_to_visualizer"));
+                faults.extend(
+                    sent.filter(|input| input["documents"] != json!([SALES])).map(|input| format!("{input} sends no document")),
+                );
+                let tasks = told.entries("task_created").filter_map(|row| row["input"]["holder"].as_str()).collect::<Vec<_>>();
+                if tasks != CHAIN.map(|(agent, _)| agent) {
+                    faults.push(format!("the tasks are those of {}", tasks.join(", ")));
+                }
+            }
+        }
+        faults
+    }
+}
+
+/// The calls of [`Job::Chain`] in the order of their ends.
+pub(super) const CHAINED: &[&str] = &["handoff", "route_to_visualizer", "route_to_analyst"];
+
+/// Writes all of them but the example into `jobs`.
+pub(super) fn write(jobs: &Path) -> anyhow::Result<()> {
+    let lines: Vec<String> =
+        (0..LINES).map(|line| format!("{line},2024-07-{:02},North,Lamp,{}\n", line % 31 + 1, line * 37)).collect();
+    let read = Job::Read.folder(jobs);
+    write_alone(&Job::Talk.folder(jobs), json!({}), &[])?;
+    write_alone(&read, json!({"documents": [{"path": "orders.csv", "description": "Orders"}]}), &[])?;
+    std::fs::create_dir_all(read.join("documents"))?;
+    std::fs::write(read.join("documents/orders.csv"), lines.concat())?;
+    let report = Job::Report.folder(jobs);
+    write_alone(&report, json!({"limits": {"turns": 6}}), &["report"])?;
+    let tool = json!({
+        "tool_id": "report", "type": "non_function_tool", "description": "Says how it stands, and is done.",
+        "after_execution": "terminate", "input_schema": report_schema(),
+    });
+    write_json(&report.join("tools/report.json"), &tool)?;
+    write_chain(&Job::Chain.folder(jobs))
+}
+
+/// A job of one agent with these tools.
+fn write_alone(folder: &Path, more: Value, tools: &[&str]) -> anyhow::Result<()> {
+    let mut job = json!({"job_id": "alone", "description": "One agent, asked.", "root": "one", "request": "Say how it stands."});
+    job.as_object_mut().into_iter().for_each(|job| job.extend(more.as_object().cloned().unwrap_or_default()));
+    write_json(&folder.join("job.json"), &job)?;
+    let agent = json!({
+        "agent_id": "one", "description": "Says things.", "model": "llamacpp:any", "tools": tools,
+        "system_prompt": "You say how it stands.", "settings": {"max_tokens": MAX_TOKENS},
+    });
+    write_json(&folder.join("agents/one.json"), &agent)
+}
+
+/// The example's agents and document, with one tool that each must call.
+fn write_chain(folder: &Path) -> anyhow::Result<()> {
+    let example = root().join(Q3);
+    let read = |path: &str| -> anyhow::Result<Value> { Ok(serde_json::from_slice(&std::fs::read(example.join(path))?)?) };
+    let mut job = read("job.json")?;
+    job.as_object_mut().into_iter().for_each(|job| {
+        job.remove("models");
+    });
+    write_json(&folder.join("job.json"), &job)?;
+    for (agent, tool) in CHAIN {
+        let path = format!("agents/{agent}.json");
+        let mut config = read(&path)?;
+        config["model"] = json!("llamacpp:any");
+        config["settings"] = json!({"max_tokens": MAX_TOKENS, "tool_choice": forced(tool)});
+        write_json(&folder.join(path), &config)?;
+        let schema = if tool == "handoff" {
+            object(json!({"result": report_schema()}))
+        } else {
+            let documents = json!({"type": "array", "items": {"type": "string", "enum": [SALES]}, "minItems": 1, "maxItems": 1});
+            object(json!({"request": {"type": "string"}, "documents": documents}))
+        };
+        // What a delegation comes to ends the task that made it. Examples of other inputs would break the schema.
+        let mut refined = json!({"tool_id": tool, "input_schema": schema, "examples": []});
+        if tool != "handoff" {
+            refined["after_execution"] = json!("terminate");
+        }
+        write_json(&folder.join(format!("tools/{tool}.json")), &refined)?;
+    }
+    std::fs::create_dir_all(folder.join("documents"))?;
+    std::fs::copy(example.join("documents").join(SALES), folder.join("documents").join(SALES))?;
+    Ok(())
+}
+
+/// A schema with something of everything that grammars are made of.
+fn report_schema() -> Value {
+    let region = json!({"enum": ["North", "South", "East", "West"]});
+    let figure = object(json!({"region": region, "units": {"type": "integer"}, "rising": {"type": "boolean"}}));
+    object(json!({
+        "title": {"type": "string"},
+        "level": {"enum": ["low", "high"]},
+        "figures": {"type": "array", "items": figure, "minItems": 1, "maxItems": 3},
+        "note": {"type": ["string", "null"]},
+    }))
+}
+
+/// The choice that leaves the model none: a call of `tool`.
+pub(super) fn forced(tool: &str) -> Value {
+    json!({"type": "function", "function": {"name": tool}})
+}
+
+/// The schema of an object that has all of `properties` and nothing else.
+fn object(properties: Value) -> Value {
+    let required: Vec<String> = properties.as_object().into_iter().flat_map(|each| each.keys().cloned()).collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+/// Whether `input` is what [`report_schema`] asks for, judged without it.
+fn is_report(input: &Value) -> bool {
+    let figures = input["figures"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_figure = |figure: &Value| figure["region"].is_string() && figure["units"].is_i64() && figure["rising"].is_boolean();
+    input.as_object().is_some_and(|input| input.len() == 4)
+        && input["title"].is_string()
+        && matches!(input["level"].as_str(), Some("low" | "high"))
+        && (1..=3).contains(&figures.len())
+        && figures.iter().all(is_figure)
+        && (input["note"].is_null() || input["note"].is_string())
+}
