@@ -117,6 +117,7 @@ fn cases() -> Vec<Case> {
     let done = |says, executed| Expected { exit: 0, error: None, says, executed };
     let unavailable = |says| Expected { exit: 5, error: Some("model_unavailable"), says, executed: &[] };
     let rejected = |says| Expected { exit: 1, error: Some("model_failed"), says, executed: &[] };
+    let too_long = |says| Expected { error: Some("context_exceeded"), ..rejected(says) };
     let case = |name, parameters, like, stream, expected| Case { name, parameters, like, stream, key: KEY, expected };
     const ECHOED: &[&str] = &["echo", "echo", "handoff"];
     const TALKED: &[&str] = &["echo", "echo", "echo", "handoff"];
@@ -133,7 +134,7 @@ fn cases() -> Vec<Case> {
         case("breaks-in-stream", script("breaks"), CHAT, true, done("three", TALKED)),
         case("server-error", mock("litellm.InternalServerError"), CHAT, false, unavailable("500")),
         case("overloaded", mock("Exception: mock_streaming_error"), CHAT, true, unavailable("mid-stream")),
-        case("too-long", mock("litellm.ContextWindowExceededError"), CHAT, true, rejected("context window")),
+        case("too-long", mock("litellm.ContextWindowExceededError"), CHAT, true, too_long("context window")),
         case("filtered", mock("Exception: content_filter_policy"), CHAT, true, rejected("content_filter_policy")),
         case("unknown-model", None, CHAT, true, rejected("unknown-model")),
     ];
