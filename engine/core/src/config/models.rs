@@ -240,7 +240,7 @@ impl<'s> Loader<'s> {
         let price = form.price.as_ref().map(|price| price.price(text.file.clone()));
         let model = provided(&form.model, providers).unwrap_or_else(|| {
             self.faults.push(unknown_provider(text, &format!("{place}/model"), &form.model, providers));
-            ProvidedModel { model: form.model.clone(), ..ProvidedModel::default() }
+            ProvidedModel::default()
         });
         let (context_tokens, modalities, fallbacks) = (form.context_tokens, form.modalities, form.fallbacks.clone());
         ProvidedModel { settings, price, context_tokens, modalities, fallbacks, ..model }

@@ -144,7 +144,8 @@ fn a_digest_tells_what_was_called_and_said_and_the_newest_turns_stay_as_they_are
 fn the_agents_model_writes_the_summary_where_its_config_says_so() {
     // The shorter the turns are, the more of them may stay.
     for tokens in [50, 150, 300, 500] {
-        let draft = job([narrow(agent("root", "work")).summarises()]).tool(function("work"));
+        let root = narrow(agent("root", "work")).summarises().result_schema(json!({"type": "string"}));
+        let draft = job([root]).tool(function("work"));
         let sim =
             Sim::new(&draft).agent_with("root", works(60, says("it is going well"))).tool("work", result_of(tokens)).start();
         sim.assert_over();
@@ -154,6 +155,13 @@ fn the_agents_model_writes_the_summary_where_its_config_says_so() {
         let asked =
             sim.request("0").messages.iter().flat_map(|message| &message.parts).any(|part| matches!(part, Part::Notice(_)));
         assert!(!asked, "neither the turn that wrote it nor what asked for it stays");
+        let mut said_schema = sim.entries().filter_map(|entry| match entry {
+            Entry::ModelRequested(asked) => {
+                Some((asked.says_result_schema, matches!(asked.notice, Some(Notice::Summarise { .. }))))
+            }
+            _ => None,
+        });
+        assert!(said_schema.all(|(said, summarises)| said != summarises), "a summary is held to no schema of results");
         assert_eq!(sim.task("0").turns as usize, 61 + compactions.len(), "a summary takes a turn");
         assert_eq!(sim.task("0").result.as_ref().unwrap().status, CallStatus::Success);
     }
@@ -435,7 +443,7 @@ fn configs_that_are_adopted_may_bring_a_window() {
     let unlimited = Limits { turns: Some(200), ..Limits::default() };
     let mut sim = Sim::new(&draft(unlimited.clone())).agent_with("root", works(90, says("unused"))).tool("work", result_of(300));
     sim.begin(Vec::new());
-    while sim.task("0").turns < 5 && sim.step() {}
+    while sim.task("0").turns < 8 && sim.step() {}
     let mut run = sim.fold();
     let hash = ContentHash::of(b"other configs");
     run.know_configs(hash, draft(Limits { context_tokens: Some(WINDOW), ..unlimited }).build());
@@ -443,12 +451,18 @@ fn configs_that_are_adopted_may_bring_a_window() {
     let event = Event::Adopted { adoption, documents: Vec::new(), by: "ada".to_owned() };
     let decision = run.decide(Timestamp::from_micros(1_900_000_000), event).unwrap();
     decision.entries.iter().for_each(|recorded| run.apply(recorded));
-    let entries = go_on(&mut run, decision.effects, 30);
-    let given_way = entries.iter().filter(|entry| matches!(entry, Entry::Compacted(_))).count();
-    let longest = entries.iter().filter_map(|entry| match entry {
-        Entry::ModelRequested(asked) => Some(asked.reserved_tokens),
+    let entries = go_on(&mut run, decision.effects.clone(), 30);
+    let asked = decision.entries.iter().map(|recorded| &recorded.entry).chain(&entries).filter_map(|entry| match entry {
+        Entry::ModelRequested(asked) => Some(asked),
         _ => None,
     });
-    assert!(given_way > 3 && longest.max().unwrap() <= WINDOW, "{given_way}");
+    assert!(asked.clone().map(|asked| asked.reserved_tokens).max().unwrap() <= WINDOW);
+    // Of what was said before, no turn is known by its length: it stays.
+    let before = asked.map(|asked| asked.input_tokens).next().unwrap();
+    let left = entries.iter().filter_map(|entry| match entry {
+        Entry::Compacted(compacted) => Some(compacted.context_tokens),
+        _ => None,
+    });
+    assert!(left.clone().count() > 3 && left.min().unwrap() > before, "{before}");
     assert!(run.ended().is_some_and(|ended| ended.limit.is_none()), "{:?}", run.ended());
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::jobs::JobDraft;
 use crate::support::{
-    Sim, agent, ask, call, check, error, function, handoff, job, note, route, says, stopped, then, to_user, turn,
+    Sim, agent, ask, call, call_with, check, error, function, handoff, job, note, route, says, stopped, then, to_user, turn,
 };
 
 fn one_agent() -> JobDraft {
@@ -302,6 +302,35 @@ fn a_text_that_breaks_the_result_schema_is_reminded_of_it_and_one_that_meets_it_
     let (state, status, output) = root_result(&sim);
     assert_eq!((state, status), (FinalState::Completed, CallStatus::Success));
     assert_eq!(serde_json::from_str::<serde_json::Value>(&output).expect("JSON"), json!({"total": 7}));
+}
+
+#[test]
+fn a_request_says_the_schema_of_its_text_only_where_its_text_is_held_to_one() {
+    let schema = || json!({"type": "string"});
+    let says = |sim: &Sim, task: &str| -> Vec<bool> {
+        let asked = sim.entries().filter_map(|entry| match entry {
+            Entry::ModelRequested(asked) if asked.task.as_str() == task => Some(asked.says_result_schema),
+            _ => None,
+        });
+        asked.collect()
+    };
+    let alone = |agent| Sim::new(&job([agent])).agent("root", [turn([handoff("7")])]).start();
+    assert_eq!(says(&alone(agent("root", "")), "0"), [false]);
+    assert_eq!(says(&alone(agent("root", "").reminded_on_text()), "0"), [false]);
+    assert_eq!(says(&alone(agent("root", "").result_schema(schema())), "0"), [true]);
+    assert_eq!(says(&alone(agent("root", "").result_schema(schema()).reminded_on_text()), "0"), [false]);
+    let free = call_with("ask_master", json!({"question": "which?"}));
+    let held = call_with("ask_master", json!({"question": "which?", "answer_schema": schema()}));
+    for (question, expected) in [(free, false), (held, true)] {
+        let root = agent("root", "route_to_child").result_schema(schema()).reminded_on_text();
+        let sim = Sim::new(&job([root, agent("child", "ask_master")]))
+            .agent("root", [turn([route("child", "x")]), turn([handoff("7")])])
+            .agent("child", [turn([question]), turn([handoff("done")])])
+            .answers("root", [crate::support::says("7")])
+            .start();
+        assert_eq!(says(&sim, "0/1.1/1.1"), [expected]);
+        assert_eq!(says(&sim, "0"), [false, false], "its own text is no result");
+    }
 }
 
 #[test]
