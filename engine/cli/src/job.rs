@@ -8,8 +8,8 @@ use baton_core::config::{Faults, Role, Sources, Tool, Unconfigured, load_tools};
 use baton_core::entry::RunStarted;
 use baton_core::function::registered_functions;
 use baton_core::id::ToolId;
-use baton_runtime::folder::{FolderError, read_job};
-use baton_runtime::{InitialDocument, LoadedJob, RunError};
+use baton_runtime::folder::{FolderError, JobFolder, read_job};
+use baton_runtime::{InitialDocument, LoadedJob, RunError, with_unfit_tools};
 use baton_store::StoreError;
 
 use crate::commands::run::engine;
@@ -40,12 +40,22 @@ pub(crate) fn load_with(place: &Place, name: &Path, script: Option<&Path>) -> Re
     }
 }
 
-/// Looks at the job called `name`.
+/// Looks at the job called `name`. Where it has faults, tools that its models could not be offered are among them.
 pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
-    check_with(place, name, None)
+    let (sources, files) = read(place, name, None)?;
+    match checked(sources.clone(), &files)? {
+        Checked::Faulty(faults) => Ok(Checked::Faulty(with_unfit_tools(&sources, faults, &registered_functions()))),
+        sound @ Checked::Sound(_) => Ok(sound),
+    }
 }
 
 fn check_with(place: &Place, name: &Path, script: Option<&Path>) -> Result<Checked, Failure> {
+    let (sources, files) = read(place, name, script)?;
+    checked(sources, &files)
+}
+
+/// The texts of the job called `name`, and the folder that has its documents.
+fn read(place: &Place, name: &Path, script: Option<&Path>) -> Result<(Sources, JobFolder), Failure> {
     let folder = place.job_folder(name)?;
     let configs = place.tool_configs(Some(&folder))?;
     let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
@@ -59,6 +69,11 @@ fn check_with(place: &Place, name: &Path, script: Option<&Path>) -> Result<Check
         let content = std::fs::read(place.current.join(script)).map_err(|error| Failure::file(script, error))?;
         sources.add(Role::RunScript, script.display().to_string(), content);
     }
+    Ok((sources, files))
+}
+
+/// The job that `sources` make, or everything that is wrong with them.
+fn checked(sources: Sources, files: &JobFolder) -> Result<Checked, Failure> {
     let loaded = match LoadedJob::from_sources(sources, &registered_functions()) {
         Ok(job) => job,
         Err(faults) => return Ok(Checked::Faulty(faults)),

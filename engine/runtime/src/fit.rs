@@ -5,14 +5,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use baton_core::config::{Configs, Fault, FaultKind, Faults, ModelSpec, Role, Source, Sources};
+use baton_core::function::ToolFunction;
 use baton_core::id::AgentId;
 use baton_core::json::Json;
 use baton_core::model::ToolDefinition;
 use baton_models::provider::turned_down;
 use baton_models::schema::SchemaFault;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::job::LoadedJob;
+
+/// How often what is faulty is left out before nothing more is told.
+const ROUNDS: usize = 3;
 
 /// A tool that a model of an agent cannot be offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,32 +64,83 @@ impl LoadedJob {
 
     /// Tells the same tools as faults of the files that say what they take.
     pub fn check_tools(&self) -> Result<(), Faults> {
-        Faults::none_of(self.unfit_tools().iter().map(|unfit| self.fault(unfit)).collect())
+        Faults::none_of(self.unfit_tools().iter().map(|unfit| fault(self.sources(), unfit)).collect())
     }
+}
 
-    /// `unfit` at its place in the tool's config; where no config says what the tool takes, at the agent's file.
-    fn fault(&self, unfit: &UnfitTool) -> Fault {
-        let sources = self.sources();
-        let SchemaFault { tool, target, unfit: what } = &unfit.fault;
-        let message = format!("tool {tool} cannot be offered to {target}: {}", what.reason);
-        let note = format!("the model {} of agent {}", unfit.model, unfit.agent);
-        let said = [Role::Tool, Role::BuiltinTool].iter().find_map(|role| {
-            let source = named(sources, *role, tool.as_str())?;
-            places(&what.pointer).find_map(|pointer| Some((source, range(&source.text, &pointer)?, pointer)))
-        });
-        if let Some((source, range, pointer)) = said {
-            let fault = Fault::of_file(FaultKind::BadSchema, sources.display(source), message).at(&source.text, range);
-            return Fault { pointer, ..fault.note(note) };
+/// The `faults` of a job, and with them those of its tools that its models cannot be offered, as far as these can be told: what is
+/// faulty is left out, and if the rest is a job, its tools are looked at.
+pub fn with_unfit_tools(sources: &Sources, faults: Faults, functions: &[&'static ToolFunction]) -> Faults {
+    let mut rest = without(sources, &faults);
+    for _ in 0..ROUNDS {
+        match LoadedJob::from_sources(rest.clone(), functions) {
+            Err(more) => rest = without(&rest, &more),
+            Ok(job) => {
+                let unfit = job.unfit_tools();
+                let all = faults.iter().cloned().chain(unfit.iter().map(|unfit| fault(sources, unfit))).collect();
+                return Faults::none_of(all).err().unwrap_or(faults);
+            }
         }
-        let file = named(sources, Role::Agent, unfit.agent.as_str()).map(|source| sources.display(source));
-        let fault = Fault::of_file(FaultKind::BadSchema, file.unwrap_or_default(), message).note(note);
-        fault.found(format!("{:?} in the schema of its input", what.pointer))
     }
+    faults
+}
+
+/// `sources` without what `faults` are told of, where that is a part of a file.
+fn without(sources: &Sources, faults: &Faults) -> Sources {
+    let mut rest = sources.clone();
+    // From the end of each file, so that places in lists stay what they are.
+    for place in faults.iter().rev().filter_map(|fault| place_of(sources, fault)) {
+        let _nothing_to_leave_out = rest.set(&place, Value::Null);
+    }
+    rest
+}
+
+/// The place of `fault` as [`Sources::set`] takes it.
+fn place_of(sources: &Sources, fault: &Fault) -> Option<String> {
+    let source = sources.files().find(|source| sources.display(source) == fault.file)?;
+    let mut place = match source.role {
+        Role::Job => "job".to_owned(),
+        Role::Agent => format!("agents.\"{}\"", stem(source)?),
+        Role::Tool | Role::BuiltinTool => format!("tools.\"{}\"", stem(source)?),
+        _ => return None,
+    };
+    for token in tokens(&fault.pointer) {
+        place.extend([".\"", &token, "\""]);
+    }
+    Some(place)
+}
+
+/// `unfit` at its place in the tool's config; where no config says what the tool takes, at the agent's file.
+fn fault(sources: &Sources, unfit: &UnfitTool) -> Fault {
+    let SchemaFault { tool, target, unfit: what } = &unfit.fault;
+    let message = format!("tool {tool} cannot be offered to {target}: {}", what.reason);
+    let note = format!("the model {} of agent {}", unfit.model, unfit.agent);
+    let said = [Role::Tool, Role::BuiltinTool].iter().find_map(|role| {
+        let source = named(sources, *role, tool.as_str())?;
+        places(&what.pointer).find_map(|pointer| Some((source, range(&source.text, &pointer)?, pointer)))
+    });
+    if let Some((source, range, pointer)) = said {
+        let fault = Fault::of_file(FaultKind::BadSchema, sources.display(source), message).at(&source.text, range);
+        return Fault { pointer, ..fault.note(note) };
+    }
+    let file = named(sources, Role::Agent, unfit.agent.as_str()).map(|source| sources.display(source));
+    let fault = Fault::of_file(FaultKind::BadSchema, file.unwrap_or_default(), message).note(note);
+    fault.found(format!("{:?} in the schema of its input", what.pointer))
+}
+
+/// The name of a file without its folder and `.json`: the id of the tool or agent in it.
+fn stem(source: &Source) -> Option<&str> {
+    source.path.rsplit('/').next()?.strip_suffix(".json")
+}
+
+/// The keys and indexes that `pointer` leads by.
+fn tokens(pointer: &str) -> impl Iterator<Item = String> {
+    pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~"))
 }
 
 /// The file of `role` that is named after `id`, as files of tools and agents are.
 fn named<'s>(sources: &'s Sources, role: Role, id: &str) -> Option<&'s Source> {
-    sources.of(role).find(|source| source.path.rsplit('/').next().and_then(|name| name.strip_suffix(".json")) == Some(id))
+    sources.of(role).find(|source| stem(source) == Some(id))
 }
 
 /// Where a tool's config may say what stands at `pointer` of its input's schema.
@@ -97,8 +153,7 @@ fn places(pointer: &str) -> impl Iterator<Item = String> {
 /// first key is there.
 fn range(text: &str, pointer: &str) -> Option<Range<usize>> {
     let (mut here, mut found) = (text, None);
-    for token in pointer.split('/').skip(1) {
-        let token = token.replace("~1", "/").replace("~0", "~");
+    for token in tokens(pointer) {
         let keys: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(here).ok();
         let members = || serde_json::from_str::<Vec<&RawValue>>(here).ok();
         let below = match &keys {

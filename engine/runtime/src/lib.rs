@@ -39,7 +39,7 @@ pub use command::{Command, Delivery};
 pub use diff::{Cause, Divergent, DocumentDiff, RunDiff, TaskDiff, diff};
 pub use engine::{Engine, Holder};
 pub use error::RunError;
-pub use fit::UnfitTool;
+pub use fit::{UnfitTool, with_unfit_tools};
 pub use fork::ForkOptions;
 pub use handle::{EntryStream, OpenQuestion, Progress, RunHandle, RunOutcome};
 pub use job::{InitialDocument, InputValue, LoadError, LoadedJob, StartOptions, load_configs};

@@ -217,6 +217,19 @@ fn a_tool_that_a_provider_would_turn_down_is_told_at_its_place_before_any_run() 
 }
 
 #[test]
+fn a_tool_that_would_be_turned_down_is_told_among_all_other_faults() {
+    let folder = Folder::new();
+    odd_tool(&folder, "anthropic:m");
+    let mut agent: serde_json::Value = serde_json::from_str(&folder.read("echoing/agents/lead.json")).unwrap();
+    agent["on_txt"] = json!("remind");
+    agent["tools"].as_array_mut().unwrap().insert(0, json!("ehco"));
+    folder.write("echoing/agents/lead.json", agent.to_string());
+    let report = folder.baton(&["validate", "echoing", "--output", "json"]).exits(2).json();
+    let told: Vec<_> = report["faults"].as_array().unwrap().iter().map(|fault| (&fault["code"], &fault["line"])).collect();
+    assert_eq!(told, [(&json!("B0119"), &json!(1)), (&json!("B0103"), &json!(1)), (&json!("B0118"), &json!(7))], "{report}");
+}
+
+#[test]
 fn a_fallback_is_offered_the_same_tools() {
     let folder = Folder::new();
     odd_tool(&folder, "main");
