@@ -155,7 +155,9 @@ impl Configs {
     ) -> BTreeMap<String, Price> {
         let used = self.agents.values().map(|agent| agent.model.as_str());
         let all = used.chain(self.job.models.keys().map(String::as_str));
-        let named: BTreeSet<&str> = stand_in.map_or_else(|| all.collect(), |name| BTreeSet::from([name]));
+        let mut named: BTreeSet<&str> = stand_in.map_or_else(|| all.collect(), |name| BTreeSet::from([name]));
+        // Whoever stands in for the agents' models writes no summaries of what their tools write.
+        named.extend(self.job.summary_model.as_deref());
         let fallbacks = named.iter().flat_map(|name| self.job.fallbacks(name)).map(String::as_str);
         let names: BTreeSet<&str> = named.iter().copied().chain(fallbacks).collect();
         // Who resells a model names it `vendor/model` and has prices of their own, so its rows name the provider, too.
@@ -191,9 +193,20 @@ impl Configs {
                 fault.message =
                     format!("\"cost_usd\" cannot be kept: agent \"{agent}\" may run on \"{model}\", whose price is not known");
                 faults.push(fault.expected(format!("a \"price\" for \"{model}\" in the job's models, or \"tokens\" instead")));
+            } else if let Some(model) = self.unpriced_summaries(limit, prices) {
+                let mut fault = limit.place.clone();
+                fault.message = format!("\"cost_usd\" cannot be kept: \"{model}\" makes summaries, and its price is not known");
+                faults.push(fault.expected(format!("a \"price\" for \"{model}\" in the job's models, or \"tokens\" instead")));
             }
         }
         Faults::none_of(faults)
+    }
+
+    /// The model that summarises what tools write in tasks that `limit` holds, if its price is not known.
+    fn unpriced_summaries(&self, limit: &MoneyLimit, prices: &BTreeMap<String, Price>) -> Option<&str> {
+        let model = self.job.summary_model.as_deref().filter(|model| !prices.contains_key(*model))?;
+        let writes = |agent: &&AgentId| self.agents.get(*agent).is_some_and(|agent| agent.tools.values().any(|tool| tool.writes));
+        self.held_by(&limit.holder).iter().any(writes).then_some(model)
     }
 
     /// The agents that may work on a task which `holder` holds, or below one.

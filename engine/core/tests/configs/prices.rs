@@ -64,6 +64,31 @@ fn a_limit_of_money_asks_for_the_prices_of_those_it_holds_and_of_nobody_else() {
 }
 
 #[test]
+fn a_limit_of_money_needs_the_price_of_who_summarises_what_tools_write_below_it() {
+    let summary = |model: &str| format!(r#""summary_model": "{model}", "root":"#);
+    let job = |model: &str| sound().edited("job.json", "\"root\":", &summary(model));
+    let limited = |model: &str| job(model).edited("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 1.5");
+    let effect = "\"effect\": \"pure\"";
+    let writes = "\"writes\": true, \"effect\": \"pure\"";
+    let writing = |model: &str| limited(model).edited("tool-configs/word_count.json", effect, writes);
+    let refused = writing("acme:m").faults();
+    assert!(refused.contains("B0129") && refused.contains("\"acme:m\" makes summaries, and its price is not known"), "{refused}");
+    limited("acme:m").load().expect("nothing is written");
+    job("acme:m").load().expect("nothing is limited");
+    let configs = writing("scripted").load().expect("a script is free");
+    // Who stands in for the agents' models makes no summaries.
+    let brought = |stand_in| configs.prices(stand_in, |name| name == "scripted", PriceTable::embedded);
+    let refused = configs.check_money(Some("demo"), &brought(Some("demo"))).unwrap_err().to_string();
+    assert!(refused.contains("agent \"counter\" may run on \"demo\""), "{refused}");
+    let mut prices = brought(Some("demo"));
+    prices.insert("demo".to_owned(), Price::scripted());
+    let refused = configs.check_money(Some("demo"), &prices).unwrap_err().to_string();
+    assert!(refused.contains("\"scripted\" makes summaries"), "{refused}");
+    let free = configs.prices(Some("demo"), |_| false, PriceTable::embedded);
+    assert!(free.contains_key("scripted"), "its price is looked up beside that of the one that stands in");
+}
+
+#[test]
 fn a_limit_of_one_run_stands_in_place_of_the_jobs_and_leaves_the_others() {
     let job = sound().edited("job.json", "\"root\":", "\"limits\": {\"cost_usd\": 2, \"depth\": 3, \"turns\": 5}, \"root\":");
     let limited = |limits: Limits| {
