@@ -88,7 +88,7 @@ enum Expected {
     Done(&'static [&'static str]),
     /// An exit code, the code of the error, and words of it.
     Failed(i32, &'static str, &'static str),
-    /// Any end that means something; every call names a tool that was offered.
+    /// Any end that means something; every call names a tool that was offered, and has arguments in JSON.
     Anything,
 }
 
@@ -185,7 +185,9 @@ impl Case {
             Anything => {
                 row.expect("the exit code is that of an end", &ENDS.contains(&told.exit), &true);
                 row.expect("calls were made", &(told.calls_made() > 0), &true);
+                // What the grammar must hold it to.
                 row.expect("calls of tools that nobody offered", &told.refused_as("unknown_tool"), &0);
+                row.expect("calls whose arguments are not JSON", &told.refused_as("malformed_input"), &0);
             }
         }
         row.faults.extend(halves(told));
