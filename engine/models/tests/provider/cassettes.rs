@@ -10,6 +10,7 @@ use baton_core::config::{ProvidedModel, ProviderSettings};
 use baton_core::id::{AgentId, CallId, RunId};
 use baton_core::model::{ModelRequest, ModelTurn};
 use baton_core::render::{Message, Part, Role};
+use baton_models::provider::Retries;
 use baton_models::{CassetteError, Cassettes, Model, ModelError, NoContents, Providers, RunKey, SetupError};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -40,7 +41,9 @@ fn model(name: &str, settings: &ProviderSettings, cassettes: &Arc<Cassettes>) ->
     let model = ProvidedModel { provider: "test".to_owned(), model: name.to_owned(), ..ProvidedModel::default() };
     let needs_key = !cassettes.is_played();
     let variable = move |name: &str| (name == "TEST_KEY" && needs_key).then(|| KEY.to_owned());
-    Providers::new(quick()).with_cassettes(Some(Arc::clone(cassettes))).model(RunKey::unique(), &model, Some(settings), &variable)
+    // A machine under load is slow: what is limited for a moment is not given up.
+    let retries = Retries { patience: Duration::from_secs(10), ..quick() };
+    Providers::new(retries).with_cassettes(Some(Arc::clone(cassettes))).model(RunKey::unique(), &model, Some(settings), &variable)
 }
 
 async fn ask(asked: &ModelRequest, settings: &ProviderSettings, cassettes: &Arc<Cassettes>) -> Result<ModelTurn, ModelError> {
