@@ -88,7 +88,7 @@ async fn a_run_that_may_cost_nothing_asks_nobody() {
 }
 
 /// A model that never answers.
-struct Silent;
+pub(crate) struct Silent;
 
 #[async_trait]
 impl Model for Silent {

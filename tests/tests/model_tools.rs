@@ -9,6 +9,7 @@ use baton_store::MemoryStore;
 use baton_tools as _;
 use serde_json::{Value, json};
 
+use crate::budgets::Silent;
 use crate::providers::server::{Reply, Server};
 use crate::support::{Finished, TestJob, call_error, call_output, calls, handoff, model, run_to_end};
 
@@ -237,6 +238,30 @@ async fn tools_wait_for_each_other_where_a_limit_has_room_for_one_request() {
     assert_eq!(made, 6);
     for call in ["0/1.1", "0/1.2"] {
         assert_eq!(call_output(&finished.entries, call)["answer"], "North leads.");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_its_tool_waits_for_no_longer_keeps_no_room_and_costs_what_was_reserved() {
+    let priced = |file: &str, price: f64| json!({"provider": "scripted", "script": file, "price": {"input": 0, "output": price}});
+    let parameters = json!({"model": {"type": "string", "description": "Whom", "required": true},
+        "times": {"type": "integer", "description": "How often", "required": true}});
+    // 1,000 tokens at a dollar a million: room for three answers that nobody waits for, or for one.
+    for (cost_usd, made) in [(0.0035, 3), (0.0015, 1)] {
+        let models = json!({"m": priced("m.script.json", 0.0), "silent": priced("silent.script.json", 1.0)});
+        let job = TestJob::new("solo", json!({"models": models, "limits": {"cost_usd": cost_usd}}))
+            .script("silent.script.json", &json!({"agents": {}}))
+            .agent("solo", &["impatient", "handoff"])
+            .tool("impatient", parameters.clone(), json!({}));
+        let ask = json!({"model": "silent", "times": 4});
+        let answers =
+            model(move |_, turn, _| if turn == 1 { calls(&[("impatient", ask.clone())]) } else { handoff("done", &[]) });
+        let engine = Engine::builder().store(Arc::new(MemoryStore::default())).model("m", answers);
+        let finished = run_to_end(&engine.model("silent", Arc::new(Silent)).build().unwrap(), job.load()).await;
+        let told = call_error(&finished.entries, "0/1.1");
+        assert!(told.contains("silent was not asked") && told.contains("leaves no room"), "{told}");
+        let asked = finished.entries.iter().filter(|recorded| matches!(recorded.entry, Entry::CallAskedModel(_))).count();
+        assert_eq!((asked, finished.run.totals().cost.total().unwrap().as_usd()), (made, 0.001 * made as f64));
     }
 }
 

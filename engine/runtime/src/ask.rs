@@ -62,23 +62,25 @@ struct Asked<'h> {
     host: &'h Host,
     by: CallRequest,
     price: Option<Price>,
+    /// Whether the machine knows what it came to.
+    is_settled: bool,
 }
 
 impl<'h> Asked<'h> {
     /// Reserves for `request`: waits while what others may spend leaves no room for it.
     async fn admitted(host: &'h Host, request: &ModelRequest) -> Result<Self, ToolError> {
-        let price = price(host, &request.model);
         let by = CallRequest { call: host.caller.call.clone(), request: request.turn };
+        let asked = Self { host, by, price: price(host, &request.model), is_settled: false };
         let own_limit = request.settings.value().get("max_tokens").and_then(Value::as_u64);
         let (input_tokens, output_tokens) = (request_tokens(request), own_limit.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS));
-        let worst_cost = price.as_ref().map(|price| price.worst_case(input_tokens, output_tokens));
+        let worst_cost = asked.price.as_ref().map(|price| price.worst_case(input_tokens, output_tokens));
         let mut durable = host.durable.clone();
         loop {
             let before = *durable.borrow();
-            let (by, model) = (by.clone(), request.model.clone());
+            let (by, model) = (asked.by.clone(), request.model.clone());
             let event = Event::CallAsksModel { by, model, input_tokens, output_tokens, worst_cost };
             match host.decided(event).await {
-                Ok(()) => break,
+                Ok(()) => return Ok(asked),
                 // Room is made by what others hear, which is an entry.
                 Err(Refusal::NoRoom) => {
                     durable.wait_for(|durable| *durable > before).await.map_err(|_| run_is_over())?;
@@ -87,14 +89,27 @@ impl<'h> Asked<'h> {
                 Err(_) => return Err(run_is_over()),
             }
         }
-        Ok(Self { host, by, price })
     }
 
     /// Tells what the request came to; `None` where nobody knows what it used.
-    fn heard(&self, used: Option<(Usage, Option<Money>)>) {
+    fn heard(mut self, used: Option<(Usage, Option<Money>)>) {
+        self.tell(used);
+    }
+
+    fn tell(&mut self, used: Option<(Usage, Option<Money>)>) {
+        self.is_settled = true;
         let event = Event::CallHeardModel { by: self.by.clone(), used };
         // The run may be over.
         let _over = self.host.mailbox.send(Message::Event { event, contents: Vec::new(), reply: None });
+    }
+}
+
+impl Drop for Asked<'_> {
+    /// A tool that waits no longer, as for a summary that takes too long, must not keep room from what it asks next.
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.tell(None);
+        }
     }
 }
 

@@ -169,3 +169,15 @@ async fn consult(context: &ToolContext, model: String, questions: Vec<String>) -
 fn step(n: u64) -> Result<Value, ToolError> {
     Ok(json!({"n": n}))
 }
+
+/// Asks `model` and soon gives up, `times` over.
+#[tool]
+async fn impatient(context: &ToolContext, model: String, times: u32) -> Result<Value, ToolError> {
+    for _ in 0..times {
+        let ask = context.ask(ModelAsk::of(&model).user("Are you there?").set("max_tokens", Some(1_000)));
+        if let Ok(answered) = tokio::time::timeout(Duration::from_millis(20), ask).await {
+            return answered.map(|reply| json!({"text": reply.text}));
+        }
+    }
+    Ok(json!({"text": "nobody"}))
+}

@@ -173,9 +173,12 @@ impl Rows {
             }
             Entry::BudgetSettled(settled) => {
                 row.result = json!({
-                    "turn": settled.turn, "by": settled.by, "reserved_tokens": settled.reserved_tokens, "usage": settled.usage,
+                    "turn": settled.turn, "reserved_tokens": settled.reserved_tokens, "usage": settled.usage,
                     "cost_usd": settled.cost.map(baton_core::money::Money::as_usd),
                 });
+                if let Some(by) = &settled.by {
+                    row.call = Some(by.call.to_string());
+                }
             }
             Entry::Compacted(compacted) => {
                 row.result = json!({

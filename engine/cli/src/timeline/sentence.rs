@@ -68,7 +68,8 @@ pub(crate) fn sentence(row: &Row) -> String {
                 Some(usd) => Money::from_usd(usd).to_string(),
                 None => "? (no known price)".to_owned(),
             };
-            style::faint(format!("used {sign}{} in, {sign}{} out: {cost}", count("input_tokens"), count("output_tokens")))
+            let who = if row.call.is_some() { "a call's code " } else { "" };
+            style::faint(format!("{who}used {sign}{} in, {sign}{} out: {cost}", count("input_tokens"), count("output_tokens")))
         }
         "call_started" => match result {
             Value::String(arrow) => format!("{tool} {arrow}"),
