@@ -354,7 +354,14 @@ impl ToolContext {
     }
 
     /// Asks a model once, by any name that an agent of the job could use. It is asked as agents' models are: with the same
-    /// keys, the same retries and the same scripts.
+    /// keys, the same retries and the same scripts, and within the same limits. The most that it may use is reserved on the
+    /// calling task and all above it: this waits while others' reservations leave no room, and counts what it used, or all that
+    /// was reserved where nobody says or nobody waits for the answer any more.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolErrorKind::LimitReached`] where a limit leaves no room for the request, or holds money and the model's price is not
+    /// known; [`ToolErrorKind::Failed`] if the model gives no answer.
     pub async fn ask(&self, ask: ModelAsk) -> Result<ModelReply, ToolError> {
         self.host.ask(ask).await
     }
