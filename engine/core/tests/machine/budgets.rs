@@ -6,10 +6,8 @@ use std::rc::Rc;
 
 use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::entry::{Entry, FinalState};
-use baton_core::event::Outcome;
 use baton_core::id::TaskId;
 use baton_core::limits::{LimitKind, Limits};
-use baton_core::machine::TaskState;
 use baton_core::model::{ModelTurn, Usage};
 use baton_core::money::{Money, Price};
 use baton_proof::jobs::{JobDraft, ToolDraft};
@@ -590,35 +588,4 @@ fn a_request_that_a_crash_left_open_is_settled_at_its_worst_case() {
     let (usage, cost) = settled(&crashed(true))[0];
     assert_eq!((usage.output_tokens, usage.estimated, cost), (100, true, Some(Money::ZERO)), "a script costs nothing");
     assert_eq!(settled(&crashed(false))[0].1, None, "what has no price is not taken for free");
-}
-
-#[test]
-fn a_task_that_waits_for_room_holds_up_nobody_who_has_it() {
-    let tight = ToolDraft::route("middle").limits(Limits { tokens: Some(5_000), ..Limits::default() });
-    let tokens = json!({"max_tokens": 900});
-    let leaf = agent("leaf", "").settings(tokens.clone());
-    let slow = agent("slow", "work").settings(tokens);
-    let draft = job([
-        agent("root", "route_to_middle route_to_slow"),
-        agent("middle", "route_to_leaf").settings(json!({"max_tokens": 100})),
-        leaf,
-        slow,
-    ]);
-    let mut sim = Sim::new(&draft.tools([function("work"), tight]))
-        .agent("root", [turn([route("slow", "x"), route("middle", "y")]), turn([handoff("done")])])
-        .agent("middle", [turn([route("leaf", "one"), route("leaf", "two")]), turn([handoff("middle")])])
-        .agent("leaf", [turn([handoff("leaf")])])
-        .agent("slow", [turn([call("work", "a")]), turn([handoff("slow")])])
-        .holding("work");
-    sim.begin(Vec::new());
-    let state = |sim: &Sim, task: &str| sim.run.task(&task.into()).map(|task| task.state);
-    while state(&sim, "0/1.2/1.2") != Some(TaskState::Ready) {
-        assert!(sim.step(), "the second leaf never waits for what is reserved for the first");
-    }
-    assert_eq!(state(&sim, "0/1.2/1.1"), Some(TaskState::Running));
-    sim.returned("0/1.1/1.1", Outcome::success(json!("worked"))).unwrap();
-    assert_eq!(state(&sim, "0/1.2/1.2"), Some(TaskState::Ready), "there is still no room for it");
-    assert_eq!(state(&sim, "0/1.1"), Some(TaskState::Running), "nothing limits what came after it");
-    sim.settle();
-    sim.assert_over();
 }

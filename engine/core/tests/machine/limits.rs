@@ -8,6 +8,7 @@ use baton_core::entry::{Entry, FinalState, Notice, Recorded};
 use baton_core::event::Outcome;
 use baton_core::id::TaskId;
 use baton_core::limits::{LimitKind, Limits};
+use baton_core::machine::TaskState;
 use baton_core::model::{ModelTurn, Usage};
 use baton_core::render::Part;
 use serde_json::json;
@@ -539,4 +540,35 @@ fn a_result_that_is_not_counted_leaves_the_repeats_before_it_as_they_are() {
         finished.repeat = 0;
     }
     assert_eq!(streak(&timeline), r#"{"x":"a"}"#);
+}
+
+#[test]
+fn a_task_that_waits_for_room_holds_up_nobody_who_has_it() {
+    let tight = ToolDraft::route("middle").limits(Limits { tokens: Some(5_000), ..Limits::default() });
+    let tokens = json!({"max_tokens": 900});
+    let leaf = agent("leaf", "").settings(tokens.clone());
+    let slow = agent("slow", "work").settings(tokens);
+    let draft = job([
+        agent("root", "route_to_middle route_to_slow"),
+        agent("middle", "route_to_leaf").settings(json!({"max_tokens": 100})),
+        leaf,
+        slow,
+    ]);
+    let mut sim = Sim::new(&draft.tools([function("work"), tight]))
+        .agent("root", [turn([route("slow", "x"), route("middle", "y")]), turn([handoff("done")])])
+        .agent("middle", [turn([route("leaf", "one"), route("leaf", "two")]), turn([handoff("middle")])])
+        .agent("leaf", [turn([handoff("leaf")])])
+        .agent("slow", [turn([call("work", "a")]), turn([handoff("slow")])])
+        .holding("work");
+    sim.begin(Vec::new());
+    let state = |sim: &Sim, task: &str| sim.run.task(&task.into()).map(|task| task.state);
+    while state(&sim, "0/1.2/1.2") != Some(TaskState::Ready) {
+        assert!(sim.step(), "the second leaf never waits for what is reserved for the first");
+    }
+    assert_eq!(state(&sim, "0/1.2/1.1"), Some(TaskState::Running));
+    sim.returned("0/1.1/1.1", Outcome::success(json!("worked"))).unwrap();
+    assert_eq!(state(&sim, "0/1.2/1.2"), Some(TaskState::Ready), "there is still no room for it");
+    assert_eq!(state(&sim, "0/1.1"), Some(TaskState::Running), "nothing limits what came after it");
+    sim.settle();
+    sim.assert_over();
 }
