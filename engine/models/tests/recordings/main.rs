@@ -14,7 +14,8 @@ use baton_models::wire::{Answer, Dialect, MAX_ANSWER_BYTES, WireError, fault_of}
 
 use tape::{Exchange, Kind, Tape};
 
-/// Streams of at most so many bytes are cut in two at each of their bytes; longer ones in pieces of every size below.
+/// Streams of at most so many bytes are cut in two at each of their bytes; longer ones in pieces of every size below, unless
+/// `BATON_CUT_EVERYWHERE` is set: it takes time by the square of their lengths.
 const CUT_EVERYWHERE: usize = 2 << 10;
 const PIECES: [usize; 8] = [1, 2, 3, 5, 7, 13, 61, 509];
 
@@ -106,7 +107,7 @@ fn stream(dialect: Dialect, exchange: &Exchange, row: &mut Row, wrong: &mut Vec<
     for size in PIECES {
         same(&body.chunks(size).collect::<Vec<_>>(), &format!("pieces of {size}"));
     }
-    if body.len() <= CUT_EVERYWHERE {
+    if body.len() <= CUT_EVERYWHERE || std::env::var_os("BATON_CUT_EVERYWHERE").is_some() {
         for at in 1..body.len() {
             same(&[&body[..at], &body[at..]], &format!("two pieces, cut at {at}"));
         }
