@@ -185,7 +185,8 @@ impl World {
         let random = &mut self.random;
         let mut below = |most: u64| random.below(usize::try_from(most).unwrap_or(usize::MAX).max(1)) as u64;
         let Some(asked) = asked else {
-            let by = CallRequest { call: execution.call.clone(), request: 1 + below(3) as u32 };
+            // A shell counts on, so that what comes late is never taken for the answer to another request.
+            let by = CallRequest { call: execution.call.clone(), request: u32::try_from(self.steps).unwrap_or(u32::MAX) };
             let most = if below(4) == 0 { 20_000 } else { 200 };
             let (input_tokens, output_tokens) = (below(most), below(100));
             let worst_cost = (below(5) > 0).then(|| Money::from_picos(5 * (input_tokens + output_tokens)));
