@@ -211,10 +211,12 @@ impl World {
     fn deliver(&mut self, id: u64, event: Event) {
         let Some(owner) = self.owners.iter_mut().find(|owner| owner.id == id) else { return };
         owner.mailbox.push_back(event);
+        // An owner takes over before it looks at anything else.
+        let first = usize::from(matches!(owner.mailbox.front(), Some(Event::TakenOver { .. } | Event::Started { .. })));
         let waiting = owner.mailbox.len();
-        if self.faulty && waiting > 1 && self.random.once_in(4) {
+        if self.faulty && waiting > first + 1 && self.random.once_in(4) {
             self.faults.count(Fault::Reorder);
-            let place = self.random.below(waiting);
+            let place = first + self.random.below(waiting - first);
             owner.mailbox.swap(place, waiting - 1);
         }
     }
