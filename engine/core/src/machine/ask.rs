@@ -48,8 +48,8 @@ impl Draft<'_> {
         open.asks.iter().find(|ask| ask.by == *by)
     }
 
-    /// Settles what the code of `call` asks at what was reserved for it, or, for all calls of `id`: nobody will say any more
-    /// what it used.
+    /// Settles what the code of `call`, or of every call of `id`, asks at what was reserved for it: nobody will say any more what
+    /// it used.
     pub(super) fn settle_asks(&mut self, id: &TaskId, call: Option<&CallId>) {
         for ask in self.asks(id, call) {
             let (usage, cost) = worst(&ask);

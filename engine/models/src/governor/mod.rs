@@ -1,8 +1,9 @@
 //! How often a key of a provider is used, and by whom next.
 //!
 //! One governor stands before each key, whatever runs and models use it. It keeps the limits that a config says, finds out
-//! how many requests may be under way, leaves the provider alone for as long as it asks or says that nothing is left, and lets the subtrees of runs ask in
-//! turn. The arithmetic is in the files beside this one, which get every moment from outside; here is the waiting.
+//! how many requests may be under way, leaves the provider alone for as long as it asks or says that nothing is left, and
+//! lets the subtrees of runs ask in turn. The arithmetic is in the files beside this one, which get every moment from outside;
+//! here is the waiting.
 //!
 //! It is not where an error is judged: whether a request is made again, and when it is given up, its model says.
 
