@@ -33,6 +33,11 @@ enum Chore {
     },
     /// Measures the benchmark jobs, the engine beside a hand-written floor, and compares with the targets in BENCHMARKS.md.
     Bench(bench::Options),
+    /// Attacks the built program: hostile folders, documents, addresses and texts. Fails if anything escapes.
+    Attack {
+        /// Names of areas; all without one.
+        areas: Vec<String>,
+    },
     /// Tries the store on a disk that loses power, fails and fills up: the trials of every day, more of them.
     Faults {
         /// How many of what, such as `--images 20000`; see `--help`.
@@ -83,6 +88,12 @@ fn main() -> ExitCode {
         Chore::GenDocs { check: true } => gen_docs::check(),
         Chore::Test { arguments } => return test::run(&arguments),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Attack { areas } => {
+            // The suite starts the program that this builds.
+            let run = ["run", "--quiet", "--package", "baton-attack", "--"];
+            let arguments = run.into_iter().chain(areas.iter().map(String::as_str)).collect::<Vec<_>>();
+            project::run_cargo(&["build", "--quiet", "--bin", "baton"]).and_then(|()| project::run_cargo(&arguments))
+        }
         Chore::Faults { arguments } => {
             let run = ["run", "--quiet", "--package", "baton-faults", "--"];
             project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())

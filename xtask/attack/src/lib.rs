@@ -1,0 +1,22 @@
+//! The attack suite: what somebody who sends a job, a document or an answer could try, tried against the built program.
+//!
+//! Each area is a file with a function `attack(size) -> anyhow::Result<Tally>`. The everyday size runs in the tests of this
+//! crate; `cargo xtask attack` runs every area at full size and fails if anything escaped.
+//!
+//! The suite does not judge how the program defends itself: it looks only at what came out of it (files, requests, bytes
+//! on a terminal).
+
+mod tally;
+
+pub use tally::{Size, Tally};
+
+/// One area of attacks.
+pub struct Area {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Tries everything in it.
+    pub attack: fn(Size) -> anyhow::Result<Tally>,
+}
+
+/// Every area, in the order in which they are printed.
+pub const AREAS: &[Area] = &[];
