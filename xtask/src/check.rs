@@ -4,6 +4,7 @@ use anyhow::bail;
 
 use crate::gen_docs;
 use crate::project::{cargo, run_cargo};
+use crate::rules_page;
 
 /// Runs all checks; an error names those that failed.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -13,6 +14,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         // Its programs are only built with this feature.
         run_cargo(&["clippy", "-p", "baton-crash", "--features", "failpoints", "--all-targets", "--", "-D", "warnings"]),
         gen_docs::check(),
+        rules_page::check(),
         licences_and_advisories(),
     ];
     let failures: Vec<String> = checks.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();

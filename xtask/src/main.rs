@@ -8,6 +8,7 @@ mod gen_docs;
 mod peers;
 mod planted;
 mod project;
+mod rules_page;
 mod test;
 mod tools_page;
 
