@@ -6,8 +6,10 @@
 //! The suite does not judge how the program defends itself: it looks only at what came out of it (files, requests, bytes
 //! on a terminal).
 
+pub mod program;
 mod tally;
 
+pub use program::{Ran, Scene, Terminal};
 pub use tally::{Size, Tally};
 
 /// One area of attacks.

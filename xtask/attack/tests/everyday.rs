@@ -1,0 +1,32 @@
+//! A sample of every area against the built program, and the frame itself.
+
+use baton_attack::Scene;
+
+#[test]
+fn a_scene_starts_the_program_with_a_home_of_its_own() {
+    let scene = Scene::new().unwrap();
+    let script = serde_json::json!({"lead": {"turns": [{"text": "hello from the scene"}]}});
+    scene.write_job("greeting", &[("lead", &[])], script, serde_json::json!({})).unwrap();
+    let ran = scene.run(&["run", "greeting"]).unwrap();
+    assert_eq!((ran.code, ran.crash()), (Some(0), None), "{}", ran.text());
+    assert!(ran.text().contains("hello from the scene"), "{}", ran.text());
+    assert!(scene.files().unwrap().iter().any(|(path, _)| path.ends_with("greeting/job.json")));
+}
+
+#[test]
+fn a_terminal_shows_what_the_program_draws() {
+    let scene = Scene::new().unwrap();
+    let ran = scene.run_on_terminal(&["--help"], "").unwrap();
+    assert_eq!((ran.code, ran.crash()), (Some(0), None), "{}", ran.text());
+    assert!(ran.text().contains("Usage"), "{}", ran.text());
+}
+
+#[test]
+fn a_command_out_of_memory_counts_as_a_crash() {
+    let scene = Scene::new().unwrap();
+    let starved = baton_attack::program::run(scene.limited_command(4_000, &["--help"]).unwrap()).unwrap();
+    assert!(starved.code != Some(0), "{}", starved.text());
+    let mut killed = std::process::Command::new("sh");
+    killed.args(["-c", "kill -ABRT $$"]);
+    assert!(baton_attack::program::run(killed).unwrap().crash().unwrap().contains("signal 6"));
+}
