@@ -10,6 +10,7 @@ use clap::{Args, ValueHint};
 
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
+use crate::text::text;
 
 /// What executions take of recordings.
 #[derive(Debug, Args)]
@@ -73,10 +74,10 @@ impl Recording {
             return Err(failure(fault.clone()));
         }
         if !cassettes.is_played() {
-            place.screen.tell(&format!("cassettes   {}", cassettes.count()));
+            place.screen.tell(&text!("cassettes   {}", cassettes.count()));
         }
         if matches!(exit, Exit::Waiting | Exit::Interrupted) {
-            place.screen.tell(&format!("            goes on with it: baton resume {run} {}", self.named));
+            place.screen.tell(&text!("            goes on with it: baton resume {run} {}", self.named));
         }
         Ok(exit)
     }

@@ -66,7 +66,7 @@ mod tests {
         std::fs::write(&file, "# keys\nexport A='x y'\nB=\"z\"\n").unwrap();
         assert_eq!(read(&file).unwrap(), HashMap::from([("A".to_owned(), "x y".to_owned()), ("B".to_owned(), "z".to_owned())]));
         std::fs::write(&file, "sk-a-key-alone on a line\n").unwrap();
-        let told = read(&file).unwrap_err().told();
-        assert!(told.contains(".env") && !told.contains("sk-"), "{told}");
+        let shown = read(&file).unwrap_err().shown();
+        assert!(shown.as_str().contains(".env") && !shown.as_str().contains("sk-"), "{shown:?}");
     }
 }

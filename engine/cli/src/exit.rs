@@ -1,10 +1,15 @@
 //! How the program ends: the exit codes of DESIGN §15, and the failures that lead to them.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::entry::{FinalState, RunEnded};
+
+use crate::screen::{self, style};
+use crate::text::{Text, text};
 
 /// What a script that started the program can tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,18 +134,42 @@ impl Failure {
         }
     }
 
-    /// The failure as it is told on stderr: the loader's report as it is, everything else after `error:`.
-    pub(crate) fn told(&self) -> String {
+    /// The failure as stderr shows it: the loader's report as it is, everything else after `error:`.
+    pub(crate) fn shown(&self) -> Text {
         match self {
-            Self::Faults(report) => report.clone(),
-            // It may quote what an agent, a file or the command line said.
-            other => format!("{} {}", crate::screen::style::bad("error:"), crate::words::printable(&other.to_string())),
+            Self::Faults(report) => Text::block(report),
+            other => text!("{} {}", style::bad("error:"), Text::block(&other.to_string())),
         }
     }
 
     /// Whether nobody reads what we print any more (`baton timeline … | head`), which is not worth a message.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Prints what is wrong with the arguments, or the help that they ask for; returns how to exit.
+pub(crate) fn of_arguments(error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        let _closed = error.print();
+        return Exit::Done;
+    }
+    // It quotes the arguments, and a file's name may have become one by completion.
+    let shown = error.render().to_string();
+    screen::tell(&match shown.trim_end().strip_prefix("error:") {
+        Some(rest) => text!("{}{}", style::bad("error:"), Text::block(rest)),
+        None => Text::block(&shown),
+    });
+    Exit::Usage
+}
+
+/// A panic as stderr shows it. Its message may quote anything.
+pub(crate) fn panicked(panic: &PanicHookInfo<'_>) -> Text {
+    let backtrace = Backtrace::capture();
+    let panic = text!("{} {}", style::bad("internal error:"), Text::block(&panic.to_string()));
+    match backtrace.status() {
+        BacktraceStatus::Captured => Text::joined([panic, Text::block(&backtrace.to_string())], "\n"),
+        _ => panic,
     }
 }
 
@@ -168,8 +197,8 @@ mod tests {
 
     #[test]
     fn an_error_that_quotes_a_hostile_text_commands_no_terminal() {
-        let told = Failure::Usage("\u{1b}[2Jno\u{9b}31m \u{202e}job\nat all".to_owned()).told();
-        assert!(told.ends_with(" [2Jno31m job\nat all"), "{told:?}");
+        let shown = Failure::Usage("\u{1b}[2Jno\u{9b}31m \u{202e}job\nat all".to_owned()).shown();
+        assert!(shown.as_str().ends_with(" \\u{1b}[2Jno\\u{9b}31m \\u{202e}job\nat all"), "{shown:?}");
     }
 
     #[test]

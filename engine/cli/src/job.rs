@@ -17,6 +17,7 @@ use crate::exit::Failure;
 use crate::place::Place;
 use crate::runs::FoundRun;
 use crate::screen::style;
+use crate::text::text;
 use crate::{cassettes, environment};
 
 /// A job that was looked at.
@@ -128,7 +129,7 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
         } else {
             String::new()
         };
-        place.screen.tell(&format!("{warning} {folder} has changed since; this run keeps the configs it started with{adopt}"));
+        place.screen.tell(&text!("{} {folder} has changed since; this run keeps the configs it started with{adopt}", warning));
     }
     Ok(())
 }

@@ -29,6 +29,7 @@ mod scaffold;
 mod scratch;
 mod screen;
 mod session;
+mod text;
 mod timeline;
 mod trust;
 mod view;
@@ -61,6 +62,7 @@ pub fn builtin_tool_configs() -> &'static [(&'static str, &'static str)] {
 
 /// The whole command line, with every tool that is linked into the program. What `main` of a program with its own tools calls.
 pub fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| screen::tell(&exit::panicked(panic))));
     clap_complete::CompleteEnv::with_factory(args::Cli::command).complete();
     ExitCode::from(run_with(std::env::args_os()))
 }
@@ -73,10 +75,7 @@ where
 {
     let cli = match args::Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(error) => {
-            let _closed = error.print();
-            return if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() };
-        }
+        Err(error) => return exit::of_arguments(&error).code(),
     };
     let screen = Screen::detect(cli.common.output, cli.common.no_input, cli.common.plain);
     let ended = Place::here(screen, cli.common.store).and_then(|place| {
@@ -91,7 +90,7 @@ where
         Ok(exit) => exit.code(),
         Err(failure) if failure.is_broken_pipe() => Exit::Done.code(),
         Err(failure) => {
-            screen.tell(&failure.told());
+            screen.tell(&failure.shown());
             failure.exit().code()
         }
     }

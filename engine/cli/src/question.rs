@@ -52,7 +52,7 @@ fn remark(schema: &Value) -> Option<&str> {
 }
 
 fn choices_of(schema: &Value) -> Vec<Choice> {
-    let readable = |label: &str| words::preview(label, LABEL_WIDTH);
+    let readable = |label: &str| words::preview(label, LABEL_WIDTH).as_str().to_owned();
     let label = |value: &Value| value.as_str().map_or_else(|| readable(&value.to_string()), readable);
     if let Some(values) = schema["enum"].as_array() {
         return values.iter().map(|value| Choice { label: label(value), value: value.clone() }).collect();
@@ -119,7 +119,7 @@ pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
         Some(Err(_)) | None => {
             let labels: Vec<&str> = offered.iter().take(CHOICES_SHOWN).map(|choice| choice.label.as_str()).collect();
             let more = if offered.len() > labels.len() { ", …" } else { "" };
-            Err(format!("{:?} is none of {}{more}", words::preview(typed, LABEL_WIDTH), labels.join(", ")))
+            Err(format!("\"{}\" is none of {}{more}", words::preview(typed, LABEL_WIDTH).as_str(), labels.join(", ")))
         }
     }
 }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn no_label_commands_a_terminal_or_a_shell() {
         let labelled = |label: &str| schema(json!({"enum": [label, "no"]}));
-        assert_eq!(choices(&labelled("\u{1b}[2Jy\u{202e}es\n"))[0].label, "[2Jyes");
+        assert_eq!(choices(&labelled("\u{1b}[2Jy\u{202e}es\n"))[0].label, "\\u{1b}[2Jy\\u{202e}es");
         for label in ["$(reboot)", "`reboot`", "a b", "-f", "!!", "~", "a\\", ""] {
             assert_eq!(example(Some(&labelled(label))), "1", "{label}");
             assert_eq!(read_answer(&labelled(label), "1"), Ok(json!(label)));

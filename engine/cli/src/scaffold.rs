@@ -7,6 +7,7 @@ use baton_core::id::is_valid_id;
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::screen::style;
+use crate::text::text;
 
 /// Files that are to be written, all or none.
 #[derive(Debug)]
@@ -64,10 +65,10 @@ pub(crate) fn report(place: &Place, written: &[String], next: &[String]) -> Resu
         return place.screen.json(&serde_json::json!({"written": written, "next": next}));
     }
     for path in written {
-        place.screen.text(&format!("  wrote  {path}"))?;
+        place.screen.text(&text!("  wrote  {path}"))?;
     }
     for (index, command) in next.iter().enumerate() {
-        place.screen.tell(&format!("  {}  {command}", style::faint(if index == 0 { "next: " } else { "      " })));
+        place.screen.tell(&text!("  {}  {command}", style::faint(if index == 0 { "next: " } else { "      " })));
     }
     Ok(())
 }

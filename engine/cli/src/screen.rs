@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::text::{Text, escaped_json};
 
 /// The form of a command's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -47,12 +48,13 @@ impl Screen {
 
     /// Prints one JSON result: indented for `json`, on one line for `ndjson`.
     pub(crate) fn json<T: Serialize>(self, value: &T) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        let written = match self.output {
-            Output::Ndjson => serde_json::to_writer(&mut out, value),
-            Output::Text | Output::Json => serde_json::to_writer_pretty(&mut out, value),
+        let json = match self.output {
+            Output::Ndjson => serde_json::to_string(value),
+            Output::Text | Output::Json => serde_json::to_string_pretty(value),
         };
-        written.map_err(io::Error::from)?;
+        let json = escaped_json(json.map_err(io::Error::from)?);
+        let mut out = io::stdout().lock();
+        out.write_all(json.as_bytes())?;
         out.write_all(b"\n")?;
         Ok(out.flush()?)
     }
@@ -65,62 +67,75 @@ impl Screen {
         }
     }
 
-    /// Prints text on stdout as it is.
+    /// Prints text on stdout.
     #[expect(clippy::unused_self, reason = "printing goes through the screen")]
-    pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn text(self, text: &Text) -> Result<(), Failure> {
         let mut out = anstream::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        if !text.ends_with('\n') {
+        out.write_all(text.as_str().as_bytes())?;
+        if !text.as_str().ends_with('\n') {
             out.write_all(b"\n")?;
         }
         Ok(out.flush()?)
     }
 
-    /// Tells the person something that is no result. A stderr that went away is not worth failing for.
+    /// Prints content on stdout: to a file or a pipe byte for byte, to a terminal as text that it can only show.
     #[expect(clippy::unused_self, reason = "printing goes through the screen")]
-    pub(crate) fn tell(self, text: &str) {
-        let mut err = anstream::stderr().lock();
-        let _closed =
-            err.write_all(text.as_bytes()).and_then(|()| if text.ends_with('\n') { Ok(()) } else { err.write_all(b"\n") });
+    pub(crate) fn content(self, content: &[u8]) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        if out.is_terminal() {
+            out.write_all(Text::block(&String::from_utf8_lossy(content)).as_str().as_bytes())?;
+        } else {
+            out.write_all(content)?;
+        }
+        Ok(out.flush()?)
     }
+
+    /// Prints text that is no result on stderr.
+    #[expect(clippy::unused_self, reason = "printing goes through the screen")]
+    pub(crate) fn tell(self, text: &Text) {
+        tell(text);
+    }
+}
+
+/// Prints text on stderr. A stderr that went away is not worth failing for.
+pub(crate) fn tell(text: &Text) {
+    let text = text.as_str();
+    let mut err = anstream::stderr().lock();
+    let _closed =
+        err.write_all(text.as_bytes()).and_then(|()| if text.ends_with('\n') { Ok(()) } else { err.write_all(b"\n") });
 }
 
 /// The few styles in use. They are named after what they say, so that a screen without colour loses nothing.
 pub(crate) mod style {
-    use owo_colors::{OwoColorize, Style};
-
-    /// Applies `style` to `text`; streams that are no terminal drop it again.
-    fn with(text: impl std::fmt::Display, style: Style) -> String {
-        text.style(style).to_string()
-    }
+    use crate::text::{Shown, Text};
 
     /// Something good.
-    pub(crate) fn good(text: impl std::fmt::Display) -> String {
-        with(text, Style::new().green())
+    pub(crate) fn good(value: impl Shown) -> Text {
+        Text::styled("32", value)
     }
 
     /// Something bad.
-    pub(crate) fn bad(text: impl std::fmt::Display) -> String {
-        with(text, Style::new().red().bold())
+    pub(crate) fn bad(value: impl Shown) -> Text {
+        Text::styled("1;31", value)
     }
 
     /// Something that needs a person, or waits.
-    pub(crate) fn waiting(text: impl std::fmt::Display) -> String {
-        with(text, Style::new().yellow())
+    pub(crate) fn waiting(value: impl Shown) -> Text {
+        Text::styled("33", value)
     }
 
     /// Something at work.
-    pub(crate) fn busy(text: impl std::fmt::Display) -> String {
-        with(text, Style::new().cyan())
+    pub(crate) fn busy(value: impl Shown) -> Text {
+        Text::styled("36", value)
     }
 
     /// The name of a thing.
-    pub(crate) fn name(text: impl std::fmt::Display) -> String {
-        with(text, Style::new().bold())
+    pub(crate) fn name(value: impl Shown) -> Text {
+        Text::styled("1", value)
     }
 
     /// Of less weight than the rest.
-    pub(crate) fn faint(text: impl std::fmt::Display) -> String {
-        with(text, Style::new().dimmed())
+    pub(crate) fn faint(value: impl Shown) -> Text {
+        Text::styled("2", value)
     }
 }

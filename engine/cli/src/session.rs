@@ -22,11 +22,12 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::question::read_answer;
 use crate::screen::{Output, Screen, style};
+use crate::text::{Text, text};
 use crate::timeline::Rows;
 use crate::view::RunView;
 use crate::view::lines::line;
 use crate::view::live::{LiveTree, Prompt};
-use crate::{export, job, words};
+use crate::{export, job};
 
 /// What the keys do while a question is asked.
 const KEYS: &str = "Enter answers · l: answer later · Ctrl-C stops";
@@ -53,7 +54,8 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>
     if place.screen.live {
         let kept = place.store_file().map_or_else(|| "memory".to_owned(), |file| place.shown(&file));
         let job = &handle.configs().job.id;
-        place.screen.tell(&format!("run {} · job {job} · {}", style::name(handle.id()), style::faint(format!("store {kept}"))));
+        let kept = style::faint(format!("store {kept}"));
+        place.screen.tell(&text!("run {} · job {job} · {}", style::name(handle.id()), kept));
     }
     let live = place.screen.live.then(LiveTree::new);
     let mut session = Session {
@@ -273,7 +275,7 @@ impl Session<'_> {
             return self.choose_question();
         }
         let schema = self.view.tasks.get(&task).map(|row| row.created.answer_schema.clone()).unwrap_or_default();
-        let fault = match read_answer(&schema, &prompt.typed) {
+        let fault: Option<String> = match read_answer(&schema, &prompt.typed) {
             Ok(answer) => {
                 let answered = self.handle.answer(task.clone(), &person(), Json::from(answer), Vec::new()).await;
                 answered.err().map(|error| error.to_string())
@@ -281,7 +283,7 @@ impl Session<'_> {
             Err(fault) => Some(fault),
         };
         if fault.is_some() {
-            prompt.fault = fault;
+            prompt.fault = fault.map(|fault| text!("{fault}"));
             prompt.typed.clear();
         }
         // Answered or not, the question stays up until its closing entry arrives.
@@ -300,7 +302,7 @@ impl Session<'_> {
             };
             said.push(style::faint(format!("── {reference} ──")));
             let lines: Vec<&str> = text.lines().collect();
-            said.extend(lines.iter().take(DOCUMENT_LINES).map(|line| words::printable(line)));
+            said.extend(lines.iter().take(DOCUMENT_LINES).map(|line| Text::block(line)));
             if lines.len() > DOCUMENT_LINES {
                 let more = lines.len() - DOCUMENT_LINES;
                 said.push(style::faint(format!("… {more} more lines: baton doc cat {} {}", self.handle.id(), reference.path)));
@@ -332,7 +334,7 @@ impl Session<'_> {
         let awaited = self.unrepeatable();
         if !awaited.is_empty() && !std::mem::replace(&mut self.told_awaited, true) {
             let told =
-                format!("  stopping when {} ended, which must not be repeated; Ctrl-C again ends at once", awaited.join(", "));
+                text!("  stopping when {} ended, which must not be repeated; Ctrl-C again ends at once", awaited.join(", "));
             match &mut self.live {
                 Some(live) => live.say(&[told]),
                 None => self.screen.tell(&told),
@@ -374,8 +376,8 @@ impl Session<'_> {
 }
 
 /// What to type to go on with an interrupted run.
-fn resume_hint(handle: &RunHandle) -> String {
-    format!("  stopped   → baton resume {}", handle.id())
+fn resume_hint(handle: &RunHandle) -> Text {
+    text!("  stopped   → baton resume {}", handle.id())
 }
 
 /// How the person at this terminal is known on the timeline.

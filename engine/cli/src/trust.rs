@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::session;
 
 /// Whether nothing in `configs` needs trust, or the person gave it.
@@ -47,8 +48,9 @@ pub(crate) fn require(place: &Place, configs: &Configs, folder: Option<&Path>, t
         return Err(Failure::Usage(format!("{what}:\n{list}look at them, then add --trust")));
     }
     if !trust {
-        place.screen.tell(&format!("{} {what}:\n{list}", style::waiting("?")));
-        place.screen.tell("  Go on? [y/N]");
+        place.screen.tell(&text!("{} {what}:", style::waiting("?")));
+        place.screen.tell(&Text::block(&list));
+        place.screen.tell(&text!("  Go on? [y/N]"));
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::text::{Text, text};
+
 /// A duration with the unit that suits it: `0.2s`, `12s`, `3m 05s`, `2h 10m`.
 pub(crate) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -54,84 +56,28 @@ pub(crate) fn counted(number: usize, noun: &str) -> String {
 }
 
 /// The beginning of `text` on one line, at most `width` characters, `…` where something was left out.
-///
-/// Control characters are dropped: what a model or a document says must not move the cursor of a terminal.
-pub(crate) fn preview(text: &str, width: usize) -> String {
+pub(crate) fn preview(text: &str, width: usize) -> Text {
     let mut line = String::new();
     let mut length = 0;
     for word in text.split_whitespace() {
         if length > 0 {
             line.push(' ');
-            length += 1;
         }
         // One character more than fits is enough to know that the line is cut.
-        let visible = word.chars().filter(|character| is_shown(*character)).take(width + 1);
-        for character in visible {
-            line.push(character);
-            length += 1;
-        }
-        if length > width {
-            return line.chars().take(width.saturating_sub(1)).collect::<String>().trim_end().to_owned() + "…";
+        line.extend(word.chars().take(width + 1));
+        length += 1 + word.chars().take(width + 1).count();
+        if length > width + 1 {
+            break;
         }
     }
-    line
-}
-
-/// `text` on one line, without anything that a terminal would obey.
-pub(crate) fn one_line(text: &str) -> String {
-    let spaced = text.chars().map(|character| if character.is_whitespace() { ' ' } else { character });
-    spaced.filter(|character| is_shown(*character)).collect()
-}
-
-/// A line that was styled by us, at most `width` visible characters; styles are closed where the line is cut.
-pub(crate) fn preview_styled(line: &str, width: usize) -> String {
-    let mut kept = String::with_capacity(line.len());
-    let mut visible = 0;
-    let mut characters = line.chars();
-    while let Some(character) = characters.next() {
-        if character == '\u{1b}' {
-            kept.push(character);
-            kept.extend(characters.by_ref().take_while(|next| *next != 'm').chain(['m']));
-            continue;
-        }
-        if visible + 1 == width && has_visible(characters.clone()) {
-            return kept + "…\u{1b}[0m";
-        }
-        kept.push(character);
-        visible += 1;
-    }
-    kept
-}
-
-/// Whether a styled line has anything to show but styles.
-fn has_visible(mut rest: std::str::Chars<'_>) -> bool {
-    while let Some(character) = rest.next() {
-        if character != '\u{1b}' {
-            return true;
-        }
-        // Up to the end of the style.
-        rest.by_ref().find(|next| *next == 'm');
-    }
-    false
-}
-
-/// Whether `character` only shows itself: it neither commands the terminal nor turns the direction of writing, which
-/// would show a reader another text than the one that is there.
-fn is_shown(character: char) -> bool {
-    let turns = matches!(character, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    !turns && !character.is_control()
-}
-
-/// `text` as it may be shown on a terminal: lines and tabs stay, what does not only show itself goes.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().filter(|character| matches!(character, '\n' | '\t') || is_shown(*character)).collect()
+    text!("{line}").cut(width)
 }
 
 /// `text` in lines of at most `width` characters, broken between words where that is possible.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<Text> {
     let width = width.max(1);
     let mut lines = Vec::new();
-    for paragraph in printable(text).split('\n') {
+    for paragraph in Text::block(text).as_str().split('\n') {
         let mut line = String::new();
         for word in paragraph.split(' ') {
             let (used, needed) = (line.chars().count(), word.chars().count());
@@ -148,37 +94,19 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
         }
         lines.push(line);
     }
-    lines
+    lines.iter().map(|line| Text::block(line)).collect()
 }
 
-/// Pads `text` with spaces to `width` characters.
-pub(crate) fn pad(text: &str, width: usize) -> String {
-    let missing = width.saturating_sub(text.chars().count());
-    format!("{text}{}", " ".repeat(missing))
-}
-
-/// Lays rows out in columns, each as wide as its widest cell; the last column is left as it is.
-pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+/// Lays rows out in columns, each as wide as its widest cell; the last cell of a row is left as it is.
+pub(crate) fn columns(rows: Vec<Vec<Text>>) -> Vec<Text> {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..count)
-        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0))
-        .collect();
-    let lay = |row: &Vec<String>| {
-        let last = row.len().saturating_sub(1);
-        row.iter().enumerate().map(|(index, cell)| if index == last { cell.clone() } else { pad(cell, widths[index]) }).collect()
+    let widths: Vec<usize> =
+        (0..count).map(|column| rows.iter().filter_map(|row| row.get(column)).map(Text::width).max().unwrap_or(0)).collect();
+    let lay = |row: Vec<Text>| {
+        let cells = row.into_iter().enumerate().map(|(index, cell)| cell.padded(widths[index]));
+        Text::joined(cells, "  ").trimmed_end()
     };
-    rows.iter().map(lay).collect()
-}
-
-/// A row of [`columns`] as one line of at most `width` characters.
-pub(crate) fn preview_cells(cells: &[String], width: usize) -> String {
-    let line = cells.join("  ");
-    let line = line.trim_end();
-    if line.chars().count() <= width {
-        line.to_owned()
-    } else {
-        line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
-    }
+    rows.into_iter().map(lay).collect()
 }
 
 #[cfg(test)]
@@ -199,33 +127,28 @@ mod tests {
     }
 
     #[test]
-    fn a_preview_is_one_line_of_bounded_length_and_moves_no_cursor() {
+    fn a_preview_is_one_line_of_bounded_length() {
+        let preview = |text: &str, width| super::preview(text, width).as_str().to_owned();
         assert_eq!(preview("a  b\n c", 20), "a b c");
         assert_eq!(preview("alpha beta gamma", 8), "alpha b…");
         assert_eq!(preview("alpha beta gamma", 7), "alpha…");
+        assert_eq!(preview("alpha beta gamma", 10), "alpha bet…");
         assert_eq!(preview("abcdefghij", 5), "abcd…");
-        assert_eq!(preview("\u{1b}[2Jred", 20), "[2Jred");
+        assert_eq!(preview("\u{1b}[2Jred", 20), "\\u{1b}[2Jred");
         assert!(preview(&"wörd ".repeat(100), 30).chars().count() <= 30);
     }
 
     #[test]
     fn lines_are_broken_between_words() {
+        let wrap = |text, width| -> Vec<String> { super::wrap(text, width).iter().map(|line| line.as_str().to_owned()).collect() };
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
         assert_eq!(wrap("a\n\nb", 5), ["a", "", "b"]);
     }
 
     #[test]
-    fn a_styled_line_is_cut_by_what_is_seen_and_its_style_closed() {
-        assert_eq!(preview_styled("\u{1b}[1mab\u{1b}[0mcd", 4), "\u{1b}[1mab\u{1b}[0mcd");
-        assert_eq!(preview_styled("\u{1b}[1mabcd\u{1b}[0m", 4), "\u{1b}[1mabcd\u{1b}[0m");
-        assert_eq!(preview_styled("\u{1b}[1mabcd\u{1b}[0m", 3), "\u{1b}[1mab…\u{1b}[0m");
-        assert_eq!(one_line("a\n\u{1b}[2Jb\u{9b}c"), "a [2Jbc");
-    }
-
-    #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = [vec!["a".to_owned(), "x".to_owned()], vec!["long".to_owned(), "y".to_owned()]];
-        assert_eq!(columns(&rows), [["a   ", "x"], ["long", "y"]]);
+        let rows = vec![vec![text!("a"), text!("x")], vec![text!("long"), text!("")]];
+        assert_eq!(columns(rows), [text!("a     x"), text!("long")]);
     }
 }

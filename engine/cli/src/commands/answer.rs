@@ -13,8 +13,9 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::view::{Question, RunView};
-use crate::{job, question, session, words};
+use crate::{job, question, session};
 
 /// What `answer` takes.
 #[derive(Debug, Args)]
@@ -75,14 +76,14 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         .map_err(job::run_failure)?;
     let run = found.id();
     if place.screen.is_text() {
-        place.screen.text(&format!("Q{} answered: {}", question.number, words::printable(&answer_text(&answer))))?;
+        place.screen.text(&text!("Q{} answered: {}", question.number, Text::block(&answer_text(&answer))))?;
         let open = view.questions_for_person().count() - 1;
         if open > 0 {
-            place.screen.tell(&format!("{open} more to answer   → baton show {run}"));
+            place.screen.tell(&text!("{open} more to answer   → baton show {run}"));
         }
         match delivered {
-            Delivery::Queued => place.screen.tell(&format!("{}       baton resume {run}", style::faint("next:"))),
-            Delivery::Sent | Delivery::Done => place.screen.tell("the process that runs it goes on with the answer"),
+            Delivery::Queued => place.screen.tell(&text!("{}       baton resume {run}", style::faint("next:"))),
+            Delivery::Sent | Delivery::Done => place.screen.tell(&text!("the process that runs it goes on with the answer")),
         }
     } else {
         let state = match delivered {
@@ -138,7 +139,7 @@ fn choose(view: &RunView, number: Option<u32>) -> Result<&Question, Failure> {
             }
             match view.questions.iter().find(|question| question.number == number) {
                 Some(closed) if closed.closed.is_some() => {
-                    Err(Failure::Refused(format!("question Q{number} is closed: {}", closed.ending())))
+                    Err(Failure::Refused(format!("question Q{number} is closed: {}", closed.ending().as_str())))
                 }
                 Some(_) => Err(Failure::Refused(format!("question Q{number} is asked of an agent, not of a person"))),
                 None => Err(Failure::not_found(

@@ -10,6 +10,7 @@ use crate::args::Cli;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::screen::{Output, Screen};
+use crate::text::{escaped, is_plain};
 use crate::words;
 
 /// The variable by which the script asks this program.
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &CompletionsArgs, place: &Place) -> Result<Exit, Failure
     let program = std::env::current_exe().ok().map_or_else(|| name.clone(), |path| path.display().to_string());
     let mut script = Vec::new();
     shell.write_registration(VARIABLE, &name, &name, &program, &mut script)?;
-    place.screen.text(&String::from_utf8_lossy(&script))?;
+    place.screen.content(&script)?;
     Ok(Exit::Done)
 }
 
@@ -52,17 +53,17 @@ pub(crate) fn runs() -> ArgValueCandidates {
         let last = CompletionCandidate::new("@last").help(Some(StyledStr::from("the newest run")));
         let listed = runs.iter().take(50).map(|run| {
             let ago = words::duration(crate::session::now().since(run.updated));
-            CompletionCandidate::new(run.id.as_str()).help(Some(format!("{} · {} · {ago} ago", run.job, run.status).into()))
+            CompletionCandidate::new(run.id.as_str()).help(Some(escaped(&format!("{} · {} · {ago} ago", run.job, run.status)).into()))
         });
         std::iter::once(last).chain(listed).collect()
     })
 }
 
-/// Candidates for a job: those of the project, by name.
+/// Candidates for a job: those of the project, by name. Shells print candidates, so one with a hidden character is left out.
 pub(crate) fn jobs() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let jobs = place().map(|place| place.jobs()).unwrap_or_default();
-        jobs.into_iter().map(CompletionCandidate::new).collect()
+        jobs.into_iter().filter(|job| is_plain(job)).map(CompletionCandidate::new).collect()
     })
 }
 
@@ -71,6 +72,6 @@ pub(crate) fn tools() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let configs = place().and_then(|place| place.tool_configs(None).ok()).unwrap_or_default();
         let id = |path: &str| path.rsplit('/').next()?.strip_suffix(".json").map(str::to_owned);
-        configs.iter().filter_map(|(path, _)| id(path)).map(CompletionCandidate::new).collect()
+        configs.iter().filter_map(|(path, _)| id(path)).filter(|id| is_plain(id)).map(CompletionCandidate::new).collect()
     })
 }

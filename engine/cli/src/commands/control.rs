@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::timeline::Rows;
 use crate::view::{RunView, TaskState};
 use crate::{job, session};
@@ -71,10 +72,10 @@ pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failu
     let run = found.id();
     if view.paused || engine.holder(run).await.map_err(job::run_failure)? == Holder::Nobody {
         let still = if view.paused { "is paused already" } else { "stands still already: no process runs it" };
-        return asked.tell(place, "still", None, &format!("run {} {still}", style::name(run)), Some("baton resume"));
+        return asked.tell(place, "still", None, &text!("run {} {still}", style::name(run)), Some("baton resume"));
     }
     let delivery = engine.pause(run, &session::person()).await.map_err(job::run_failure)?;
-    let done = format!("run {} is paused; what was in flight may finish", style::name(run));
+    let done = text!("run {} is paused; what was in flight may finish", style::name(run));
     asked.delivered(place, delivery, &done, Some("baton resume"), |action| *action == ControlAction::Paused).await
 }
 
@@ -93,9 +94,9 @@ pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Fai
         delivery = Delivery::Done;
     }
     let done = if is_root {
-        format!("run {} is cancelled", style::name(run))
+        text!("run {} is cancelled", style::name(run))
     } else {
-        format!("task {task} of run {} is cancelled, with all below it", style::name(run))
+        text!("task {task} of run {} is cancelled, with all below it", style::name(run))
     };
     let asked = Asked { found: &found, verb: "cancel", task: Some(task) };
     asked.delivered(place, delivery, &done, None, |action| matches!(action, ControlAction::Cancelled { .. })).await
@@ -115,7 +116,7 @@ pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failu
         .steer(found.id(), task.clone(), &message, &session::person())
         .await
         .map_err(job::run_failure)?;
-    let done = format!("{} ({task}) reads it with its next request", style::name(view.holder(&task)));
+    let done = text!("{} ({task}) reads it with its next request", style::name(view.holder(&task)));
     let asked = Asked { found: &found, verb: "steer", task: Some(task) };
     let is_it = |action: &ControlAction| matches!(action, ControlAction::Steered { text } if *text == message);
     asked.delivered(place, delivery, &done, None, is_it).await
@@ -124,7 +125,7 @@ pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failu
 /// Lets a paused run go on in the process that holds it.
 pub(crate) async fn unpause(engine: &Engine, found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
     let delivery = engine.unpause(found.id(), &session::person()).await.map_err(job::run_failure)?;
-    let done = format!("run {} goes on, in the process that runs it", style::name(found.id()));
+    let done = text!("run {} goes on, in the process that runs it", style::name(found.id()));
     let asked = Asked { found, verb: "resume", task: None };
     asked.delivered(place, delivery, &done, Some("baton show"), |action| *action == ControlAction::Unpaused).await
 }
@@ -135,7 +136,7 @@ impl Asked<'_> {
         &self,
         place: &Place,
         delivery: Delivery,
-        done: &str,
+        done: &Text,
         next: Option<&str>,
         is_it: impl Fn(&ControlAction) -> bool,
     ) -> Result<Exit, Failure> {
@@ -156,11 +157,11 @@ impl Asked<'_> {
                 self.tell(place, "done", Some(entry), done, next)
             }
             Delivery::Sent => {
-                let told = format!("the process that runs {run} was told, and has not carried it out yet");
+                let told = text!("the process that runs {} was told, and has not carried it out yet", run);
                 self.tell(place, "sent", None, &told, Some("baton show"))
             }
             Delivery::Queued => {
-                let told = format!("no process runs {run}: it waits in the inbox until the run is resumed");
+                let told = text!("no process runs {}: it waits in the inbox until the run is resumed", run);
                 self.tell(place, "queued", None, &told, Some("baton resume"))
             }
         }
@@ -171,14 +172,14 @@ impl Asked<'_> {
         place: &Place,
         delivery: &str,
         entry: Option<&Arc<Recorded>>,
-        told: &str,
+        told: &Text,
         next: Option<&str>,
     ) -> Result<Exit, Failure> {
         let run = self.found.id();
         if place.screen.is_text() {
             place.screen.text(told)?;
             if let Some(next) = next {
-                place.screen.tell(&format!("{}       {next} {run}", style::faint("next:")));
+                place.screen.tell(&text!("{}       {next} {run}", style::faint("next:")));
             }
         } else {
             let entry = entry.map(|entry| Rows::default().row(entry));

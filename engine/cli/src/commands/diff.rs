@@ -11,6 +11,7 @@ use crate::commands::run::engine;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::screen::{Output, style};
+use crate::text::{Text, text};
 use crate::{job, runs, words};
 
 /// How many tasks or documents that differ are shown; `--output json` has all.
@@ -57,48 +58,48 @@ fn text(diff: &RunDiff, place: &Place) -> Result<(), Failure> {
     let screen = place.screen;
     let [a, b] = &diff.runs;
     let shared = if diff.shared > 0 { format!(" · the first {} entries are the same", diff.shared) } else { String::new() };
-    screen.text(&format!("{} → {}{shared}", style::name(a), style::name(b)))?;
+    screen.text(&text!("{} → {}{shared}", style::name(a), style::name(b)))?;
     match &diff.first {
-        None => screen.text(&format!("{} nothing differs", style::good("✓")))?,
+        None => screen.text(&text!("{} nothing differs", style::good("✓")))?,
         Some(first) => {
             let agent = first.agent.as_ref().map(|agent| format!(" ({agent})")).unwrap_or_default();
-            screen.text(&format!("first       task {}{agent}, {}", first.task, entries(first)))?;
-            screen.text(&format!(
+            screen.text(&text!("first       task {}{agent}, {}", first.task, entries(first)))?;
+            screen.text(&text!(
                 "cause       {}: {}",
                 style::waiting(first.cause.as_str().replace('_', " ")),
-                words::one_line(&first.what)
+                Text::line(&first.what)
             ))?;
         }
     }
     for (index, line) in diff.configs.iter().enumerate() {
-        screen.text(&format!("{}{line}", if index == 0 { "configs     " } else { "            " }))?;
+        screen.text(&text!("{}{line}", if index == 0 { "configs     " } else { "            " }))?;
     }
     let differing: Vec<&TaskDiff> = diff.tasks.iter().filter(|task| !task.is_same()).collect();
-    screen.text(&format!("tasks       {} the same, {} not", diff.tasks.len() - differing.len(), differing.len()))?;
+    screen.text(&text!("tasks       {} the same, {} not", diff.tasks.len() - differing.len(), differing.len()))?;
     for task in differing.iter().take(SHOWN) {
-        screen.text(&format!("  {}", line(task)))?;
+        screen.text(&text!("  {}", line(task)))?;
     }
     more(differing.len(), place)?;
     let documents: Vec<_> = diff.documents.iter().filter(|document| !document.is_same()).collect();
-    screen.text(&format!("documents   {} the same, {} not", diff.documents.len() - documents.len(), documents.len()))?;
+    screen.text(&text!("documents   {} the same, {} not", diff.documents.len() - documents.len(), documents.len()))?;
     for document in documents.iter().take(SHOWN) {
         let [was, is] = document.versions.map(|count| if count == 0 { "none".to_owned() } else { format!("v{count}") });
-        screen.text(&format!("  {}  {was} → {is}", document.path))?;
+        screen.text(&text!("  {}  {was} → {is}", document.path))?;
     }
     more(documents.len(), place)?;
     let [was, is] = diff.usage.each_ref().map(tokens);
-    screen.text(&format!("tokens      {was} → {is}"))?;
+    screen.text(&text!("tokens      {was} → {is}"))?;
     let [was, is] = diff.cost.map(|cost| cost.map_or_else(|| "?".to_owned(), |cost| cost.to_string()));
-    screen.text(&format!("cost        {was} → {is}"))?;
+    screen.text(&text!("cost        {was} → {is}"))?;
     if diff.first.is_some() && !documents.is_empty() {
         let first = &documents[0].path;
-        screen.tell(&format!("{}       baton doc cat {a} {first} · baton doc cat {b} {first}", style::faint("next:")));
+        screen.tell(&text!("{}       baton doc cat {a} {first} · baton doc cat {b} {first}", style::faint("next:")));
     }
     Ok(())
 }
 
 /// A task that differs: path, holder, states, where.
-fn line(task: &TaskDiff) -> String {
+fn line(task: &TaskDiff) -> Text {
     let agent = match &task.agents {
         [Some(a), Some(b)] if a != b => format!("{a} → {b}"),
         [Some(agent), _] | [None, Some(agent)] => agent.clone(),
@@ -128,7 +129,7 @@ fn tokens(usage: &Usage) -> String {
 
 fn more(count: usize, place: &Place) -> Result<(), Failure> {
     if count > SHOWN {
-        place.screen.text(&format!("  … and {} more: --output json", count - SHOWN))?;
+        place.screen.text(&text!("  … and {} more: --output json", count - SHOWN))?;
     }
     Ok(())
 }

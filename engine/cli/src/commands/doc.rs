@@ -8,7 +8,7 @@ use baton_core::path::DocumentPath;
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
@@ -16,9 +16,9 @@ use crate::export;
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::session;
 use crate::view::RunView;
-use crate::words;
 
 /// What `doc` takes.
 #[derive(Debug, Args)]
@@ -101,7 +101,7 @@ fn list(view: &RunView, versions: bool, place: &Place) -> Result<(), Failure> {
         return place.screen.json_list(&reports);
     }
     if all.is_empty() {
-        place.screen.tell("no documents");
+        place.screen.tell(&text!("no documents"));
     }
     view.document_table(&all, session::width()).iter().try_for_each(|line| place.screen.text(line))
 }
@@ -114,20 +114,14 @@ async fn cat(found: &FoundRun, version: &DocumentVersion, place: &Place) -> Resu
         let path = &version.path;
         return place.screen.json(&json!({"path": path, "version": version.version, "task": author, "text": text}));
     }
-    let mut out = std::io::stdout().lock();
-    if text.is_none() && out.is_terminal() {
+    if text.is_none() && std::io::stdout().is_terminal() {
         let what = &version.content.mime_type;
         return Err(Failure::Usage(format!(
             "{} is {what}, not text; send it to a file, or: baton doc export",
             version.reference()
         )));
     }
-    match text {
-        // A terminal would obey what a document says; a file gets every byte.
-        Some(text) if out.is_terminal() => out.write_all(words::printable(text).as_bytes())?,
-        _ => out.write_all(&content)?,
-    }
-    Ok(out.flush()?)
+    place.screen.content(&content)
 }
 
 async fn diff(
@@ -154,18 +148,19 @@ async fn diff(
         return place.screen.json(&json!({"path": path, "from": older.version, "to": newer.version, "diff": unified}));
     }
     if unified.is_empty() {
-        place.screen.tell("no difference");
+        place.screen.tell(&text!("no difference"));
         return Ok(());
     }
-    place.screen.text(&format!("{}\n{}", style::bad(format!("--- {}", names[0])), style::good(format!("+++ {}", names[1]))))?;
+    place.screen.text(&style::bad(format!("--- {}", names[0])))?;
+    place.screen.text(&style::good(format!("+++ {}", names[1])))?;
     for group in diff.grouped_ops(3) {
         place.screen.text(&style::faint("…"))?;
         for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
-            let line = change.value().trim_end_matches('\n');
+            let line = Text::block(change.value().trim_end_matches('\n'));
             place.screen.text(&match change.tag() {
-                ChangeTag::Delete => style::bad(format!("-{line}")),
-                ChangeTag::Insert => style::good(format!("+{line}")),
-                ChangeTag::Equal => format!(" {line}"),
+                ChangeTag::Delete => style::bad(text!("-{}", line)),
+                ChangeTag::Insert => style::good(text!("+{}", line)),
+                ChangeTag::Equal => text!(" {}", line),
             })?;
         }
     }
@@ -183,7 +178,7 @@ async fn export(found: &FoundRun, view: &RunView, paths: &[String], out: &PathBu
     let written = export::versions(&found.store, &chosen, &folder).await?;
     let shown: Vec<String> = written.iter().map(|path| place.shown(path)).collect();
     if place.screen.is_text() {
-        shown.iter().try_for_each(|path| place.screen.text(path))
+        shown.iter().try_for_each(|path| place.screen.text(&text!("{path}")))
     } else {
         place.screen.json_list(&shown)
     }

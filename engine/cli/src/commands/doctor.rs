@@ -20,6 +20,7 @@ use crate::job::{self, Checked};
 use crate::place::Place;
 use crate::runs::{INTERRUPTED, status};
 use crate::screen::style;
+use crate::text::text;
 use crate::{environment, trust, words};
 
 /// How far a clock may be off before it is told. Certificates and `Retry-After` dates are judged by it.
@@ -106,9 +107,9 @@ fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
                 Standing::Fail => style::bad("fail"),
             };
             let name = finding.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-            place.screen.text(&format!("{mark}  {:<9} {name}{}", finding.check, finding.told))?;
+            place.screen.text(&text!("{}  {:<9} {name}{}", mark, finding.check, finding.told))?;
             if let Some(fix) = &finding.fix {
-                place.screen.text(&format!("      {}", style::faint(format!("→ {fix}"))))?;
+                place.screen.text(&text!("      {}", style::faint(format!("→ {fix}"))))?;
             }
         }
     } else {

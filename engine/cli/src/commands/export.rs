@@ -1,5 +1,6 @@
 //! `baton export`: a run as a script, so that what once asked a model runs again without one.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use baton_models::script_of;
@@ -8,6 +9,7 @@ use clap::{Args, ValueHint};
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
+use crate::text::{Text, text};
 use crate::runs;
 
 /// What `export` takes.
@@ -32,15 +34,14 @@ pub(crate) async fn run(args: &ExportArgs, place: &Place) -> Result<Exit, Failur
     if script.agents.is_empty() {
         return Err(Failure::Refused(format!("no model has answered in run {}", found.id())));
     }
-    let mut text = serde_json::to_string_pretty(&script).expect("a script always serialises");
+    let script = Text::json(&script);
     let Some(out) = &args.out else {
-        place.screen.text(&text)?;
+        place.screen.text(&script)?;
         return Ok(Exit::Done);
     };
-    text.push('\n');
     let file = place.current.join(out);
-    let written = std::fs::File::create_new(&file).and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+    let written = std::fs::File::create_new(&file).and_then(|mut file| writeln!(file, "{}", script.as_str()));
     written.map_err(|error| Failure::file(&file, error))?;
-    place.screen.tell(&format!("wrote       {}", place.shown(&file)));
+    place.screen.tell(&text!("wrote       {}", place.shown(&file)));
     Ok(Exit::Done)
 }

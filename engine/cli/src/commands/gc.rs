@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{find_to_read, store_failure};
+use crate::text::{Text, text};
 use crate::{session, words};
 
 /// What `gc` takes.
@@ -85,10 +86,10 @@ async fn retention(args: &GcArgs, place: &Place) -> Result<Retention, Failure> {
 }
 
 /// What was removed, for people.
-fn told(collected: &Collected, dry_run: bool) -> String {
+fn told(collected: &Collected, dry_run: bool) -> Text {
     let Collected { runs, held, kept, entries, contents, content_bytes, bytes_before, bytes_after, shrunk: _ } = collected;
     let verb = if dry_run { "would remove" } else { "removed" };
-    let mut lines = vec![format!(
+    let mut lines = vec![text!(
         "{verb} {} with {} and {} ({})   {} kept",
         words::counted(runs.len(), "run"),
         words::counted_as(*entries, "entry", "entries"),
@@ -96,10 +97,10 @@ fn told(collected: &Collected, dry_run: bool) -> String {
         words::size(*content_bytes),
         words::count(*kept)
     )];
-    lines.extend(runs.iter().map(|run| format!("  {run}")));
-    lines.extend(held.iter().map(|(run, by)| format!("kept {run}: {by} was forked from it")));
+    lines.extend(runs.iter().map(|run| text!("  {run}")));
+    lines.extend(held.iter().map(|(run, by)| text!("kept {run}: {by} was forked from it")));
     if !dry_run {
-        lines.push(format!("store       {} → {}", words::size(*bytes_before), words::size(*bytes_after)));
+        lines.push(text!("store       {} → {}", words::size(*bytes_before), words::size(*bytes_after)));
     }
-    lines.join("\n")
+    Text::joined(lines, "\n")
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
+use crate::text::{Text, escaped};
 use crate::view::{RunView, TaskState};
 use crate::{job, runs, words};
 
@@ -82,10 +83,10 @@ pub(crate) async fn run(args: &GraphArgs, place: &Place) -> Result<Exit, Failure
         }
     };
     if place.screen.is_text() {
-        place.screen.text(&match args.format {
+        place.screen.text(&Text::block(&match args.format {
             Language::Mermaid => drawing.mermaid(),
             Language::Dot => drawing.dot(),
-        })?;
+        }))?;
     } else {
         let nodes: Vec<_> = drawing.boxes.iter().map(|shape| json!({"id": shape.id, "label": shape.label})).collect();
         let edges: Vec<_> = drawing
@@ -109,10 +110,10 @@ fn of_run(view: &RunView) -> Drawing {
             TaskState::Ready | TaskState::Running => Look::Plain,
         };
         let state = row.state.as_str();
-        drawing.boxes.push(Box { id: task.to_string(), label: format!("{} · {state}", row.created.holder), look });
+        drawing.boxes.push(Box { id: task.to_string(), label: escaped(&format!("{} · {state}", row.created.holder)), look });
         if let Some(from) = row.created.caller.as_ref().and_then(|caller| view.order.iter().position(|known| known == caller)) {
             let label =
-                if row.created.kind == TaskKind::Question { "asks".to_owned() } else { words::preview(&row.created.request, 40) };
+                if row.created.kind == TaskKind::Question { "asks".to_owned() } else { words::preview(&row.created.request, 40).as_str().to_owned() };
             let waiting = !matches!(row.state, TaskState::Final(_));
             drawing.arrows.push(Arrow { from, to: drawing.boxes.len() - 1, label, waiting });
         }
@@ -125,7 +126,7 @@ fn of_job(configs: &Configs) -> Drawing {
     let mut drawing = Drawing::default();
     for (id, agent) in &configs.agents {
         let look = if *id == configs.job.root { Look::Root } else { Look::Plain };
-        drawing.boxes.push(Box { id: id.to_string(), label: format!("{id} · {}", agent.model), look });
+        drawing.boxes.push(Box { id: id.to_string(), label: escaped(&format!("{id} · {}", agent.model)), look });
     }
     for (from, agent) in configs.agents.values().enumerate() {
         for tool in agent.tools.values() {

@@ -8,6 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{INTERRUPTED, is_held, status, store_failure};
 use crate::screen::style;
+use crate::text::text;
 use crate::{session, words};
 
 /// What `ps` takes.
@@ -66,29 +67,28 @@ pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if all.is_empty() {
-        place.screen.tell("no runs yet   → baton run JOB");
+        place.screen.tell(&text!("no runs yet   → baton run JOB"));
         return Ok(Exit::Done);
     }
-    let mut rows = vec![["RUN", "JOB", "STATUS", "ENTRIES", "UPDATED"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["RUN", "JOB", "STATUS", "ENTRIES", "UPDATED"].map(|title| text!("{title}")).to_vec()];
     rows.extend(all[..shown].iter().zip(&listed).map(|(record, listed)| {
         let ago = words::duration(session::now().since(record.updated));
         vec![
-            record.id.to_string(),
-            record.job.to_string(),
-            listed.status.clone(),
-            words::count(record.last_seq),
-            format!("{ago} ago"),
+            text!("{}", record.id),
+            text!("{}", record.job),
+            text!("{}", listed.status),
+            text!("{}", words::count(record.last_seq)),
+            text!("{ago} ago"),
         ]
     }));
-    for (index, row) in words::columns(&rows).into_iter().enumerate() {
-        let line = row.join("  ");
+    for (index, line) in words::columns(rows).into_iter().enumerate() {
         place.screen.text(&if index == 0 { style::faint(line) } else { line })?;
     }
     if let Some(interrupted) = listed.iter().find(|listed| listed.status == INTERRUPTED) {
-        place.screen.tell(&format!("interrupted: no process runs it   → baton resume {}", interrupted.run));
+        place.screen.tell(&text!("interrupted: no process runs it   → baton resume {}", interrupted.run));
     }
     if shown < all.len() {
-        place.screen.tell(&format!("{} more   → baton ps --all", words::count((all.len() - shown) as u64)));
+        place.screen.tell(&text!("{} more   → baton ps --all", words::count((all.len() - shown) as u64)));
     }
     Ok(Exit::Done)
 }

@@ -10,6 +10,7 @@ use crate::commands::run::engine;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::screen::{Output, style};
+use crate::text::text;
 use crate::{job, runs, words};
 
 /// What `replay` takes.
@@ -63,14 +64,14 @@ pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failur
     );
     let Some(first) = report.mismatches.first() else {
         screen
-            .text(&format!("{} {read}, each byte for byte as it was sent; no model and no tool was called", style::good("✓")))?;
+            .text(&text!("{} {read}, each byte for byte as it was sent; no model and no tool was called", style::good("✓")))?;
         return Ok(exit);
     };
-    screen.text(&format!("{} {read}, {} came out differently", style::bad("✗"), report.mismatches.len()))?;
-    screen.text(&format!("first       entry {}, task {} ({}), turn {}", first.seq, first.task, holder(first), first.turn))?;
-    screen.text(&format!("            {}", place_of(first)))?;
-    screen.text(&format!("sent        {}", first.sent))?;
-    screen.text(&format!(
+    screen.text(&text!("{} {read}, {} came out differently", style::bad("✗"), report.mismatches.len()))?;
+    screen.text(&text!("first       entry {}, task {} ({}), turn {}", first.seq, first.task, holder(first), first.turn))?;
+    screen.text(&text!("            {}", place_of(first)))?;
+    screen.text(&text!("sent        {}", first.sent))?;
+    screen.text(&text!(
         "rendered    {}",
         first.rendered.map_or_else(|| "nothing asked for it".to_owned(), |hash| hash.to_string())
     ))?;
@@ -78,7 +79,7 @@ pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failur
     let request = baton_runtime::request_of(&engine, found.id(), &first.task).await.map_err(job::run_failure)?;
     for message in request.iter().flat_map(|request| request.messages.iter()).take(first.messages).skip(first.same_messages) {
         let blocks = message_blocks(message, &|_| None).to_string();
-        screen.text(&style::faint(format!("            {}", words::preview(&blocks, 160))))?;
+        screen.text(&style::faint(text!("            {}", words::preview(&blocks, 160))))?;
     }
     Ok(exit)
 }

@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::FoundRun;
 use crate::screen::style;
+use crate::text::text;
 use crate::{job, runs, session, trust};
 
 /// What `resume` takes.
@@ -80,7 +81,7 @@ async fn migrate(args: &ResumeArgs, engine: &Engine, found: &FoundRun, place: &P
     let migration = engine.migration(found.id(), sources).await.map_err(job::run_failure)?;
     let screen = place.screen;
     if migration.files.is_empty() {
-        screen.tell("the job is as it was when the run adopted it; nothing to migrate");
+        screen.tell(&text!("the job is as it was when the run adopted it; nothing to migrate"));
         return Ok(None);
     }
     if !migration.hindrances.is_empty() {
@@ -88,21 +89,21 @@ async fn migrate(args: &ResumeArgs, engine: &Engine, found: &FoundRun, place: &P
         return Err(Failure::Refused(format!("the run cannot go on by the job's present configs:{}", reasons.concat())));
     }
     for (index, file) in migration.files.iter().enumerate() {
-        screen.tell(&format!("{}{file}", if index == 0 { "migrate     " } else { "            " }));
+        screen.tell(&text!("{}{file}", if index == 0 { "migrate     " } else { "            " }));
     }
     for task in &migration.tasks {
         let prefix = if task.new_prefix { "; its next request starts a new prefix" } else { "" };
-        screen.tell(&format!("  {} ({}): {}{prefix}", task.task, task.agent, task.changes.join(", ")));
+        screen.tell(&text!("  {} ({}): {}{prefix}", task.task, task.agent, task.changes.join(", ")));
     }
     if migration.tasks.is_empty() {
-        screen.tell("  no unfinished task goes on differently; tasks that are yet to come may");
+        screen.tell(&text!("  no unfinished task goes on differently; tasks that are yet to come may"));
     }
     trust::require(place, &job.configs, job.folder.as_deref(), args.trust)?;
     if !args.yes {
         if !screen.interactive {
             return Err(Failure::Usage("nothing was changed; --yes goes on by these configs".to_owned()));
         }
-        screen.tell(&format!("{} Go on by these configs? [y/N]", style::waiting("?")));
+        screen.tell(&text!("{} Go on by these configs? [y/N]", style::waiting("?")));
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {

@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::job;
 use crate::place::Place;
 use crate::screen::{Output, style};
+use crate::text::{Text, text};
 use crate::session::{self, Ended};
 use crate::view::RunView;
 use crate::{environment, export, trust};
@@ -159,7 +160,7 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
         }
         let width = session::width();
         for (index, line) in view.document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
-            screen.text(&format!("{}{line}", if index == 0 { "documents   " } else { "            " }))?;
+            screen.text(&text!("{}{}", if index == 0 { "documents   " } else { "            " }, line))?;
         }
     } else if screen.output == Output::Ndjson {
         screen.json(&serde_json::json!({"type": "run", "report": view.report()}))?;
@@ -167,12 +168,12 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
         screen.json(&view.report())?;
     }
     for path in written {
-        screen.tell(&format!("wrote       {}", place.shown(path)));
+        screen.tell(&text!("wrote       {}", place.shown(path)));
     }
     if screen.is_text() {
-        screen.tell(&format!("tokens      {}", view.tokens()));
+        screen.tell(&text!("tokens      {}", view.tokens()));
         if let Some(recorded) = view.recorded() {
-            screen.tell(&format!("recorded    {recorded}"));
+            screen.tell(&text!("recorded    {recorded}"));
         }
     }
     for line in next(view, exit) {
@@ -182,7 +183,7 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
 }
 
 /// What to type next.
-pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<String> {
+pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
     let run = view.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
     let label = style::faint("next:");
     match exit {
@@ -191,12 +192,12 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<String> {
             for question in view.questions_for_person() {
                 lines.extend(view.question_lines(question, session::width()));
                 let example = crate::question::example(view.tasks.get(&question.task).map(|row| &row.created.answer_schema));
-                lines.push(format!("{label}       baton answer {run} Q{} {example}", question.number));
+                lines.push(text!("{}       baton answer {run} Q{} {example}", label, question.number));
             }
-            lines.push(format!("{label}       baton resume {run}"));
+            lines.push(text!("{}       baton resume {run}", label));
             lines
         }
-        Exit::Interrupted => vec![format!("stopped; nothing is lost   {label} baton resume {run}")],
+        Exit::Interrupted => vec![text!("stopped; nothing is lost   {} baton resume {run}", label)],
         Exit::Done => {
             let change = view.documents.iter().find(|(_, document)| document.versions().len() > 1);
             let more = match change {
@@ -204,9 +205,9 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<String> {
                 None if view.documents.is_empty() => String::new(),
                 None => format!(" · baton doc ls {run}"),
             };
-            vec![format!("{label}       baton show {run} · baton timeline {run}{more}")]
+            vec![text!("{}       baton show {run} · baton timeline {run}{more}", label)]
         }
-        _ => vec![format!("{label}       baton show {run} · baton timeline {run}")],
+        _ => vec![text!("{}       baton show {run} · baton timeline {run}", label)],
     }
 }
 

@@ -13,6 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::view::RunView;
 use crate::view::json::{SpentReport, usd};
 use crate::{job, session, words};
@@ -59,40 +60,41 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
     let started = view.started.as_ref();
     let job = started.map(|started| started.job.to_string()).unwrap_or_default();
     let folder = started.and_then(|started| started.folder.clone()).map(|folder| format!(" · {folder}")).unwrap_or_default();
-    screen.text(&format!("run {} · job {job}{folder}", style::name(found.id())))?;
+    screen.text(&text!("run {} · job {job}{folder}", style::name(found.id())))?;
     if let Some(started) = started {
-        screen.text(&format!("request     {}", words::preview(&started.request, width * 3)))?;
+        screen.text(&text!("request     {}", words::preview(&started.request, width * 3)))?;
     }
-    screen.text("")?;
+    screen.text(&text!(""))?;
     for line in view.tree(view.shown_at(), width, usize::MAX) {
         screen.text(&line)?;
     }
-    screen.text("")?;
+    screen.text(&text!(""))?;
     screen.text(&view.headline())?;
     if let Some(result) = view.result_text() {
         screen.text(&result)?;
     }
-    screen.text("")?;
+    screen.text(&text!(""))?;
     let documents: Vec<_> = view.documents.iter().map(|(_, document)| document.current().as_ref()).collect();
     for (index, line) in view.document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
-        screen.text(&format!("{}{line}", if index == 0 { "documents   " } else { "            " }))?;
+        screen.text(&text!("{}{}", if index == 0 { "documents   " } else { "            " }, line))?;
     }
     for question in view.questions.iter().filter(|question| question.closed.is_some()) {
         let text = view.tasks.get(&question.task).map(|row| row.created.request.clone()).unwrap_or_default();
         let answer = question.ending();
-        screen.text(&format!(
-            "Q{:<10} {}: {} → {answer}",
+        screen.text(&text!(
+            "Q{:<10} {}: {} → {}",
             question.number,
             view.holder(&question.asker),
-            words::preview(&text, width / 2)
+            words::preview(&text, width / 2),
+            answer
         ))?;
     }
     for (index, line) in view.spent_table(SPENT_ROWS).iter().enumerate() {
-        screen.text(&format!("{}{line}", if index == 0 { "spent       " } else { "            " }))?;
+        screen.text(&text!("{}{}", if index == 0 { "spent       " } else { "            " }, line))?;
     }
-    screen.text(&format!("tokens      {}", view.tokens()))?;
+    screen.text(&text!("tokens      {}", view.tokens()))?;
     if let Some(recorded) = view.recorded() {
-        screen.text(&format!("recorded    {recorded}"))?;
+        screen.text(&text!("recorded    {recorded}"))?;
     }
     let exit = if view.waits_for_person() {
         Exit::Waiting
@@ -104,12 +106,12 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
     if exit == Exit::Interrupted {
         screen.tell(&match runs::is_held(&*found.store, &found.record) {
             Some(true) if !view.paused => {
-                format!("{} runs it; it can be had with baton pause, steer or cancel {}", found.owner(), found.id())
+                text!("{} runs it; it can be had with baton pause, steer or cancel {}", found.owner(), found.id())
             }
-            _ => format!("{}       baton resume {}", style::faint("next:"), found.id()),
+            _ => text!("{}       baton resume {}", style::faint("next:"), found.id()),
         });
     } else {
-        next(view, exit).iter().filter(|line| !line.contains("baton show")).for_each(|line| screen.tell(line));
+        next(view, exit).iter().filter(|line| !line.as_str().contains("baton show")).for_each(|line| screen.tell(line));
     }
     Ok(())
 }
@@ -127,30 +129,30 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
             "error": row.result.as_ref().and_then(|result| result.error.as_ref()).map(baton_core::call::CallError::to_value),
         }));
     }
-    screen.text(&format!("task {} · {} · {}", style::name(task), row.created.holder, row.state.as_str()))?;
+    screen.text(&text!("task {} · {} · {}", style::name(task), row.created.holder, row.state.as_str()))?;
     if let Some(caller) = &row.created.caller {
-        screen.text(&format!("caller      {} ({caller})", view.holder(caller)))?;
+        screen.text(&text!("caller      {} ({caller})", view.holder(caller)))?;
     }
-    screen.text(&format!("request     {}", words::printable(&row.created.request)))?;
+    screen.text(&text!("request     {}", Text::block(&row.created.request)))?;
     for document in &row.created.documents {
-        screen.text(&format!("attached    {document}"))?;
+        screen.text(&text!("attached    {document}"))?;
     }
     for document in &row.wrote {
-        screen.text(&format!("wrote       {document}"))?;
+        screen.text(&text!("wrote       {document}"))?;
     }
     for callee in &row.callees {
-        screen.text(&format!("called      {} ({callee})", view.holder(callee)))?;
+        screen.text(&text!("called      {} ({callee})", view.holder(callee)))?;
     }
     if let Some(result) = &row.result {
         let text = result.error.as_ref().map_or_else(|| result.output.text().to_owned(), |error| error.message.clone());
-        screen.text(&format!("result      {}: {}", result.status.as_str(), words::printable(&text)))?;
+        screen.text(&text!("result      {}: {}", result.status.as_str(), Text::block(&text)))?;
     }
-    screen.text(&format!("turns       {} · ≈{} tokens · cost {}", row.turns, words::count(row.usage.total()), row.cost))?;
+    screen.text(&text!("turns       {} · ≈{} tokens · cost {}", row.turns, words::count(row.usage.total()), row.cost))?;
     if !row.callees.is_empty() {
-        screen.text(&format!("with below  ≈{} tokens · cost {}", words::count(whole.usage.total()), whole.cost))?;
+        screen.text(&text!("with below  ≈{} tokens · cost {}", words::count(whole.usage.total()), whole.cost))?;
     }
     if row.turns > 0 {
-        screen.tell(&format!("{}       baton show {run} --task {task} --messages", style::faint("next:")));
+        screen.tell(&text!("{}       baton show {run} --task {task} --messages", style::faint("next:")));
     }
     Ok(())
 }
@@ -174,7 +176,8 @@ async fn messages(found: &FoundRun, task: &TaskId, place: &Place) -> Result<(), 
             "system": *request.system, "messages": blocks, "tools": request.tools, "settings": request.settings,
         }));
     }
-    place.screen.text(&format!("{}\n{}", style::faint("── system ──"), words::printable(&request.system)))?;
+    place.screen.text(&style::faint("── system ──"))?;
+    place.screen.text(&Text::block(&request.system))?;
     for message in &blocks {
         let role = message["role"].as_str().unwrap_or_default();
         place.screen.text(&style::faint(format!("── {role} ──")))?;
@@ -183,9 +186,9 @@ async fn messages(found: &FoundRun, task: &TaskId, place: &Place) -> Result<(), 
                 (Some("text"), Some(text)) => text.to_owned(),
                 _ => serde_json::to_string_pretty(block).unwrap_or_default(),
             };
-            place.screen.text(&words::printable(&text))?;
+            place.screen.text(&Text::block(&text))?;
         }
     }
     let tools: Vec<&str> = request.tools.iter().map(|tool| tool.id.as_str()).collect();
-    place.screen.text(&format!("{} {}", style::faint("── tools ──"), tools.join(", ")))
+    place.screen.text(&text!("{} {}", style::faint("── tools ──"), tools.join(", ")))
 }

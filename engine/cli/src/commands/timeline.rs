@@ -6,8 +6,9 @@ use crate::commands::completions;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::timeline::{Row, Rows, sentence};
-use crate::{runs, session, words};
+use crate::{runs, session};
 
 /// What `timeline` takes.
 #[derive(Debug, Args)]
@@ -44,9 +45,9 @@ pub(crate) async fn run(args: &TimelineArgs, place: &Place) -> Result<Exit, Fail
         return Ok(Exit::Done);
     }
     let width = session::width();
-    let who = rows.iter().map(|row| label(row).chars().count()).max().unwrap_or(0);
+    let who = rows.iter().map(|row| label(row).width()).max().unwrap_or(0);
     for row in &rows {
-        place.screen.text(&text(row, who, width))?;
+        place.screen.text(&line(row, who, width))?;
     }
     Ok(Exit::Done)
 }
@@ -60,13 +61,13 @@ impl TimelineArgs {
 }
 
 /// Who an entry is about.
-fn label(row: &Row) -> String {
-    row.agent.clone().unwrap_or_else(|| "run".to_owned())
+fn label(row: &Row) -> Text {
+    text!("{}", row.agent.as_deref().unwrap_or("run"))
 }
 
 /// A row on one line: number, time, who, what.
-fn text(row: &Row, who: usize, width: usize) -> String {
+fn line(row: &Row, who: usize, width: usize) -> Text {
     let time = row.timestamp.get(11..23).unwrap_or(&row.timestamp);
-    let said = words::preview_styled(&sentence(row), width.saturating_sub(24 + who).max(40));
-    format!("{:>6} {}  {}  {said}", row.seq, style::faint(time), words::pad(&label(row), who))
+    let said = sentence(row).cut(width.saturating_sub(24 + who).max(40));
+    text!("{:>6} {}  {}  {}", row.seq, style::faint(time), label(row).padded(who), said)
 }

@@ -10,6 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::job::{self, Checked};
 use crate::place::Place;
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::words;
 
 /// What `validate` takes.
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &ValidateArgs, place: &Place) -> Result<Exit, Failure> {
                 if place.screen.is_text() {
                     let agents = words::counted(configs.agents.len(), "agent");
                     let tools = words::counted(used.len(), "tool");
-                    place.screen.text(&format!("{}   {}: {agents}, {tools}, 0 faults", style::good("ok"), name.display()))?;
+                    place.screen.text(&text!("{}   {}: {agents}, {tools}, 0 faults", style::good("ok"), name.display()))?;
                 }
                 reports.push(json!({
                     "job": name, "valid": true, "job_id": configs.job.id, "agents": configs.agents.len(), "tools": used.len(), "faults": [],
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &ValidateArgs, place: &Place) -> Result<Exit, Failure> {
             Checked::Faulty(faults) => {
                 valid = false;
                 if place.screen.is_text() {
-                    place.screen.tell(&faults.to_string());
+                    place.screen.tell(&Text::block(&faults.to_string()));
                 }
                 reports.push(json!({"job": name, "valid": false, "faults": faults}));
             }

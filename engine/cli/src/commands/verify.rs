@@ -14,6 +14,7 @@ use crate::job::run_failure;
 use crate::place::Place;
 use crate::runs::{self, FoundRun, store_failure};
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::words;
 
 /// What `verify` takes.
@@ -138,7 +139,7 @@ async fn bad_contents(found: &FoundRun, report: &Report) -> Result<Vec<String>, 
 }
 
 /// What was found in a run, for people.
-fn run_told(verified: &VerifiedRun<'_>) -> String {
+fn run_told(verified: &VerifiedRun<'_>) -> Text {
     let VerifiedRun { run, holds, entries, tasks, requests, contents, findings } = verified;
     let mut lines = vec![if *holds {
         style::good(format!("✓ {run} holds"))
@@ -146,17 +147,17 @@ fn run_told(verified: &VerifiedRun<'_>) -> String {
         style::bad(format!("✗ {run}: {}", words::counted(findings.len(), "finding")))
     }];
     lines.extend(findings.iter().map(|RunFinding { invariant, seq, what }| match invariant {
-        Some(invariant) => format!("  {invariant} at entry {seq}: {what}"),
-        None => format!("  {what}"),
+        Some(invariant) => text!("  {invariant} at entry {seq}: {what}"),
+        None => text!("  {what}"),
     }));
-    lines.push(format!(
+    lines.push(text!(
         "{} · {} · {} rendered again · {}",
         words::counted_as(*entries, "entry", "entries"),
         words::counted(*tasks, "task"),
         words::counted(*requests, "request"),
         words::counted(*contents, "content"),
     ));
-    lines.join("\n")
+    Text::joined(lines, "\n")
 }
 
 /// Looks at everything in the store.
@@ -188,15 +189,15 @@ async fn verify_store(place: &Place) -> Result<Exit, Failure> {
 }
 
 /// What was found, for people.
-fn told(found: &Verification) -> String {
+fn told(found: &Verification) -> Text {
     let Verification { runs, entries, contents, content_bytes, logged, commands, findings, unnamed: _, batches: _ } = found;
     let mut lines = vec![if findings.is_empty() {
         style::good("✓ whole")
     } else {
         style::bad(format!("✗ {}", words::counted(findings.len(), "finding")))
     }];
-    lines.extend(findings.iter().map(|finding| format!("  {finding}")));
-    lines.push(format!(
+    lines.extend(findings.iter().map(|finding| text!("  {finding}")));
+    lines.push(text!(
         "{} · {} · {} ({}) · {} · {}",
         words::counted_as(*runs, "run", "runs"),
         words::counted_as(*entries, "entry", "entries"),
@@ -205,5 +206,5 @@ fn told(found: &Verification) -> String {
         words::counted_as(*logged, "logged call", "logged calls"),
         words::counted_as(*commands, "waiting command", "waiting commands"),
     ));
-    lines.join("\n")
+    Text::joined(lines, "\n")
 }

@@ -5,25 +5,24 @@ use serde_json::Value;
 
 use super::Row;
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::words;
 
 /// How much of one value of an input is shown.
 const VALUE: usize = 60;
 
 /// What `row` says, in words; its own name stands first where nothing better does.
-pub(crate) fn sentence(row: &Row) -> String {
+pub(crate) fn sentence(row: &Row) -> Text {
     let (input, result) = (&row.input, &row.result);
-    let tool = style::name(words::one_line(row.tool.as_deref().unwrap_or_default()));
+    let tool = style::name(Text::line(row.tool.as_deref().unwrap_or_default()));
     match row.entry {
-        "run_started" => format!("run of {} begins: {}", text(&input["job"]), text(&input["request"])),
+        "run_started" => text!("run of {} begins: {}", shown(&input["job"]), shown(&input["request"])),
         "task_created" => {
-            let documents = attached(&input["documents"]);
-            match text(&input["kind"]).as_str() {
-                "question" => format!("is asked: {}{documents}", text(&input["request"])),
-                _ => match &input["attempt"] {
-                    Value::Null => format!("gets: {}{documents}", text(&input["request"])),
-                    attempt => format!("tries again (attempt {attempt}): {}{documents}", text(&input["request"])),
-                },
+            let request = text!("{}{}", shown(&input["request"]), attached(&input["documents"]));
+            match (&input["kind"], &input["attempt"]) {
+                (Value::String(kind), _) if kind == "question" => text!("is asked: {}", request),
+                (_, Value::Null) => text!("gets: {}", request),
+                (_, attempt) => text!("tries again (attempt {attempt}): {}", request),
             }
         }
         "model_requested" => {
@@ -31,34 +30,31 @@ pub(crate) fn sentence(row: &Row) -> String {
                 Value::Null => String::new(),
                 turn => format!(" for a summary of turns up to {turn}"),
             };
-            style::faint(format!(
-                "asks {}{what} (turn {}, ≈{} tokens)",
-                text(&input["model"]),
-                input["turn"],
-                words::count(input["input_tokens"].as_u64().unwrap_or_default())
-            ))
+            let tokens = words::count(input["input_tokens"].as_u64().unwrap_or_default());
+            style::faint(text!("asks {}{what} (turn {}, ≈{tokens} tokens)", shown(&input["model"]), input["turn"]))
         }
-        "call_asked_model" => style::faint(format!(
-            "asks {} for a call's code (≈{} tokens)",
-            text(&input["model"]),
-            words::count(input["input_tokens"].as_u64().unwrap_or_default())
-        )),
-        "compacted" => format!(
-            "turns up to {} give way to a {}: ≈{} tokens next",
-            result["through_turn"],
-            if result["summary"].is_null() { "digest".to_owned() } else { format!("summary ({})", preview(&result["summary"])) },
-            words::count(result["context_tokens"].as_u64().unwrap_or_default())
-        ),
+        "call_asked_model" => {
+            let tokens = words::count(input["input_tokens"].as_u64().unwrap_or_default());
+            style::faint(text!("asks {} for a call's code (≈{tokens} tokens)", shown(&input["model"])))
+        }
+        "compacted" => {
+            let what = match &result["summary"] {
+                Value::Null => text!("digest"),
+                summary => text!("summary ({})", preview(summary)),
+            };
+            let tokens = words::count(result["context_tokens"].as_u64().unwrap_or_default());
+            text!("turns up to {} are replaced by a {}: ≈{tokens} tokens next", result["through_turn"], what)
+        }
         "fell_back" => {
-            let why = style::bad(text(&result["error"]["message"]));
-            format!("asks {} instead of {} (turn {}): {why}", text(&input["model"]), text(&input["instead_of"]), input["turn"])
+            let why = style::bad(shown(&result["error"]["message"]));
+            text!("asks {} instead of {} (turn {}): {}", shown(&input["model"]), shown(&input["instead_of"]), input["turn"], why)
         }
         "model_answered" => {
-            let calls: Vec<String> = result["calls"].as_array().into_iter().flatten().map(text).collect();
-            let said = text(&result["text"]);
-            let arrow = if calls.is_empty() { String::new() } else { format!("calls {}", calls.join(", ")) };
-            let gap = if said.is_empty() || arrow.is_empty() { "" } else { " · " };
-            format!("{said}{gap}{arrow}")
+            let calls = Text::joined(result["calls"].as_array().into_iter().flatten().map(shown), ", ");
+            let said = shown(&result["text"]);
+            let calls = if calls.is_empty() { calls } else { text!("calls {}", calls) };
+            let gap = if said.is_empty() || calls.is_empty() { "" } else { " · " };
+            text!("{}{gap}{}", said, calls)
         }
         "budget_settled" => {
             let usage = &result["usage"];
@@ -69,76 +65,81 @@ pub(crate) fn sentence(row: &Row) -> String {
                 None => "? (no known price)".to_owned(),
             };
             let who = if row.call.is_some() { "a call's code " } else { "" };
-            style::faint(format!("{who}used {sign}{} in, {sign}{} out: {cost}", count("input_tokens"), count("output_tokens")))
+            style::faint(text!("{who}used {sign}{} in, {sign}{} out: {cost}", count("input_tokens"), count("output_tokens")))
         }
         "call_started" => match result {
-            Value::String(arrow) => format!("{tool} {arrow}"),
-            _ => format!("{tool}({})", arguments(input)),
+            Value::String(arrow) => text!("{} {}", tool, Text::line(arrow)),
+            _ => text!("{}({})", tool, arguments(input)),
         },
         "call_refused" => {
-            format!("{tool}({}) {}", arguments(input), style::bad(format!("refused: {}", text(&result["error"]["message"]))))
+            let why = style::bad(text!("refused: {}", shown(&result["error"]["message"])));
+            text!("{}({}) {}", tool, arguments(input), why)
         }
-        "call_approved" => format!("{tool}({}) approved", arguments(input)),
+        "call_approved" => text!("{}({}) approved", tool, arguments(input)),
         "call_finished" => {
-            let from = result.get("from").map(|from| format!("{}: ", text(from)));
-            format!("{tool} {}{}{}", from.unwrap_or_else(|| "→ ".to_owned()), outcome(result), attached(&result["documents"]))
+            let from = result.get("from").map_or_else(|| text!("→ "), |from| text!("{}: ", shown(from)));
+            text!("{} {}{}{}", tool, from, outcome(result), attached(&result["documents"]))
         }
-        "document_written" => format!(
+        "document_written" => text!(
             "{} v{} · {} · ≈{} tokens",
-            text(&result["path"]),
+            shown(&result["path"]),
             result["version"],
             words::size(result["size_bytes"].as_u64().unwrap_or_default()),
             words::count(result["token_count"].as_u64().unwrap_or_default())
         ),
-        "question_opened" => format!("{} from {} to {}", text(&input["question"]), text(&input["asker"]), text(&input["holder"])),
-        "question_closed" => format!("{} closed: {}", text(&input["question"]), arguments(result)),
+        "question_opened" => text!("{} from {} to {}", shown(&input["question"]), shown(&input["asker"]), shown(&input["holder"])),
+        "question_closed" => text!("{} closed: {}", shown(&input["question"]), arguments(result)),
         "task_ended" => {
-            let limit = result.get("limit").map(|limit| format!(" at {}", text(limit))).unwrap_or_default();
-            let again = result.get("retry_at").map(|at| format!(", tried again at {}", text(at))).unwrap_or_default();
-            format!("{}{limit}{again}{}", text(&result["state"]), attached(&result["documents"]))
+            let limit = result.get("limit").map(|limit| text!(" at {}", shown(limit))).unwrap_or_default();
+            let again = result.get("retry_at").map(|at| text!(", tried again at {}", shown(at))).unwrap_or_default();
+            text!("{}{}{}{}", shown(&result["state"]), limit, again, attached(&result["documents"]))
         }
-        "run_ended" => format!("run {} ({})", text(&result["state"]), text(&result["status"])),
-        _ => format!("{} {} {}", row.entry, arguments(input), arguments(result)),
+        "run_ended" => text!("run {} ({})", shown(&result["state"]), shown(&result["status"])),
+        _ => text!("{} {} {}", row.entry, arguments(input), arguments(result)),
     }
 }
 
 /// What came of a call.
-fn outcome(result: &Value) -> String {
+fn outcome(result: &Value) -> Text {
     if let Some(error) = result.get("error") {
-        return style::bad(format!("{}: {}", text(&result["status"]), text(&error["message"])));
+        return style::bad(text!("{}: {}", shown(&result["status"]), shown(&error["message"])));
     }
     match &result["output"] {
-        Value::Null => text(&result["status"]),
+        Value::Null => shown(&result["status"]),
         output => arguments(output),
     }
 }
 
-fn preview(value: &Value) -> String {
-    words::preview(&text(value), VALUE)
+fn preview(value: &Value) -> Text {
+    match value {
+        Value::Null => Text::default(),
+        Value::String(text) => words::preview(text, VALUE),
+        other => words::preview(&other.to_string(), VALUE),
+    }
 }
 
 /// `path: a.md, content: # One …`, or a value that is no object.
-fn arguments(value: &Value) -> String {
+fn arguments(value: &Value) -> Text {
     match value {
         Value::Object(fields) => {
-            let pairs: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {}", preview(value))).collect();
-            pairs.join(", ")
+            let pairs = fields.iter().map(|(name, value)| text!("{}: {}", Text::line(name).cut(VALUE), preview(value)));
+            Text::joined(pairs, ", ")
         }
-        other => text(other),
+        other => shown(other),
     }
 }
 
 /// ` [a.md v1, b.csv v2]`, or nothing.
-fn attached(documents: &Value) -> String {
-    let names: Vec<String> = documents.as_array().into_iter().flatten().map(text).collect();
-    if names.is_empty() { String::new() } else { format!(" [{}]", names.join(", ")) }
+fn attached(documents: &Value) -> Text {
+    let names = Text::joined(documents.as_array().into_iter().flatten().map(shown), ", ");
+    if names.is_empty() { names } else { text!(" [{}]", names) }
 }
 
-/// A value without quotes where it is text. What a model or a tool says must not reach the terminal as a command to it.
-fn text(value: &Value) -> String {
+/// A value on one line, without quotes where it is text.
+fn shown(value: &Value) -> Text {
     match value {
-        Value::Null => String::new(),
-        Value::String(text) => words::one_line(text),
-        other => words::one_line(&other.to_string()),
+        Value::Null => Text::default(),
+        Value::String(text) => Text::line(text),
+        other => Text::line(&other.to_string()),
     }
 }

@@ -5,37 +5,38 @@ use baton_core::entry::{ControlAction, Entry, FinalState, QuestionEnd, Recorded,
 
 use super::RunView;
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::words;
 
 /// How much of a request or a result one line shows.
 const PREVIEW: usize = 100;
 
 /// The line that tells `recorded`, if it is worth one; `view` has already taken it in.
-pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
+pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<Text> {
     let who = |task| view.holder(task);
     let text = match &recorded.entry {
         Entry::RunStarted(started) => {
-            format!("run {} · job {} · {}", style::name(&started.run), started.job, words::preview(&started.request, PREVIEW))
+            text!("run {} · job {} · {}", style::name(&started.run), started.job, words::preview(&started.request, PREVIEW))
         }
         Entry::TaskCreated(created) => match (created.kind, &created.caller) {
             (TaskKind::Delegation, Some(caller)) => {
                 let attached = attached(&created.documents);
                 let again = match created.failed_attempts {
-                    0 => String::new(),
-                    failed => format!(" (attempt {})", failed + 1),
+                    0 => Text::default(),
+                    failed => text!(" (attempt {})", failed + 1),
                 };
                 let request = words::preview(&created.request, PREVIEW);
-                format!("{} → {}{again}: {request}{attached}", who(caller), created.holder)
+                text!("{} → {}{}: {}{}", who(caller), created.holder, again, request, attached)
             }
             // The question's own entry says who asks whom.
             _ => return None,
         },
         Entry::FellBack(fell) => {
             let why = words::preview(&fell.error.message, PREVIEW);
-            format!("{} asks {} instead of {}: {why}", who(&fell.task), fell.to, fell.from)
+            text!("{} asks {} instead of {}: {}", who(&fell.task), fell.to, fell.from, why)
         }
         Entry::CallRefused(refused) => {
-            format!(
+            text!(
                 "{} {} refused: {}",
                 who(&refused.task),
                 words::preview(refused.tool.as_str(), PREVIEW),
@@ -44,7 +45,7 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
         }
         Entry::CallFinished(finished) if finished.result.status != CallStatus::Success => {
             let why = finished.result.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
-            format!(
+            text!(
                 "{} {} {}: {}",
                 who(&finished.task),
                 finished.tool,
@@ -53,43 +54,43 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
             )
         }
         Entry::DocumentWritten(version) => {
-            format!("{} wrote {} · {}", view.author(version), version.reference(), words::size(version.content.size_bytes))
+            text!("{} wrote {} · {}", view.author(version), version.reference(), words::size(version.content.size_bytes))
         }
         Entry::QuestionOpened(opened) => {
             let row = view.tasks.get(&opened.task)?;
             let attached = attached(&row.created.documents);
             let text = words::preview(&row.created.request, PREVIEW);
-            format!("{} asks {} (Q{}): {text}{attached}", who(&opened.asker), opened.holder, opened.number)
+            text!("{} asks {} (Q{}): {}{}", who(&opened.asker), opened.holder, opened.number, text, attached)
         }
         Entry::QuestionClosed(closed) => match &closed.how {
             QuestionEnd::Answered { by, answer } => {
-                format!("Q{} answered by {by}: {}", closed.number, words::preview(answer.text(), PREVIEW))
+                text!("Q{} answered by {by}: {}", closed.number, words::preview(answer.text(), PREVIEW))
             }
-            QuestionEnd::Expired { .. } => format!("Q{} expired without an answer", closed.number),
-            QuestionEnd::Escalated { to, .. } => format!("Q{} goes on to {to}", closed.number),
-            QuestionEnd::Failed { reason } => format!("Q{} closed: {}", closed.number, words::preview(reason, PREVIEW)),
+            QuestionEnd::Expired { .. } => text!("Q{} expired without an answer", closed.number),
+            QuestionEnd::Escalated { to, .. } => text!("Q{} goes on to {to}", closed.number),
+            QuestionEnd::Failed { reason } => text!("Q{} closed: {}", closed.number, words::preview(reason, PREVIEW)),
         },
         Entry::Compacted(compacted) => {
-            format!("{} turns up to {} gave way to a summary", who(&compacted.task), compacted.through_turn)
+            text!("{} turns up to {} are replaced by a summary", who(&compacted.task), compacted.through_turn)
         }
-        Entry::Output(output) => format!("{} output: {}", who(&output.task), words::preview(output.output.text(), PREVIEW)),
+        Entry::Output(output) => text!("{} output: {}", who(&output.task), words::preview(output.output.text(), PREVIEW)),
         Entry::Control(control) => match &control.action {
-            ControlAction::TakenOver => format!("taken over by {}", control.by),
-            ControlAction::Cancelled { reason } => format!("cancelled by {}: {}", control.by, words::preview(reason, PREVIEW)),
+            ControlAction::TakenOver => text!("taken over by {}", control.by),
+            ControlAction::Cancelled { reason } => text!("cancelled by {}: {}", control.by, words::preview(reason, PREVIEW)),
             ControlAction::Paused => {
                 let run = view.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
-                format!("paused by {}   → baton resume {run}", control.by)
+                text!("paused by {}   → baton resume {run}", control.by)
             }
-            ControlAction::Unpaused => format!("unpaused by {}", control.by),
-            ControlAction::Steered { text } => format!("steered by {}: {}", control.by, words::preview(text, PREVIEW)),
+            ControlAction::Unpaused => text!("unpaused by {}", control.by),
+            ControlAction::Steered { text } => text!("steered by {}: {}", control.by, words::preview(text, PREVIEW)),
             ControlAction::Adopted(adoption) => {
                 let what = if adoption.fork.is_some() { "forked" } else { "migrated" };
-                format!("{what} by {}: {}", control.by, words::preview(&adoption.changes.join(", "), PREVIEW))
+                text!("{what} by {}: {}", control.by, words::preview(&adoption.changes.join(", "), PREVIEW))
             }
             ControlAction::Late { .. } => return None,
         },
         Entry::SubtreeClosed(closed) => {
-            format!(
+            text!(
                 "{} closed below {}: {}",
                 words::counted(closed.tasks.len(), "task"),
                 who(&closed.task),
@@ -104,14 +105,14 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
             }
             let how = match (&ended.result.error, ended.state) {
                 (_, FinalState::Completed) if ended.result.status == CallStatus::Success => style::good("done"),
-                (Some(error), state) => style::bad(format!("{}: {}", state.as_str(), words::preview(&error.message, PREVIEW))),
-                (None, state) => style::bad(format!("{} ({})", state.as_str(), ended.result.status.as_str())),
+                (Some(error), state) => style::bad(text!("{}: {}", state.as_str(), words::preview(&error.message, PREVIEW))),
+                (None, state) => style::bad(text!("{} ({})", state.as_str(), ended.result.status.as_str())),
             };
             let again = match ended.retry_at {
-                Some(at) => format!(" · tried again in {}", words::elapsed(at.since(recorded.at))),
-                None => String::new(),
+                Some(at) => text!(" · tried again in {}", words::elapsed(at.since(recorded.at))),
+                None => Text::default(),
             };
-            format!("{} {how}{again}{}", who(&ended.task), attached(&ended.result.documents))
+            text!("{} {}{}{}", who(&ended.task), how, again, attached(&ended.result.documents))
         }
         Entry::ModelRequested(_)
         | Entry::ModelAnswered(_)
@@ -123,14 +124,14 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<String> {
         | Entry::RunEnded(_) => return None,
     };
     let elapsed = words::elapsed(recorded.at.since(view.began));
-    Some(format!("{} {text}", style::faint(format!("{elapsed:>6}"))))
+    Some(text!("{} {}", style::faint(text!("{elapsed:>6}")), text))
 }
 
 /// ` [a.md v1, b.csv v2]`, or nothing.
-fn attached(documents: &[baton_core::document::DocumentRef]) -> String {
+fn attached(documents: &[baton_core::document::DocumentRef]) -> Text {
     if documents.is_empty() {
-        return String::new();
+        return Text::default();
     }
     let names: Vec<String> = documents.iter().map(ToString::to_string).collect();
-    format!(" [{}]", names.join(", "))
+    text!(" [{}]", names.join(", "))
 }

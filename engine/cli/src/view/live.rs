@@ -11,7 +11,8 @@ use baton_core::time::Timestamp;
 use crossterm::{cursor, queue, terminal};
 
 use super::RunView;
-use crate::words;
+use crate::screen::style;
+use crate::text::{Text, text};
 
 /// The shortest time between two drawings.
 const FRAME: Duration = Duration::from_millis(100);
@@ -29,13 +30,13 @@ pub(crate) struct LiveTree {
 #[derive(Debug, Default)]
 pub(crate) struct Prompt {
     /// The question, in lines.
-    pub(crate) lines: Vec<String>,
+    pub(crate) lines: Vec<Text>,
     /// What was typed.
     pub(crate) typed: String,
     /// What the keys do.
     pub(crate) keys: &'static str,
     /// What was wrong with the last answer.
-    pub(crate) fault: Option<String>,
+    pub(crate) fault: Option<Text>,
 }
 
 impl LiveTree {
@@ -58,28 +59,28 @@ impl LiveTree {
         let rows = usize::from(height).saturating_sub(below + 2).max(3);
         let mut lines = view.tree(now, usize::from(width), rows);
         if let Some(prompt) = prompt {
-            lines.extend(prompt.lines.iter().flat_map(|line| line.split('\n')).map(str::to_owned));
-            lines.extend(prompt.fault.as_ref().map(|fault| format!("  {}", crate::screen::style::bad(fault))));
-            lines.push(format!("  {}", crate::screen::style::faint(prompt.keys)));
+            lines.extend(prompt.lines.iter().flat_map(Text::lines));
+            lines.extend(prompt.fault.as_ref().map(|fault| text!("  {}", style::bad(fault))));
+            lines.push(text!("  {}", style::faint(prompt.keys)));
         }
         lines.truncate(usize::from(height).saturating_sub(2).max(1));
         self.replace(&lines, prompt.map(|prompt| prompt.typed.as_str()));
     }
 
     /// Puts `lines` where the last drawing stands, and the cursor behind `typed` on a line of its own.
-    fn replace(&mut self, lines: &[String], typed: Option<&str>) {
+    fn replace(&mut self, lines: &[Text], typed: Option<&str>) {
         let mut frame: Vec<u8> = Vec::new();
         let _memory = queue!(frame, terminal::BeginSynchronizedUpdate);
         self.rewind(&mut frame);
         let (width, _) = size();
         for line in lines {
             // The terminal does not wrap, and would show the end of a longer line in its last column.
-            frame.extend_from_slice(words::preview_styled(line, usize::from(width)).as_bytes());
+            frame.extend_from_slice(line.cut(usize::from(width)).as_str().as_bytes());
             frame.extend_from_slice(b"\r\n");
         }
         match typed {
             Some(typed) => {
-                frame.extend_from_slice(format!("  > {typed}").as_bytes());
+                frame.extend_from_slice(text!("  > {typed}").as_str().as_bytes());
                 let _memory = queue!(frame, cursor::Show);
             }
             None => drop(queue!(frame, cursor::Hide)),
@@ -91,9 +92,10 @@ impl LiveTree {
     }
 
     /// Prints lines that stay, above the drawing.
-    pub(crate) fn say(&mut self, lines: &[String]) {
+    pub(crate) fn say(&mut self, lines: &[Text]) {
         self.clear();
-        write_all((lines.join("\r\n") + "\r\n").as_bytes());
+        let lines: String = lines.iter().flat_map(Text::lines).map(|line| format!("{}\r\n", line.as_str())).collect();
+        write_all(lines.as_bytes());
     }
 
     /// Clears the drawing away, so that other words can be said; the next drawing starts below them.

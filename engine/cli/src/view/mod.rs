@@ -189,7 +189,7 @@ impl RunView {
                     fork.recorded_turns += u32::from(answered.recorded.is_some());
                 }
                 self.calls += answered.calls.len();
-                let said = crate::words::preview(&answered.text, 60);
+                let said = crate::words::preview(&answered.text, 60).as_str().to_owned();
                 self.row(&answered.task, |row| {
                     if answered.recorded.is_some() {
                         row.recorded_turn = answered.turn;
@@ -458,7 +458,7 @@ impl RunView {
 fn step_of(tool: &str, result: &CallResult) -> String {
     match (&result.error, result.status) {
         (_, CallStatus::Success) => tool.to_owned(),
-        (Some(error), status) => format!("{tool} {}: {}", status.as_str(), crate::words::preview(&error.message, 80)),
+        (Some(error), status) => format!("{tool} {}: {}", status.as_str(), crate::words::preview(&error.message, 80).as_str()),
         (None, status) => format!("{tool} {}", status.as_str()),
     }
 }

@@ -12,26 +12,26 @@ use super::tree::approx;
 use super::{Question, RunView};
 use crate::question::{CHOICES_SHOWN, choices};
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::words;
 
 impl RunView {
     /// The result of the root as text: a string as it is, anything else as JSON.
-    pub(crate) fn result_text(&self) -> Option<String> {
+    pub(crate) fn result_text(&self) -> Option<Text> {
         let result = self.root()?.result.as_ref()?;
         if let Some(error) = &result.error {
-            return Some(format!("{} ({})", words::printable(&error.message), error.code.as_str()));
+            return Some(text!("{} ({})", Text::block(&error.message), error.code.as_str()));
         }
-        let text = match result.output.value() {
-            Value::Null => return None,
-            Value::String(text) => text,
-            Value::Object(fields) => fields_text(&fields),
-            other => pretty(&other),
-        };
-        Some(words::printable(&text))
+        match result.output.value() {
+            Value::Null => None,
+            Value::String(text) => Some(Text::block(&text)),
+            Value::Object(fields) => Some(fields_text(fields)),
+            other => Some(Text::json(&other)),
+        }
     }
 
     /// One line with how the run ended, in how many steps and what time.
-    pub(crate) fn headline(&self) -> String {
+    pub(crate) fn headline(&self) -> Text {
         let how = match (&self.ended, self.status()) {
             (Some(ended), _) if ended.limit.is_some() => {
                 let limit = ended.limit.map(|limit| limit.to_string()).unwrap_or_default();
@@ -48,8 +48,9 @@ impl RunView {
         let agents: std::collections::BTreeSet<String> =
             self.tasks.values().map(|row| row.created.holder.to_string()).filter(|name| name != "you").collect();
         let turns: u32 = self.tasks.values().map(|row| row.turns).sum();
-        format!(
-            "{how}   {} · {} · {} · {}",
+        text!(
+            "{}   {} · {} · {} · {}",
+            how,
             words::counted(agents.len(), "agent"),
             words::counted(self.order.len(), "task"),
             words::counted(turns as usize, "turn"),
@@ -72,25 +73,25 @@ impl RunView {
     }
 
     /// What the tasks that called others used, alone and with all below them; none of more than `rows` rows.
-    pub(crate) fn spent_table(&self, rows: usize) -> Vec<String> {
+    pub(crate) fn spent_table(&self, rows: usize) -> Vec<Text> {
         let spent = self.spent();
         let words =
             |usage: &Usage, cost: &Cost| format!("{}{} tok · {cost}", approx(usage.estimated), words::count(usage.total()));
         let callers =
             self.order.iter().filter_map(|id| Some((id, self.tasks.get(id)?))).filter(|(_, row)| !row.callees.is_empty());
-        let mut cells: Vec<Vec<String>> = callers
+        let mut cells: Vec<Vec<Text>> = callers
             .filter_map(|(id, row)| {
                 let whole = spent.get(id)?;
                 let alone = words(&row.usage, &row.cost);
                 let below = words(&whole.usage, &whole.cost);
-                Some(vec![row.created.holder.to_string(), format!("({id})"), alone, format!("with all below {below}")])
+                Some(vec![text!("{}", row.created.holder), text!("({id})"), text!("{alone}"), text!("with all below {below}")])
             })
             .collect();
         let more = cells.len().saturating_sub(rows);
         cells.truncate(rows);
-        let mut lines: Vec<String> = words::columns(&cells).into_iter().map(|row| row.join("  ")).collect();
+        let mut lines = words::columns(cells);
         if more > 0 {
-            lines.push(format!("… {}", words::counted(more, "more task")));
+            lines.push(text!("… {}", words::counted(more, "more task")));
         }
         lines
     }
@@ -126,45 +127,47 @@ impl RunView {
     }
 
     /// A table of documents: path, version, size, tokens, author, summary.
-    pub(crate) fn document_table(&self, documents: &[&DocumentVersion], width: usize) -> Vec<String> {
-        let rows: Vec<Vec<String>> = documents
+    pub(crate) fn document_table(&self, documents: &[&DocumentVersion], width: usize) -> Vec<Text> {
+        let rows = documents
             .iter()
             .map(|version| {
                 vec![
-                    version.reference().to_string(),
-                    words::size(version.content.size_bytes),
-                    format!("≈{} tok", words::count(version.content.token_count)),
-                    self.author(version),
+                    text!("{}", version.reference()),
+                    text!("{}", words::size(version.content.size_bytes)),
+                    text!("≈{} tok", words::count(version.content.token_count)),
+                    text!("{}", self.author(version)),
                     words::preview(&version.content.summary, width),
                 ]
             })
             .collect();
-        words::columns(&rows).into_iter().map(|row| words::preview_cells(&row, width)).collect()
+        words::columns(rows).iter().map(|line| line.cut(width)).collect()
     }
 
     /// The lines of an open question, with its choices numbered; what the person is asked, and what they need to decide.
-    pub(crate) fn question_lines(&self, question: &Question, width: usize) -> Vec<String> {
+    pub(crate) fn question_lines(&self, question: &Question, width: usize) -> Vec<Text> {
         let Some(row) = self.tasks.get(&question.task) else { return Vec::new() };
         let asker = self.holder(&question.asker);
         let plain = format!("{asker} asks (Q{}): {}", question.number, row.created.request);
         let mut wrapped = words::wrap(&plain, width.saturating_sub(4)).into_iter();
         let first = wrapped.next().unwrap_or_default();
-        let first =
-            first.strip_prefix(asker.as_str()).map_or_else(|| first.clone(), |rest| format!("{}{rest}", style::name(&asker)));
-        let mut lines = vec![format!("{} {first}", style::waiting("?"))];
-        lines.extend(wrapped.map(|line| format!("  {line}")));
+        let first = match first.as_str().strip_prefix(asker.as_str()) {
+            Some(rest) => text!("{}{rest}", style::name(&asker)),
+            None => first,
+        };
+        let mut lines = vec![text!("{} {}", style::waiting("?"), first)];
+        lines.extend(wrapped.map(|line| text!("  {}", line)));
         if !row.created.documents.is_empty() {
             let names: Vec<String> = row.created.documents.iter().map(ToString::to_string).collect();
-            lines.push(format!("  attached: {}", names.join(", ")));
+            lines.push(text!("  attached: {}", names.join(", ")));
         }
         lines.push(style::faint(format!("  chain: {}", self.chain(question).join(" → "))));
         if let Some(deadline) = row.created.deadline {
             let otherwise = match &question.otherwise {
-                Otherwise::Default(answer) => format!("the answer is {}", words::preview(answer.text(), 60)),
-                Otherwise::Escalate => "it goes to the next master".to_owned(),
-                Otherwise::Fail => "the asker goes on without an answer".to_owned(),
+                Otherwise::Default(answer) => text!("the answer is {}", words::preview(answer.text(), 60)),
+                Otherwise::Escalate => text!("it goes to the next master"),
+                Otherwise::Fail => text!("the asker goes on without an answer"),
             };
-            lines.push(style::faint(format!("  until {deadline}; after that {otherwise}")));
+            lines.push(style::faint(text!("  until {deadline}; after that {}", otherwise)));
         }
         let choices = choices(&row.created.answer_schema);
         if !choices.is_empty() {
@@ -173,7 +176,7 @@ impl RunView {
             if choices.len() > CHOICES_SHOWN {
                 numbered.push(format!("… {} more", choices.len() - CHOICES_SHOWN));
             }
-            lines.extend(words::wrap(&numbered.join("   "), width.saturating_sub(4)).iter().map(|line| format!("  {line}")));
+            lines.extend(words::wrap(&numbered.join("   "), width.saturating_sub(4)).iter().map(|line| text!("  {}", line)));
         }
         lines
     }
@@ -181,36 +184,29 @@ impl RunView {
 
 impl Question {
     /// How the question closed, in words.
-    pub(crate) fn ending(&self) -> String {
+    pub(crate) fn ending(&self) -> Text {
         match &self.closed {
-            None => "open".to_owned(),
-            Some(QuestionEnd::Answered { by, answer }) => format!("{} ({by})", words::preview(answer.text(), 80)),
-            Some(QuestionEnd::Expired { default }) if default.is_null() => "expired".to_owned(),
+            None => text!("open"),
+            Some(QuestionEnd::Answered { by, answer }) => text!("{} ({by})", words::preview(answer.text(), 80)),
+            Some(QuestionEnd::Expired { default }) if default.is_null() => text!("expired"),
             Some(QuestionEnd::Expired { default }) => {
-                format!("{} (the default, when time was up)", words::preview(default.text(), 80))
+                text!("{} (the default, when time was up)", words::preview(default.text(), 80))
             }
-            Some(QuestionEnd::Escalated { to, .. }) => format!("went on to {to}"),
-            Some(QuestionEnd::Failed { reason }) => format!("no answer: {}", words::preview(reason, 80)),
+            Some(QuestionEnd::Escalated { to, .. }) => text!("went on to {to}"),
+            Some(QuestionEnd::Failed { reason }) => text!("no answer: {}", words::preview(reason, 80)),
         }
     }
 }
 
 /// A result of several fields, one per line where each has a short value; one of `summary` alone is that text.
-fn fields_text(fields: &Map<String, Value>) -> String {
+fn fields_text(fields: Map<String, Value>) -> Text {
     if let (1, Some(Value::String(summary))) = (fields.len(), fields.get("summary").or_else(|| fields.get("result"))) {
-        return summary.clone();
+        return Text::block(summary);
     }
     if fields.values().any(|value| value.is_array() || value.is_object()) {
-        return pretty(&Value::Object(fields.clone()));
+        return Text::json(&Value::Object(fields));
     }
-    let rows: Vec<Vec<String>> = fields
-        .iter()
-        .map(|(name, value)| vec![name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)])
-        .collect();
-    let lines: Vec<String> = words::columns(&rows).into_iter().map(|row| row.join("  ")).collect();
-    lines.join("\n")
-}
-
-fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    let value_text = |value: &Value| value.as_str().map_or_else(|| text!("{value}"), Text::block);
+    let rows = fields.iter().map(|(name, value)| vec![text!("{name}"), value_text(value)]).collect();
+    Text::joined(words::columns(rows), "\n")
 }

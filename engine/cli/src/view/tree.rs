@@ -1,7 +1,6 @@
 //! The task tree as lines: one row per task, with state, whom it waits for, step, tokens and time.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use baton_core::entry::{FinalState, Holder, TaskKind};
 use baton_core::id::TaskId;
@@ -10,6 +9,7 @@ use baton_core::time::Timestamp;
 
 use super::{RunView, TaskRow, TaskState};
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::words;
 
 /// From how many tasks on a tree is folded: a person cannot read more rows, and a terminal does not show them.
@@ -26,7 +26,7 @@ pub(crate) struct TreeLine {
     /// The state's mark.
     mark: Mark,
     /// Who holds the task.
-    who: String,
+    who: Text,
     /// State, and whom it waits for.
     state: String,
     /// The step it takes.
@@ -59,7 +59,7 @@ impl Mark {
         }
     }
 
-    fn drawn(self) -> String {
+    fn drawn(self) -> Text {
         match self {
             Self::Ready => style::faint("○"),
             Self::Running => style::busy("●"),
@@ -73,52 +73,33 @@ impl Mark {
 }
 
 impl TreeLine {
-    /// The line with its columns `widths` wide.
-    fn drawn(&self, who_width: usize, state_width: usize, step_width: usize) -> String {
-        let lead = self.branches.chars().count() + 2 + self.who.chars().count();
-        let mut line = format!("{}{} {}", style::faint(&self.branches), self.mark.drawn(), style::name(&self.who));
-        let state = words::pad(&self.state, state_width);
+    /// The line with its columns as wide as told.
+    fn drawn(&self, who_width: usize, state_width: usize, step_width: usize) -> Text {
+        let lead = text!("{}{} {}", style::faint(&self.branches), self.mark.drawn(), style::name(&self.who));
+        let state = words::preview(&self.state, state_width).padded(state_width);
         let state = match self.mark {
             Mark::Bad => style::bad(state),
             Mark::Person | Mark::Blocked => style::waiting(state),
             Mark::Done => style::good(state),
             Mark::Ready | Mark::Running | Mark::Folded => state,
         };
-        let _infallible = write!(
-            line,
-            "{}  {state}  {}  {}",
-            " ".repeat(who_width.saturating_sub(lead)),
-            words::pad(&self.step, step_width),
-            style::faint(&self.figures)
-        );
-        line.trim_end().to_owned()
+        let step = words::preview(&self.step, step_width).padded(step_width);
+        text!("{}  {}  {}  {}", lead.padded(who_width), state, step, style::faint(&self.figures))
     }
 }
 
 impl RunView {
     /// The tree as text, one line per task, at most `width` columns where that can be kept; `now` is what elapsed times
     /// count to. With more than `rows` tasks, or forty, those that need no attention are folded into counts.
-    pub(crate) fn tree(&self, now: Timestamp, width: usize, rows: usize) -> Vec<String> {
+    pub(crate) fn tree(&self, now: Timestamp, width: usize, rows: usize) -> Vec<Text> {
         let lines = self.tree_lines(now, rows.min(FOLD_FROM));
-        let widest = |column: fn(&TreeLine) -> usize| lines.iter().map(column).max().unwrap_or(0);
-        let who = widest(|line| line.branches.chars().count() + 2 + line.who.chars().count());
-        let state = widest(|line| line.state.chars().count()).min(width / 3);
-        let figures = widest(|line| line.figures.chars().count());
-        let step = widest(|line| line.step.chars().count()).min(width.saturating_sub(who + state + figures + 6).max(8));
-        lines
-            .iter()
-            .map(|line| {
-                let cut = TreeLine {
-                    state: words::preview(&line.state, state),
-                    step: words::preview(&line.step, step),
-                    branches: line.branches.clone(),
-                    who: line.who.clone(),
-                    figures: line.figures.clone(),
-                    mark: line.mark,
-                };
-                cut.drawn(who, state, step)
-            })
-            .collect()
+        let widest = |column: &dyn Fn(&TreeLine) -> usize| lines.iter().map(column).max().unwrap_or(0);
+        let who = widest(&|line| line.branches.chars().count() + 2 + line.who.width());
+        let state = widest(&|line| words::preview(&line.state, width).width()).min(width / 3);
+        let figures = widest(&|line| line.figures.chars().count());
+        let room = width.saturating_sub(who + state + figures + 6).max(8);
+        let step = widest(&|line| words::preview(&line.step, width).width()).min(room);
+        lines.iter().map(|line| line.drawn(who, state, step)).collect()
     }
 
     fn tree_lines(&self, now: Timestamp, rows: usize) -> Vec<TreeLine> {
@@ -178,10 +159,10 @@ impl RunView {
         }
     }
 
-    fn title(&self, task: &TaskId, row: &TaskRow) -> String {
+    fn title(&self, task: &TaskId, row: &TaskRow) -> Text {
         match (row.created.kind, self.questions.iter().rev().find(|question| question.task == *task)) {
-            (TaskKind::Question, Some(question)) => format!("Q{} {}", question.number, row.created.holder),
-            _ => row.created.holder.to_string(),
+            (TaskKind::Question, Some(question)) => text!("Q{} {}", question.number, row.created.holder),
+            _ => text!("{}", row.created.holder),
         }
     }
 
@@ -254,7 +235,7 @@ impl RunView {
         TreeLine {
             branches: branches.to_owned(),
             mark: Mark::Folded,
-            who: words::counted(all, if are_all { "task" } else { "more task" }),
+            who: text!("{}", words::counted(all, if are_all { "task" } else { "more task" })),
             state: words.join(", "),
             step: String::new(),
             figures: String::new(),

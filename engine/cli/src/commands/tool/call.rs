@@ -19,9 +19,10 @@ use serde_json::{Map, Value, json};
 use super::Tools;
 use crate::args::Common;
 use crate::commands::run::document;
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure};
 use crate::place::Place;
 use crate::screen::{Screen, style};
+use crate::text::{Text, escaped, is_plain, text};
 use crate::{scratch, trust, words};
 
 /// What `tool call NAME` takes besides a flag per parameter.
@@ -62,10 +63,7 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
         std::iter::once(OsString::from(format!("baton tool call {name}"))).chain(rest.iter().map(OsString::from)),
     ) {
         Ok(matches) => matches,
-        Err(error) => {
-            let _closed = error.print();
-            return Ok(if error.use_stderr() { Exit::Usage } else { Exit::Done });
-        }
+        Err(error) => return Ok(exit::of_arguments(&error)),
     };
     let args = CallArgs::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
     let place = &place.with_screen(Screen::detect(args.common.output, args.common.no_input, args.common.plain));
@@ -102,15 +100,16 @@ fn job_of(words: &[String]) -> Option<PathBuf> {
 /// The command line of one tool: what every call takes, and a flag per parameter that is not one of those.
 fn command(tool: &Tool, properties: &Map<String, Value>) -> Command {
     let name = format!("baton tool call {}", tool.id);
-    let own = CallArgs::augment_args(Command::new(name)).about(words::preview(&tool.description, 300)).long_about(None);
+    let own = CallArgs::augment_args(Command::new(name)).about(words::preview(&tool.description, 300).as_str().to_owned()).long_about(None);
     let taken: Vec<String> = own.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
-    properties.iter().filter(|(name, _)| !taken.contains(name) && *name != "help").fold(own, |command, (name, property)| {
-        let about = words::preview(property["description"].as_str().unwrap_or_default(), 200);
+    let flags = properties.iter().filter(|(name, _)| !taken.contains(name) && *name != "help" && is_plain(name));
+    flags.fold(own, |command, (name, property)| {
+        let about = words::preview(property["description"].as_str().unwrap_or_default(), 200).as_str().to_owned();
         command.arg(
             Arg::new(format!("parameter {name}"))
                 .long(name.clone())
                 .help(about)
-                .value_name(kind(property).to_uppercase())
+                .value_name(escaped(&kind(property)).to_uppercase())
                 .help_heading("Parameters")
                 .action(ArgAction::Append)
                 .allow_hyphen_values(true),
@@ -176,9 +175,9 @@ fn refuse_input(tool: &Tool, faults: &[baton_core::config::SchemaFault], place: 
     if place.screen.is_text() {
         for fault in faults {
             let at = if fault.pointer.is_empty() { String::new() } else { format!("{}: ", fault.pointer) };
-            place.screen.tell(&format!("{} {at}{}", style::bad("invalid input:"), fault.message));
+            place.screen.tell(&text!("{} {at}{}", style::bad("invalid input:"), fault.message));
         }
-        place.screen.tell(&format!("{}       baton tool show {}", style::faint("next:"), tool.id));
+        place.screen.tell(&text!("{}       baton tool show {}", style::faint("next:"), tool.id));
     } else {
         place.screen.json(&json!({"status": "failed", "error": {"code": "invalid_input", "detail": faults}}))?;
     }
@@ -187,7 +186,7 @@ fn refuse_input(tool: &Tool, faults: &[baton_core::config::SchemaFault], place: 
 
 fn accept_input(input: &Value, place: &Place) -> Result<Exit, Failure> {
     if place.screen.is_text() {
-        place.screen.text(&format!("{}   {input}", style::good("ok")))?;
+        place.screen.text(&text!("{}   {input}", style::good("ok")))?;
     } else {
         place.screen.json(&json!({"status": "valid", "input": input}))?;
     }
@@ -210,21 +209,21 @@ fn report(result: &CallResult, duration: Duration, written: &[Arc<DocumentVersio
         return Ok(exit);
     }
     if let Some(error) = &result.error {
-        place.screen.tell(&format!(
+        place.screen.tell(&text!(
             "{} {} ({})",
             style::bad(result.status.as_str()),
-            words::printable(&error.message),
+            Text::block(&error.message),
             error.code.as_str()
         ));
         if !error.detail.is_null() {
-            place.screen.tell(error.detail.text());
+            place.screen.tell(&Text::block(error.detail.text()));
         }
     }
     if !result.output.is_null() {
-        place.screen.text(&serde_json::to_string_pretty(&result.output.value()).unwrap_or_default())?;
+        place.screen.text(&Text::json(&result.output.value()))?;
     }
     for version in written {
-        place.screen.tell(&format!(
+        place.screen.tell(&text!(
             "wrote {} · {} · {}",
             version.reference(),
             version.content.mime_type,

@@ -13,6 +13,7 @@ use super::Tools;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::screen::style;
+use crate::text::text;
 use crate::{scratch, trust, words};
 
 /// Runs the examples of the tools called `names`, or of all.
@@ -36,10 +37,11 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, pla
                     failed += 1;
                     let place_of = tool.source.as_deref().unwrap_or("-");
                     let what = words::preview(&example.explanation, 60);
-                    place.screen.tell(&format!(
-                        "{} {} example {number} ({what}): {failure}  {}",
+                    place.screen.tell(&text!(
+                        "{} {} example {number} ({}): {failure}  {}",
                         style::bad("✗"),
                         tool.id,
+                        what,
                         style::faint(place_of)
                     ));
                 }
@@ -50,9 +52,9 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, pla
     if !place.screen.is_text() {
         place.screen.json_list(&reports)?;
     } else if failed == 0 {
-        place.screen.text(&format!("{}   {}", style::good("ok"), all_hold(held)))?;
+        place.screen.text(&text!("{}   {}", style::good("ok"), all_hold(held)))?;
     } else {
-        place.screen.text(&format!(
+        place.screen.text(&text!(
             "{}   {failed} of {} do not hold",
             style::bad("failed"),
             words::counted(held + failed, "example")

@@ -9,6 +9,7 @@ use super::Tools;
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::screen::style;
+use crate::text::{Text, text};
 use crate::{session, words};
 
 /// Lists tools.
@@ -27,19 +28,19 @@ pub(super) fn list(tools: &Tools, place: &Place) -> Result<(), Failure> {
             .collect();
         return place.screen.json_list(&listed);
     }
-    let mut rows = vec![["TOOL", "TYPE", "CATEGORY", "TOKENS", "DESCRIPTION"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["TOOL", "TYPE", "CATEGORY", "TOKENS", "DESCRIPTION"].map(|title| text!("{title}")).to_vec()];
     rows.extend(tools.by_id.values().map(|tool| {
         vec![
-            tool.id.to_string(),
-            tool.tool_type.to_string(),
-            tool.category.clone().unwrap_or_default(),
-            format!("≈{}", tokens(tool)),
+            text!("{}", tool.id),
+            text!("{}", tool.tool_type),
+            text!("{}", tool.category.as_deref().unwrap_or_default()),
+            text!("≈{}", tokens(tool)),
             words::preview(&tool.description, 200),
         ]
     }));
     let width = session::width();
-    for (index, row) in words::columns(&rows).iter().enumerate() {
-        let line = words::preview_cells(row, width);
+    for (index, line) in words::columns(rows).iter().enumerate() {
+        let line = line.cut(width);
         place.screen.text(&if index == 0 { style::faint(line) } else { line })?;
     }
     Ok(())
@@ -69,34 +70,35 @@ pub(super) fn show(tool: &Tool, place: &Place) -> Result<(), Failure> {
         }));
     }
     let row = tool.tool_type.behavior();
-    screen.text(&format!("{} · {}", style::name(&tool.id), tool.tool_type))?;
-    screen.text(&words::printable(&tool.description))?;
-    screen.text("")?;
-    screen
-        .text(&format!("then        {:?}{}", row.then, if row.creates_task { ", creates a task" } else { "" }).to_lowercase())?;
+    screen.text(&text!("{} · {}", style::name(&tool.id), tool.tool_type))?;
+    screen.text(&Text::block(&tool.description))?;
+    screen.text(&text!(""))?;
+    let then = format!("{:?}", row.then).to_lowercase();
+    screen.text(&text!("then        {then}{}", if row.creates_task { ", creates a task" } else { "" }))?;
     if let Some(executor) = executor(tool) {
         let effect =
             serde_json::to_value(tool.effect).ok().and_then(|effect| effect.as_str().map(str::to_owned)).unwrap_or_default();
-        screen.text(&format!("runs        {executor}"))?;
-        screen.text(&format!(
+        screen.text(&text!("runs        {executor}"))?;
+        screen.text(&text!(
             "effect      {effect} · at most {}{}",
             words::duration(tool.timeout),
             if tool.writes { " · writes documents" } else { "" }
         ))?;
     }
     if let Some(source) = &tool.source {
-        screen.text(&format!("config      {source}"))?;
+        screen.text(&text!("config      {source}"))?;
     }
-    screen.text(&format!("tokens      ≈{}", tokens(tool)))?;
+    screen.text(&text!("tokens      ≈{}", tokens(tool)))?;
     table("parameters", &tool.input.json().value(), place)?;
     if let Some(output) = &tool.output {
         table("returns", &output.json().value(), place)?;
     }
     for example in &tool.examples {
-        screen.text(&format!("\nexample     {}", words::printable(&example.explanation)))?;
-        screen.text(&format!("  input     {}", example.input))?;
+        screen.text(&text!(""))?;
+        screen.text(&text!("example     {}", Text::block(&example.explanation)))?;
+        screen.text(&text!("  input     {}", example.input))?;
         if let Some(output) = &example.output {
-            screen.text(&format!("  output    {output}"))?;
+            screen.text(&text!("  output    {output}"))?;
         }
     }
     Ok(())
@@ -108,7 +110,7 @@ pub(super) fn schema(tool: &Tool, target: Option<Target>, place: &Place) -> Resu
     let compiled = compile(target, &tool.definition).map_err(|fault| Failure::Usage(fault.to_string()))?;
     if let Strictness::Loose(unfit) = &compiled.strictness {
         let Unfit { pointer, reason } = unfit;
-        place.screen.tell(&style::faint(words::printable(&format!("a model is not held to it: {reason} (at {pointer:?})"))));
+        place.screen.tell(&style::faint(format!("a model is not held to it: {reason} (at {pointer:?})")));
     }
     place.screen.json(&target.wording(&compiled))
 }
@@ -124,7 +126,7 @@ fn executor(tool: &Tool) -> Option<String> {
 fn table(title: &str, schema: &Value, place: &Place) -> Result<(), Failure> {
     let Some(properties) = schema["properties"].as_object().filter(|properties| !properties.is_empty()) else { return Ok(()) };
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let rows: Vec<Vec<String>> = properties
+    let rows: Vec<Vec<Text>> = properties
         .iter()
         .map(|(name, property)| {
             let kind = match &property["type"] {
@@ -138,10 +140,11 @@ fn table(title: &str, schema: &Value, place: &Place) -> Result<(), Failure> {
                 let values: Vec<String> = values.iter().map(ToString::to_string).collect();
                 about = format!("{about} (one of {})", values.join(", "));
             }
-            vec![format!("  {name}"), kind, must.to_owned(), words::preview(&about, 300)]
+            vec![text!("  {name}"), text!("{kind}"), text!("{must}"), words::preview(&about, 300)]
         })
         .collect();
-    place.screen.text(&format!("\n{title}"))?;
+    place.screen.text(&text!(""))?;
+    place.screen.text(&text!("{title}"))?;
     let width = session::width();
-    words::columns(&rows).iter().try_for_each(|row| place.screen.text(&words::preview_cells(row, width)))
+    words::columns(rows).iter().try_for_each(|line| place.screen.text(&line.cut(width)))
 }
