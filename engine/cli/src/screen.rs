@@ -101,8 +101,7 @@ impl Screen {
 pub(crate) fn tell(text: &Text) {
     let text = text.as_str();
     let mut err = anstream::stderr().lock();
-    let _closed =
-        err.write_all(text.as_bytes()).and_then(|()| if text.ends_with('\n') { Ok(()) } else { err.write_all(b"\n") });
+    let _closed = err.write_all(text.as_bytes()).and_then(|()| if text.ends_with('\n') { Ok(()) } else { err.write_all(b"\n") });
 }
 
 /// The few styles in use. They are named after what they say, so that a screen without colour loses nothing.

@@ -287,7 +287,8 @@ mod tests {
     use super::*;
 
     /// Title, clipboard, erased line, C1 sequences, direction and what is not seen.
-    const HOSTILE: &str = "a\u{1b}]0;owned\u{7}\u{1b}]52;c;aGk=\u{7}\r\u{1b}[2K\u{9b}31m\u{202e}b\u{2066}\u{200b}\u{feff}\u{e0041}\nc";
+    const HOSTILE: &str =
+        "a\u{1b}]0;owned\u{7}\u{1b}]52;c;aGk=\u{7}\r\u{1b}[2K\u{9b}31m\u{202e}b\u{2066}\u{200b}\u{feff}\u{e0041}\nc";
 
     #[test]
     fn a_value_can_only_be_seen() {

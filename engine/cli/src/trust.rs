@@ -11,8 +11,8 @@ use serde_json::json;
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::screen::style;
-use crate::text::{Text, text};
 use crate::session;
+use crate::text::{Text, text};
 
 /// Whether nothing in `configs` needs trust, or the person gave it.
 pub(crate) fn is_trusted(place: &Place, configs: &Configs, folder: Option<&Path>) -> bool {

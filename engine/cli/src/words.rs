@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn lines_are_broken_between_words() {
-        let wrap = |text, width| -> Vec<String> { super::wrap(text, width).iter().map(|line| line.as_str().to_owned()).collect() };
+        let wrap =
+            |text, width| -> Vec<String> { super::wrap(text, width).iter().map(|line| line.as_str().to_owned()).collect() };
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
         assert_eq!(wrap("a\n\nb", 5), ["a", "", "b"]);

@@ -53,7 +53,8 @@ pub(crate) fn runs() -> ArgValueCandidates {
         let last = CompletionCandidate::new("@last").help(Some(StyledStr::from("the newest run")));
         let listed = runs.iter().take(50).map(|run| {
             let ago = words::duration(crate::session::now().since(run.updated));
-            CompletionCandidate::new(run.id.as_str()).help(Some(escaped(&format!("{} · {} · {ago} ago", run.job, run.status)).into()))
+            CompletionCandidate::new(run.id.as_str())
+                .help(Some(escaped(&format!("{} · {} · {ago} ago", run.job, run.status)).into()))
         });
         std::iter::once(last).chain(listed).collect()
     })

@@ -16,8 +16,8 @@ use crate::export;
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
-use crate::text::{Text, text};
 use crate::session;
+use crate::text::{Text, text};
 use crate::view::RunView;
 
 /// What `doc` takes.

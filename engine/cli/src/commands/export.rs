@@ -9,8 +9,8 @@ use clap::{Args, ValueHint};
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::text::{Text, text};
 use crate::runs;
+use crate::text::{Text, text};
 
 /// What `export` takes.
 #[derive(Debug, Args)]

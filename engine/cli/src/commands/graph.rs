@@ -112,8 +112,11 @@ fn of_run(view: &RunView) -> Drawing {
         let state = row.state.as_str();
         drawing.boxes.push(Box { id: task.to_string(), label: escaped(&format!("{} · {state}", row.created.holder)), look });
         if let Some(from) = row.created.caller.as_ref().and_then(|caller| view.order.iter().position(|known| known == caller)) {
-            let label =
-                if row.created.kind == TaskKind::Question { "asks".to_owned() } else { words::preview(&row.created.request, 40).as_str().to_owned() };
+            let label = if row.created.kind == TaskKind::Question {
+                "asks".to_owned()
+            } else {
+                words::preview(&row.created.request, 40).as_str().to_owned()
+            };
             let waiting = !matches!(row.state, TaskState::Final(_));
             drawing.arrows.push(Arrow { from, to: drawing.boxes.len() - 1, label, waiting });
         }

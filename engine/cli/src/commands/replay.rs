@@ -63,8 +63,7 @@ pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failur
         words::counted_as(report.requests, "request", "requests")
     );
     let Some(first) = report.mismatches.first() else {
-        screen
-            .text(&text!("{} {read}, each byte for byte as it was sent; no model and no tool was called", style::good("✓")))?;
+        screen.text(&text!("{} {read}, each byte for byte as it was sent; no model and no tool was called", style::good("✓")))?;
         return Ok(exit);
     };
     screen.text(&text!("{} {read}, {} came out differently", style::bad("✗"), report.mismatches.len()))?;

@@ -18,8 +18,8 @@ use crate::exit::{Exit, Failure};
 use crate::job;
 use crate::place::Place;
 use crate::screen::{Output, style};
-use crate::text::{Text, text};
 use crate::session::{self, Ended};
+use crate::text::{Text, text};
 use crate::view::RunView;
 use crate::{environment, export, trust};
 

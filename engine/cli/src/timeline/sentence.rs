@@ -87,7 +87,9 @@ pub(crate) fn sentence(row: &Row) -> Text {
             words::size(result["size_bytes"].as_u64().unwrap_or_default()),
             words::count(result["token_count"].as_u64().unwrap_or_default())
         ),
-        "question_opened" => text!("{} from {} to {}", shown(&input["question"]), shown(&input["asker"]), shown(&input["holder"])),
+        "question_opened" => {
+            text!("{} from {} to {}", shown(&input["question"]), shown(&input["asker"]), shown(&input["holder"]))
+        }
         "question_closed" => text!("{} closed: {}", shown(&input["question"]), arguments(result)),
         "task_ended" => {
             let limit = result.get("limit").map(|limit| text!(" at {}", shown(limit))).unwrap_or_default();

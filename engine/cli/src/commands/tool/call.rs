@@ -100,7 +100,9 @@ fn job_of(words: &[String]) -> Option<PathBuf> {
 /// The command line of one tool: what every call takes, and a flag per parameter that is not one of those.
 fn command(tool: &Tool, properties: &Map<String, Value>) -> Command {
     let name = format!("baton tool call {}", tool.id);
-    let own = CallArgs::augment_args(Command::new(name)).about(words::preview(&tool.description, 300).as_str().to_owned()).long_about(None);
+    let own = CallArgs::augment_args(Command::new(name))
+        .about(words::preview(&tool.description, 300).as_str().to_owned())
+        .long_about(None);
     let taken: Vec<String> = own.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
     let flags = properties.iter().filter(|(name, _)| !taken.contains(name) && *name != "help" && is_plain(name));
     flags.fold(own, |command, (name, property)| {
