@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use baton_core::config::{Faults, ModelRules, Role, Sources, Unconfigured, load};
+use baton_core::config::{Faults, ModelRules, Origin, Role, Sources, Unconfigured, load};
 use baton_core::function::{ToolFunction, registered_functions};
 use baton_models::{OWN_SETTINGS, check_script};
 use baton_runtime::folder::read_job;
@@ -78,7 +78,7 @@ fn jobs() -> Vec<PathBuf> {
 
 fn sources(job: &Path) -> Sources {
     let builtin = builtin();
-    let builtin: Vec<_> = builtin.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let builtin: Vec<_> = builtin.iter().map(|(path, text)| (Origin::BuiltIn, path.as_str(), text.as_str())).collect();
     read_job(job, &builtin).unwrap().0
 }
 
@@ -345,7 +345,7 @@ fn two_faults_in_each_of_three_files_are_six_messages_in_one_go() {
     );
     write("tools/echo.json", r#"{ "tool_id": "echo", "timeout_seconds": 0, "tags": "all" }"#);
     let builtin = builtin();
-    let builtin: Vec<_> = builtin.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let builtin: Vec<_> = builtin.iter().map(|(path, text)| (Origin::BuiltIn, path.as_str(), text.as_str())).collect();
     let (sources, _) = read_job(folder.path(), &builtin).unwrap();
     let faults = load_all(&sources).unwrap_err();
     let shown = faults.to_string();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_core::config::{Faults, Role, Sources, Tool, Unconfigured, load_tools};
+use baton_core::config::{Faults, Origin, Role, Sources, Tool, Unconfigured, load_tools};
 use baton_core::entry::RunStarted;
 use baton_core::function::registered_functions;
 use baton_core::id::ToolId;
@@ -59,16 +59,15 @@ fn check_with(place: &Place, name: &Path, script: Option<&Path>) -> Result<Check
 fn read(place: &Place, name: &Path, script: Option<&Path>) -> Result<(Sources, JobFolder), Failure> {
     let folder = place.job_folder(name)?;
     let configs = place.tool_configs(Some(&folder))?;
-    let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     // The folder as the person would type it, since faults show it.
     let shown = place.shown(&folder);
-    let (mut sources, files) = read_job(&folder_to_read(place, &shown, &folder), &carried).map_err(folder_failure)?;
+    let (mut sources, files) = read_job(&folder_to_read(place, &shown, &folder), &configs.borrowed()).map_err(folder_failure)?;
     if let Some((path, content)) = environment::user_models()? {
-        sources.add(Role::UserModels, path, content);
+        sources.add_from(Origin::Person, Role::UserModels, path, content);
     }
     if let Some(script) = script {
         let content = std::fs::read(place.current.join(script)).map_err(|error| Failure::file(script, error))?;
-        sources.add(Role::RunScript, script.display().to_string(), content);
+        sources.add_from(Origin::Person, Role::RunScript, script.display().to_string(), content);
     }
     Ok((sources, files))
 }
@@ -100,9 +99,7 @@ fn folder_to_read(place: &Place, shown: &str, folder: &Path) -> std::path::PathB
 /// The tools of the program alone, by id.
 pub(crate) fn tools(place: &Place) -> Result<BTreeMap<ToolId, Arc<Tool>>, Failure> {
     let mut sources = Sources::default();
-    for (path, text) in place.tool_configs(None)? {
-        sources.add(Role::BuiltinTool, path, text);
-    }
+    place.tool_configs(None)?.add_to(&mut sources);
     load_tools(&sources, &registered_functions(), Unconfigured::Refused).map_err(|faults| Failure::Faults(faults.to_string()))
 }
 
@@ -115,8 +112,7 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
     };
     let pinned = engine.pinned_sources(started).await.map_err(run_failure)?;
     let configs = place.tool_configs(Some(Path::new(folder)))?;
-    let carried: Vec<(&str, &str)> = configs.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    let now = read_job(Path::new(folder), &carried).ok().map(|(sources, _)| sources);
+    let now = read_job(Path::new(folder), &configs.borrowed()).ok().map(|(sources, _)| sources);
     let own = |sources: &Sources| -> Vec<(Role, String, String)> {
         let others = [Role::BuiltinTool, Role::RunLimits, Role::RunScript, Role::UserModels];
         let own = sources.files().filter(|source| !others.contains(&source.role));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::config::{Project, load_project};
+use baton_core::config::{Origin, Project, Role, Sources, load_project};
 use baton_store::{MemoryStore, SqliteStore, Store};
 
 use crate::exit::Failure;
@@ -191,32 +191,64 @@ impl Place {
         if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
     }
 
-    /// Tool configs that belong to the program: those it carries, and those in the nearest `tool-configs/` upward of
-    /// where the command was typed, of the job, or of the program itself. A file replaces a carried one of the same name.
-    pub(crate) fn tool_configs(&self, job: Option<&Path>) -> Result<Vec<(String, String)>, Failure> {
-        let mut configs: Vec<(String, String)> = crate::builtin_tool_configs()
-            .iter()
-            .map(|(name, text)| (format!("{TOOL_CONFIGS}/{name}"), (*text).to_owned()))
-            .collect();
-        let program = std::env::current_exe().ok();
-        let starts = [program.as_deref(), Some(self.current.as_path()), job];
-        let mut folders: Vec<PathBuf> = Vec::new();
-        for start in starts.into_iter().flatten() {
-            let found = within_project(start).map(|folder| folder.join(TOOL_CONFIGS)).find(|folder| folder.is_dir());
-            folders.extend(found.filter(|folder| !folders.contains(folder)));
+    /// Tool configs besides those of a job's `tools/`: those that the program carries, and those in the nearest `tool-configs/`
+    /// upward of the program itself, of where the command was typed, and of the job. A file replaces a carried one of the same
+    /// name. Only those beside the program are the person's; the others may have been sent.
+    pub(crate) fn tool_configs(&self, job: Option<&Path>) -> Result<ToolConfigs, Failure> {
+        let mut configs = ToolConfigs::default();
+        for (name, text) in crate::builtin_tool_configs() {
+            configs.0.push((Origin::BuiltIn, format!("{TOOL_CONFIGS}/{name}"), (*text).to_owned()));
         }
-        for folder in folders {
+        let program = std::env::current_exe().ok();
+        let starts = [(Origin::Person, program.as_deref()), (Origin::Job, Some(self.current.as_path())), (Origin::Job, job)];
+        let mut folders: Vec<(Origin, PathBuf)> = Vec::new();
+        for (origin, start) in starts {
+            let found = start
+                .and_then(|start| within_project(start).map(|folder| folder.join(TOOL_CONFIGS)).find(|folder| folder.is_dir()));
+            folders.extend(
+                found
+                    .map(|folder| (origin, folder))
+                    .filter(|(_, folder)| folders.iter().all(|(_, known)| !is_same(known, folder))),
+            );
+        }
+        for (origin, folder) in folders {
             for file in json_files(&folder)? {
                 let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
                 let text = std::fs::read(&file).map_err(|error| Failure::file(&file, error))?;
-                let text = String::from_utf8_lossy(&text).into_owned();
-                let carried = format!("{TOOL_CONFIGS}/{name}");
-                configs.retain(|(path, _)| *path != carried && Path::new(path).file_name() != Path::new(&name).file_name());
-                configs.push((self.shown(&file), text));
+                configs.replace(&name, origin, self.shown(&file), String::from_utf8_lossy(&text).into_owned());
             }
         }
         Ok(configs)
     }
+}
+
+/// Tool configs besides those of a job's `tools/`: who said each, its path as messages show it, and its text.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ToolConfigs(Vec<(Origin, String, String)>);
+
+impl ToolConfigs {
+    /// As the reader of jobs takes them.
+    pub(crate) fn borrowed(&self) -> Vec<(Origin, &str, &str)> {
+        self.0.iter().map(|(origin, path, text)| (*origin, path.as_str(), text.as_str())).collect()
+    }
+
+    /// Adds them to `sources`.
+    pub(crate) fn add_to(&self, sources: &mut Sources) {
+        self.0.iter().for_each(|(origin, path, text)| sources.add_from(*origin, Role::BuiltinTool, path.as_str(), text));
+    }
+
+    /// Adds a file called `name`. One with the text of the one that it replaces changes nothing, whoever wrote it.
+    fn replace(&mut self, name: &str, origin: Origin, path: String, text: String) {
+        let known = self.0.iter().position(|(_, known, _)| Path::new(known).file_name() == Some(name.as_ref()));
+        let replaced = known.map(|at| self.0.remove(at));
+        let origin = replaced.filter(|(_, _, before)| *before == text).map_or(origin, |(before, _, _)| before.min(origin));
+        self.0.push((origin, path, text));
+    }
+}
+
+/// Whether two paths lead to the same folder.
+fn is_same(left: &Path, right: &Path) -> bool {
+    left == right || matches!((left.canonicalize(), right.canonicalize()), (Ok(left), Ok(right)) if left == right)
 }
 
 /// `start` and the folders above it, up to the first that is the root of a project or of a repository: what lies above

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::call::{CallResult, CallStatus, ModelCall};
-use baton_core::config::{Role, Sources};
+use baton_core::config::{Origin, Role, Sources};
 use baton_core::document::DocumentVersion;
 use baton_core::entry::{Entry, Recorded};
 use baton_core::id::{CallId, TaskId};
@@ -56,17 +56,15 @@ pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<Load
         for source in original.sources().files() {
             match source.role {
                 Role::Job => config = serde_json::from_str(&source.text).unwrap_or(config),
-                role => sources.add(role, source.path.clone(), &source.text),
+                _ => sources.add_source(source.clone()),
             }
         }
         original.configs.job.documents.iter().for_each(|document| sources.add_existing(document.file.as_str()));
         (folder, documents) = (original.folder, original.documents);
     } else {
-        for (path, text) in place.tool_configs(None)? {
-            sources.add(Role::BuiltinTool, path, text);
-        }
+        place.tool_configs(None)?.add_to(&mut sources);
         if let Some((path, content)) = environment::user_models()? {
-            sources.add(Role::UserModels, path, content);
+            sources.add_from(Origin::Person, Role::UserModels, path, content);
         }
     }
     config["job_id"] = json!(CALLER);

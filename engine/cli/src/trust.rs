@@ -74,7 +74,7 @@ fn commands(configs: &Configs) -> Vec<(String, Vec<String>, Vec<String>)> {
 
 /// The ways to providers that the job itself names, a line each.
 fn ways(configs: &Configs) -> Vec<String> {
-    let own = configs.job.providers.iter().filter(|(_, settings)| settings.is_of_job);
+    let own = configs.job.providers.iter().filter(|(_, settings)| settings.origin.needs_trust());
     own.filter(|(_, settings)| settings.base_url.is_some() || settings.key_variable.is_some())
         .map(|(name, settings)| {
             let url = settings.base_url.as_deref().unwrap_or("its usual address");
@@ -87,7 +87,12 @@ fn ways(configs: &Configs) -> Vec<String> {
 /// What the job itself says of the tools that some agent may call, a line each.
 fn tools(configs: &Configs) -> Vec<String> {
     let granted: BTreeMap<_, _> = configs.agents.values().flat_map(|agent| &agent.tools).collect();
-    let lines = granted.into_values().flat_map(|tool| tool.to_trust.iter().map(|what| format!("  {} {what}\n", tool.id)));
+    let lines = granted.into_values().flat_map(|tool| {
+        tool.reaches
+            .iter()
+            .filter(|reach| reach.origin.needs_trust() && tool.command().is_none())
+            .map(|reach| format!("  {reach}\n"))
+    });
     lines.collect()
 }
 

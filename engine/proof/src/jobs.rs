@@ -272,7 +272,7 @@ impl ToolDraft {
             tags: Vec::new(),
             settings: Json::from(json!({})),
             secrets: Vec::new(),
-            to_trust: Vec::new(),
+            reaches: Vec::new(),
             source: None,
             definition,
             id,

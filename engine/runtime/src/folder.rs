@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use baton_core::config::{MAX_FILE_BYTES, Role, Sources};
+use baton_core::config::{MAX_FILE_BYTES, Origin, Role, Sources};
 use baton_core::path::DocumentPath;
 use serde_json::Value;
 
@@ -65,9 +65,11 @@ pub struct JobFolder {
     path: PathBuf,
 }
 
-/// Reads the job at `path`, a folder or a `job.json`, with the tool configs that come with the program: path as messages
-/// show it, and text.
-pub fn read_job(path: &Path, builtin: &[(&str, &str)]) -> Result<(Sources, JobFolder), FolderError> {
+/// A tool config that lies outside of the job's `tools/`: who said it, its path as messages show it, and its text.
+pub type ToolConfig<'t> = (Origin, &'t str, &'t str);
+
+/// Reads the job at `path`, a folder or a `job.json`, with tool configs besides its own.
+pub fn read_job(path: &Path, tool_configs: &[ToolConfig<'_>]) -> Result<(Sources, JobFolder), FolderError> {
     let no_job = || FolderError::NoJob { path: path.to_owned() };
     let (shown, file) = if path.is_dir() {
         (path, JOB_FILE.to_owned())
@@ -78,8 +80,8 @@ pub fn read_job(path: &Path, builtin: &[(&str, &str)]) -> Result<(Sources, JobFo
     let absolute = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
     let folder = JobFolder { path: fs::canonicalize(absolute).map_err(|_| no_job())? };
     let mut sources = Sources::new(shown_prefix(shown));
-    for (name, text) in builtin {
-        sources.add(Role::BuiltinTool, *name, text);
+    for (origin, name, text) in tool_configs {
+        sources.add_from(*origin, Role::BuiltinTool, *name, text);
     }
     let job = folder.read_bounded(&file)?.ok_or_else(no_job)?;
     let mut named = Named::default();
@@ -293,7 +295,7 @@ mod tests {
     #[test]
     fn a_folder_and_its_job_file_read_alike() {
         let folder = job_folder();
-        let (sources, read) = read_job(folder.path(), &[("tool-configs/echo.json", "{}")]).unwrap();
+        let (sources, read) = read_job(folder.path(), &[(Origin::BuiltIn, "tool-configs/echo.json", "{}")]).unwrap();
         let listed: Vec<_> = sources.files().map(|source| (source.role, source.path.as_str())).collect();
         assert_eq!(
             listed,
@@ -308,7 +310,7 @@ mod tests {
         );
         assert!(sources.exists("documents/a.csv") && sources.exists("documents/deep/b.csv") && !sources.exists("a.csv"));
         assert_eq!(read.read("documents/a.csv").unwrap(), b"1");
-        let (again, _) = read_job(&folder.path().join("job.json"), &[("tool-configs/echo.json", "{}")]).unwrap();
+        let (again, _) = read_job(&folder.path().join("job.json"), &[(Origin::BuiltIn, "tool-configs/echo.json", "{}")]).unwrap();
         assert_eq!(sources, again);
     }
 

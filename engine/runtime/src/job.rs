@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::config::{Configs, Faults, Job, JobDocument, JobInput, ModelRules, Sources, Unconfigured, load};
+use baton_core::config::{Configs, Faults, Job, JobDocument, JobInput, ModelRules, Origin, Sources, Unconfigured, load};
 use baton_core::document::{ContentFacts, Write};
 use baton_core::function::{Content, ToolFunction};
 use baton_core::id::{ContentHash, RunId};
@@ -15,7 +15,7 @@ use baton_models::{OWN_SETTINGS, check_script, provider_names};
 use serde_json::Value;
 
 use crate::error::RunError;
-use crate::folder::{FolderError, read_job};
+use crate::folder::{FolderError, ToolConfig, read_job};
 
 /// A job whose files were read and found without fault.
 #[derive(Clone, Debug)]
@@ -90,7 +90,8 @@ impl LoadedJob {
     /// The job in the folder at `path`, documents included. `builtin` are the tool configs that come with the program:
     /// path as messages show it, and text. Each of `functions` must have its config.
     pub fn read(path: &Path, builtin: &[(&str, &str)], functions: &[&'static ToolFunction]) -> Result<Self, LoadError> {
-        let (sources, folder) = read_job(path, builtin)?;
+        let builtin: Vec<ToolConfig<'_>> = builtin.iter().map(|(path, text)| (Origin::BuiltIn, *path, *text)).collect();
+        let (sources, folder) = read_job(path, &builtin)?;
         let mut job = Self { folder: Some(folder.path().to_owned()), ..Self::from_sources(sources, functions)? };
         let configs = Arc::clone(&job.configs);
         for document in &configs.job.documents {

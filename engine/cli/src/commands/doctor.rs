@@ -187,7 +187,7 @@ fn look_at_job(place: &Place, name: &Path, needed: &mut Vec<Needed>) -> Result<V
     for name in models {
         let Some(ModelSpec::Provided(model)) = configs.job.model(name) else { continue };
         let settings = configs.job.providers.get(&model.provider).cloned();
-        let is_foreign = settings.as_ref().is_some_and(|settings| settings.is_of_job) && !is_trusted;
+        let is_foreign = settings.as_ref().is_some_and(|settings| settings.origin.needs_trust()) && !is_trusted;
         let known = needed.iter().position(|known| known.provider == model.provider && known.settings == settings);
         let at = known.unwrap_or_else(|| {
             let untrusted = is_foreign.then(|| shown.clone());

@@ -17,7 +17,7 @@ use super::price::{MoneyLimit, PriceTable};
 use super::reader::{Spot, Text};
 use super::shape::{self, Shape, ShapeFault};
 use super::source::{Role, Source, Sources};
-use super::{Configs, Tool};
+use super::{Configs, Origin, Tool};
 use crate::function::ToolFunction;
 use crate::id::ToolId;
 
@@ -90,6 +90,8 @@ pub fn load_project(file: &str, content: &[u8]) -> Result<ProjectForm, Faults> {
 pub(crate) struct Read<'s> {
     pub(crate) text: Text<'s>,
     pub(crate) value: Value,
+    /// Who said it.
+    pub(crate) origin: Origin,
 }
 
 /// An agent's file; the form is there if it has no fault of its own.
@@ -142,7 +144,7 @@ impl<'s> Loader<'s> {
     pub(crate) fn read(&mut self, source: &'s Source) -> Option<Read<'s>> {
         let text = Text::new(self.sources.display(source), &source.text);
         let value = text.read(source.invalid_at, &mut self.faults)?;
-        Some(Read { text, value })
+        Some(Read { text, value, origin: source.origin })
     }
 
     /// Reads `value` as a form; its faults are kept. A form that a slip of the pen spoils is read without the slip, so that

@@ -32,6 +32,7 @@ mod models;
 mod plain;
 mod policy;
 mod price;
+mod reach;
 mod reader;
 mod schema;
 mod settings;
@@ -49,6 +50,7 @@ pub use load::{ScriptCheck, Unconfigured, load, load_project, load_tools};
 pub use models::{ModelRules, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key};
 pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};
 pub use price::{MoneyLimit, PriceTable};
+pub use reach::{Origin, Reach, Target};
 pub use reader::MAX_FILE_BYTES;
 pub use schema::{Schema, SchemaFault};
 pub use shape::{schema_of, schemas};
@@ -274,8 +276,8 @@ pub struct Tool {
     pub settings: Json,
     /// The environment variables with secrets that its function may read.
     pub secrets: Vec<String>,
-    /// What the job's own file says of it that the person who runs the job must trust, a line each.
-    pub to_trust: Vec<String>,
+    /// What its calls reach outside of a run, and who said so.
+    pub reaches: Vec<Reach>,
     /// The file it was read from, as messages show it; `None` for a tool that the engine derived from an agent.
     pub source: Option<String>,
     /// What a model is told.

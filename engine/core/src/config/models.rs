@@ -13,7 +13,7 @@ use super::load::{Loader, ScriptCheck};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{MODELS, show};
 use super::source::Role;
-use super::{Job, ModelSpec};
+use super::{Job, ModelSpec, Origin};
 use crate::money::Price;
 
 /// What the loader asks about models: the form of scripts and the names of providers are not the core's.
@@ -66,8 +66,8 @@ pub struct ProviderSettings {
     pub total: Option<Duration>,
     /// How often it may be used.
     pub limits: ProviderLimits,
-    /// Whether the job says so, and not the person who runs it: whom a key is sent to needs that person's trust.
-    pub is_of_job: bool,
+    /// Who said so: an address that gets a key needs the trust of the person who runs the job.
+    pub origin: Origin,
 }
 
 /// How often a key may be used; what is absent, nobody limits but the provider.
@@ -190,7 +190,7 @@ impl<'s> Loader<'s> {
                 let Some(file) = self.read(source) else { continue };
                 let Some(form) = self.form::<ModelsForm>(&MODELS, &file.text, &file.value) else { continue };
                 for (name, settings) in &form.providers {
-                    let settings = self.provider(name, settings, role == Role::Models, &file.text, rules);
+                    let settings = self.provider(name, settings, source.origin, &file.text, rules);
                     read.provider_names.insert(name.clone());
                     if let Some(settings) = settings {
                         read.providers.entry(name.clone()).or_insert(settings);
@@ -270,7 +270,7 @@ impl<'s> Loader<'s> {
         &mut self,
         name: &str,
         form: &ProviderSettingsForm,
-        is_of_job: bool,
+        origin: Origin,
         text: &Text<'s>,
         rules: &ModelRules<'_>,
     ) -> Option<ProviderSettings> {
@@ -334,7 +334,7 @@ impl<'s> Loader<'s> {
                 tokens_per_minute: limits.tokens_per_minute,
                 in_flight: limits.in_flight,
             },
-            is_of_job,
+            origin,
         })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::Origin;
 use crate::limits::Limits;
 
 /// What a file is for.
@@ -49,6 +50,9 @@ pub struct Source {
     /// The first byte that is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid_at: Option<usize>,
+    /// Who said it. Not pinned: whatever is read back from a store is the store's.
+    #[serde(skip)]
+    pub origin: Origin,
 }
 
 /// Every file of a job. Its JSON is what a run is pinned to; [`crate::config::load`] reads it again on resume.
@@ -75,21 +79,38 @@ impl Sources {
         Self { prefix, ..Self::default() }
     }
 
-    /// Adds a file.
+    /// Adds a file that the job says.
     pub fn add(&mut self, role: Role, path: impl Into<String>, content: impl AsRef<[u8]>) {
+        self.add_from(Origin::Job, role, path, content);
+    }
+
+    /// Adds a file that `origin` says.
+    pub fn add_from(&mut self, origin: Origin, role: Role, path: impl Into<String>, content: impl AsRef<[u8]>) {
         let content = content.as_ref();
         let (text, invalid_at) = match std::str::from_utf8(content) {
             Ok(text) => (text.to_owned(), None),
             Err(error) => (String::from_utf8_lossy(content).into_owned(), Some(error.valid_up_to())),
         };
-        self.files.push(Source { role, path: path.into(), text, invalid_at });
+        self.files.push(Source { role, path: path.into(), text, invalid_at, origin });
+    }
+
+    /// Adds a file as it is, whoever said it.
+    pub fn add_source(&mut self, source: Source) {
+        self.files.push(source);
+    }
+
+    /// Asks `judge` who said each file; `None` leaves it as it is.
+    pub fn attribute(&mut self, judge: impl Fn(&Source) -> Option<Origin>) {
+        for source in &mut self.files {
+            source.origin = judge(source).unwrap_or(source.origin);
+        }
     }
 
     /// Lets `limits` stand in place of the job's own for one run, where they say something.
     pub fn limit_run(&mut self, limits: &Limits) {
         self.files.retain(|source| source.role != Role::RunLimits);
         if *limits != Limits::default() {
-            self.add(Role::RunLimits, "run-limits", json!({ "limits": limits }).to_string());
+            self.add_from(Origin::Person, Role::RunLimits, "run-limits", json!({ "limits": limits }).to_string());
         }
     }
 

@@ -15,7 +15,7 @@ use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{TOOL, show};
 use super::source::Role;
-use super::{EffectClass, ExecSpec, Executor, OnFailure, OnUnknownOutcome, Schema, Tool};
+use super::{EffectClass, ExecSpec, Executor, OnFailure, OnUnknownOutcome, Origin, Schema, Tool};
 use crate::id::{AgentId, ROUTE_PREFIX, ToolId};
 use crate::json::Json;
 use crate::limits::Limits;
@@ -29,13 +29,13 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 const ALTERNATIVES: [(&str, &str); 2] = [("parameters", "input_schema"), ("returns", "output_schema")];
 
 /// The texts that say what a tool is: a config, and the job's that refines it.
-pub(super) struct Origin<'t, 's> {
+pub(super) struct Texts<'t, 's> {
     pub(super) base: Option<&'t Read<'s>>,
     pub(super) over: Option<&'t Read<'s>>,
     function: Option<&'static crate::function::ToolFunction>,
 }
 
-impl<'t, 's> Origin<'t, 's> {
+impl<'t, 's> Texts<'t, 's> {
     /// The text that holds what is at `pointer`.
     pub(super) fn text(&self, pointer: &str) -> &'t Text<'s> {
         let key = pointer.split('/').nth(1).unwrap_or_default();
@@ -46,6 +46,13 @@ impl<'t, 's> Origin<'t, 's> {
             (None, None) => unreachable!("a tool comes from at least one text"),
         };
         &chosen.text
+    }
+
+    /// Who said `key` of the tool: what counts is the text that holds it.
+    pub(super) fn origin(&self, key: &str) -> Origin {
+        let holds = |read: &&Read<'_>| read.value.get(key).is_some();
+        let said = [self.over, self.base].into_iter().flatten().find(holds).or(self.base).or(self.over);
+        said.map_or(Origin::default(), |read| read.origin)
     }
 
     pub(super) fn fault(&self, kind: FaultKind, pointer: &str, spot: Spot, message: impl Into<String>) -> Fault {
@@ -213,7 +220,7 @@ impl<'s> Loader<'s> {
             tags: Vec::new(),
             settings: Json::from(json!({})),
             secrets: Vec::new(),
-            to_trust: Vec::new(),
+            reaches: Vec::new(),
             source: None,
             definition,
         };
@@ -223,11 +230,11 @@ impl<'s> Loader<'s> {
     /// Loads the tool `id` from its config, the job's refinement of it, or both.
     fn load_tool(&mut self, id: &str, base: Option<&Read<'s>>, over: Option<&Read<'s>>, derived: Option<Map<String, Value>>) {
         let function = self.functions.get(id).copied();
-        let origin = Origin { base, over, function };
+        let texts = Texts { base, over, function };
         let below = base.and_then(|base| base.value.as_object()).or(derived.as_ref());
         let merged = match (below, over, base) {
             (Some(below), Some(over), _) if over.value.is_object() => {
-                let kept = self.check_refinement(&origin, below, over);
+                let kept = self.check_refinement(&texts, below, over);
                 let mut merged = merge(below.clone(), &over.value);
                 merged.extend(kept);
                 Cow::Owned(Value::Object(merged))
@@ -236,9 +243,9 @@ impl<'s> Loader<'s> {
             (_, None, None) => unreachable!("a tool comes from at least one text"),
         };
         match TOOL.read::<ToolForm>(&merged) {
-            Ok(form) => self.build_tool(form, &merged, &origin),
+            Ok(form) => self.build_tool(form, &merged, &texts),
             Err(faults) => {
-                self.faults.extend(faults.into_iter().map(|fault| place(origin.text(&fault.pointer), fault)));
+                self.faults.extend(faults.into_iter().map(|fault| place(texts.text(&fault.pointer), fault)));
             }
         }
         if !self.tools.contains_key(id) {
@@ -247,7 +254,7 @@ impl<'s> Loader<'s> {
     }
 
     /// A refinement may say other things of a tool, but it stays what it is. Returns what it may not change.
-    fn check_refinement(&mut self, origin: &Origin<'_, 's>, below: &Map<String, Value>, over: &Read<'s>) -> Map<String, Value> {
+    fn check_refinement(&mut self, texts: &Texts<'_, 's>, below: &Map<String, Value>, over: &Read<'s>) -> Map<String, Value> {
         let mut unchanged = Map::new();
         if over.value.get("tool_id").is_none() {
             self.faults.push(over.text.fault(FaultKind::MissingKey, "/tool_id", Spot::Key, "key \"tool_id\" is missing"));
@@ -258,7 +265,7 @@ impl<'s> Loader<'s> {
                 && (refined.is_string() || key == "settings")
             {
                 let message = format!("a config that refines a tool cannot change its \"{key}\"");
-                let fault = origin.fault(FaultKind::ReservedName, &pointer(&[key]), Spot::Value, message);
+                let fault = texts.fault(FaultKind::ReservedName, &pointer(&[key]), Spot::Value, message);
                 self.faults.push(fault.expected(show(kept)).found(show(refined)));
                 unchanged.insert(key.to_owned(), kept.clone());
             }
@@ -266,7 +273,7 @@ impl<'s> Loader<'s> {
         unchanged
     }
 
-    fn build_tool(&mut self, form: ToolForm, value: &Value, origin: &Origin<'_, 's>) {
+    fn build_tool(&mut self, form: ToolForm, value: &Value, texts: &Texts<'_, 's>) {
         let tool_type = match form.tool_type {
             ToolTypeForm::FunctionTool => ToolType::FunctionTool,
             ToolTypeForm::NonFunctionTool => ToolType::NonFunctionTool,
@@ -275,23 +282,23 @@ impl<'s> Loader<'s> {
             ToolTypeForm::AskMaster => ToolType::AskMaster,
         };
         let before = self.faults.len();
-        self.check_keys(tool_type, value, origin);
-        self.check_agent(tool_type, &form, origin);
-        self.check_questions(tool_type, &form, origin);
-        let executor = self.executor(tool_type, &form, origin);
-        let input = self.input_schema(&form, origin);
+        self.check_keys(tool_type, value, texts);
+        self.check_agent(tool_type, &form, texts);
+        self.check_questions(tool_type, &form, texts);
+        let executor = self.executor(tool_type, &form, texts);
+        let input = self.input_schema(&form, texts);
         if let Some((schema, _)) = &input {
-            self.check_type_inputs(tool_type, schema, form.parameters.is_some(), origin);
+            self.check_type_inputs(tool_type, schema, form.parameters.is_some(), texts);
             if let Some(Executor::Function(function)) = &executor {
-                self.check_signature(function, schema, form.parameters.is_some(), origin);
+                self.check_signature(function, schema, form.parameters.is_some(), texts);
             }
         }
-        let (output_tree, output) = self.output_schema(&form, origin).unzip();
-        let (settings, to_trust) = self.settings(&form, origin);
-        let examples = self.examples(&form, input.as_ref().map(|(_, schema)| schema), output_tree, origin);
+        let (output_tree, output) = self.output_schema(&form, texts).unzip();
+        let (settings, reaches) = self.settings(&form, texts);
+        let examples = self.examples(&form, input.as_ref().map(|(_, schema)| schema), output_tree, texts);
         if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
             let holder = MoneyHolder::Tool(ToolId::new(form.tool_id.as_str()));
-            self.money_limits.push(MoneyLimit::at(origin.text("/limits/cost_usd"), holder));
+            self.money_limits.push(MoneyLimit::at(texts.text("/limits/cost_usd"), holder));
         }
         let (Some((_, input)), true) = (input, self.faults.len() == before) else { return };
         let id = ToolId::new(form.tool_id.as_str());
@@ -322,26 +329,26 @@ impl<'s> Loader<'s> {
             tags: form.tags,
             settings,
             secrets: form.secrets,
-            to_trust,
-            source: Some(origin.text("").file.clone()),
+            reaches,
+            source: Some(texts.text("").file.clone()),
             definition,
         };
         self.tools.insert(id, Arc::new(tool));
     }
 
     /// Tells keys that exclude each other or mean nothing for this type.
-    fn check_keys(&mut self, tool_type: ToolType, value: &Value, origin: &Origin<'_, 's>) {
+    fn check_keys(&mut self, tool_type: ToolType, value: &Value, texts: &Texts<'_, 's>) {
         let row = tool_type.behavior();
         for (short, full) in ALTERNATIVES {
             if value.get(short).is_some() && value.get(full).is_some() {
                 let message = format!("\"{short}\" and \"{full}\" exclude each other");
-                self.faults.push(origin.fault(FaultKind::MisplacedKey, &pointer(&[full]), Spot::Key, message));
+                self.faults.push(texts.fault(FaultKind::MisplacedKey, &pointer(&[full]), Spot::Key, message));
             }
         }
         let mut misplaced = |key: &str, meant: &str| {
             if value.get(key).is_some() {
                 let message = format!("\"{key}\" means nothing for a tool of type {tool_type}");
-                let fault = origin.fault(FaultKind::MisplacedKey, &pointer(&[key]), Spot::Key, message);
+                let fault = texts.fault(FaultKind::MisplacedKey, &pointer(&[key]), Spot::Key, message);
                 self.faults.push(fault.expected(format!("it in {meant}")));
             }
         };
@@ -362,9 +369,9 @@ impl<'s> Loader<'s> {
     }
 
     /// Tells an approval that nobody could be asked for, and a question that could never come up.
-    fn check_questions(&mut self, tool_type: ToolType, form: &ToolForm, origin: &Origin<'_, 's>) {
+    fn check_questions(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) {
         if form.approval.is_some() && !may_need_approval(tool_type) {
-            self.faults.push(unapprovable(origin.text("/approval"), "/approval", tool_type));
+            self.faults.push(unapprovable(texts.text("/approval"), "/approval", tool_type));
         }
         let effect = form.effect.unwrap_or_default();
         if form.on_unknown_outcome == Some(OnUnknownOutcome::Ask)
@@ -372,20 +379,20 @@ impl<'s> Loader<'s> {
             && effect != EffectClass::AtMostOnce
         {
             let message = "\"on_unknown_outcome\" means nothing here: after a crash the call is run again";
-            let fault = origin.fault(FaultKind::MisplacedKey, "/on_unknown_outcome", Spot::Key, message);
+            let fault = texts.fault(FaultKind::MisplacedKey, "/on_unknown_outcome", Spot::Key, message);
             self.faults.push(fault.expected("it beside \"effect\": \"at_most_once\""));
         }
     }
 
-    fn check_agent(&mut self, tool_type: ToolType, form: &ToolForm, origin: &Origin<'_, 's>) {
+    fn check_agent(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) {
         match &form.agent {
             None if tool_type == ToolType::AgentAsTool => {
                 let message = "a tool of type agent_as_tool needs \"agent\"";
-                self.faults.push(origin.fault(FaultKind::MissingKey, "/agent", Spot::Key, message));
+                self.faults.push(texts.fault(FaultKind::MissingKey, "/agent", Spot::Key, message));
             }
             Some(agent) if !self.has_agent(agent) => {
                 let message = format!("tool \"{}\" delegates to the unknown agent \"{agent}\"", form.tool_id);
-                let fault = origin.fault(FaultKind::UnknownAgent, "/agent", Spot::Value, message);
+                let fault = texts.fault(FaultKind::UnknownAgent, "/agent", Spot::Value, message);
                 self.faults.push(fault.near(agent, self.agents.keys().map(String::as_str)));
             }
             _ => {}
@@ -393,35 +400,35 @@ impl<'s> Loader<'s> {
     }
 
     /// What runs the tool. A function tool has exactly one executor, the others have none.
-    fn executor(&mut self, tool_type: ToolType, form: &ToolForm, origin: &Origin<'_, 's>) -> Option<Executor> {
+    fn executor(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) -> Option<Executor> {
         let id = &form.tool_id;
         let exec = form.exec.as_ref().map(|exec| ExecSpec { command: exec.command.clone(), env: exec.env.clone() });
-        match (tool_type.behavior().runs_code, origin.function, exec) {
+        match (tool_type.behavior().runs_code, texts.function, exec) {
             (true, Some(function), None) => Some(Executor::Function(function)),
             (true, None, Some(exec)) => Some(Executor::Exec(exec)),
             (true, Some(function), Some(_)) => {
                 let message = format!("tool \"{id}\" has two executors: \"exec\" and fn {}", function.name);
-                let fault = origin.fault(FaultKind::TooManyExecutors, "/exec", Spot::Key, message);
+                let fault = texts.fault(FaultKind::TooManyExecutors, "/exec", Spot::Key, message);
                 self.faults.push(fault.expected("one of them").note(place_of(function)));
                 None
             }
             (true, None, None) if self.reading => None,
             (true, None, None) => {
                 let message = format!("nothing runs the function tool \"{id}\": no function of that name is linked");
-                let fault = origin.fault(FaultKind::NoExecutor, "/tool_id", Spot::Value, message);
+                let fault = texts.fault(FaultKind::NoExecutor, "/tool_id", Spot::Value, message);
                 self.faults.push(fault.near(id, self.functions.keys().copied()).expected("a #[tool] function or \"exec\""));
                 None
             }
             (false, Some(function), _) => {
                 let message =
                     format!("tool \"{id}\" is of type {tool_type}, which runs no code, but fn {} serves it", function.name);
-                let fault = origin.fault(FaultKind::TooManyExecutors, "/type", Spot::Value, message);
+                let fault = texts.fault(FaultKind::TooManyExecutors, "/type", Spot::Value, message);
                 self.faults.push(fault.expected("\"function_tool\"").note(place_of(function)));
                 None
             }
             (false, None, Some(_)) => {
                 let message = format!("a tool of type {tool_type} runs no code, so it has no \"exec\"");
-                self.faults.push(origin.fault(FaultKind::TooManyExecutors, "/exec", Spot::Key, message));
+                self.faults.push(texts.fault(FaultKind::TooManyExecutors, "/exec", Spot::Key, message));
                 None
             }
             (false, None, None) => None,

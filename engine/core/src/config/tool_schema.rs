@@ -8,13 +8,13 @@ use super::form::ToolForm;
 use super::load::{Loader, place_of};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{show, type_of};
-use super::tool::Origin;
+use super::tool::Texts;
 use super::{Example, Schema, SchemaFault};
 use crate::path::DocumentPath;
 use crate::tool_type::ToolType;
 
 impl<'s> Loader<'s> {
-    pub(super) fn input_schema(&mut self, form: &ToolForm, origin: &Origin<'_, 's>) -> Option<(Value, Schema)> {
+    pub(super) fn input_schema(&mut self, form: &ToolForm, texts: &Texts<'_, 's>) -> Option<(Value, Schema)> {
         match (&form.parameters, &form.input_schema) {
             (Some(parameters), _) => {
                 let before = self.faults.len();
@@ -22,10 +22,10 @@ impl<'s> Loader<'s> {
                     let place = pointer(&["parameters", name]);
                     if !is_name(name) {
                         let message = format!("parameter {} has a name that is not allowed", show(&json!(name)));
-                        let fault = origin.fault(FaultKind::OutOfRange, &place, Spot::Key, message);
+                        let fault = texts.fault(FaultKind::OutOfRange, &place, Spot::Key, message);
                         self.faults.push(fault.expected("letters, digits, _ and -, at most 64"));
                     }
-                    check_part(origin.text("/parameters"), parameter, &place, &mut self.faults);
+                    check_part(texts.text("/parameters"), parameter, &place, &mut self.faults);
                 }
                 (self.faults.len() == before).then(|| {
                     let schema = object_schema(parameters, Others::Refused);
@@ -37,28 +37,28 @@ impl<'s> Loader<'s> {
                 let schema = Value::Object(schema.clone());
                 if schema.get("type").is_none_or(|name| name != "object") {
                     let message = "the schema of an input must be that of an object";
-                    let fault = origin.fault(FaultKind::BadSchema, "/input_schema/type", Spot::Value, message);
+                    let fault = texts.fault(FaultKind::BadSchema, "/input_schema/type", Spot::Value, message);
                     self.faults.push(fault.expected("\"type\": \"object\""));
                     return None;
                 }
-                let compiled = self.compile(&schema, "/input_schema", origin.text("/input_schema"))?;
+                let compiled = self.compile(&schema, "/input_schema", texts.text("/input_schema"))?;
                 Some((schema, compiled))
             }
             (None, None) => {
                 let message = "key \"parameters\" is missing";
-                let fault = origin.fault(FaultKind::MissingKey, "/parameters", Spot::Key, message);
+                let fault = texts.fault(FaultKind::MissingKey, "/parameters", Spot::Key, message);
                 self.faults.push(fault.expected("\"parameters\" or \"input_schema\""));
                 None
             }
         }
     }
 
-    pub(super) fn output_schema(&mut self, form: &ToolForm, origin: &Origin<'_, 's>) -> Option<(Value, Schema)> {
+    pub(super) fn output_schema(&mut self, form: &ToolForm, texts: &Texts<'_, 's>) -> Option<(Value, Schema)> {
         match (&form.returns, &form.output_schema) {
             (Some(returns), _) => {
                 let before = self.faults.len();
                 for (name, part) in returns {
-                    check_part(origin.text("/returns"), part, &pointer(&["returns", name]), &mut self.faults);
+                    check_part(texts.text("/returns"), part, &pointer(&["returns", name]), &mut self.faults);
                 }
                 (self.faults.len() == before).then(|| {
                     let schema = object_schema(returns, Others::Allowed);
@@ -68,7 +68,7 @@ impl<'s> Loader<'s> {
             }
             (None, Some(schema)) => {
                 let schema = Value::Object(schema.clone());
-                let compiled = self.compile(&schema, "/output_schema", origin.text("/output_schema"))?;
+                let compiled = self.compile(&schema, "/output_schema", texts.text("/output_schema"))?;
                 Some((schema, compiled))
             }
             (None, None) => None,
@@ -97,7 +97,7 @@ impl<'s> Loader<'s> {
     }
 
     /// Tells inputs that calls of the type are read for.
-    pub(super) fn check_type_inputs(&mut self, tool_type: ToolType, schema: &Value, short: bool, origin: &Origin<'_, 's>) {
+    pub(super) fn check_type_inputs(&mut self, tool_type: ToolType, schema: &Value, short: bool, texts: &Texts<'_, 's>) {
         let needed: &[(&str, Option<&str>, bool)] = match tool_type {
             ToolType::AgentAsTool => &[("request", Some("string"), true), ("documents", Some("array"), false)],
             ToolType::AskMaster => &[("question", Some("string"), true)],
@@ -106,7 +106,7 @@ impl<'s> Loader<'s> {
         };
         let mut wrong = |name: &str, kind: FaultKind, message: String| {
             let place = if short { pointer(&["parameters", name]) } else { pointer(&["input_schema", "properties", name]) };
-            self.faults.push(origin.fault(kind, &place, Spot::Key, message));
+            self.faults.push(texts.fault(kind, &place, Spot::Key, message));
         };
         let given = |name: &str| schema.get("properties").and_then(|properties| properties.get(name));
         for (name, kind, required) in needed {
@@ -149,14 +149,14 @@ impl<'s> Loader<'s> {
         function: &crate::function::ToolFunction,
         schema: &Value,
         short: bool,
-        origin: &Origin<'_, 's>,
+        texts: &Texts<'_, 's>,
     ) {
         for mismatch in super::signature::compare(schema, &(function.parameters)(), function.name) {
             let place = match mismatch.pointer.strip_prefix("/properties") {
                 Some(rest) if short => format!("/parameters{rest}"),
                 _ => format!("/input_schema{}", mismatch.pointer),
             };
-            let mut fault = origin.fault(mismatch.kind, &place, mismatch.spot, mismatch.message).note(place_of(function));
+            let mut fault = texts.fault(mismatch.kind, &place, mismatch.spot, mismatch.message).note(place_of(function));
             fault.expected = mismatch.expected;
             fault.found = mismatch.found;
             fault.nearest = mismatch.nearest;
@@ -169,7 +169,7 @@ impl<'s> Loader<'s> {
         form: &ToolForm,
         input: Option<&Schema>,
         output: Option<Value>,
-        origin: &Origin<'_, 's>,
+        texts: &Texts<'_, 's>,
     ) -> Vec<Example> {
         // An example shows a part of an output, so nothing is required; but it shows no key that is not declared.
         let partial = output.map(|mut schema| {
@@ -188,7 +188,7 @@ impl<'s> Loader<'s> {
                 for wrong in faults {
                     let message = format!("the example's {key} breaks the tool's schema: {}", wrong.message);
                     let place = format!("{place}/{key}{}", wrong.pointer);
-                    self.faults.push(origin.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
+                    self.faults.push(texts.fault(FaultKind::BrokenExample, &place, Spot::Value, message));
                 }
             };
             if let Some(Err(faults)) = input.map(|schema| schema.check(&example.input)) {
@@ -200,7 +200,7 @@ impl<'s> Loader<'s> {
             for path in example.documents.keys() {
                 if let Err(error) = DocumentPath::parse(path) {
                     let place = format!("{place}{}", pointer(&["documents", path]));
-                    self.faults.push(origin.fault(FaultKind::BadPath, &place, Spot::Key, error.to_string()));
+                    self.faults.push(texts.fault(FaultKind::BadPath, &place, Spot::Key, error.to_string()));
                 }
             }
             examples.push(Example {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_core::config::{ModelSpec, PriceTable, ProvidedModel, RUN_SCRIPT, Role, Unconfigured, load};
+use baton_core::config::{ModelSpec, Origin, PriceTable, ProvidedModel, RUN_SCRIPT, Role, Unconfigured, load};
 use baton_core::money::Money;
 
 use crate::support::{Files, WORD_COUNT, check, rules, sound};
@@ -46,9 +46,9 @@ fn the_job_names_its_models_and_the_person_says_how_providers_are_reached() {
     assert_eq!((slow.provider.as_str(), slow.settings["temperature"].as_f64()), ("mine", Some(0.5)));
     let configs = files.load().unwrap();
     let acme = &configs.job.providers["acme"];
-    assert_eq!((acme.base_url.as_deref(), acme.key_variable.as_deref(), acme.is_of_job), (None, Some("MY_KEY"), false));
+    assert_eq!((acme.base_url.as_deref(), acme.key_variable.as_deref(), acme.origin), (None, Some("MY_KEY"), Origin::Person));
     assert_eq!(acme.total, Some(Duration::from_secs(9)));
-    assert!(configs.job.providers["mine"].is_of_job);
+    assert_eq!(configs.job.providers["mine"].origin, Origin::Job);
     let prices = configs.prices(Some("fast"), |_| false, PriceTable::embedded);
     assert_eq!(prices["fast"].output, Money::from_usd(2e-6));
     assert!(configs.prices(Some("slow"), |_| false, PriceTable::embedded).is_empty(), "what is not known is not free");

@@ -1,6 +1,6 @@
 //! What people set of a tool: declared once, set by the job, and trusted where that reaches further.
 
-use baton_core::config::Role;
+use baton_core::config::{Origin, Role, Tool};
 use serde_json::json;
 
 use crate::support::{Files, sound};
@@ -20,19 +20,48 @@ fn set(keys: &str) -> Files {
     files.with(Role::Tool, "tools/word_count.json", format!("{{ \"tool_id\": \"word_count\"{keys} }}"))
 }
 
+/// What a person would have to trust, a line each.
+fn to_trust(tool: &Tool) -> Vec<String> {
+    tool.reaches.iter().filter(|reach| reach.origin.needs_trust()).map(ToString::to_string).collect()
+}
+
 #[test]
 fn what_a_job_sets_stands_beside_the_defaults() {
     let configs = set(r#", "set": { "language": "de", "hosts": ["a.example"] }"#).load().expect("it is sound");
     let tool = &configs.tools["word_count"];
     assert_eq!(tool.settings.value(), json!({"most": 3, "language": "de", "hosts": ["a.example"]}));
-    assert_eq!(
-        (&tool.secrets[..], &tool.to_trust[..]),
-        (&["WORD_KEY".to_owned()][..], &["sets hosts to [\"a.example\"]".to_owned()][..])
-    );
+    assert_eq!(tool.secrets, ["WORD_KEY"]);
+    assert_eq!(to_trust(tool), [r#"word_count sets "hosts" to ["a.example"]"#]);
     let quiet = set(r#", "set": { "most": 9 }"#).load().expect("it is sound");
-    assert_eq!((quiet.tools["word_count"].settings.value(), quiet.tools["word_count"].to_trust.len()), (json!({"most": 9}), 0));
+    let quiet = &quiet.tools["word_count"];
+    assert_eq!((quiet.settings.value(), to_trust(quiet).len()), (json!({"most": 9}), 0));
     let reads = set(r#", "secrets": ["OTHER_KEY"]"#).load().expect("it is sound");
-    assert_eq!(reads.tools["word_count"].to_trust, ["reads the secrets OTHER_KEY"]);
+    assert_eq!(to_trust(&reads.tools["word_count"]), [r#"word_count reads the secret "OTHER_KEY""#]);
+}
+
+#[test]
+fn a_declaration_of_the_jobs_vouches_for_nothing() {
+    let settings =
+        r#""settings": { "hosts": { "type": "string", "description": "Where", "default": "a.example" } }, "effect": "pure""#;
+    let declared = sound().edited(BUILT_IN, "\"effect\": \"pure\"", settings);
+    assert!(to_trust(&declared.load().expect("it is sound").tools["word_count"]).is_empty());
+    let of_job = declared.said_by(Origin::Job).load().expect("it is sound");
+    assert_eq!(to_trust(&of_job.tools["word_count"]), [r#"word_count sets "hosts" to "a.example""#]);
+}
+
+#[test]
+fn a_reach_is_shown_element_by_element_and_escaped() {
+    let command = r#"{ "tool_id": "run_it", "type": "function_tool", "description": "d", "parameters": {},
+  "exec": { "command": ["sh", "a b", "\u001b[2K\u202e\u0085"], "env": ["OPENAI_API_KEY"] } }"#;
+    let configs = sound().with(Role::Tool, "tools/run_it.json", command).load().expect("it is sound");
+    let shown: Vec<String> = configs.tools["run_it"].reaches.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        shown,
+        [
+            r#"run_it runs the command "sh" "a b" "\u{1b}[2K\u{202e}\u{85}""#,
+            r#"run_it hands its command the variable "OPENAI_API_KEY""#
+        ]
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A small sound job in texts, and functions for it.
 
-use baton_core::config::{Configs, Faults, ModelRules, Role, Sources, Unconfigured, load};
+use baton_core::config::{Configs, Faults, ModelRules, Origin, Role, Sources, Unconfigured, load};
 use baton_core::function::{BoxFuture, ToolContext, ToolError, ToolFunction};
 use baton_core::json::Json;
 use serde_json::{Value, json};
@@ -100,6 +100,8 @@ pub(crate) struct Files {
     texts: Vec<(Role, String, Vec<u8>)>,
     documents: Vec<String>,
     functions: Vec<&'static ToolFunction>,
+    /// Who said the tool configs that do not lie in `tools/`.
+    builtin: Origin,
 }
 
 /// The sound job.
@@ -119,6 +121,7 @@ pub(crate) fn sound() -> Files {
         texts: files.map(|(role, path, text)| (role, path.to_owned(), text.as_bytes().to_vec())).to_vec(),
         documents: vec!["documents/notes.txt".to_owned()],
         functions: vec![&WORD_COUNT],
+        builtin: Origin::BuiltIn,
     }
 }
 
@@ -150,10 +153,21 @@ impl Files {
         self
     }
 
+    /// Lets `origin` have said the tool configs that do not lie in `tools/`.
+    pub(crate) fn said_by(mut self, origin: Origin) -> Self {
+        self.builtin = origin;
+        self
+    }
+
     pub(crate) fn sources(&self) -> Sources {
         let mut sources = Sources::new("demo");
         for (role, path, content) in &self.texts {
-            sources.add(*role, path.as_str(), content);
+            let origin = match role {
+                Role::BuiltinTool => self.builtin,
+                Role::UserModels => Origin::Person,
+                _ => Origin::Job,
+            };
+            sources.add_from(origin, *role, path.as_str(), content);
         }
         for document in &self.documents {
             sources.add_existing(document.as_str());
