@@ -73,6 +73,7 @@ pub(crate) fn tools() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let configs = place().and_then(|place| place.tool_configs(None).ok()).unwrap_or_default();
         let id = |path: &str| path.rsplit('/').next()?.strip_suffix(".json").map(str::to_owned);
-        configs.iter().filter_map(|(path, _)| id(path)).filter(|id| is_plain(id)).map(CompletionCandidate::new).collect()
+        let configs = configs.borrowed();
+        configs.into_iter().filter_map(|(_, path, _)| id(path)).filter(|id| is_plain(id)).map(CompletionCandidate::new).collect()
     })
 }

@@ -145,7 +145,7 @@ fn a_job_widens_what_its_tools_reach_only_with_trust() {
     call(&[])
         .exits(2)
         .tells("says itself what its tools may reach")
-        .tells(&format!("fetch_page sets allow_hosts to [\"{host}\"]"));
+        .tells(&format!("fetch_page sets \"allow_hosts\" to [\"{host}\"]"));
     assert!(received.try_recv().is_err(), "nothing was asked");
     let read = call(&["--trust"]).exits(0).json();
     assert_eq!(read["output"]["url"], url);
