@@ -7,6 +7,7 @@ use baton_core::entry::FinalState;
 use baton_core::limits::Limits;
 use baton_core::model::{ModelRequest, ModelTurn, Usage};
 use baton_core::money::Money;
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use baton_models::{ContentSource, Model, ModelError};
 use baton_runtime::{Engine, RunError, RunOutcome, StartOptions, SteadyClock};
@@ -61,7 +62,7 @@ async fn a_limit_of_the_start_stands_in_place_of_the_jobs_own_and_outlives_what_
     let handle = engine.start(job(0.0), options).await.unwrap();
     assert!(matches!(handle.outcome_without_people().await, RunOutcome::WaitingForPerson), "it may cost something");
     handle.stop().await;
-    let adopted = engine.migrate(handle.id(), job(0.5).sources(), "ada").await.unwrap();
+    let adopted = engine.migrate(handle.id(), job(0.5).sources(), &Principal::person("ada")).await.unwrap();
     let limits = engine.state(adopted.id()).await.unwrap().configs().job.limits.clone();
     assert_eq!((limits.cost_usd, limits.turns), (Some(1.0), Some(7)));
 }

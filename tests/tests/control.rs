@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use baton_core::entry::{ControlAction, Entry};
 use baton_core::model::{ModelRequest, ModelTurn};
+use baton_core::principal::Principal;
 use baton_models::{ContentSource, Model, ModelError};
 use baton_runtime::{Delivery, Engine, Holder, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, SqliteStore, Store};
@@ -52,7 +53,7 @@ async fn a_cancellation_drops_the_model_request_that_is_in_flight() {
     let handle = engine.start(job, StartOptions::default()).await.unwrap();
     silent.asked.notified().await;
     assert_eq!(silent.in_flight.load(Ordering::SeqCst), 1);
-    handle.cancel("0".into(), "enough", "ann").await.unwrap();
+    handle.cancel("0".into(), "enough", &Principal::person("ann")).await.unwrap();
     assert!(matches!(handle.outcome().await, RunOutcome::Ended { .. }));
     assert_eq!(silent.in_flight.load(Ordering::SeqCst), 0, "nothing of the run is left when it is over");
 }
@@ -89,15 +90,15 @@ async fn commands_of_another_process_reach_a_run_wherever_it_proceeds() {
     assert!(matches!(other.holder(&id).await.unwrap(), Holder::Elsewhere { .. }));
     assert_eq!(owner.holder(&id).await.unwrap(), Holder::Here);
     for text in ["one", "two"] {
-        assert_eq!(other.steer(&id, "0".into(), text, "ann").await.unwrap(), Delivery::Done);
+        assert_eq!(other.steer(&id, "0".into(), text, &Principal::person("ann")).await.unwrap(), Delivery::Done);
     }
-    assert_eq!(other.pause(&id, "ann").await.unwrap(), Delivery::Done);
+    assert_eq!(other.pause(&id, &Principal::person("ann")).await.unwrap(), Delivery::Done);
     assert_eq!(other.store().run(&id).await.unwrap().unwrap().status, "paused");
-    assert_eq!(other.unpause(&id, "ann").await.unwrap(), Delivery::Done);
+    assert_eq!(other.unpause(&id, &Principal::person("ann")).await.unwrap(), Delivery::Done);
     assert_eq!(other.store().run(&id).await.unwrap().unwrap().status, "running");
-    assert_eq!(other.cancel(&id, "0".into(), "enough", "ann").await.unwrap(), Delivery::Done);
+    assert_eq!(other.cancel(&id, "0".into(), "enough", &Principal::person("ann")).await.unwrap(), Delivery::Done);
     assert!(matches!(handle.outcome().await, RunOutcome::Ended { .. }));
-    assert!(matches!(other.steer(&id, "0".into(), "late", "ann").await, Err(RunError::Refused(_))));
+    assert!(matches!(other.steer(&id, "0".into(), "late", &Principal::person("ann")).await, Err(RunError::Refused(_))));
     let entries = other.store().entries(&id, 0, 100).await.unwrap();
     let actions: Vec<ControlAction> = entries
         .iter()
@@ -122,13 +123,13 @@ async fn a_pause_outlives_its_process() {
     let job = TestJob::new("solo", json!({})).agent("solo", &["ask_master", "handoff"]).load();
     let handle = engine.start(job, StartOptions::default()).await.unwrap();
     handle.outcome_without_people().await;
-    handle.pause("ann").await.unwrap();
+    handle.pause(&Principal::person("ann")).await.unwrap();
     let question = handle.open_questions().await[0].task.clone();
-    handle.answer(question, "ann", json!("yes").into(), Vec::new()).await.unwrap();
+    handle.answer(question, &Principal::person("ann"), json!("yes").into(), Vec::new()).await.unwrap();
     assert!(matches!(handle.stop().await, RunOutcome::Stopped));
     assert_eq!(store.run(handle.id()).await.unwrap().unwrap().status, "paused");
     let resumed = engine.resume(handle.id()).await.unwrap();
     assert!(engine.state(handle.id()).await.unwrap().totals().paused, "a take-over changes nothing of it");
-    resumed.unpause("ann").await.unwrap();
+    resumed.unpause(&Principal::person("ann")).await.unwrap();
     assert_eq!(finish(&engine, &resumed).await.status, "success");
 }

@@ -8,6 +8,7 @@ use baton_core::call::CallStatus;
 use baton_core::entry::Entry;
 use baton_core::function::registered_functions;
 use baton_core::json::Json;
+use baton_core::principal::Principal;
 use baton_proof::cancel::cancelled;
 use baton_runtime::{Engine, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, Store};
@@ -63,7 +64,7 @@ async fn outcome(handle: &RunHandle) -> RunOutcome {
                     Value::Null => choice,
                     _ => serde_json::json!({"approved": true}),
                 };
-                match handle.answer(question.task.clone(), "the test", Json::from(answer), Vec::new()).await {
+                match handle.answer(question.task.clone(), &Principal::person("the test"), Json::from(answer), Vec::new()).await {
                     Ok(()) | Err(RunError::NotRunning(_)) => {}
                     Err(error) => panic!("{error}"),
                 }

@@ -1,5 +1,6 @@
 //! Commands as tools: what they see, what they may answer, and how they are got rid of.
 
+use baton_core::principal::Principal;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -320,7 +321,7 @@ async fn cancelling_kills_a_command_with_its_children() {
         assert!(began.elapsed() < Duration::from_secs(10), "the command did not start");
         tokio::task::yield_now().await;
     }
-    handle.cancel(crate::support::root(), "enough", "ann").await.unwrap();
+    handle.cancel(crate::support::root(), "enough", &Principal::person("ann")).await.unwrap();
     let outcome = handle.outcome().await;
     assert!(matches!(outcome, RunOutcome::Ended { .. }), "{}", name_of(&outcome));
     tokio::task::spawn_blocking(move || wait_until_gone(&pid)).await.unwrap();
@@ -339,7 +340,7 @@ async fn cancelled_once_begun(text: &str, pipes: &[&str], grace: Duration) -> Sc
     for pipe in pipes {
         processes.push(tokio::fs::read_to_string(script.path().join(pipe)).await.unwrap());
     }
-    handle.cancel("0".into(), "enough", "ann").await.unwrap();
+    handle.cancel("0".into(), "enough", &Principal::person("ann")).await.unwrap();
     assert!(matches!(handle.outcome().await, RunOutcome::Ended { .. }));
     for (process, pipe) in processes.iter().zip(pipes) {
         assert!(!is_alive(process.trim()), "{pipe}, process {process}, outlives the run");

@@ -8,6 +8,7 @@ use baton_core::entry::{Entry, ForkedEffects, Recorded};
 use baton_core::function::{ToolError, ToolFunction};
 use baton_core::id::{RunId, TaskId};
 use baton_core::path::DocumentPath;
+use baton_core::principal::Principal;
 use baton_macros::tool;
 use baton_models::Model;
 use baton_runtime::{Cause, Engine, ForkOptions, InitialDocument, LoadedJob, RunError, StartOptions, diff, replay};
@@ -95,7 +96,7 @@ fn answers(entries: &[Arc<Recorded>]) -> impl Iterator<Item = bool> {
 }
 
 async fn forked(engine: &Engine, original: &RunId, options: ForkOptions) -> (RunId, Finished) {
-    let handle = engine.fork(original, "ada", options).await.unwrap();
+    let handle = engine.fork(original, &Principal::person("ada"), options).await.unwrap();
     (handle.id().clone(), finish(engine, &handle).await)
 }
 
@@ -165,7 +166,7 @@ async fn paid_run(engine: &Engine, job: LoadedJob) -> (RunId, Finished) {
     let handle = engine.start(job, StartOptions::default()).await.unwrap();
     handle.outcome_without_people().await;
     let asked = handle.open_questions().await;
-    handle.answer(asked[0].task.clone(), "ada", json!("ann").into(), Vec::new()).await.unwrap();
+    handle.answer(asked[0].task.clone(), &Principal::person("ada"), json!("ann").into(), Vec::new()).await.unwrap();
     let finished = finish(engine, &handle).await;
     (handle.id().clone(), finished)
 }
@@ -230,7 +231,7 @@ async fn a_fork_begins_after_a_whole_step_and_with_what_the_person_wrote() {
     }
     assert_eq!((ends.len(), paid("ann Di")), (1, 1), "wherever a fork begins, it comes to the same end: {ends:?}");
     for at in [last, last + 1] {
-        let past = engine.fork(&id, "ada", ForkOptions { at: Some(at), ..ForkOptions::default() }).await.map(|_| ());
+        let past = engine.fork(&id, &Principal::person("ada"), ForkOptions { at: Some(at), ..ForkOptions::default() }).await.map(|_| ());
         let Err(RunError::PastTheEnd { end, last: latest, .. }) = past else { panic!("a run that has ended does not go on") };
         assert_eq!((end, Some(latest)), (last, engine.fork_place(&id, Some(last - 1)).await.ok()));
     }
@@ -253,13 +254,13 @@ async fn a_migrated_run_goes_on_by_the_new_configs_and_replays_to_the_byte() {
     assert_eq!((migration.tasks[0].task.as_str(), &*migration.tasks[0].changes), ("0", &["system prompt".to_owned()][..]));
     assert!(migration.tasks[0].new_prefix && migration.hindrances.is_empty());
 
-    let handle = forgetful.migrate(&id, &sources, "ada").await.unwrap();
+    let handle = forgetful.migrate(&id, &sources, &Principal::person("ada")).await.unwrap();
     handle.outcome_without_people().await;
     handle.stop().await;
     // A crash later, it is still pinned to what it adopted.
     let handle = forgetful.resume(&id).await.unwrap();
     let asked = handle.open_questions().await;
-    handle.answer(asked[0].task.clone(), "ada", json!("ann").into(), Vec::new()).await.unwrap();
+    handle.answer(asked[0].task.clone(), &Principal::person("ada"), json!("ann").into(), Vec::new()).await.unwrap();
     let finished = finish(&forgetful, &handle).await;
     assert_eq!((finished.status, paid("ann Ed"), paid("ann Flo")), ("success", 0, 1));
     assert_eq!(replay(&forgetful, &id).await.unwrap().requests, 3);
@@ -280,7 +281,7 @@ async fn a_run_does_not_adopt_configs_that_lack_what_it_is_in_the_middle_of() {
     let migration = engine.migration(handle.id(), other.sources()).await.unwrap();
     let reasons = migration.hindrances.join("; ");
     assert!(reasons.contains("task 0 is held by agent solo") && reasons.contains("waits for tool ask_master"), "{reasons}");
-    let refused = engine.migrate(handle.id(), other.sources(), "ada").await.err();
+    let refused = engine.migrate(handle.id(), other.sources(), &Principal::person("ada")).await.err();
     assert!(matches!(refused, Some(RunError::Refused(_))), "{refused:?}");
     assert_eq!(engine.resume(handle.id()).await.unwrap().entries_after(0).take(entries).count().await, entries);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use baton_core::entry::{ControlAction, Entry};
 use baton_core::model::ModelTurn;
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use baton_models::Model;
 use baton_runtime::{LoadedJob, RunError, RunOutcome, StartOptions};
@@ -298,11 +299,11 @@ async fn a_run_that_waits_for_a_person_still_waits_for_the_same_thing_after_a_re
     let questions = resumed.open_questions().await;
     assert_eq!(questions, asked);
     let last = engine.store().entries(handle.id(), 0, 100).await.unwrap().pop().unwrap();
-    assert!(matches!(&last.entry, Entry::Control(control) if control.action == ControlAction::TakenOver), "{:?}", last.entry);
+    assert!(matches!(&last.entry, Entry::Control(control) if matches!(control.action, ControlAction::TakenOver { .. })), "{:?}", last.entry);
     // The run is pinned to what it started with.
     let started = engine.started(handle.id()).await.unwrap();
     assert_eq!(engine.pinned_sources(&started).await.unwrap().files().collect::<Vec<_>>(), sources.files().collect::<Vec<_>>());
-    resumed.answer(questions[0].task.clone(), "ann", json!("yes").into(), Vec::new()).await.unwrap();
+    resumed.answer(questions[0].task.clone(), &Principal::person("ann"), json!("yes").into(), Vec::new()).await.unwrap();
     assert_eq!(finish(&engine, &resumed).await.status, "success");
 }
 

@@ -7,6 +7,7 @@ use baton_core::event::Refusal;
 use baton_core::json::Json;
 use baton_core::model::{ModelRequest, ModelTurn};
 use baton_core::path::DocumentPath;
+use baton_core::principal::Principal;
 use baton_models::{FunctionModel, Model, ModelError};
 use baton_runtime::{Delivery, InitialDocument, InputValue, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, SqliteStore, Store};
@@ -124,20 +125,21 @@ async fn a_question_waits_for_a_person_and_takes_the_first_valid_answer() {
 
     let question = questions[0].task.clone();
     let answer = |word: &str| Json::from(json!(word));
-    let wrong = handle.answer(question.clone(), "ann", answer("green"), Vec::new()).await;
+    let wrong = handle.answer(question.clone(), &Principal::person("ann"), answer("green"), Vec::new()).await;
     assert!(matches!(wrong, Err(RunError::Refused(Refusal::InvalidAnswer { .. }))), "{wrong:?}");
-    let nobody = handle.answer(root(), "ann", answer("red"), Vec::new()).await;
+    let nobody = handle.answer(root(), &Principal::person("ann"), answer("red"), Vec::new()).await;
     assert!(matches!(nobody, Err(RunError::Refused(Refusal::NotAsked { .. }))), "{nobody:?}");
+    let (ann, bob) = (Principal::person("ann"), Principal::person("bob"));
     let (first, second) = tokio::join!(
-        handle.answer(question.clone(), "ann", answer("red"), Vec::new()),
-        handle.answer(question.clone(), "bob", answer("blue"), Vec::new()),
+        handle.answer(question.clone(), &ann, answer("red"), Vec::new()),
+        handle.answer(question.clone(), &bob, answer("blue"), Vec::new()),
     );
     assert!(first.is_ok());
     let refused = second.unwrap_err();
     assert!(refused.to_string().starts_with("question Q1 is closed"), "{refused}");
     let finished = finish(&engine, &handle).await;
     assert!(finished.result["summary"].as_str().unwrap().contains("red"), "{}", finished.result);
-    let late = handle.answer(question, "cid", answer("red"), Vec::new()).await;
+    let late = handle.answer(question, &Principal::person("cid"), answer("red"), Vec::new()).await;
     assert!(matches!(late, Err(RunError::NotRunning(_))), "{late:?}");
 }
 
@@ -153,7 +155,7 @@ async fn an_answer_from_another_engine_reaches_the_owner_or_waits_for_the_next()
     let handle = owner.start(asking_job(), StartOptions::default()).await.unwrap();
     handle.outcome_without_people().await;
     let question = other.open_questions(handle.id()).await.unwrap()[0].task.clone();
-    let delivery = other.answer(handle.id(), question, "ann", Json::from(json!("blue")), Vec::new()).await.unwrap();
+    let delivery = other.answer(handle.id(), question, &Principal::person("ann"), Json::from(json!("blue")), Vec::new()).await.unwrap();
     assert_eq!(delivery, Delivery::Done);
     let finished = finish(&owner, &handle).await;
     assert!(finished.result["summary"].as_str().unwrap().contains("blue"));
@@ -163,11 +165,11 @@ async fn an_answer_from_another_engine_reaches_the_owner_or_waits_for_the_next()
     handle.outcome_without_people().await;
     assert!(matches!(handle.stop().await, RunOutcome::Stopped));
     let question = other.open_questions(handle.id()).await.unwrap()[0].task.clone();
-    let refused = other.answer(handle.id(), question.clone(), "ann", Json::from(json!("green")), Vec::new()).await;
+    let refused = other.answer(handle.id(), question.clone(), &Principal::person("ann"), Json::from(json!("green")), Vec::new()).await;
     assert!(matches!(refused, Err(RunError::Refused(Refusal::InvalidAnswer { .. }))));
     let note = InitialDocument::new(DocumentPath::parse("why.md").unwrap(), *b"Because.");
-    other.answer(handle.id(), question.clone(), "ann", Json::from(json!("red")), vec![note]).await.unwrap();
-    let second = other.answer(handle.id(), question, "bob", Json::from(json!("blue")), Vec::new()).await;
+    other.answer(handle.id(), question.clone(), &Principal::person("ann"), Json::from(json!("red")), vec![note]).await.unwrap();
+    let second = other.answer(handle.id(), question, &Principal::person("bob"), Json::from(json!("blue")), Vec::new()).await;
     assert!(matches!(second, Err(RunError::Refused(Refusal::QuestionClosed { .. }))), "{second:?}");
     let resumed = other.resume(handle.id()).await.unwrap();
     let finished = finish(&other, &resumed).await;
@@ -189,7 +191,7 @@ async fn of_answers_given_at_the_same_moment_one_wins_and_the_others_are_told_so
     let question = owner.open_questions(handle.id()).await.unwrap()[0].task.clone();
     let answers = others.iter().map(|other| {
         let (id, question) = (handle.id().clone(), question.clone());
-        async move { other.answer(&id, question, "ann", Json::from(json!("blue")), Vec::new()).await }
+        async move { other.answer(&id, question, &Principal::person("ann"), Json::from(json!("blue")), Vec::new()).await }
     });
     let told = futures_util::future::join_all(answers).await;
     let (won, lost): (Vec<_>, Vec<_>) = told.into_iter().partition(Result::is_ok);
@@ -220,13 +222,13 @@ async fn cancelling_reaches_running_calls_and_ends_the_run() {
             break;
         }
     }
-    handle.cancel(root(), "enough", "ann").await.unwrap();
+    handle.cancel(root(), "enough", &Principal::person("ann")).await.unwrap();
     // The thread that spins has noticed.
     Gate::named("cancelled").reached().await;
     let finished = finish(&engine, &handle).await;
     assert_eq!(finished.status, "cancelled");
     assert!(finished.run.graph().iter().all(|task| !task.is_live()));
-    let again = handle.cancel(root(), "enough", "ann").await;
+    let again = handle.cancel(root(), "enough", &Principal::person("ann")).await;
     assert!(matches!(again, Err(RunError::NotRunning(_))), "{again:?}");
 }
 

@@ -93,7 +93,7 @@ impl Place {
         }
     }
 
-    /// Opens the store to be read, if there is one. One of an older format is read as it is; whoever writes migrates it.
+    /// Opens the store to be read, if there is one.
     pub(crate) fn store_to_read(&self) -> Result<Option<Arc<SqliteStore>>, Failure> {
         self.check_scheme()?;
         match self.store_file() {

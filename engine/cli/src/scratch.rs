@@ -104,7 +104,7 @@ pub(crate) async fn call(
     let outcome = tokio::select! {
         outcome = approved_outcome(&handle) => outcome?,
         _ = tokio::signal::ctrl_c() => {
-            let _already_over = handle.cancel(TaskId::root(), "interrupted", "person").await;
+            let _already_over = handle.cancel(TaskId::root(), "interrupted", &crate::session::person()).await;
             handle.outcome().await
         }
     };
@@ -132,7 +132,7 @@ async fn approved_outcome(handle: &RunHandle) -> Result<RunOutcome, Failure> {
         && handle.open_questions().await.iter().any(|question| question.task == approval)
     {
         let yes = Json::from(json!({"approved": true}));
-        handle.answer(approval, "person", yes, Vec::new()).await.map_err(job::run_failure)?;
+        handle.answer(approval, &crate::session::person(), yes, Vec::new()).await.map_err(job::run_failure)?;
     }
     Ok(handle.outcome().await)
 }

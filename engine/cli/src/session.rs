@@ -11,6 +11,7 @@ use baton_core::config::EffectClass;
 use baton_core::entry::Recorded;
 use baton_core::id::TaskId;
 use baton_core::json::Json;
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use baton_runtime::{EntryStream, RunHandle, RunOutcome};
 use baton_store::Store;
@@ -380,12 +381,13 @@ fn resume_hint(handle: &RunHandle) -> Text {
     text!("  stopped   → baton resume {}", handle.id())
 }
 
-/// How the person at this terminal is known on the timeline.
-pub(crate) fn person() -> String {
-    ["BATON_USER", "USER", "LOGNAME", "USERNAME"]
+/// The person at this terminal.
+pub(crate) fn person() -> Principal {
+    let name = ["BATON_USER", "USER", "LOGNAME", "USERNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
-        .unwrap_or_else(|| "person".to_owned())
+        .unwrap_or_else(|| "unknown".to_owned());
+    Principal::person(name)
 }
 
 fn signals(kind: SignalKind) -> Result<Signal, Failure> {

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use baton_core::entry::ForkPoint;
+use baton_core::principal::Principal;
+
 use crate::text::{Text, text};
 
 /// A duration with the unit that suits it: `0.2s`, `12s`, `3m 05s`, `2h 10m`.
@@ -107,6 +110,14 @@ pub(crate) fn columns(rows: Vec<Vec<Text>>) -> Vec<Text> {
         Text::joined(cells, "  ").trimmed_end()
     };
     rows.into_iter().map(lay).collect()
+}
+
+/// Who answered a question, with the run that a fork took the answer from.
+pub(crate) fn answerer(by: &Principal, recorded: Option<&ForkPoint>) -> Text {
+    match recorded {
+        Some(from) => text!("{by}, in run {}", from.run),
+        None => text!("{by}"),
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{CallId, ContentHash, TaskId};
 use crate::path::DocumentPath;
+use crate::principal::Principal;
 use crate::time::Timestamp;
 
 /// One version of a document, named: what delegations, handoffs and injections carry.
@@ -79,6 +80,9 @@ pub struct DocumentVersion {
     /// The call that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
+    /// Who wrote it; `None` for the job's own documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<Principal>,
     /// When it was written.
     pub at: Timestamp,
 }
@@ -89,9 +93,13 @@ impl DocumentVersion {
         DocumentRef { path: self.path.clone(), version: self.version }
     }
 
-    /// Who wrote it: a task id, or `job` for a document that no task wrote.
-    pub fn author(&self) -> &str {
-        self.task.as_ref().map_or("job", TaskId::as_str)
+    /// Who wrote it, for agents: a task id, a person or program, or `job` for the job's own documents.
+    pub fn author(&self) -> String {
+        match (&self.task, &self.created_by) {
+            (Some(task), _) => task.to_string(),
+            (None, Some(person)) => person.to_string(),
+            (None, None) => "job".to_owned(),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::{ModelTurn, Usage};
 use crate::money::Money;
+use crate::principal::Principal;
 
 /// Shell → core: something happened. Answered by a [`Decision`] or a [`Refusal`].
 #[derive(Clone, Debug)]
@@ -85,12 +86,14 @@ pub enum Event {
     PersonAnswered {
         /// The question's task.
         question: TaskId,
-        /// How the person is known.
-        by: String,
+        /// Who answers: a person, or a program for one.
+        by: Principal,
         /// The answer.
         answer: Json,
         /// Documents that the person sends along; written in the person's name.
         documents: Vec<Write>,
+        /// Where the answer is in another run, when a fork takes it from there.
+        recorded: Option<ForkPoint>,
     },
     /// Somebody ends a task and all below it; the root's end ends the run.
     CancelRequested {
@@ -99,17 +102,17 @@ pub enum Event {
         /// Why.
         reason: String,
         /// Who.
-        by: String,
+        by: Principal,
     },
     /// A person stops the run from taking further steps; what is in flight may finish.
     PauseRequested {
         /// Who.
-        by: String,
+        by: Principal,
     },
     /// A person lets the run go on.
     UnpauseRequested {
         /// Who.
-        by: String,
+        by: Principal,
     },
     /// A person sends a message into the next request of a task.
     Steered {
@@ -118,14 +121,14 @@ pub enum Event {
         /// The message.
         text: String,
         /// Who.
-        by: String,
+        by: Principal,
     },
     /// The moment that [`crate::Run::next_wake`] named has come.
     TimePassed,
     /// A process took the run over: whatever was in flight is gone.
     TakenOver {
-        /// How the process is known.
-        by: String,
+        /// The name of the process.
+        process: String,
     },
     /// A person lets the run go on by configs that the shell brought with [`crate::Run::know_configs`]: whatever was in
     /// flight is gone. The first event of a fork, or in place of [`Event::TakenOver`].
@@ -135,7 +138,7 @@ pub enum Event {
         /// Documents that the person writes at the same moment.
         documents: Vec<Write>,
         /// Who.
-        by: String,
+        by: Principal,
     },
 }
 
@@ -276,6 +279,12 @@ pub enum Refusal {
     NotAsked {
         /// The task named.
         task: TaskId,
+    },
+    /// Only people and programs outside the run answer a question to a person.
+    #[error("{by} is neither a person nor a program, and cannot answer for a person")]
+    NotAPerson {
+        /// Who tried.
+        by: Principal,
     },
     /// Somebody answered first.
     #[error("question Q{number} is closed: {how}")]

@@ -76,6 +76,14 @@ text_id! {
     AgentId
 }
 text_id! {
+    /// A person, as the shell knows them: a login name, most often.
+    PersonName
+}
+text_id! {
+    /// A program that acts on runs from outside, by the name that it gives itself.
+    ProgramId
+}
+text_id! {
     /// The `tool_id` of a tool config: at most 64 characters.
     ToolId
 }

@@ -25,6 +25,7 @@ pub mod measure;
 pub mod model;
 pub mod money;
 pub mod path;
+pub mod principal;
 pub mod render;
 pub mod time;
 pub mod tool_type;

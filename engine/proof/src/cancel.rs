@@ -10,6 +10,7 @@ use baton_core::entry::{Entry, Recorded};
 use baton_core::event::{Effect, Event};
 use baton_core::id::{CallId, TaskId};
 use baton_core::machine::Task;
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 
 /// What a cancellation closes.
@@ -30,7 +31,7 @@ pub struct Cancelled {
 /// Fails with a sentence if a task below outlives it, a task ends twice, an open call is left or closed twice, something
 /// in flight is not stopped, something new begins below, or the caller does not get exactly one result.
 pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled, String> {
-    let event = Event::CancelRequested { task: target.clone(), reason: "enough".to_owned(), by: "the proof".to_owned() };
+    let event = Event::CancelRequested { task: target.clone(), reason: "enough".to_owned(), by: Principal::person("the proof") };
     let decision = run.decide(at, event).map_err(|refusal| format!("{target} cannot be cancelled: {refusal}"))?;
     let doomed: BTreeMap<&TaskId, &Task> =
         run.graph().iter().filter(|task| task.is_live() && is_below(run, task, target)).map(|task| (&task.id, task)).collect();

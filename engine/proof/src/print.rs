@@ -251,12 +251,13 @@ fn holder_text(holder: &Holder) -> String {
 }
 
 fn document_written(version: &DocumentVersion) -> String {
-    let DocumentVersion { path, version, base, content: _content, description: _description, tags: _tags, task, call, at: _at } =
+    let DocumentVersion { path, version, base, content: _content, description: _description, tags: _tags, task, call, created_by, at: _at } =
         version;
-    let author = match (task, call) {
-        (_, Some(call)) => call.to_string(),
-        (Some(task), None) => task.to_string(),
-        (None, None) => "job".to_owned(),
+    let author = match (task, call, created_by) {
+        (_, Some(call), _) => call.to_string(),
+        (Some(task), None, _) => task.to_string(),
+        (None, None, Some(person)) => person.to_string(),
+        (None, None, None) => "job".to_owned(),
     };
     let base = base.map(|base| format!(" from v{base}")).unwrap_or_default();
     format!("{path} v{version}{base} by {author}")
@@ -313,7 +314,7 @@ fn document_list(documents: &[DocumentRef]) -> String {
 
 fn question_end(how: &QuestionEnd) -> String {
     match how {
-        QuestionEnd::Answered { by, answer } => format!("{by} answers {}", answer.text()),
+        QuestionEnd::Answered { by, answer, recorded: _recorded } => format!("{by} answers {}", answer.text()),
         QuestionEnd::Expired { default } if default.is_null() => "expired".to_owned(),
         QuestionEnd::Expired { default } => format!("expired, so {}", Json::text(default)),
         QuestionEnd::Escalated { to, task } => format!("escalated to {to} as {task}"),
@@ -327,7 +328,7 @@ fn control(action: &ControlAction) -> String {
         ControlAction::Unpaused => "unpaused".to_owned(),
         ControlAction::Cancelled { reason } => format!("cancelled: {reason}"),
         ControlAction::Steered { text } => format!("steered: {text:?}"),
-        ControlAction::TakenOver => "taken over".to_owned(),
+        ControlAction::TakenOver { process: _process } => "taken over".to_owned(),
         ControlAction::Adopted(adoption) => format!("other configs: {}", adoption.changes.join(", ")),
         ControlAction::Late { what: _what } => "late".to_owned(),
     }

@@ -17,6 +17,7 @@ use baton_core::id::{CallId, ContentHash, RunId, TaskId};
 use baton_core::json::Json;
 use baton_core::model::{ModelRequest, ModelTurn, Usage};
 use baton_core::money::Price;
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use serde_json::Value;
 
@@ -273,14 +274,14 @@ impl Sim {
     /// A person answers with documents, and the run goes on.
     pub fn person_sends(&mut self, question: &str, answer: impl Into<Value>, documents: Vec<Write>) -> Result<(), Refusal> {
         let answer = Json::from(answer.into());
-        self.event(Event::PersonAnswered { question: TaskId::from(question), by: "ada".to_owned(), answer, documents })?;
+        self.event(Event::PersonAnswered { question: TaskId::from(question), by: Principal::person("ada"), answer, documents, recorded: None })?;
         self.settle();
         Ok(())
     }
 
     /// Somebody cancels `task`, and the run goes on.
     pub fn cancel(&mut self, task: &str) -> Result<(), Refusal> {
-        self.event(Event::CancelRequested { task: TaskId::from(task), reason: "enough".to_owned(), by: "ada".to_owned() })?;
+        self.event(Event::CancelRequested { task: TaskId::from(task), reason: "enough".to_owned(), by: Principal::person("ada") })?;
         self.settle();
         Ok(())
     }
@@ -312,7 +313,7 @@ impl Sim {
         self.stopped.append(&mut self.pending);
         self.asked.clear();
         self.run = self.fold();
-        self.event(Event::TakenOver { by: "another".to_owned() }).expect("a run may be taken over");
+        self.event(Event::TakenOver { process: "another".to_owned() }).expect("a run may be taken over");
     }
 
     /// The fold of the timeline as it reads back from JSON.
@@ -493,7 +494,7 @@ pub(crate) fn effects_match(decision: &Decision) -> Result<(), String> {
         return Err(format!("{requested} models are asked by the timeline and {prompted} by the shell"));
     }
     let recovers = decision.entries.first().is_some_and(|recorded| match &recorded.entry {
-        Entry::Control(control) => control.action == ControlAction::TakenOver,
+        Entry::Control(control) => matches!(control.action, ControlAction::TakenOver { .. }),
         _ => false,
     });
     let begun: Vec<&CallId> = decision.entries.iter().filter_map(begun).collect();

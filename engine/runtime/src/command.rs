@@ -8,6 +8,7 @@ use baton_core::event::Event;
 use baton_core::function::Content;
 use baton_core::id::{ContentHash, RunId, TaskId};
 use baton_core::json::Json;
+use baton_core::principal::Principal;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, Holder};
@@ -28,8 +29,8 @@ pub enum Command {
     Answer {
         /// The question's task.
         question: TaskId,
-        /// How the person is known.
-        by: String,
+        /// Who answers.
+        by: Principal,
         /// The answer.
         answer: Json,
         /// Documents that come along; their contents are in the store already.
@@ -43,17 +44,17 @@ pub enum Command {
         /// Why.
         reason: String,
         /// Who.
-        by: String,
+        by: Principal,
     },
     /// Somebody stops the run from taking further steps.
     Pause {
         /// Who.
-        by: String,
+        by: Principal,
     },
     /// Somebody lets a paused run go on.
     Unpause {
         /// Who.
-        by: String,
+        by: Principal,
     },
     /// Somebody sends a message into the next request of a task.
     Steer {
@@ -62,14 +63,16 @@ pub enum Command {
         /// The message.
         text: String,
         /// Who.
-        by: String,
+        by: Principal,
     },
 }
 
 impl From<Command> for Event {
     fn from(command: Command) -> Self {
         match command {
-            Command::Answer { question, by, answer, documents } => Self::PersonAnswered { question, by, answer, documents },
+            Command::Answer { question, by, answer, documents } => {
+                Self::PersonAnswered { question, by, answer, documents, recorded: None }
+            }
             Command::Cancel { task, reason, by } => Self::CancelRequested { task, reason, by },
             Command::Pause { by } => Self::PauseRequested { by },
             Command::Unpause { by } => Self::UnpauseRequested { by },
@@ -96,32 +99,32 @@ impl Engine {
         &self,
         id: &RunId,
         question: TaskId,
-        by: &str,
+        by: &Principal,
         answer: Json,
         documents: Vec<InitialDocument>,
     ) -> Result<Delivery, RunError> {
         let (documents, contents) = measured(&documents);
-        self.send(id, Command::Answer { question, by: by.to_owned(), answer, documents }, contents).await
+        self.send(id, Command::Answer { question, by: by.clone(), answer, documents }, contents).await
     }
 
     /// Ends a task and all below it, wherever its run proceeds, or when it is resumed.
-    pub async fn cancel(&self, id: &RunId, task: TaskId, reason: &str, by: &str) -> Result<Delivery, RunError> {
-        self.send(id, Command::Cancel { task, reason: reason.to_owned(), by: by.to_owned() }, Vec::new()).await
+    pub async fn cancel(&self, id: &RunId, task: TaskId, reason: &str, by: &Principal) -> Result<Delivery, RunError> {
+        self.send(id, Command::Cancel { task, reason: reason.to_owned(), by: by.clone() }, Vec::new()).await
     }
 
     /// Lets a run take no further step, wherever it proceeds; what is in flight may finish.
-    pub async fn pause(&self, id: &RunId, by: &str) -> Result<Delivery, RunError> {
-        self.send(id, Command::Pause { by: by.to_owned() }, Vec::new()).await
+    pub async fn pause(&self, id: &RunId, by: &Principal) -> Result<Delivery, RunError> {
+        self.send(id, Command::Pause { by: by.clone() }, Vec::new()).await
     }
 
     /// Lets a paused run go on, wherever it proceeds.
-    pub async fn unpause(&self, id: &RunId, by: &str) -> Result<Delivery, RunError> {
-        self.send(id, Command::Unpause { by: by.to_owned() }, Vec::new()).await
+    pub async fn unpause(&self, id: &RunId, by: &Principal) -> Result<Delivery, RunError> {
+        self.send(id, Command::Unpause { by: by.clone() }, Vec::new()).await
     }
 
     /// Sends a message into the next request of a task, wherever its run proceeds, or when it is resumed.
-    pub async fn steer(&self, id: &RunId, task: TaskId, text: &str, by: &str) -> Result<Delivery, RunError> {
-        self.send(id, Command::Steer { task, text: text.to_owned(), by: by.to_owned() }, Vec::new()).await
+    pub async fn steer(&self, id: &RunId, task: TaskId, text: &str, by: &Principal) -> Result<Delivery, RunError> {
+        self.send(id, Command::Steer { task, text: text.to_owned(), by: by.clone() }, Vec::new()).await
     }
 
     async fn send(&self, id: &RunId, command: Command, contents: Vec<(ContentHash, Content)>) -> Result<Delivery, RunError> {

@@ -58,7 +58,7 @@ pub struct Divergent {
     /// The task; `-` for what belongs to none.
     pub task: String,
     /// Who holds it.
-    pub agent: Option<String>,
+    pub holder: Option<Holder>,
     /// Their numbers; `None` where a run has no such entry.
     pub seq: [Option<u64>; 2],
     /// Why they differ.
@@ -108,7 +108,7 @@ pub struct TaskDiff {
     /// Its path.
     pub task: TaskId,
     /// Who holds it, in each run; `None` where there is no such task.
-    pub agents: [Option<String>; 2],
+    pub holders: [Option<Holder>; 2],
     /// How it stands in each run.
     pub states: [Option<&'static str>; 2],
     /// Turns answered in each run.
@@ -262,8 +262,8 @@ impl Side {
         indices.iter().map(|index| &*self.entries[*index])
     }
 
-    fn holder(&self, task: &TaskId) -> Option<String> {
-        self.holders.get(task).map(ToString::to_string)
+    fn holder(&self, task: &TaskId) -> Option<Holder> {
+        self.holders.get(task).cloned()
     }
 
     fn state(&self, task: &TaskId) -> Option<&'static str> {
@@ -332,7 +332,7 @@ fn compare(runs: [RunId; 2], sides: &[Side; 2], configs: Vec<String>) -> RunDiff
         .into_iter()
         .map(|task| TaskDiff {
             task: task.clone(),
-            agents: sides.each_ref().map(|side| side.holder(task)),
+            holders: sides.each_ref().map(|side| side.holder(task)),
             states: sides.each_ref().map(|side| side.state(task)),
             turns: sides.each_ref().map(|side| answered(side, task)),
             tokens: sides.each_ref().map(|side| side.of_task(task).usage.total()),
@@ -386,7 +386,7 @@ fn first_of(task: Option<&TaskId>, sides: &[Side; 2], configs: &[String]) -> Opt
         };
         return Some(Divergent {
             task: task.map_or_else(|| "-".to_owned(), ToString::to_string),
-            agent: task.and_then(|task| sides[1].holder(task).or_else(|| sides[0].holder(task))),
+            holder: task.and_then(|task| sides[1].holder(task).or_else(|| sides[0].holder(task))),
             seq: pair.map(|recorded| recorded.map(|recorded| recorded.seq)),
             cause,
             what,

@@ -238,7 +238,7 @@ impl Engine {
         if is_begun {
             return Ok(handle);
         }
-        begin(handle, Event::TakenOver { by: owner }, Vec::new()).await
+        begin(handle, Event::TakenOver { process: owner }, Vec::new()).await
     }
 
     /// Who holds a run now. Another process may take it or let it go at any moment.

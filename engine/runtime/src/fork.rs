@@ -8,6 +8,7 @@ use baton_core::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorde
 use baton_core::event::Event;
 
 use baton_core::id::RunId;
+use baton_core::principal::Principal;
 use baton_store::{NewRun, StoreError};
 
 use crate::actor::{Commands, Step};
@@ -49,7 +50,7 @@ impl Engine {
     /// Fails with [`RunError::NoSuchStep`] if no step is complete by then, with [`RunError::PastTheEnd`] if the original has ended
     /// by then, and with
     /// [`baton_core::event::Refusal::CannotAdopt`] if the configs lack what the shared past is in the middle of.
-    pub async fn fork(&self, original: &RunId, by: &str, options: ForkOptions) -> Result<RunHandle, RunError> {
+    pub async fn fork(&self, original: &RunId, by: &Principal, options: ForkOptions) -> Result<RunHandle, RunError> {
         let shared = &self.0;
         let seq = self.fork_place(original, options.at).await?;
         let (mut reading, mut prompts) = shared.read(original).await?;
@@ -91,7 +92,7 @@ impl Engine {
                 fork: Some(fork.clone()),
             };
             let mut run = run.clone();
-            let decision = run.decide(now, Event::Adopted { adoption, documents: documents.clone(), by: by.to_owned() })?;
+            let decision = run.decide(now, Event::Adopted { adoption, documents: documents.clone(), by: by.clone() })?;
             let begun = Step::of(decision, &mut run);
             let commands = Commands::new(shared.store.subscribe(&id), false, false);
             let mut first = begun.first_batch(&id, 1, seq, &run, now);

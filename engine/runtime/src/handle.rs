@@ -12,6 +12,7 @@ use baton_core::event::{Event, Refusal};
 use baton_core::function::Content;
 use baton_core::id::{AgentId, CallId, ContentHash, RunId, TaskId};
 use baton_core::json::Json;
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use baton_store::{Store, StoreError};
 use futures_util::stream::BoxStream;
@@ -197,32 +198,32 @@ impl RunHandle {
     pub async fn answer(
         &self,
         question: TaskId,
-        by: &str,
+        by: &Principal,
         answer: Json,
         documents: Vec<InitialDocument>,
     ) -> Result<(), RunError> {
         let (documents, contents) = measured(&documents);
-        self.ask(Event::PersonAnswered { question, by: by.to_owned(), answer, documents }, contents).await
+        self.ask(Event::PersonAnswered { question, by: by.clone(), answer, documents, recorded: None }, contents).await
     }
 
     /// Ends `task` and all below it; returns when that is durable. The root's end ends the run.
-    pub async fn cancel(&self, task: TaskId, reason: &str, by: &str) -> Result<(), RunError> {
-        self.ask(Event::CancelRequested { task, reason: reason.to_owned(), by: by.to_owned() }, Vec::new()).await
+    pub async fn cancel(&self, task: TaskId, reason: &str, by: &Principal) -> Result<(), RunError> {
+        self.ask(Event::CancelRequested { task, reason: reason.to_owned(), by: by.clone() }, Vec::new()).await
     }
 
     /// Takes no further step until [`RunHandle::unpause`]; returns when that is durable. What is in flight may finish.
-    pub async fn pause(&self, by: &str) -> Result<(), RunError> {
-        self.ask(Event::PauseRequested { by: by.to_owned() }, Vec::new()).await
+    pub async fn pause(&self, by: &Principal) -> Result<(), RunError> {
+        self.ask(Event::PauseRequested { by: by.clone() }, Vec::new()).await
     }
 
     /// Goes on with a paused run; returns when that is durable.
-    pub async fn unpause(&self, by: &str) -> Result<(), RunError> {
-        self.ask(Event::UnpauseRequested { by: by.to_owned() }, Vec::new()).await
+    pub async fn unpause(&self, by: &Principal) -> Result<(), RunError> {
+        self.ask(Event::UnpauseRequested { by: by.clone() }, Vec::new()).await
     }
 
     /// Sends a message into the next request of `task`; returns when it is durable.
-    pub async fn steer(&self, task: TaskId, text: &str, by: &str) -> Result<(), RunError> {
-        self.ask(Event::Steered { task, text: text.to_owned(), by: by.to_owned() }, Vec::new()).await
+    pub async fn steer(&self, task: TaskId, text: &str, by: &Principal) -> Result<(), RunError> {
+        self.ask(Event::Steered { task, text: text.to_owned(), by: by.clone() }, Vec::new()).await
     }
 
     /// Takes no further step and returns once the run has stopped; it can be resumed.

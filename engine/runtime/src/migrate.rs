@@ -10,6 +10,7 @@ use baton_core::event::{Event, Refusal};
 use baton_core::function::Content;
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId};
 use baton_core::machine::limits_under;
+use baton_core::principal::Principal;
 
 use crate::actor::Step;
 use crate::engine::{Engine, Shared, template};
@@ -49,20 +50,20 @@ pub(crate) struct Adopting {
     pub(crate) configs: Arc<Configs>,
     pinned: (ContentHash, Content),
     changes: Vec<String>,
-    by: String,
+    by: Principal,
 }
 
 impl Engine {
     /// Goes on with a run by the configs that `sources` say, from here on; returns when that is durable. A run that has ended
     /// is not touched.
-    pub async fn migrate(&self, id: &RunId, sources: &Sources, by: &str) -> Result<RunHandle, RunError> {
+    pub async fn migrate(&self, id: &RunId, sources: &Sources, by: &Principal) -> Result<RunHandle, RunError> {
         let before = self.0.sources(id, self.present_configs(id).await?).await?;
         let mut sources = sources.clone();
         sources.keep_of_start(&before);
         let sources = &sources;
         let configs = Arc::new(self.loaded(sources)?);
         let changes = sources.changes_from(&before);
-        self.go_on(id, Some(Adopting { configs, pinned: pinned(sources), changes, by: by.to_owned() })).await
+        self.go_on(id, Some(Adopting { configs, pinned: pinned(sources), changes, by: by.clone() })).await
     }
 
     /// What the run would do differently by the configs that `sources` say. Nothing is changed.
@@ -86,7 +87,7 @@ impl Engine {
             Err(error) => (BTreeMap::new(), Some(error.to_string())),
         };
         let adoption = Adoption { configs: hash, model: started.model, prices, changes: Vec::new(), fork: None };
-        let event = Event::Adopted { adoption, documents: Vec::new(), by: String::new() };
+        let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::Engine };
         let mut hindrances = match run.decide(self.0.clock.now(), event) {
             Err(Refusal::CannotAdopt { reasons }) => reasons,
             Err(refusal) => vec![refusal.to_string()],

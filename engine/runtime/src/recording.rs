@@ -18,6 +18,7 @@ use baton_core::event::{Event, Outcome};
 use baton_core::id::{CallId, ContentHash, RunId, TaskId};
 use baton_core::json::Json;
 use baton_core::model::{ModelRequest, ModelTurn, Usage};
+use baton_core::principal::Principal;
 use rustc_hash::FxHashMap;
 
 use crate::engine::Shared;
@@ -58,7 +59,8 @@ struct Call {
 /// A question to a person, and what came of it.
 struct Question {
     opened: QuestionOpened,
-    answered: Option<(String, Json)>,
+    /// Who answered, what, and in which entry.
+    answered: Option<(Principal, Json, u64)>,
     documents: Vec<DocumentRef>,
 }
 
@@ -103,10 +105,10 @@ impl Recording {
                 self.questions.insert(opened.task.clone(), question);
             }
             Entry::QuestionClosed(closed) => {
-                if let (QuestionEnd::Answered { by, answer }, Some(question)) =
+                if let (QuestionEnd::Answered { by, answer, .. }, Some(question)) =
                     (&closed.how, self.questions.get_mut(&closed.task))
                 {
-                    question.answered = Some((by.clone(), answer.clone()));
+                    question.answered = Some((by.clone(), answer.clone(), recorded.seq));
                 }
             }
             Entry::TaskEnded(ended) => {
@@ -195,10 +197,10 @@ impl Recording {
             && recorded.opened.answer_schema == now.answer_schema
             && recorded.opened.documents == now.documents
             && now.documents.iter().all(|document| self.content(document) == content(document));
-        let (by, answer) = recorded.answered.as_ref().filter(|_| same)?;
+        let (by, answer, seq) = recorded.answered.as_ref().filter(|_| same)?;
         Some(Event::PersonAnswered {
             question: task.clone(),
-            by: format!("{by}, in run {}", self.original),
+            by: by.clone(),
             answer: answer.clone(),
             documents: recorded
                 .documents
@@ -206,6 +208,7 @@ impl Recording {
                 .filter_map(|document| self.versions.get(document))
                 .map(|version| again(version))
                 .collect(),
+            recorded: Some(ForkPoint { run: self.original.clone(), seq: *seq }),
         })
     }
 

@@ -67,8 +67,8 @@ async fn list_files(
     let mut listed = Listed { files: Vec::new(), total: 0 };
     for (path, document) in context.documents().iter() {
         let version = document.current();
-        let creator = document.versions().next().map_or("job", |first| first.author());
-        if !fits(version, creator) {
+        let creator = document.versions().next().map_or_else(|| "job".to_owned(), |first| first.author());
+        if !fits(version, &creator) {
             continue;
         }
         listed.total += 1;
@@ -88,8 +88,8 @@ async fn list_files(
             description: version.description.clone(),
             tags: version.tags.clone(),
             summary: version.content.summary.clone(),
-            created_by: creator.to_owned(),
-            updated_by: version.author().to_owned(),
+            created_by: creator,
+            updated_by: version.author(),
             updated_at: version.at.to_string(),
         });
     }

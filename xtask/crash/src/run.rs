@@ -10,6 +10,7 @@ use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::config::{Role, Sources};
 use baton_core::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind};
 use baton_core::id::{CallId, TaskId};
+use baton_core::principal::Principal;
 use baton_core::tool_type::ToolType;
 use baton_store::{RunRecord, SqliteStore, Store};
 use serde_json::Value;
@@ -178,7 +179,7 @@ impl Timeline {
         });
         closed
             .filter_map(|question| match &question.how {
-                QuestionEnd::Answered { by, answer } if by == "kit" => Some((question.number, answer.value())),
+                QuestionEnd::Answered { by, answer, .. } if *by == Principal::person("kit") => Some((question.number, answer.value())),
                 _ => None,
             })
             .collect()

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton_faults::trials::{Recording, Report, cut_logs, failing_disks, flipped_bits, interrupted_migrations};
+use baton_faults::trials::{Recording, Report, cut_logs, failing_disks, flipped_bits};
 use clap::Parser;
 
 /// Tries the store on disks that misbehave, and says how often it lost something.
@@ -42,7 +42,6 @@ fn main() -> anyhow::Result<ExitCode> {
         good &= failures.is_empty();
     };
     tell("losses of power", recording.power_losses(&tokio, images, seed)?);
-    tell("losses of power during a migration", interrupted_migrations(&tokio, images.div_ceil(4), seed)?);
     tell("flipped bits, in every page", flipped_bits(&tokio, 3_000, flips, seed)?);
     tell("failing operations (i/o errors and full disks, once and lasting)", failing_disks(&tokio, 3_000, step.max(1))?);
     tell("logs cut off", cut_logs(&tokio, cut.max(1))?);

@@ -181,42 +181,6 @@ async fn count_entries(folder: &Path) -> Result<u64, StoreError> {
     Ok(store.runs().await?.iter().map(|run| run.last_seq).sum())
 }
 
-/// Cuts the power `images` times while a store of format 2 becomes one of the present format: afterwards it is one of the
-/// two, with all that it held.
-pub fn interrupted_migrations(tokio: &Runtime, images: u64, seed: u64) -> anyhow::Result<Report> {
-    let folder = scratch()?;
-    let path = folder.path().join(FILE);
-    rusqlite::Connection::open(&path)?.execute_batch(FORMAT_2)?;
-    let mut platter = Platter::holding(Image::of(folder.path())?);
-    let disk = Disk::watch(folder.path())?;
-    drop(SqliteStore::open(&path)?);
-    let log = disk.take_log();
-    let mut report = Report::default();
-    let mut done = 0;
-    for image in 0..images {
-        let place = (image as usize * log.len()) / (images as usize - 1).max(1);
-        log[done..place].iter().for_each(|operation| platter.push(operation));
-        done = place;
-        let folder = scratch()?;
-        platter.image(&mut Random::new(seed.wrapping_add(image))).write(folder.path())?;
-        let outcome = tokio.block_on(async {
-            let store = SqliteStore::open(folder.path().join(FILE)).map_err(|error| format!("it does not open: {error}"))?;
-            let run = store.runs().await.map_err(|error| error.to_string())?.remove(0);
-            let entries = store.entries(&run.id, 0, usize::MAX).await.map_err(|error| error.to_string())?;
-            let commands = store.take_commands(&run.id, 0).await.map_err(|error| error.to_string())?;
-            match (entries.len(), commands.len()) {
-                (56, 1) => Ok(()),
-                other => Err(format!("entries and commands: {other:?}")),
-            }
-        });
-        report.add(|| format!("image {image} of {images}, seed {seed}, after operation {place} of {}", log.len()), outcome);
-    }
-    Ok(report)
-}
-
-/// A store of format 2, as text.
-const FORMAT_2: &str = include_str!("../../../engine/store/tests/store/format-2.sql");
-
 /// Lets the disk fail at every `step`-th of the workload's operations, in every way, and checks what is left each time.
 pub fn failing_disks(tokio: &Runtime, bytes: usize, step: usize) -> anyhow::Result<Report> {
     let plan = Plan::new(bytes);

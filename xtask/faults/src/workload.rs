@@ -12,6 +12,7 @@ use baton_core::entry::{Control, ControlAction, Entry, ForkPoint, Recorded};
 use baton_core::function::Content;
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use baton_store::{Batch, LoggedCall, NewRun, Retention, RunSummaryUpdate, SqliteStore, Store, StoreError};
 use futures_util::future::join_all;
@@ -130,7 +131,7 @@ fn planned_batch(run: &RunId, index: usize, round: usize, after: u64, bytes: usi
     for step in 1..=1 + random.below(4) {
         let task = TaskId::new(if random.coin() { "0".to_owned() } else { format!("0/1.{}", 1 + random.below(3)) });
         let text = format!("{run}, round {round}, step {step}: {}", "words ".repeat(random.below(40) as usize));
-        let control = Control { task: Some(task), action: ControlAction::Steered { text }, by: "trial".into() };
+        let control = Control { task: Some(task), action: ControlAction::Steered { text }, by: Principal::program("trial") };
         batch.entries.push(Arc::new(Recorded { seq: after + step, at, entry: Entry::Control(control) }));
     }
     let size = if round.is_multiple_of(3) { bytes } else { bytes / 100 + 1 };
@@ -155,7 +156,7 @@ fn removed_run() -> (NewRun, Batch) {
     let bytes = vec![7; REMOVED_BYTES];
     let hash = ContentHash::of(&bytes);
     let action = ControlAction::Steered { text: hash.to_string() };
-    let control = Control { task: None, action, by: "trial".into() };
+    let control = Control { task: None, action, by: Principal::program("trial") };
     let mut batch = Batch::new(id.clone(), 1, 0);
     batch.entries.push(Arc::new(Recorded { seq: 1, at: Timestamp::default(), entry: Entry::Control(control) }));
     batch.contents.push((hash, Content::from(bytes)));
@@ -350,7 +351,7 @@ pub async fn check(plan: &Plan, folder: &Path, acknowledged: &[Acknowledged]) ->
         }
         let epoch = store.take_over(id, "who comes after").await.map_err(said)?;
         let text = "it goes on".to_owned();
-        let control = Control { task: None, action: ControlAction::Steered { text }, by: "trial".into() };
+        let control = Control { task: None, action: ControlAction::Steered { text }, by: Principal::program("trial") };
         let next = Recorded { seq: record.last_seq + 1, at: Timestamp::default(), entry: Entry::Control(control) };
         let mut batch = Batch::new(id.clone(), epoch, record.last_seq);
         batch.entries.push(Arc::new(next));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use baton_faults::disk::{Disk, Failure, Fault, Operation};
-use baton_faults::trials::{Recording, cut_logs, failing_disks, flipped_bits, interrupted_migrations, scratch};
+use baton_faults::trials::{Recording, cut_logs, failing_disks, flipped_bits, scratch};
 use baton_faults::workload::{FILE, Plan};
 use baton_store::{Batch, SqliteStore, Store, StoreError};
 use tokio::runtime::{Builder, Runtime};
@@ -52,12 +52,6 @@ fn a_flipped_bit_in_any_page_is_refused_or_harmless() {
 fn a_log_that_is_cut_off_leaves_whole_commits() {
     let report = cut_logs(&tokio(), 997).expect("the trials");
     assert_eq!((report.trials, report.failures), (66, Vec::new()));
-}
-
-#[test]
-fn a_loss_of_power_during_a_migration_leaves_the_old_format_or_the_new_one() {
-    let report = interrupted_migrations(&tokio(), 100, 1).expect("the trials");
-    assert_eq!((report.trials, report.failures), (100, Vec::new()));
 }
 
 /// The store that the disk of `folder` has, and two batches that follow each other.

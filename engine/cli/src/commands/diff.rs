@@ -62,8 +62,8 @@ fn text(diff: &RunDiff, place: &Place) -> Result<(), Failure> {
     match &diff.first {
         None => screen.text(&text!("{} nothing differs", style::good("✓")))?,
         Some(first) => {
-            let agent = first.agent.as_ref().map(|agent| format!(" ({agent})")).unwrap_or_default();
-            screen.text(&text!("first       task {}{agent}, {}", first.task, entries(first)))?;
+            let holder = first.holder.as_ref().map(|holder| format!(" ({holder})")).unwrap_or_default();
+            screen.text(&text!("first       task {}{holder}, {}", first.task, entries(first)))?;
             screen.text(&text!(
                 "cause       {}: {}",
                 style::waiting(first.cause.as_str().replace('_', " ")),
@@ -100,15 +100,15 @@ fn text(diff: &RunDiff, place: &Place) -> Result<(), Failure> {
 
 /// A task that differs: path, holder, states, where.
 fn line(task: &TaskDiff) -> Text {
-    let agent = match &task.agents {
+    let holder = match &task.holders {
         [Some(a), Some(b)] if a != b => format!("{a} → {b}"),
-        [Some(agent), _] | [None, Some(agent)] => agent.clone(),
+        [Some(holder), _] | [None, Some(holder)] => holder.to_string(),
         [None, None] => String::new(),
     };
     let [was, is] = task.states.map(|state| state.unwrap_or("not there"));
     let state = if was == is { was.to_owned() } else { format!("{was} → {is}") };
     let first = task.first.as_ref().map(|first| format!("{}: {}", entries(first), first.what)).unwrap_or_default();
-    words::preview(&format!("{}  {agent}  {state}  {first}", task.task), 160)
+    words::preview(&format!("{}  {holder}  {state}  {first}", task.task), 160)
 }
 
 /// The numbers of the first entries that differ.

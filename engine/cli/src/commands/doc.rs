@@ -110,9 +110,10 @@ async fn cat(found: &FoundRun, version: &DocumentVersion, place: &Place) -> Resu
     let content = export::content(&found.store, version).await?;
     let text = std::str::from_utf8(&content).ok();
     if !place.screen.is_text() {
-        let author = version.author();
-        let path = &version.path;
-        return place.screen.json(&json!({"path": path, "version": version.version, "task": author, "text": text}));
+        return place.screen.json(&json!({
+            "path": version.path, "version": version.version, "task": version.task, "created_by": version.created_by,
+            "text": text,
+        }));
     }
     if text.is_none() && std::io::stdout().is_terminal() {
         let what = &version.content.mime_type;
@@ -142,7 +143,7 @@ async fn diff(
     };
     let (before, after) = (text_of(found, older).await?, text_of(found, newer).await?);
     let diff = TextDiff::from_lines(before.as_str(), after.as_str());
-    let names = [older, newer].map(|version| format!("{} ({})", version.reference(), view.author(version)));
+    let names = [older, newer].map(|version| format!("{} ({})", version.reference(), RunView::author(version)));
     let unified = diff.unified_diff().context_radius(3).header(&names[0], &names[1]).to_string();
     if !place.screen.is_text() {
         return place.screen.json(&json!({"path": path, "from": older.version, "to": newer.version, "diff": unified}));

@@ -122,7 +122,7 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
     let whole = view.spent().get(task).copied().unwrap_or_default();
     if !screen.is_text() {
         return screen.json(&json!({
-            "task": task, "kind": row.created.kind, "agent": row.created.holder.to_string(), "status": row.state.as_str(),
+            "task": task, "kind": row.created.kind, "agent": row.created.holder.agent(), "holder": row.created.holder, "status": row.state.as_str(),
             "caller": row.created.caller, "request": row.created.request, "documents": row.created.documents,
             "turns": row.turns, "usage": row.usage, "cost_usd": usd(row.cost), "subtree": SpentReport::from(whole), "wrote": row.wrote, "callees": row.callees,
             "result": row.result.as_ref().map(|result| result.output.value()),

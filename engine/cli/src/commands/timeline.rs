@@ -62,7 +62,7 @@ impl TimelineArgs {
 
 /// Who an entry is about.
 fn label(row: &Row) -> Text {
-    text!("{}", row.agent.as_deref().unwrap_or("run"))
+    row.holder.as_ref().map_or_else(|| text!("run"), |holder| text!("{}", holder))
 }
 
 /// A row on one line: number, time, who, what.

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use baton_core::call::{CallResult, ModelCall};
-use baton_core::entry::{ControlAction, Entry, Notice, QuestionEnd, Recorded};
-use baton_core::id::{CallId, TaskId};
+use baton_core::entry::{ControlAction, Entry, Holder, Notice, QuestionEnd, Recorded};
+use baton_core::id::{AgentId, CallId, TaskId};
 use baton_core::limits::LimitKind;
 use baton_core::tool_type::{Then, ToolType};
 use serde::Serialize;
@@ -25,8 +25,10 @@ pub(crate) struct Row {
     pub(crate) seq: u64,
     /// The task it belongs to.
     pub(crate) task: Option<String>,
+    /// The agent that holds the task; none where a person does.
+    pub(crate) agent: Option<AgentId>,
     /// Who holds the task.
-    pub(crate) agent: Option<String>,
+    pub(crate) holder: Option<Holder>,
     /// The tool type of a call; else the entry's own name.
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
@@ -49,20 +51,22 @@ pub(crate) struct Row {
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     inputs: HashMap<CallId, Arc<ModelCall>>,
-    holders: HashMap<TaskId, String>,
+    holders: HashMap<TaskId, Holder>,
 }
 
 impl Rows {
     /// The row of the next entry.
     pub(crate) fn row(&mut self, recorded: &Recorded) -> Row {
         if let Entry::TaskCreated(created) = &recorded.entry {
-            self.holders.insert(created.task.clone(), created.holder.to_string());
+            self.holders.insert(created.task.clone(), created.holder.clone());
         }
         let task = recorded.entry.task();
+        let holder = task.and_then(|task| self.holders.get(task).cloned());
         let mut row = Row {
             seq: recorded.seq,
             task: task.map(ToString::to_string),
-            agent: task.and_then(|task| self.holders.get(task).cloned()),
+            agent: holder.as_ref().and_then(Holder::agent).cloned(),
+            holder,
             kind: recorded.entry.name(),
             entry: recorded.entry.name(),
             tool: None,
@@ -83,7 +87,7 @@ impl Rows {
             Entry::TaskCreated(created) => {
                 row.tool.clone_from(&created.tool);
                 row.input = json!({
-                    "kind": created.kind, "holder": created.holder.to_string(), "caller": created.caller,
+                    "kind": created.kind, "holder": created.holder, "caller": created.caller,
                     "request": created.request, "documents": names(&created.documents),
                 });
                 if created.failed_attempts > 0 {
@@ -138,7 +142,7 @@ impl Rows {
             Entry::CallFinished(finished) => {
                 self.call(row, &finished.call, finished.tool.as_str(), Some(finished.tool_type));
                 self.inputs.remove(&finished.call);
-                let target = self.holders.get(&finished.call.created_task()).map(String::as_str).unwrap_or_default();
+                let target = self.holders.get(&finished.call.created_task()).map(ToString::to_string).unwrap_or_default();
                 let arrow = match (finished.tool_type.behavior().then, finished.tool_type) {
                     (Then::Block, ToolType::AskMaster) => Some(format!("← answer from {target}")),
                     (Then::Block, _) => Some(format!("← result from {target}")),
@@ -150,20 +154,26 @@ impl Rows {
                 row.call = version.call.as_ref().map(ToString::to_string);
                 row.result = json!({
                     "path": version.path, "version": version.version, "mime_type": version.content.mime_type,
-                    "size_bytes": version.content.size_bytes, "token_count": version.content.token_count,
+                    "created_by": version.created_by, "size_bytes": version.content.size_bytes, "token_count": version.content.token_count,
                 });
             }
             Entry::QuestionOpened(opened) => {
-                let asker = self.holders.get(&opened.asker).cloned().unwrap_or_default();
+                let asker = self.holders.get(&opened.asker);
                 row.input =
-                    json!({"question": format!("Q{}", opened.number), "asker": asker, "holder": opened.holder.to_string()});
+                    json!({"question": format!("Q{}", opened.number), "asker": asker, "holder": opened.holder});
             }
             Entry::QuestionClosed(closed) => {
                 row.input = json!({"question": format!("Q{}", closed.number)});
                 row.result = match &closed.how {
-                    QuestionEnd::Answered { by, answer } => json!({"answered_by": by, "answer": answer.value()}),
+                    QuestionEnd::Answered { by, answer, recorded } => {
+                        let mut result = json!({"answered_by": by, "answer": answer.value()});
+                        if let Some(from) = recorded {
+                            result["recorded"] = json!(from);
+                        }
+                        result
+                    }
                     QuestionEnd::Expired { default } => json!({"expired": true, "answer": default.value()}),
-                    QuestionEnd::Escalated { to, .. } => json!({"escalated_to": to.to_string()}),
+                    QuestionEnd::Escalated { to, .. } => json!({"escalated_to": to}),
                     QuestionEnd::Failed { reason } => json!({"failed": reason}),
                 };
             }
@@ -191,7 +201,7 @@ impl Rows {
                     ControlAction::Unpaused => json!("unpaused"),
                     ControlAction::Cancelled { reason } => json!({"cancelled": reason}),
                     ControlAction::Steered { text } => json!({"steered": text}),
-                    ControlAction::TakenOver => json!("taken_over"),
+                    ControlAction::TakenOver { process } => json!({"taken_over": process}),
                     ControlAction::Adopted(adoption) => {
                         let name = if adoption.fork.is_some() { "forked" } else { "migrated" };
                         json!({name: adoption})

@@ -1,6 +1,9 @@
 //! A row of the timeline as one readable line: `write_file(path: a.md) → success`, `← result from analyst: …`.
 
+use baton_core::entry::Holder;
 use baton_core::money::Money;
+use baton_core::principal::Principal;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::Row;
@@ -88,9 +91,10 @@ pub(crate) fn sentence(row: &Row) -> Text {
             words::count(result["token_count"].as_u64().unwrap_or_default())
         ),
         "question_opened" => {
-            text!("{} from {} to {}", shown(&input["question"]), shown(&input["asker"]), shown(&input["holder"]))
+            text!("{} from {} to {}", shown(&input["question"]), who(&input["asker"]), who(&input["holder"]))
         }
-        "question_closed" => text!("{} closed: {}", shown(&input["question"]), arguments(result)),
+        "question_closed" => text!("{} {}", shown(&input["question"]), closing(result)),
+        "control" => text!("{} by {}", arguments(result), who(&input["by"])),
         "task_ended" => {
             let limit = result.get("limit").map(|limit| text!(" at {}", shown(limit))).unwrap_or_default();
             let again = result.get("retry_at").map(|at| text!(", tried again at {}", shown(at))).unwrap_or_default();
@@ -98,6 +102,25 @@ pub(crate) fn sentence(row: &Row) -> Text {
         }
         "run_ended" => text!("run {} ({})", shown(&result["state"]), shown(&result["status"])),
         _ => text!("{} {} {}", row.entry, arguments(input), arguments(result)),
+    }
+}
+
+/// Who acted, was asked or holds a task.
+fn who(value: &Value) -> Text {
+    let holder = || Holder::deserialize(value).ok().map(|holder| holder.to_string());
+    let known = Principal::deserialize(value).ok().map(|principal| principal.to_string()).or_else(holder);
+    Text::line(&known.unwrap_or_default())
+}
+
+/// How a question closed.
+fn closing(result: &Value) -> Text {
+    if let Some(by) = result.get("answered_by") {
+        let from = result.get("recorded").map(|from| text!(", in run {}", shown(&from["run"]))).unwrap_or_default();
+        return text!("answered by {}{}: {}", who(by), from, preview(&result["answer"]));
+    }
+    match result.get("escalated_to") {
+        Some(to) => text!("went on to {}", who(to)),
+        None => text!("closed: {}", arguments(result)),
     }
 }
 

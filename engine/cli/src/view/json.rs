@@ -1,12 +1,13 @@
 //! A run as one JSON object: what `run`, `resume` and `show` print with `--output json`.
 
 use baton_core::document::DocumentVersion;
-use baton_core::entry::QuestionEnd;
-use baton_core::id::RunId;
+use baton_core::entry::{Holder, QuestionEnd};
+use baton_core::id::{AgentId, RunId};
 use baton_core::json::Json;
 use baton_core::machine::Spent;
 use baton_core::model::Usage;
 use baton_core::money::{Cost, Money};
+use baton_core::principal::Principal;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -44,7 +45,8 @@ pub(crate) struct DocumentReport {
     mime_type: String,
     size_bytes: u64,
     token_count: u64,
-    created_by: String,
+    /// `null` for the job's own documents.
+    created_by: Option<Principal>,
     summary: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     description: String,
@@ -59,7 +61,9 @@ pub(crate) struct DocumentReport {
 #[derive(Debug, Serialize)]
 struct TaskReport {
     task: String,
-    agent: String,
+    /// `null` where a person holds the task.
+    agent: Option<AgentId>,
+    holder: Holder,
     status: String,
     caller: Option<String>,
     kind: baton_core::entry::TaskKind,
@@ -81,14 +85,14 @@ pub(crate) struct SpentReport {
 pub(crate) struct QuestionReport {
     question: String,
     task: String,
-    asked_by: String,
-    asked_of: String,
+    asked_by: Option<Holder>,
+    asked_of: Holder,
     text: String,
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    answered_by: Option<String>,
+    answered_by: Option<Principal>,
     #[serde(skip_serializing_if = "Json::is_null")]
     answer_schema: Json,
     documents: Vec<String>,
@@ -174,7 +178,8 @@ impl RunView {
             let row = self.tasks.get(task)?;
             Some(TaskReport {
                 task: task.to_string(),
-                agent: row.created.holder.to_string(),
+                agent: row.created.holder.agent().cloned(),
+                holder: row.created.holder.clone(),
                 status: row.state.as_str().to_owned(),
                 caller: row.created.caller.as_ref().map(ToString::to_string),
                 kind: row.created.kind,
@@ -195,7 +200,7 @@ impl RunView {
             mime_type: version.content.mime_type.clone(),
             size_bytes: version.content.size_bytes,
             token_count: version.content.token_count,
-            created_by: self.author(version),
+            created_by: version.created_by.clone(),
             summary: version.content.summary.clone(),
             description: version.description.clone(),
             tags: version.tags.clone(),
@@ -209,7 +214,7 @@ impl RunView {
         let row = self.tasks.get(&question.task);
         let (state, answer, by) = match &question.closed {
             None => ("open", None, None),
-            Some(QuestionEnd::Answered { by, answer }) => ("answered", Some(answer.clone()), Some(by.clone())),
+            Some(QuestionEnd::Answered { by, answer, .. }) => ("answered", Some(answer.clone()), Some(by.clone())),
             Some(QuestionEnd::Expired { default }) => ("expired", Some(default.clone()).filter(|value| !value.is_null()), None),
             Some(QuestionEnd::Escalated { .. }) => ("escalated", None, None),
             Some(QuestionEnd::Failed { .. }) => ("failed", None, None),
@@ -217,8 +222,8 @@ impl RunView {
         QuestionReport {
             question: format!("Q{}", question.number),
             task: question.task.to_string(),
-            asked_by: self.holder(&question.asker),
-            asked_of: question.holder.to_string(),
+            asked_by: self.holder_of(&question.asker).cloned(),
+            asked_of: question.holder.clone(),
             text: row.map(|row| row.created.request.clone()).unwrap_or_default(),
             state,
             answer,

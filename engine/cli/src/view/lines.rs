@@ -54,7 +54,7 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<Text> {
             )
         }
         Entry::DocumentWritten(version) => {
-            text!("{} wrote {} · {}", view.author(version), version.reference(), words::size(version.content.size_bytes))
+            text!("{} wrote {} · {}", RunView::author(version), version.reference(), words::size(version.content.size_bytes))
         }
         Entry::QuestionOpened(opened) => {
             let row = view.tasks.get(&opened.task)?;
@@ -63,8 +63,9 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<Text> {
             text!("{} asks {} (Q{}): {}{}", who(&opened.asker), opened.holder, opened.number, text, attached)
         }
         Entry::QuestionClosed(closed) => match &closed.how {
-            QuestionEnd::Answered { by, answer } => {
-                text!("Q{} answered by {by}: {}", closed.number, words::preview(answer.text(), PREVIEW))
+            QuestionEnd::Answered { by, answer, recorded } => {
+                let by = words::answerer(by, recorded.as_ref());
+                text!("Q{} answered by {}: {}", closed.number, by, words::preview(answer.text(), PREVIEW))
             }
             QuestionEnd::Expired { .. } => text!("Q{} expired without an answer", closed.number),
             QuestionEnd::Escalated { to, .. } => text!("Q{} goes on to {to}", closed.number),
@@ -75,7 +76,7 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<Text> {
         }
         Entry::Output(output) => text!("{} output: {}", who(&output.task), words::preview(output.output.text(), PREVIEW)),
         Entry::Control(control) => match &control.action {
-            ControlAction::TakenOver => text!("taken over by {}", control.by),
+            ControlAction::TakenOver { process } => text!("taken over by process {process}"),
             ControlAction::Cancelled { reason } => text!("cancelled by {}: {}", control.by, words::preview(reason, PREVIEW)),
             ControlAction::Paused => {
                 let run = view.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();

@@ -277,7 +277,7 @@ impl RunView {
                     ControlAction::Unpaused => self.paused = false,
                     ControlAction::Cancelled { .. }
                     | ControlAction::Steered { .. }
-                    | ControlAction::TakenOver
+                    | ControlAction::TakenOver { .. }
                     | ControlAction::Adopted(_)
                     | ControlAction::Late { .. } => {}
                 }
@@ -411,9 +411,14 @@ impl RunView {
         self.tasks.get(&TaskId::root())
     }
 
+    /// Who holds `task`.
+    pub(crate) fn holder_of(&self, task: &TaskId) -> Option<&Holder> {
+        self.tasks.get(task).map(|row| &row.created.holder)
+    }
+
     /// Who holds `task`, as people call them.
     pub(crate) fn holder(&self, task: &TaskId) -> String {
-        self.tasks.get(task).map_or_else(|| task.to_string(), |row| row.created.holder.to_string())
+        self.holder_of(task).map_or_else(|| task.to_string(), ToString::to_string)
     }
 
     /// Who works on what `call` waits for: the question about it while it is open, else the newest attempt.
@@ -435,9 +440,9 @@ impl RunView {
         references.iter().filter_map(|reference| self.documents.version(reference)).map(AsRef::as_ref).collect()
     }
 
-    /// Who wrote `version`: an agent's id, `job`, or the task when its agent is unknown.
-    pub(crate) fn author(&self, version: &DocumentVersion) -> String {
-        version.task.as_ref().map_or_else(|| "job".to_owned(), |task| self.holder(task))
+    /// Who wrote `version`, as people call them; `job` for the job's own documents.
+    pub(crate) fn author(version: &DocumentVersion) -> String {
+        version.created_by.as_ref().map_or_else(|| "job".to_owned(), ToString::to_string)
     }
 
     /// The way of a question: from the task that first asked, through the masters that passed it on, to who is asked now.

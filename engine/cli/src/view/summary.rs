@@ -5,6 +5,7 @@ use std::time::Duration;
 use baton_core::document::DocumentVersion;
 use baton_core::entry::{Otherwise, QuestionEnd};
 use baton_core::model::Usage;
+use baton_core::id::AgentId;
 use baton_core::money::{Cost, Money, Price};
 use serde_json::{Map, Value};
 
@@ -45,8 +46,8 @@ impl RunView {
             (None, "interrupted") => style::waiting("● interrupted: no process runs it"),
             (None, _) => style::busy("● not finished"),
         };
-        let agents: std::collections::BTreeSet<String> =
-            self.tasks.values().map(|row| row.created.holder.to_string()).filter(|name| name != "you").collect();
+        let agents: std::collections::BTreeSet<&AgentId> =
+            self.tasks.values().filter_map(|row| row.created.holder.agent()).collect();
         let turns: u32 = self.tasks.values().map(|row| row.turns).sum();
         text!(
             "{}   {} · {} · {} · {}",
@@ -135,7 +136,7 @@ impl RunView {
                     text!("{}", version.reference()),
                     text!("{}", words::size(version.content.size_bytes)),
                     text!("≈{} tok", words::count(version.content.token_count)),
-                    text!("{}", self.author(version)),
+                    text!("{}", Self::author(version)),
                     words::preview(&version.content.summary, width),
                 ]
             })
@@ -187,7 +188,9 @@ impl Question {
     pub(crate) fn ending(&self) -> Text {
         match &self.closed {
             None => text!("open"),
-            Some(QuestionEnd::Answered { by, answer }) => text!("{} ({by})", words::preview(answer.text(), 80)),
+            Some(QuestionEnd::Answered { by, answer, recorded }) => {
+                text!("{}, answered by {}", words::preview(answer.text(), 80), words::answerer(by, recorded.as_ref()))
+            }
             Some(QuestionEnd::Expired { default }) if default.is_null() => text!("expired"),
             Some(QuestionEnd::Expired { default }) => {
                 text!("{} (the default, when time was up)", words::preview(default.text(), 80))

@@ -19,7 +19,7 @@ fn a_run_that_waits_for_a_person_exits_3_and_prints_the_command_that_answers() {
     let question = &report["questions"][0];
     assert_eq!(
         (&question["question"], &question["asked_by"], &question["asked_of"]),
-        (&json!("Q1"), &json!("lead"), &json!("you"))
+        (&json!("Q1"), &json!({"agent": "lead"}), &json!("person"))
     );
     assert_eq!(folder.baton(&["ps", "--output", "json"]).json()[0]["status"], "waiting");
 }

@@ -21,6 +21,7 @@ use crate::json::Json;
 use crate::limits::Limits;
 use crate::model::Offer;
 use crate::path::DocumentPath;
+use crate::principal::RESERVED_AGENT_IDS;
 use crate::tool_type::{Then, ToolType};
 
 /// The most tokens that an answer may be allowed, so that sums of reservations stay far from where numbers end.
@@ -42,6 +43,12 @@ impl<'s> Loader<'s> {
 
     fn load_agent(&mut self, form: &AgentForm, agent: &ReadAgent<'s>, job: Option<&Job>) -> Option<Agent> {
         let text = &agent.read.text;
+        if RESERVED_AGENT_IDS.contains(&form.agent_id.as_str()) {
+            let id = &form.agent_id;
+            let message = format!("no agent can have the id \"{id}\": views use it for a person, the engine or a part of a run");
+            let fault = text.fault(FaultKind::ReservedName, "/agent_id", Spot::Value, message);
+            self.faults.push(fault.expected(format!("another id, such as \"{id}_agent\", here and wherever this agent is named")));
+        }
         let system_prompt = self.prompt(form, text, job);
         let (tools, approvals) = self.granted(form, text);
         if let Some(job) = job

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Holder;
+use super::{ForkPoint, Holder};
 use crate::document::DocumentRef;
 use crate::id::TaskId;
 use crate::json::Json;
+use crate::principal::Principal;
 
 /// A question waits for its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,10 +60,13 @@ pub struct QuestionClosed {
 pub enum QuestionEnd {
     /// Somebody answered.
     Answered {
-        /// An agent's id, or how a person is known to the shell.
-        by: String,
+        /// Who answered.
+        by: Principal,
         /// The answer.
         answer: Json,
+        /// The entry of another run that a fork took the answer from; `None` for an answer given to this run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recorded: Option<ForkPoint>,
     },
     /// Nobody did before the deadline; the default was taken, or none.
     Expired {

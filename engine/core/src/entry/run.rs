@@ -10,6 +10,7 @@ use crate::id::{ContentHash, JobId, RunId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::money::Price;
+use crate::principal::Principal;
 use crate::time::Timestamp;
 
 /// The run exists. Always entry 1.
@@ -120,7 +121,7 @@ pub struct Control {
     /// What was done.
     pub action: ControlAction,
     /// Who did it.
-    pub by: String,
+    pub by: Principal,
 }
 
 /// What somebody outside the task graph did.
@@ -142,7 +143,10 @@ pub enum ControlAction {
         text: String,
     },
     /// A process took the run over after another stopped.
-    TakenOver,
+    TakenOver {
+        /// The name of the process.
+        process: String,
+    },
     /// The run goes on by these configs from here on; what was in flight begins anew, as after a take-over.
     Adopted(Box<Adoption>),
     /// Something came too late, or twice, or from nowhere: recorded and not applied.

@@ -33,10 +33,20 @@ pub enum Holder {
     Person,
 }
 
+impl Holder {
+    /// The agent, unless a person holds the task.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Agent(agent) => Some(agent),
+            Self::Person => None,
+        }
+    }
+}
+
 impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Agent(agent) => write!(f, "{agent}"),
+            Self::Agent(agent) => crate::principal::write_agent(f, agent),
             Self::Person => f.write_str("you"),
         }
     }

@@ -87,6 +87,7 @@ impl TestContext {
             tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
             task: None,
             call: None,
+            created_by: None,
             at: START,
         });
         self

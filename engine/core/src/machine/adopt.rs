@@ -15,6 +15,7 @@ use crate::document::Write;
 use crate::entry::{Adoption, Control, ControlAction, Entry};
 use crate::event::Refusal;
 use crate::id::TaskId;
+use crate::principal::Principal;
 use crate::render;
 use crate::time::Timestamp;
 
@@ -22,16 +23,17 @@ impl Draft<'_> {
     /// Adopts configs, writes a person's documents, and lets every task go on as after a take-over.
     ///
     /// Refused with every reason at once if the configs lack what the run is in the middle of.
-    pub(super) fn adopted(&mut self, adoption: Adoption, documents: Vec<Write>, by: String) -> Result<(), Refusal> {
+    pub(super) fn adopted(&mut self, adoption: Adoption, documents: Vec<Write>, by: Principal) -> Result<(), Refusal> {
         let reasons = self.hindrances(self.world.known(adoption.configs));
         if !reasons.is_empty() {
             return Err(Refusal::CannotAdopt { reasons });
         }
+        let author = by.clone();
         let recovery = if adoption.fork.is_some() { Recovery::InFork } else { Recovery::AfterCrash };
         self.push(Entry::Control(Control { task: None, action: ControlAction::Adopted(Box::new(adoption)), by }));
         for write in documents {
             self.check_new_document(&write)?;
-            self.write_document(write, None);
+            self.write_document(write, Some(author.clone()));
         }
         for id in self.world.tasks() {
             if self.is_live(&id) {

@@ -207,11 +207,11 @@ impl Draft<'_> {
         if let Some((pointer, kept)) = kept {
             output = pointer;
             if stands.is_none() {
-                self.write_document(kept, Some((id, call)));
+                self.write_document_of_call(kept, id, call);
             }
         }
         for write in writes {
-            self.write_document(write, Some((id, call)));
+            self.write_document_of_call(write, id, call);
         }
         let documents = &self.world.shared().documents;
         let documents = loads.into_iter().filter(|load| documents.version(load).is_some()).collect();

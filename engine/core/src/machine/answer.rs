@@ -14,6 +14,7 @@ use crate::event::Effect;
 use crate::id::{ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::model::{FinishReason, ModelTurn, Usage};
+use crate::principal::Principal;
 
 /// Turns in a row that may miss the point before the task fails: two reminders, then `no_handoff`.
 const REMINDERS: u32 = 2;
@@ -146,7 +147,7 @@ impl Draft<'_> {
     /// Records what came too late, or from nowhere. Nothing of it is applied.
     pub(super) fn record_late(&mut self, id: &TaskId, what: String) {
         let task = self.world.task(id).map(|task| task.id.clone());
-        self.push(Entry::Control(Control { task, action: ControlAction::Late { what }, by: "engine".to_owned() }));
+        self.push(Entry::Control(Control { task, action: ControlAction::Late { what }, by: Principal::Engine }));
     }
 
     fn estimated_usage(&self, id: &TaskId, text: &str, calls: &[crate::call::ModelCall]) -> Usage {

@@ -92,7 +92,7 @@ fn control<W: World>(world: &mut W, at: Timestamp, entry: &Control) {
         (
             ControlAction::Steered { .. }
             | ControlAction::Cancelled { .. }
-            | ControlAction::TakenOver
+            | ControlAction::TakenOver { .. }
             | ControlAction::Late { .. },
             _,
         ) => {}

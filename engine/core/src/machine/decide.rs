@@ -26,13 +26,15 @@ pub(super) fn decide(run: &Run, at: Timestamp, event: Event) -> Result<Decision,
             draft.call_asks_model(by, model, input_tokens, output_tokens, worst_cost)?;
         }
         Event::CallHeardModel { by, used } => draft.call_heard_model(&by, used),
-        Event::PersonAnswered { question, by, answer, documents } => draft.person_answered(&question, by, answer, documents)?,
+        Event::PersonAnswered { question, by, answer, documents, recorded } => {
+            draft.person_answered(&question, by, answer, documents, recorded)?;
+        }
         Event::CancelRequested { task, reason, by } => draft.cancel_requested(&task, reason, by)?,
         Event::PauseRequested { by } => draft.paused(by, true),
         Event::UnpauseRequested { by } => draft.paused(by, false),
         Event::Steered { task, text, by } => draft.steered(&task, text, by)?,
         Event::TimePassed => draft.time_passed(),
-        Event::TakenOver { by } => draft.taken_over(by),
+        Event::TakenOver { process } => draft.taken_over(process),
         Event::Adopted { adoption, documents, by } => draft.adopted(adoption, documents, by)?,
     }
     draft.settle();

@@ -13,6 +13,7 @@ use crate::id::{CallId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::Usage;
+use crate::principal::Principal;
 
 impl Draft<'_> {
     /// Ends `id`. Whatever is below it is closed first; then its caller's call, and so perhaps its caller's turn, ends.
@@ -157,10 +158,11 @@ impl Draft<'_> {
         };
         let how = if answered {
             let by = match &task.holder {
-                Holder::Agent(agent) => agent.to_string(),
-                Holder::Person => "person".to_owned(),
+                Holder::Agent(agent) => Principal::Agent(agent.clone()),
+                // A person's own answer closes the question before its task ends.
+                Holder::Person => Principal::Engine,
             };
-            QuestionEnd::Answered { by, answer: result.output.clone() }
+            QuestionEnd::Answered { by, answer: result.output.clone(), recorded: None }
         } else {
             let reason = result.error.as_ref().map_or_else(|| result.status.as_str().to_owned(), |error| error.message.clone());
             QuestionEnd::Failed { reason }
@@ -168,8 +170,19 @@ impl Draft<'_> {
         self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number, how }));
     }
 
+    /// Makes a new version of a document in somebody's name from outside the run; `None` for the job's own documents.
+    pub(super) fn write_document(&mut self, write: Write, created_by: Option<Principal>) -> DocumentRef {
+        self.write_version(write, created_by, None)
+    }
+
+    /// Makes the new version of a document that `call` of `task` writes.
+    pub(super) fn write_document_of_call(&mut self, write: Write, task: &TaskId, call: &CallId) -> DocumentRef {
+        let created_by = self.task(task).agent().cloned().map(Principal::Agent);
+        self.write_version(write, created_by, Some((task, call)))
+    }
+
     /// Makes a new version of a document. The caller has compared its base with the current version.
-    pub(super) fn write_document(&mut self, write: Write, by: Option<(&TaskId, &CallId)>) -> DocumentRef {
+    fn write_version(&mut self, write: Write, created_by: Option<Principal>, by: Option<(&TaskId, &CallId)>) -> DocumentRef {
         let current = self.world.shared().documents.get(&write.path).map(|document| Arc::clone(document.current()));
         let base = current.as_ref().map(|current| current.version);
         let version = DocumentVersion {
@@ -184,6 +197,7 @@ impl Draft<'_> {
             tags: write.tags.or_else(|| current.as_ref().map(|current| current.tags.clone())).unwrap_or_default(),
             task: by.map(|(task, _)| task.clone()),
             call: by.map(|(_, call)| call.clone()),
+            created_by,
             at: self.at,
         };
         let reference = version.reference();

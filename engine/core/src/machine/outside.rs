@@ -8,7 +8,7 @@ use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{EffectClass, Schema};
 use crate::document::Write;
 use crate::entry::{
-    BudgetSettled, Control, ControlAction, Entry, FinalState, Holder, Master, Otherwise, QuestionClosed, QuestionEnd, RunStarted,
+    BudgetSettled, Control, ControlAction, Entry, FinalState, ForkPoint, Holder, Master, Otherwise, QuestionClosed, QuestionEnd, RunStarted,
     TaskCreated, TaskKind,
 };
 use crate::event::{Effect, Refusal};
@@ -17,6 +17,7 @@ use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::Usage;
 use crate::money::Money;
+use crate::principal::Principal;
 
 impl Draft<'_> {
     /// The first entries of a run: its start, its documents, its root task.
@@ -60,17 +61,21 @@ impl Draft<'_> {
         }
     }
 
-    /// A person answers a question; the first valid answer wins.
+    /// A person answers a question; the first valid answer wins. No agent answers in a person's place.
     pub(super) fn person_answered(
         &mut self,
         id: &TaskId,
-        by: String,
+        by: Principal,
         answer: Json,
         documents: Vec<Write>,
+        recorded: Option<ForkPoint>,
     ) -> Result<(), Refusal> {
         let task = self.world.task(id).ok_or_else(|| Refusal::UnknownTask { task: id.clone() })?;
         let question = task.question.clone().filter(|_| task.holder == Holder::Person);
         let question = question.ok_or_else(|| Refusal::NotAsked { task: id.clone() })?;
+        if !by.is_outside() {
+            return Err(Refusal::NotAPerson { by });
+        }
         let number = question.number;
         if let Some(closed) = &question.closed {
             return Err(Refusal::QuestionClosed { number, how: describe(closed) });
@@ -88,9 +93,9 @@ impl Draft<'_> {
         let mut written = Vec::new();
         for write in documents {
             self.check_new_document(&write)?;
-            written.push(self.write_document(write, None));
+            written.push(self.write_document(write, Some(by.clone())));
         }
-        let how = QuestionEnd::Answered { by, answer: answer.clone() };
+        let how = QuestionEnd::Answered { by, answer: answer.clone(), recorded };
         self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number, how }));
         let result = CallResult { status: CallStatus::Success, output: answer, error: None, documents: written };
         self.end_task(id, FinalState::Completed, result, None);
@@ -98,7 +103,7 @@ impl Draft<'_> {
     }
 
     /// Somebody ends a task and all below it.
-    pub(super) fn cancel_requested(&mut self, id: &TaskId, reason: String, by: String) -> Result<(), Refusal> {
+    pub(super) fn cancel_requested(&mut self, id: &TaskId, reason: String, by: Principal) -> Result<(), Refusal> {
         self.must_live(id)?;
         self.push(Entry::Control(Control {
             task: Some(id.clone()),
@@ -116,7 +121,7 @@ impl Draft<'_> {
     }
 
     /// Somebody pauses the run, or lets it go on.
-    pub(super) fn paused(&mut self, by: String, paused: bool) {
+    pub(super) fn paused(&mut self, by: Principal, paused: bool) {
         let action = if paused { ControlAction::Paused } else { ControlAction::Unpaused };
         if self.world.shared().paused != paused {
             self.push(Entry::Control(Control { task: None, action, by }));
@@ -124,7 +129,7 @@ impl Draft<'_> {
     }
 
     /// Somebody sends a message into the next request of a task.
-    pub(super) fn steered(&mut self, id: &TaskId, text: String, by: String) -> Result<(), Refusal> {
+    pub(super) fn steered(&mut self, id: &TaskId, text: String, by: Principal) -> Result<(), Refusal> {
         self.must_live(id)?;
         if self.task(id).holder == Holder::Person {
             return Err(Refusal::NoModel { task: id.clone() });
@@ -238,8 +243,9 @@ impl Draft<'_> {
 
     /// A process took the run over: what was in flight is gone. Requests are asked again; calls are run again where
     /// that is safe, and are in doubt where it is not.
-    pub(super) fn taken_over(&mut self, by: String) {
-        self.push(Entry::Control(Control { task: None, action: ControlAction::TakenOver, by }));
+    pub(super) fn taken_over(&mut self, process: String) {
+        let action = ControlAction::TakenOver { process };
+        self.push(Entry::Control(Control { task: None, action, by: Principal::Engine }));
         let live: Vec<TaskId> = self.world.graph().iter().filter(|task| task.is_live()).map(|task| task.id.clone()).collect();
         for id in live {
             if self.is_live(&id) {
@@ -320,7 +326,7 @@ pub(super) enum Recovery {
 /// How a question was closed, for whoever came late.
 fn describe(end: &QuestionEnd) -> String {
     match end {
-        QuestionEnd::Answered { by, answer } => format!("{by} answered {}", answer.text()),
+        QuestionEnd::Answered { by, answer, .. } => format!("{by} answered {}", answer.text()),
         QuestionEnd::Expired { .. } => "its deadline passed".to_owned(),
         QuestionEnd::Escalated { to, .. } => format!("it went on to {to}"),
         QuestionEnd::Failed { reason } => reason.clone(),

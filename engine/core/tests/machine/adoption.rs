@@ -10,6 +10,7 @@ use baton_core::entry::{Adoption, ControlAction, Entry, Fork, ForkPoint, ForkedE
 use baton_core::event::{Effect, Event, Refusal};
 use baton_core::id::{ContentHash, RunId, TaskId};
 use baton_core::limits::Limits;
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 
 use crate::support::jobs::JobDraft;
@@ -30,7 +31,7 @@ fn forking(at: Timestamp) -> Adoption {
 fn adopting(sim: &Sim, configs: &Arc<Configs>, adoption: Adoption, at: Timestamp) -> Result<(Run, Vec<Effect>), Refusal> {
     let mut run = sim.fold();
     run.know_configs(adoption.configs, Arc::clone(configs));
-    let decision = run.decide(at, Event::Adopted { adoption, documents: Vec::new(), by: "ada".to_owned() })?;
+    let decision = run.decide(at, Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") })?;
     for recorded in &decision.entries {
         run.apply(recorded);
     }
@@ -193,7 +194,7 @@ fn a_prompt_of_another_length_is_counted_in_the_context() {
 #[test]
 fn a_fork_of_a_paused_run_is_not_paused_and_a_migrated_one_is() {
     let mut sim = two_children();
-    sim.event(Event::PauseRequested { by: "ada".to_owned() }).unwrap();
+    sim.event(Event::PauseRequested { by: Principal::person("ada") }).unwrap();
     let (migrated, _) = adopting(&sim, &sim.configs, adoption(), later(&sim)).unwrap();
     assert!(migrated.totals().paused);
     let (forked, _) = adopting(&sim, &sim.configs, forking(sim.now), later(&sim)).unwrap();
@@ -232,7 +233,7 @@ fn an_entry_names_the_contents_that_it_needs() {
     assert_eq!(named(|entry| matches!(entry, Entry::DocumentWritten(_))), Some(Some(ContentHash::of(b"text"))));
     assert_eq!(named(|entry| matches!(entry, Entry::TaskCreated(_))), Some(None));
     let run = sim.fold();
-    let event = Event::Adopted { adoption: adoption(), documents: Vec::new(), by: "ada".to_owned() };
+    let event = Event::Adopted { adoption: adoption(), documents: Vec::new(), by: Principal::person("ada") };
     let mut run = run;
     run.know_configs(adoption().configs, Arc::clone(&sim.configs));
     let decision = run.decide(later(&sim), event).unwrap();
@@ -246,7 +247,7 @@ fn an_entry_names_the_contents_that_it_needs() {
 #[test]
 fn beginnings_of_decisions_are_told_from_the_timeline_alone() {
     let mut sim = two_children();
-    sim.event(Event::CancelRequested { task: TaskId::from("0/1.2"), reason: "enough".to_owned(), by: "ada".to_owned() }).unwrap();
+    sim.event(Event::CancelRequested { task: TaskId::from("0/1.2"), reason: "enough".to_owned(), by: Principal::person("ada") }).unwrap();
     let mut steps = Steps::default();
     let told: Vec<usize> = (0..sim.timeline.len()).filter(|index| steps.begins(&sim.timeline[*index].entry)).collect();
     let begins: Vec<usize> =

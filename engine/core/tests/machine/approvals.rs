@@ -9,6 +9,7 @@ use baton_core::id::{CallId, TaskId};
 use baton_core::json::Json;
 use baton_core::limits::Limits;
 use baton_core::machine::TaskState;
+use baton_core::principal::Principal;
 use serde_json::{Value, json};
 
 use crate::support::jobs::{JobDraft, ToolDraft};
@@ -214,7 +215,7 @@ fn with_other_configs(sim: &Sim, draft: &JobDraft) -> Run {
 fn grant(run: &Run, sim: &Sim) -> Vec<Entry> {
     let answer = Json::from(yes());
     let event =
-        Event::PersonAnswered { question: TaskId::from("0/1.1/approval"), by: "ada".to_owned(), answer, documents: Vec::new() };
+        Event::PersonAnswered { question: TaskId::from("0/1.1/approval"), by: Principal::person("ada"), answer, documents: Vec::new(), recorded: None };
     let decision = run.decide(sim.now, event).unwrap();
     assert!(!decision.effects.iter().any(|effect| matches!(effect, Effect::Execute { .. })), "nothing is executed");
     decision.entries.into_iter().map(|recorded| recorded.entry).collect()

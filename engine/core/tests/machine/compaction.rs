@@ -11,6 +11,7 @@ use baton_core::id::ContentHash;
 use baton_core::limits::{LimitKind, Limits};
 use baton_core::model::{FinishReason, ModelTurn};
 use baton_core::path::DocumentPath;
+use baton_core::principal::Principal;
 use baton_core::render::{Part, Role, request_tokens};
 use baton_core::time::Timestamp;
 use serde_json::json;
@@ -232,7 +233,7 @@ fn a_summary_that_adopted_configs_leave_no_room_for_is_a_digest() {
     let (hash, other) = (ContentHash::of(b"other configs"), draft(WINDOW / 2).build());
     run.know_configs(hash, other);
     let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
-    let event = Event::Adopted { adoption, documents: Vec::new(), by: "ada".to_owned() };
+    let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") };
     let decision = run.decide(sim.now, event).unwrap();
     let entries: Vec<&Entry> = decision.entries.iter().map(|recorded| &recorded.entry).collect();
     let digested = entries.iter().any(|entry| matches!(entry, Entry::Compacted(compacted) if compacted.summary.is_none()));
@@ -386,7 +387,7 @@ fn what_a_person_said_at_the_head_of_a_turn_that_stays_still_counts() {
         } else if turns.is_multiple_of(3) && turns > steered {
             steered = turns;
             let text = format!("{turns}: {}", "do it well ".repeat(150));
-            sim.event(Event::Steered { task: "0".into(), text, by: "ada".to_owned() }).unwrap();
+            sim.event(Event::Steered { task: "0".into(), text, by: Principal::person("ada") }).unwrap();
         }
         if !sim.step() {
             break;
@@ -448,7 +449,7 @@ fn configs_that_are_adopted_may_bring_a_window() {
     let hash = ContentHash::of(b"other configs");
     run.know_configs(hash, draft(Limits { context_tokens: Some(WINDOW), ..unlimited }).build());
     let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
-    let event = Event::Adopted { adoption, documents: Vec::new(), by: "ada".to_owned() };
+    let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") };
     let decision = run.decide(Timestamp::from_micros(1_900_000_000), event).unwrap();
     decision.entries.iter().for_each(|recorded| run.apply(recorded));
     let entries = go_on(&mut run, decision.effects.clone(), 30);

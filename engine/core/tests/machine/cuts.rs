@@ -8,6 +8,7 @@ use baton_core::entry::{Adoption, Fork, ForkPoint, ForkedEffects, Steps};
 use baton_core::event::{Effect, Event};
 use baton_core::id::{RunId, TaskId};
 use baton_core::machine::Task;
+use baton_core::principal::Principal;
 
 use crate::support::Sim;
 use crate::support::random::Random;
@@ -35,7 +36,7 @@ pub(crate) fn may_be_cut(sim: &Sim, random: &mut Random) {
     let fork = Fork { run: RunId::new("fork"), from, at, effects: ForkedEffects::Recorded };
     let adoption =
         Adoption { configs, model: None, prices: std::collections::BTreeMap::new(), changes: Vec::new(), fork: Some(fork) };
-    let event = Event::Adopted { adoption, documents: Vec::new(), by: "ada".to_owned() };
+    let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") };
     let decision = run.decide(at.plus(day), event).expect("a run that has not ended goes on by its own configs");
     decision.entries.iter().for_each(|recorded| run.apply(recorded));
     for task in run.graph().iter().filter(|task| task.is_live()) {

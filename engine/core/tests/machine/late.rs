@@ -6,6 +6,7 @@ use baton_core::event::{Event, Outcome, Refusal};
 use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::json::Json;
 use baton_core::model::ModelTurn;
+use baton_core::principal::Principal;
 use baton_core::render::Part;
 use serde_json::json;
 
@@ -157,13 +158,13 @@ fn after_the_end_everything_is_refused_and_nothing_is_written() {
         answered("0", 2),
         Event::ModelFailed { task: TaskId::root(), turn: 2, model: "script".to_owned(), error: Sim::model_error() },
         returned("0/1.1"),
-        Event::PersonAnswered { question: TaskId::root(), by: "ada".to_owned(), answer: Json::null(), documents: Vec::new() },
-        Event::CancelRequested { task: TaskId::root(), reason: "late".to_owned(), by: "ada".to_owned() },
-        Event::PauseRequested { by: "ada".to_owned() },
-        Event::UnpauseRequested { by: "ada".to_owned() },
-        Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: "ada".to_owned() },
+        Event::PersonAnswered { question: TaskId::root(), by: Principal::person("ada"), answer: Json::null(), documents: Vec::new(), recorded: None },
+        Event::CancelRequested { task: TaskId::root(), reason: "late".to_owned(), by: Principal::person("ada") },
+        Event::PauseRequested { by: Principal::person("ada") },
+        Event::UnpauseRequested { by: Principal::person("ada") },
+        Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: Principal::person("ada") },
         Event::TimePassed,
-        Event::TakenOver { by: "another".to_owned() },
+        Event::TakenOver { process: "another".to_owned() },
     ];
     for event in events {
         let shown = format!("{event:?}");
@@ -177,7 +178,7 @@ fn after_the_end_everything_is_refused_and_nothing_is_written() {
 #[test]
 fn before_the_start_everything_is_refused_and_it_starts_only_once() {
     let mut sim = Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]).holding("work");
-    for event in [answered("0", 1), returned("0/1.1"), Event::TimePassed, Event::TakenOver { by: "another".to_owned() }] {
+    for event in [answered("0", 1), returned("0/1.1"), Event::TimePassed, Event::TakenOver { process: "another".to_owned() }] {
         assert_eq!(sim.event(event), Err(Refusal::Start { started: false }));
     }
     let mut sim = sim.start();
@@ -197,7 +198,7 @@ fn a_finished_task_cannot_be_cancelled_or_steered() {
         .start();
     let child = TaskId::from("0/1.1");
     assert_eq!(sim.cancel("0/1.1"), Err(Refusal::Ended { task: child.clone() }));
-    let steered = sim.event(Event::Steered { task: child.clone(), text: "hurry".to_owned(), by: "ada".to_owned() });
+    let steered = sim.event(Event::Steered { task: child.clone(), text: "hurry".to_owned(), by: Principal::person("ada") });
     assert_eq!(steered, Err(Refusal::Ended { task: child }));
     assert_eq!(sim.cancel("0/7.7"), Err(Refusal::UnknownTask { task: "0/7.7".into() }));
     sim.release("work");
@@ -214,7 +215,7 @@ fn a_cancel_and_a_completion_at_one_moment_give_one_end_in_both_orders() {
         sim.step();
         let work = sim.take_work("0/1.1");
         let cancel = |sim: &mut Sim| {
-            sim.event(Event::CancelRequested { task: "0/1.1".into(), reason: "enough".to_owned(), by: "ada".to_owned() })
+            sim.event(Event::CancelRequested { task: "0/1.1".into(), reason: "enough".to_owned(), by: Principal::person("ada") })
         };
         if cancel_first {
             cancel(&mut sim).expect("it lives");
@@ -234,11 +235,11 @@ fn a_cancel_and_a_completion_at_one_moment_give_one_end_in_both_orders() {
 fn a_pause_lets_what_runs_finish_and_begins_nothing() {
     let mut sim =
         Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]).holding("work").start();
-    sim.event(Event::PauseRequested { by: "ada".to_owned() }).expect("a run may be paused");
+    sim.event(Event::PauseRequested { by: Principal::person("ada") }).expect("a run may be paused");
     sim.release("work");
     assert!(!sim.ended && sim.pending.is_empty(), "no further step is taken");
     assert_eq!(sim.result("0/1.1").status, CallStatus::Success);
-    sim.event(Event::UnpauseRequested { by: "ada".to_owned() }).expect("a run may go on");
+    sim.event(Event::UnpauseRequested { by: Principal::person("ada") }).expect("a run may go on");
     sim.settle();
     sim.assert_over();
 }
@@ -267,7 +268,7 @@ fn all_of_a_persons_messages_stand_at_the_head_of_the_next_turn_in_order_and_onl
         .holding("work")
         .start();
     for text in ["one", "two"] {
-        sim.event(Event::Steered { task: TaskId::root(), text: text.to_owned(), by: "ada".to_owned() }).expect("it lives");
+        sim.event(Event::Steered { task: TaskId::root(), text: text.to_owned(), by: Principal::person("ada") }).expect("it lives");
     }
     sim.release("work");
     sim.assert_over();
@@ -280,11 +281,11 @@ fn a_persons_message_does_not_displace_a_reminder() {
         .agent("root", [turn([call("work", "a")]), turn([]), turn([handoff("done")])])
         .holding("work")
         .start();
-    sim.event(Event::PauseRequested { by: "ada".to_owned() }).expect("a run may be paused");
+    sim.event(Event::PauseRequested { by: Principal::person("ada") }).expect("a run may be paused");
     sim.release("work");
-    sim.event(Event::UnpauseRequested { by: "ada".to_owned() }).expect("a run may go on");
+    sim.event(Event::UnpauseRequested { by: Principal::person("ada") }).expect("a run may go on");
     // Turn 2 is asked now; what is said before its empty answer comes stands beside the reminder that follows.
-    sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: "ada".to_owned() }).expect("it lives");
+    sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: Principal::person("ada") }).expect("it lives");
     sim.settle();
     sim.assert_over();
     assert_eq!(heads(&sim, "0"), [[steer("hurry"), Notice::Reminder { count: 1, reason: ReminderReason::Empty }]]);
@@ -297,7 +298,7 @@ fn a_message_to_a_task_that_waits_arrives_at_its_next_request() {
         .agent("child", [turn([call("work", "a")]), turn([handoff("child")])])
         .holding("work")
         .start();
-    sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: "ada".to_owned() }).expect("it lives");
+    sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: Principal::person("ada") }).expect("it lives");
     sim.release("work");
     sim.assert_over();
     assert_eq!(heads(&sim, "0"), [[steer("hurry")]]);
@@ -308,7 +309,7 @@ fn a_message_to_a_task_that_waits_arrives_at_its_next_request() {
 fn what_is_said_while_a_turn_is_asked_for_again_waits_for_the_turn_after_it() {
     let mut sim = Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]);
     sim.begin(Vec::new());
-    sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: "ada".to_owned() }).expect("it lives");
+    sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: Principal::person("ada") }).expect("it lives");
     sim.crash();
     let again: Vec<_> = sim
         .timeline
@@ -364,7 +365,7 @@ fn what_a_person_says_meanwhile_is_counted_in_the_context() {
     let context = |sim: &Sim| sim.run.task(&TaskId::root()).unwrap().context_tokens;
     let before = context(&sim);
     let text = "x".repeat(4_000);
-    sim.event(Event::Steered { task: TaskId::root(), text, by: "ada".to_owned() }).expect("it lives");
+    sim.event(Event::Steered { task: TaskId::root(), text, by: Principal::person("ada") }).expect("it lives");
     assert!((1_000..1_100).contains(&(context(&sim) - before)), "{} after {before}", context(&sim));
     sim.release("work");
     sim.assert_over();

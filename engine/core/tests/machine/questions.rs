@@ -7,6 +7,7 @@ use baton_core::id::{CallId, TaskId};
 use baton_core::json::Json;
 use baton_core::limits::Limits;
 use baton_core::model::ModelTurn;
+use baton_core::principal::Principal;
 use baton_core::render::Part;
 use serde_json::json;
 
@@ -499,7 +500,7 @@ fn interleavings_of_askers_never_deadlock() {
 fn a_person_can_cancel_the_question_itself() {
     let mut sim =
         Sim::new(&job([agent("root", "ask_master")])).agent("root", [turn([ask("which?")]), turn([handoff("done")])]).start();
-    sim.event(Event::CancelRequested { task: "0/1.1".into(), reason: "no idea".to_owned(), by: "ada".to_owned() })
+    sim.event(Event::CancelRequested { task: "0/1.1".into(), reason: "no idea".to_owned(), by: Principal::person("ada") })
         .expect("a live task can be cancelled");
     sim.settle();
     assert_eq!(sim.result("0/1.1").status, CallStatus::Cancelled);

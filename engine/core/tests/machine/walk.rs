@@ -8,6 +8,7 @@ use baton_core::entry::{Concern, Entry};
 use baton_core::event::{Event, Outcome};
 use baton_core::id::{CallId, TaskId};
 use baton_core::model::ModelTurn;
+use baton_core::principal::Principal;
 use serde_json::{Value, json};
 
 use crate::cuts::may_be_cut;
@@ -51,7 +52,7 @@ fn disturb(random: &mut Random, sim: &mut Sim) {
                 return;
             }
             let lives = sim.ledger.tasks[&task].ended.is_none();
-            let event = Event::CancelRequested { task, reason: "enough".to_owned(), by: "ada".to_owned() };
+            let event = Event::CancelRequested { task, reason: "enough".to_owned(), by: Principal::person("ada") };
             assert_eq!(sim.event(event).is_ok(), lives, "what lives can be cancelled and nothing else");
         }
         3 => {
@@ -72,11 +73,11 @@ fn disturb(random: &mut Random, sim: &mut Sim) {
         6 => {
             let task = any_task(random, sim);
             let listens = sim.run.task(&task).is_some_and(|task| task.is_live() && task.agent().is_some());
-            let event = Event::Steered { task, text: "hurry".to_owned(), by: "ada".to_owned() };
+            let event = Event::Steered { task, text: "hurry".to_owned(), by: Principal::person("ada") };
             assert_eq!(sim.event(event).is_ok(), listens);
         }
         7 => {
-            let _ = sim.event(Event::PauseRequested { by: "ada".to_owned() });
+            let _ = sim.event(Event::PauseRequested { by: Principal::person("ada") });
         }
         _ => answer_somebody(random, sim),
     }
@@ -124,7 +125,7 @@ fn answer_somebody(random: &mut Random, sim: &mut Sim) {
     };
     let documents = if random.once_in(3) { vec![write("a.md", &random.bits().to_string())] } else { Vec::new() };
     let answer = baton_core::json::Json::from(answer);
-    let _ = sim.event(Event::PersonAnswered { question, by: "ada".to_owned(), answer, documents });
+    let _ = sim.event(Event::PersonAnswered { question, by: Principal::person("ada"), answer, documents, recorded: None });
 }
 
 /// Walks with `seed` to the end of the run.
@@ -142,7 +143,7 @@ fn walk(seed: u64) -> Sim {
             disturb(&mut random, &mut sim);
         } else if !sim.step() {
             // Nothing runs: somebody has to answer, or to let the run go on, or time has to pass.
-            let _ = sim.event(Event::UnpauseRequested { by: "ada".to_owned() });
+            let _ = sim.event(Event::UnpauseRequested { by: Principal::person("ada") });
             let waits = |sim: &Sim| sim.ledger.live_tasks().any(|(task, _)| sim.ledger.waits_for_an_attempt(task));
             if sim.pending.is_empty() && !sim.ended && waits(&sim) {
                 assert!(!sim.run.waits_only_for_people());

@@ -182,7 +182,7 @@ impl Ledger {
                     self.live(id, "a message");
                 }
             }
-            ControlAction::TakenOver | ControlAction::Adopted(_) => {
+            ControlAction::TakenOver { .. } | ControlAction::Adopted(_) => {
                 if let ControlAction::Adopted(adoption) = action {
                     let known = self.known_configs.iter().rev().find(|(hash, _)| *hash == adoption.configs);
                     if let Some((_, configs)) = known {

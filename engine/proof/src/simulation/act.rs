@@ -9,6 +9,7 @@ use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::json::Json;
 use baton_core::model::{ModelTurn, Usage};
 use baton_core::money::Money;
+use baton_core::principal::Principal;
 use serde_json::json;
 
 use super::faults::Fault;
@@ -337,11 +338,11 @@ impl World {
                     self.store.put_command(command);
                 }
             }
-            Fault::Pause => self.store.put_command(Event::PauseRequested { by: BY.to_owned() }),
-            Fault::Unpause => self.store.put_command(Event::UnpauseRequested { by: BY.to_owned() }),
+            Fault::Pause => self.store.put_command(Event::PauseRequested { by: Principal::person(BY) }),
+            Fault::Unpause => self.store.put_command(Event::UnpauseRequested { by: Principal::person(BY) }),
             Fault::Steer => {
                 let Some(task) = self.any_task() else { return };
-                self.store.put_command(Event::Steered { task, text: "hurry".to_owned(), by: BY.to_owned() });
+                self.store.put_command(Event::Steered { task, text: "hurry".to_owned(), by: Principal::person(BY) });
             }
             Fault::CrashAmidEffects
             | Fault::StoreError
@@ -396,12 +397,12 @@ impl World {
         };
         let sends = self.random.once_in(3);
         let documents = if sends { vec![write("a.md", &self.random.bits().to_string())] } else { Vec::new() };
-        Event::PersonAnswered { question, by: BY.to_owned(), answer, documents }
+        Event::PersonAnswered { question, by: Principal::person(BY), answer, documents, recorded: None }
     }
 }
 
 fn cancel(task: TaskId) -> Event {
-    Event::CancelRequested { task, reason: "enough".to_owned(), by: BY.to_owned() }
+    Event::CancelRequested { task, reason: "enough".to_owned(), by: Principal::person(BY) }
 }
 
 /// What a call brings back: the same however often it runs.

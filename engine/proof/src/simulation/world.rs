@@ -10,6 +10,7 @@ use baton_core::entry::{Concern, RunStarted};
 use baton_core::event::Event;
 use baton_core::id::{ContentHash, RunId};
 use baton_core::json::Json;
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use serde_json::json;
 
@@ -172,14 +173,14 @@ impl World {
             let id = owner.id;
             self.owners.retain(|owner| owner.id != id);
         } else if run.totals().paused {
-            self.store.put_command(Event::UnpauseRequested { by: "ada".to_owned() });
+            self.store.put_command(Event::UnpauseRequested { by: Principal::person("ada") });
         } else if let Some((question, concern)) = people {
             let answer = Json::from(match concern {
                 None => json!("yes"),
                 Some(Concern::Approval { .. }) => json!({"approved": true}),
                 Some(Concern::Outcome) => json!({"outcome": "unknown"}),
             });
-            self.store.put_command(Event::PersonAnswered { question, by: "ada".to_owned(), answer, documents: Vec::new() });
+            self.store.put_command(Event::PersonAnswered { question, by: Principal::person("ada"), answer, documents: Vec::new(), recorded: None });
         } else if let Some(wake) = wake.filter(|wake| *wake > self.now) {
             self.now = wake;
         } else {
@@ -195,7 +196,7 @@ impl World {
             self.ended = true;
             return;
         }
-        mailbox.push_back(if run.started().is_none() { self.start() } else { Event::TakenOver { by: "another".to_owned() } });
+        mailbox.push_back(if run.started().is_none() { self.start() } else { Event::TakenOver { process: "another".to_owned() } });
         let last = self.store.entries().last().map_or(self.now, |last| last.at);
         self.next_owner += 1;
         self.owners.push(Owner {

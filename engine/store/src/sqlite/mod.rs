@@ -1,8 +1,8 @@
 //! The store on disk: one SQLite file, written by one thread and read by a few connections.
 //!
 //! [`writer`] owns the connection that writes and puts whatever waits into one transaction, so throughput grows with load;
-//! [`perform`] does one write. [`reader`] owns the connections that read. [`schema`] owns the file's format and [`migrate`]
-//! what came before it, [`rows`] the form of entries in it, [`records`] that of what says how a run stands. [`collect`] removes
+//! [`perform`] does one write. [`reader`] owns the connections that read. [`schema`] owns the file's format,
+//! [`rows`] the form of entries in it, [`records`] that of what says how a run stands. [`collect`] removes
 //! runs, [`verify`] looks at everything. SQL stands in these files and nowhere else. [`bell`] tells other processes of new
 //! commands, and which of them are there.
 //!
@@ -15,7 +15,6 @@
 
 mod bell;
 mod collect;
-mod migrate;
 mod perform;
 mod reader;
 mod records;
@@ -58,8 +57,8 @@ pub struct SqliteStore {
     readers: Arc<Readers>,
     subscribers: Arc<Subscribers>,
     bell: Bell,
-    /// What the readers read in place of a file of an older format; dropped after them.
-    _copy: Option<TempDir>,
+    /// The empty store that the readers read in place of an empty file; dropped after them.
+    _empty: Option<TempDir>,
 }
 
 /// How much a store wrote since it was opened.
@@ -88,30 +87,26 @@ impl SqliteStore {
 
     /// Opens the store at `path`, which is there, to be read: every write fails with [`StoreError::ReadOnly`].
     ///
-    /// A store of an older format is read in a copy, and stays as it is. Fails like [`SqliteStore::open`].
+    /// An empty file reads as an empty store, and stays as it is. Fails like [`SqliteStore::open`].
     pub fn open_to_read(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
-        let io = |source| StoreError::Io { path: path.to_owned(), source };
         let file = schema::open_for_reading(path)?;
-        let copy = if schema::check_format(path, &file)? == FORMAT_VERSION {
-            None
-        } else {
-            let folder = TempDir::new().map_err(io)?;
-            let copy = folder.path().join("copy.db");
-            let to =
-                copy.to_str().ok_or_else(|| io(std::io::Error::other("the folder for temporary files has no readable name")))?;
-            schema::copy(&file, to).map_err(|error| named(path, error))?;
-            schema::open_for_writing(&copy)?;
-            Some((folder, copy))
-        };
-        Ok(Self::with(path, None, copy))
+        if schema::check_format(path, &file)? == FORMAT_VERSION {
+            return Ok(Self::with(path, None, None));
+        }
+        // The file is empty: nothing is written to it, and an empty store elsewhere is read in its place.
+        let io = |source| StoreError::Io { path: path.to_owned(), source };
+        let folder = TempDir::new().map_err(io)?;
+        let empty = folder.path().join("empty.db");
+        schema::open_for_writing(&empty)?;
+        Ok(Self::with(path, None, Some((folder, empty))))
     }
 
-    fn with(path: &Path, writer: Option<Writer>, copy: Option<(TempDir, PathBuf)>) -> Self {
-        let readers = Arc::new(Readers::new(copy.as_ref().map_or(path, |(_, copy)| copy)));
+    fn with(path: &Path, writer: Option<Writer>, empty: Option<(TempDir, PathBuf)>) -> Self {
+        let readers = Arc::new(Readers::new(empty.as_ref().map_or(path, |(_, empty)| empty)));
         let subscribers = Arc::default();
         let bell = Bell::new(path, &readers, &subscribers);
-        Self { path: path.to_owned(), writer, readers, subscribers, bell, _copy: copy.map(|(folder, _)| folder) }
+        Self { path: path.to_owned(), writer, readers, subscribers, bell, _empty: empty.map(|(folder, _)| folder) }
     }
 
     /// Removes the runs that `retention` lets go, with the contents that only they named, and gives the room back; with

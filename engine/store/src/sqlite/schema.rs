@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::records::Totals;
-use super::{migrate, named};
+use super::named;
 use crate::{StoreError, failpoint};
 
 /// What makes a SQLite file a store of baton (`PRAGMA application_id`): "Batn".
@@ -17,7 +17,7 @@ const APPLICATION_ID: i32 = 0x4261_746e;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The format that this program reads and writes (`PRAGMA user_version`); an empty file has format 0.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// The tables of [`FORMAT_VERSION`].
 pub(super) const TABLES: &str = include_str!("schema.sql");
@@ -59,12 +59,6 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
     open().map_err(|error| named(path, error))
 }
 
-/// Copies all that is in the file to a new one.
-pub(super) fn copy(file: &Connection, to: &str) -> rusqlite::Result<()> {
-    file.pragma_update(None, "query_only", false)?;
-    file.execute("VACUUM INTO ?1", [to]).map(drop)
-}
-
 /// Keeps a statement's plan whatever is bound to it: without this, SQLite compiles a statement that compares with a bound
 /// value again each time, in case another plan were better for that value.
 fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
@@ -81,15 +75,14 @@ pub(super) fn check_format(path: &Path, connection: &Connection) -> Result<u32, 
         (APPLICATION_ID, found, _) if found > FORMAT_VERSION => {
             Err(StoreError::NewerFormat { path: path.to_owned(), found, known: FORMAT_VERSION })
         }
-        (APPLICATION_ID, known @ migrate::OLDEST..=FORMAT_VERSION, _) => Ok(known),
+        (APPLICATION_ID, FORMAT_VERSION, _) => Ok(FORMAT_VERSION),
         (APPLICATION_ID, found, _) => Err(StoreError::OlderFormat { path: path.to_owned(), found, known: FORMAT_VERSION }),
         (0, 0, true) => Ok(0),
         _ => Err(StoreError::NotAStore { path: path.to_owned() }),
     }
 }
 
-/// Makes the tables in an empty file, or of an older format the present one, in one transaction; of two processes that open
-/// such a file, one does it.
+/// Makes the tables in an empty file, in one transaction; of two processes that open such a file, one does it.
 fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     if check_format(path, connection)? == FORMAT_VERSION {
         return Ok(());
@@ -97,14 +90,11 @@ fn lay_out(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     let named = |error: rusqlite::Error| named(path, error);
     failpoint::pass("store.lay_out.before");
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(named)?;
-    match check_format(path, &transaction)? {
-        FORMAT_VERSION => return Ok(()),
-        0 => {
-            transaction.execute_batch(TABLES).map_err(named)?;
-            Totals::default().save(&transaction)?;
-        }
-        _ => migrate::from_2(&transaction).map_err(|error| super::named(path, error))?,
+    if check_format(path, &transaction)? == FORMAT_VERSION {
+        return Ok(());
     }
+    transaction.execute_batch(TABLES).map_err(named)?;
+    Totals::default().save(&transaction)?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(named)?;
     transaction.pragma_update(None, "user_version", FORMAT_VERSION).map_err(named)?;
     transaction.commit().map_err(named)?;

@@ -1,7 +1,6 @@
 //! What every store promises, and what the one on disk promises besides.
 
 mod disk;
-mod formats;
 mod group_commit;
 mod keeping;
 mod promises;

@@ -6,6 +6,7 @@ use baton_core::entry::{Control, ControlAction, Entry, Recorded};
 use baton_core::function::Content;
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use baton_store::{Batch, LoggedCall, NewRun, SqliteStore, Store};
 use tempfile::TempDir;
@@ -60,7 +61,7 @@ pub(crate) async fn owned_run(store: &dyn Store, name: &str) -> RunId {
 /// An entry of `task`, with a text to know it by.
 pub(crate) fn entry(seq: u64, task: &str, text: &str) -> Arc<Recorded> {
     let action = ControlAction::Steered { text: text.into() };
-    let control = Control { task: Some(TaskId::new(task)), action, by: "test".into() };
+    let control = Control { task: Some(TaskId::new(task)), action, by: Principal::program("test") };
     Arc::new(Recorded { seq, at: at(1_000 + seq), entry: Entry::Control(control) })
 }
 

@@ -16,6 +16,7 @@ use baton_core::call::ModelCall;
 use baton_core::config::{ModelSpec, Role, Sources};
 use baton_core::function::registered_functions;
 use baton_core::model::{ModelRequest, ModelTurn};
+use baton_core::principal::Principal;
 use baton_models::{ContentSource, FunctionModel, Model, ModelError, ScriptedModel};
 use baton_runtime::{Engine, LoadedJob, RunHandle, RunOutcome, StartOptions};
 use baton_store::SqliteStore;
@@ -219,7 +220,7 @@ async fn cancelled_after(
 /// Cancels a run and waits until nothing of it is left.
 async fn quiet(handle: &RunHandle) -> anyhow::Result<Duration> {
     let began = Instant::now();
-    handle.cancel("0".into(), "measured", "cancel").await?;
+    handle.cancel("0".into(), "measured", &Principal::program("cancel")).await?;
     let outcome = handle.outcome().await;
     let quiet = began.elapsed();
     ensure!(matches!(outcome, RunOutcome::Ended { .. }), "the run has not ended");

@@ -9,6 +9,7 @@ use baton_core::entry::Entry;
 use baton_core::id::TaskId;
 use baton_core::json::Json;
 use baton_core::model::{ModelRequest, ModelTurn};
+use baton_core::principal::Principal;
 use baton_models::FunctionModel;
 use baton_runtime::{Engine, OpenQuestion, RunHandle, RunOutcome, StartOptions};
 use futures_util::TryStreamExt;
@@ -76,7 +77,7 @@ async fn wake(
     wakes: &mut mpsc::UnboundedReceiver<(TaskId, Instant)>,
 ) -> anyhow::Result<Duration> {
     let began = Instant::now();
-    handle.answer(question.task.clone(), "bench", Json::from(&json!("Yes.")), Vec::new()).await?;
+    handle.answer(question.task.clone(), &Principal::program("bench"), Json::from(&json!("Yes.")), Vec::new()).await?;
     let (task, woke) = wakes.recv().await.context("the model went away")?;
     ensure!(task == question.asker, "{task} woke instead of {}", question.asker);
     Ok(woke - began)
