@@ -49,6 +49,7 @@ impl Talk {
             tags: Vec::new(),
             task: None,
             call: None,
+            created_by: None,
             at: Timestamp::default(),
         };
         Part::Document(Arc::new(version))

@@ -221,6 +221,7 @@ fn text_of_tools_documents_and_people_is_never_a_template() {
         tags: Vec::new(),
         task: None,
         call: None,
+        created_by: None,
         at: Timestamp::from_micros(0),
     };
     let turn = Conversation::new("lead", attack)

@@ -1,6 +1,6 @@
-//! `gc`, and stores of older formats: what goes, what stays and goes on.
+//! `gc`, and stores of older formats: what goes, what stays, what is refused.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::Folder;
 
@@ -107,7 +107,7 @@ fn verify_says_what_is_wrong_with_the_store() {
 #[test]
 fn a_store_of_an_older_format_is_refused_in_clear_words_and_left_as_it_is() {
     let folder = Folder::new();
-    folder.echoing();
+    folder.echo_job();
     folder.baton(&["run", "echoing", "--store", "old.db"]).exits(0);
     let file = folder.path().join("old.db");
     rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", 3).unwrap();

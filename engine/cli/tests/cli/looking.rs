@@ -96,6 +96,56 @@ fn a_question_and_its_answer_stand_on_the_timeline() {
 }
 
 #[test]
+fn a_person_and_an_agent_of_the_same_name_are_told_apart_in_every_view() {
+    let folder = Folder::new();
+    // The person of these tests is ann, too.
+    let agents: &[(&str, &[&str])] = &[("ann", &["route_to_child", "handoff"]), ("child", &["ask_master", "handoff"])];
+    let done = |text: &str| json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": text}}}]});
+    let script = json!({
+        "ann": {
+            "turns": [{"calls": [{"tool": "route_to_child", "input": {"request": "Do it"}}]}, done("done")],
+            "answers": [done("mine")],
+        },
+        "child": {"turns": [{"calls": [{"tool": "ask_master", "input": {"question": "May I?"}}]}, done("did it")]},
+    });
+    folder.job("named", agents, script, json!({}));
+    folder.asking_job();
+    let by = |job: &str| {
+        folder.baton(&["run", job]).exits(if job == "asking" { 3 } else { 0 });
+        let run = folder.last_run();
+        if job == "asking" {
+            folder.baton(&["answer", &run, "units"]).exits(0);
+        }
+        let rows = folder.baton(&["timeline", &run, "--output", "ndjson"]).exits(0).lines();
+        let closed = rows.iter().find(|row| row["type"] == "question_closed").unwrap();
+        let shown = folder.baton(&["show", &run, "--output", "json"]).json();
+        let text = folder.baton(&["timeline", &run, "--type", "question_closed"]).exits(0).stdout;
+        (closed["result"]["answered_by"].clone(), shown["questions"][0]["answered_by"].clone(), text)
+    };
+    let (row, shown, text) = by("named");
+    assert_eq!((&row, &shown), (&json!({"agent": "ann"}), &json!({"agent": "ann"})));
+    assert!(text.contains("answered by ann:"), "{text}");
+    let (row, shown, text) = by("asking");
+    assert_eq!((&row, &shown), (&json!({"person": "ann"}), &json!({"person": "ann"})));
+    assert!(text.contains("answered by ann (person):"), "{text}");
+}
+
+#[test]
+fn an_agent_cannot_have_an_id_that_views_use_for_others() {
+    let folder = Folder::new();
+    for id in ["you", "person", "user", "system", "engine", "run", "job", "program", "agent", "master"] {
+        folder.job("forging", &[(id, &[])], json!({id: {"turns": [{"text": "done"}]}}), json!({}));
+        folder
+            .baton(&["validate", "forging"])
+            .exits(2)
+            .tells("B0122")
+            .tells(&format!("no agent can have the id \"{id}\""))
+            .tells(&format!("another id, such as \"{id}_agent\""));
+        std::fs::remove_dir_all(folder.path().join("forging")).unwrap();
+    }
+}
+
+#[test]
 fn a_timeline_can_be_narrowed() {
     let folder = written();
     let rows =

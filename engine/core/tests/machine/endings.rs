@@ -171,7 +171,7 @@ fn a_cancelled_task_tells_its_caller_and_takes_all_below_it_along() {
             0/1.1/1.1 turn 1 asked
             0/1.1/1.1 turn 1: work
             0/1.1/1.1/1.1 work started
-          ada → 0/1.1: cancelled: enough
+          ada (person) → 0/1.1: cancelled: enough
           0/1.1 closes [0/1.1/1.1]
           0/1.1/1.1 route_to_grandchild cancelled cancelled
           0/1.1 cancelled: cancelled cancelled

@@ -136,7 +136,7 @@ fn a_crash_while_a_fallback_is_asked_begins_with_the_first_again() {
         0 created: root for root, "go" master you
         0 turn 1 asked
         0 turn 1 asks second instead of script: model_unavailable
-        another → run: taken over
+        engine → run: taken over
         0 turn 1 asked
         0 turn 1 asks second instead of script: model_unavailable
         0 turn 1: handoff
