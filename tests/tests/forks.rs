@@ -231,7 +231,8 @@ async fn a_fork_begins_after_a_whole_step_and_with_what_the_person_wrote() {
     }
     assert_eq!((ends.len(), paid("ann Di")), (1, 1), "wherever a fork begins, it comes to the same end: {ends:?}");
     for at in [last, last + 1] {
-        let past = engine.fork(&id, &Principal::person("ada"), ForkOptions { at: Some(at), ..ForkOptions::default() }).await.map(|_| ());
+        let past =
+            engine.fork(&id, &Principal::person("ada"), ForkOptions { at: Some(at), ..ForkOptions::default() }).await.map(|_| ());
         let Err(RunError::PastTheEnd { end, last: latest, .. }) = past else { panic!("a run that has ended does not go on") };
         assert_eq!((end, Some(latest)), (last, engine.fork_place(&id, Some(last - 1)).await.ok()));
     }

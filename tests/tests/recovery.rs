@@ -299,7 +299,11 @@ async fn a_run_that_waits_for_a_person_still_waits_for_the_same_thing_after_a_re
     let questions = resumed.open_questions().await;
     assert_eq!(questions, asked);
     let last = engine.store().entries(handle.id(), 0, 100).await.unwrap().pop().unwrap();
-    assert!(matches!(&last.entry, Entry::Control(control) if matches!(control.action, ControlAction::TakenOver { .. })), "{:?}", last.entry);
+    assert!(
+        matches!(&last.entry, Entry::Control(control) if matches!(control.action, ControlAction::TakenOver { .. })),
+        "{:?}",
+        last.entry
+    );
     // The run is pinned to what it started with.
     let started = engine.started(handle.id()).await.unwrap();
     assert_eq!(engine.pinned_sources(&started).await.unwrap().files().collect::<Vec<_>>(), sources.files().collect::<Vec<_>>());

@@ -155,7 +155,8 @@ async fn an_answer_from_another_engine_reaches_the_owner_or_waits_for_the_next()
     let handle = owner.start(asking_job(), StartOptions::default()).await.unwrap();
     handle.outcome_without_people().await;
     let question = other.open_questions(handle.id()).await.unwrap()[0].task.clone();
-    let delivery = other.answer(handle.id(), question, &Principal::person("ann"), Json::from(json!("blue")), Vec::new()).await.unwrap();
+    let delivery =
+        other.answer(handle.id(), question, &Principal::person("ann"), Json::from(json!("blue")), Vec::new()).await.unwrap();
     assert_eq!(delivery, Delivery::Done);
     let finished = finish(&owner, &handle).await;
     assert!(finished.result["summary"].as_str().unwrap().contains("blue"));
@@ -165,7 +166,8 @@ async fn an_answer_from_another_engine_reaches_the_owner_or_waits_for_the_next()
     handle.outcome_without_people().await;
     assert!(matches!(handle.stop().await, RunOutcome::Stopped));
     let question = other.open_questions(handle.id()).await.unwrap()[0].task.clone();
-    let refused = other.answer(handle.id(), question.clone(), &Principal::person("ann"), Json::from(json!("green")), Vec::new()).await;
+    let refused =
+        other.answer(handle.id(), question.clone(), &Principal::person("ann"), Json::from(json!("green")), Vec::new()).await;
     assert!(matches!(refused, Err(RunError::Refused(Refusal::InvalidAnswer { .. }))));
     let note = InitialDocument::new(DocumentPath::parse("why.md").unwrap(), *b"Because.");
     other.answer(handle.id(), question.clone(), &Principal::person("ann"), Json::from(json!("red")), vec![note]).await.unwrap();

@@ -58,9 +58,8 @@ pub(crate) fn write_agent(f: &mut fmt::Formatter<'_>, agent: &AgentId) -> fmt::R
 }
 
 /// The ids that no agent may have, because views use these words for people, the engine and parts of a run.
-pub const RESERVED_AGENT_IDS: [&str; 14] = [
-    "agent", "anyone", "engine", "human", "job", "master", "me", "nobody", "person", "program", "run", "system", "user", "you",
-];
+pub const RESERVED_AGENT_IDS: [&str; 14] =
+    ["agent", "anyone", "engine", "human", "job", "master", "me", "nobody", "person", "program", "run", "system", "user", "you"];
 
 #[cfg(test)]
 mod tests {

@@ -251,8 +251,18 @@ fn holder_text(holder: &Holder) -> String {
 }
 
 fn document_written(version: &DocumentVersion) -> String {
-    let DocumentVersion { path, version, base, content: _content, description: _description, tags: _tags, task, call, created_by, at: _at } =
-        version;
+    let DocumentVersion {
+        path,
+        version,
+        base,
+        content: _content,
+        description: _description,
+        tags: _tags,
+        task,
+        call,
+        created_by,
+        at: _at,
+    } = version;
     let author = match (task, call, created_by) {
         (_, Some(call), _) => call.to_string(),
         (Some(task), None, _) => task.to_string(),

@@ -274,14 +274,24 @@ impl Sim {
     /// A person answers with documents, and the run goes on.
     pub fn person_sends(&mut self, question: &str, answer: impl Into<Value>, documents: Vec<Write>) -> Result<(), Refusal> {
         let answer = Json::from(answer.into());
-        self.event(Event::PersonAnswered { question: TaskId::from(question), by: Principal::person("ada"), answer, documents, recorded: None })?;
+        self.event(Event::PersonAnswered {
+            question: TaskId::from(question),
+            by: Principal::person("ada"),
+            answer,
+            documents,
+            recorded: None,
+        })?;
         self.settle();
         Ok(())
     }
 
     /// Somebody cancels `task`, and the run goes on.
     pub fn cancel(&mut self, task: &str) -> Result<(), Refusal> {
-        self.event(Event::CancelRequested { task: TaskId::from(task), reason: "enough".to_owned(), by: Principal::person("ada") })?;
+        self.event(Event::CancelRequested {
+            task: TaskId::from(task),
+            reason: "enough".to_owned(),
+            by: Principal::person("ada"),
+        })?;
         self.settle();
         Ok(())
     }

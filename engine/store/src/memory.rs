@@ -302,7 +302,10 @@ mod tests {
         let (hash, bytes) = (ContentHash::of(b"of a"), Content::from(&b"of a"[..]));
         let mut batch = Batch::new(id.clone(), 1, 0);
         let steered = ControlAction::Steered { text: "a step".into() };
-        batch.entries.push(entry(1, Entry::Control(Control { task: None, action: steered, by: baton_core::principal::Principal::program("test") })));
+        batch.entries.push(entry(
+            1,
+            Entry::Control(Control { task: None, action: steered, by: baton_core::principal::Principal::program("test") }),
+        ));
         batch.contents.push((hash, bytes));
         let new = |id: &str, past| NewRun { id: RunId::new(id), job: JobId::new("j"), at: Timestamp::default(), past };
         store.create(new("a", None)).await.expect("a new run");

@@ -179,7 +179,9 @@ impl Timeline {
         });
         closed
             .filter_map(|question| match &question.how {
-                QuestionEnd::Answered { by, answer, .. } if *by == Principal::person("kit") => Some((question.number, answer.value())),
+                QuestionEnd::Answered { by, answer, .. } if *by == Principal::person("kit") => {
+                    Some((question.number, answer.value()))
+                }
                 _ => None,
             })
             .collect()

@@ -159,8 +159,7 @@ impl Rows {
             }
             Entry::QuestionOpened(opened) => {
                 let asker = self.holders.get(&opened.asker);
-                row.input =
-                    json!({"question": format!("Q{}", opened.number), "asker": asker, "holder": opened.holder});
+                row.input = json!({"question": format!("Q{}", opened.number), "asker": asker, "holder": opened.holder});
             }
             Entry::QuestionClosed(closed) => {
                 row.input = json!({"question": format!("Q{}", closed.number)});

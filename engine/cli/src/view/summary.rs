@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use baton_core::document::DocumentVersion;
 use baton_core::entry::{Otherwise, QuestionEnd};
-use baton_core::model::Usage;
 use baton_core::id::AgentId;
+use baton_core::model::Usage;
 use baton_core::money::{Cost, Money, Price};
 use serde_json::{Map, Value};
 

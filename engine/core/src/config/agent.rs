@@ -47,7 +47,8 @@ impl<'s> Loader<'s> {
             let id = &form.agent_id;
             let message = format!("no agent can have the id \"{id}\": views use it for a person, the engine or a part of a run");
             let fault = text.fault(FaultKind::ReservedName, "/agent_id", Spot::Value, message);
-            self.faults.push(fault.expected(format!("another id, such as \"{id}_agent\", here and wherever this agent is named")));
+            self.faults
+                .push(fault.expected(format!("another id, such as \"{id}_agent\", here and wherever this agent is named")));
         }
         let system_prompt = self.prompt(form, text, job);
         let (tools, approvals) = self.granted(form, text);

@@ -8,8 +8,8 @@ use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{EffectClass, Schema};
 use crate::document::Write;
 use crate::entry::{
-    BudgetSettled, Control, ControlAction, Entry, FinalState, ForkPoint, Holder, Master, Otherwise, QuestionClosed, QuestionEnd, RunStarted,
-    TaskCreated, TaskKind,
+    BudgetSettled, Control, ControlAction, Entry, FinalState, ForkPoint, Holder, Master, Otherwise, QuestionClosed, QuestionEnd,
+    RunStarted, TaskCreated, TaskKind,
 };
 use crate::event::{Effect, Refusal};
 use crate::id::{AgentId, TaskId};

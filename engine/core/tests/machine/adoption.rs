@@ -247,7 +247,8 @@ fn an_entry_names_the_contents_that_it_needs() {
 #[test]
 fn beginnings_of_decisions_are_told_from_the_timeline_alone() {
     let mut sim = two_children();
-    sim.event(Event::CancelRequested { task: TaskId::from("0/1.2"), reason: "enough".to_owned(), by: Principal::person("ada") }).unwrap();
+    sim.event(Event::CancelRequested { task: TaskId::from("0/1.2"), reason: "enough".to_owned(), by: Principal::person("ada") })
+        .unwrap();
     let mut steps = Steps::default();
     let told: Vec<usize> = (0..sim.timeline.len()).filter(|index| steps.begins(&sim.timeline[*index].entry)).collect();
     let begins: Vec<usize> =

@@ -214,8 +214,13 @@ fn with_other_configs(sim: &Sim, draft: &JobDraft) -> Run {
 
 fn grant(run: &Run, sim: &Sim) -> Vec<Entry> {
     let answer = Json::from(yes());
-    let event =
-        Event::PersonAnswered { question: TaskId::from("0/1.1/approval"), by: Principal::person("ada"), answer, documents: Vec::new(), recorded: None };
+    let event = Event::PersonAnswered {
+        question: TaskId::from("0/1.1/approval"),
+        by: Principal::person("ada"),
+        answer,
+        documents: Vec::new(),
+        recorded: None,
+    };
     let decision = run.decide(sim.now, event).unwrap();
     assert!(!decision.effects.iter().any(|effect| matches!(effect, Effect::Execute { .. })), "nothing is executed");
     decision.entries.into_iter().map(|recorded| recorded.entry).collect()

@@ -122,7 +122,8 @@ fn a_digest_tells_what_was_called_and_said_and_the_newest_turns_stay_as_they_are
     sim.begin(Vec::new());
     while sim.step() {
         if sim.task("0").turns == 3 && !steered {
-            let event = Event::Steered { task: "0".into(), text: format!("hurry up{}", "!".repeat(800)), by: Principal::person("ada") };
+            let event =
+                Event::Steered { task: "0".into(), text: format!("hurry up{}", "!".repeat(800)), by: Principal::person("ada") };
             sim.event(event).unwrap();
             steered = true;
         }

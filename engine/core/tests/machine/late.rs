@@ -158,7 +158,13 @@ fn after_the_end_everything_is_refused_and_nothing_is_written() {
         answered("0", 2),
         Event::ModelFailed { task: TaskId::root(), turn: 2, model: "script".to_owned(), error: Sim::model_error() },
         returned("0/1.1"),
-        Event::PersonAnswered { question: TaskId::root(), by: Principal::person("ada"), answer: Json::null(), documents: Vec::new(), recorded: None },
+        Event::PersonAnswered {
+            question: TaskId::root(),
+            by: Principal::person("ada"),
+            answer: Json::null(),
+            documents: Vec::new(),
+            recorded: None,
+        },
         Event::CancelRequested { task: TaskId::root(), reason: "late".to_owned(), by: Principal::person("ada") },
         Event::PauseRequested { by: Principal::person("ada") },
         Event::UnpauseRequested { by: Principal::person("ada") },
@@ -268,7 +274,8 @@ fn all_of_a_persons_messages_stand_at_the_head_of_the_next_turn_in_order_and_onl
         .holding("work")
         .start();
     for text in ["one", "two"] {
-        sim.event(Event::Steered { task: TaskId::root(), text: text.to_owned(), by: Principal::person("ada") }).expect("it lives");
+        sim.event(Event::Steered { task: TaskId::root(), text: text.to_owned(), by: Principal::person("ada") })
+            .expect("it lives");
     }
     sim.release("work");
     sim.assert_over();

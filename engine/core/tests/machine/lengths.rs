@@ -99,7 +99,18 @@ fn version(path: &str, content: &[u8]) -> Arc<DocumentVersion> {
     let path = DocumentPath::parse(path).unwrap();
     let (content, at) = (measure(&path, content, None), Timestamp::from_micros(0));
     let (description, tags) = (String::new(), Vec::new());
-    Arc::new(DocumentVersion { path, version: 1, base: None, content, description, tags, task: None, call: None, created_by: None, at })
+    Arc::new(DocumentVersion {
+        path,
+        version: 1,
+        base: None,
+        content,
+        description,
+        tags,
+        task: None,
+        call: None,
+        created_by: None,
+        at,
+    })
 }
 
 #[test]

@@ -24,7 +24,18 @@ fn path(text: &str) -> DocumentPath {
 fn version(text: &str, task: Option<TaskId>) -> DocumentVersion {
     let content = measure(&path(text), b"x", None);
     let (description, tags, at) = (String::new(), Vec::new(), Timestamp::from_micros(0));
-    DocumentVersion { path: path(text), version: 1, base: None, content, description, tags, task, call: None, created_by: None, at }
+    DocumentVersion {
+        path: path(text),
+        version: 1,
+        base: None,
+        content,
+        description,
+        tags,
+        task,
+        call: None,
+        created_by: None,
+        at,
+    }
 }
 
 #[test]

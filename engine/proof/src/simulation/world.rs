@@ -180,7 +180,13 @@ impl World {
                 Some(Concern::Approval { .. }) => json!({"approved": true}),
                 Some(Concern::Outcome) => json!({"outcome": "unknown"}),
             });
-            self.store.put_command(Event::PersonAnswered { question, by: Principal::person("ada"), answer, documents: Vec::new(), recorded: None });
+            self.store.put_command(Event::PersonAnswered {
+                question,
+                by: Principal::person("ada"),
+                answer,
+                documents: Vec::new(),
+                recorded: None,
+            });
         } else if let Some(wake) = wake.filter(|wake| *wake > self.now) {
             self.now = wake;
         } else {
@@ -196,7 +202,11 @@ impl World {
             self.ended = true;
             return;
         }
-        mailbox.push_back(if run.started().is_none() { self.start() } else { Event::TakenOver { process: "another".to_owned() } });
+        mailbox.push_back(if run.started().is_none() {
+            self.start()
+        } else {
+            Event::TakenOver { process: "another".to_owned() }
+        });
         let last = self.store.entries().last().map_or(self.now, |last| last.at);
         self.next_owner += 1;
         self.owners.push(Owner {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::records::Totals;
 use super::named;
+use super::records::Totals;
 use crate::{StoreError, failpoint};
 
 /// What makes a SQLite file a store of baton (`PRAGMA application_id`): "Batn".
