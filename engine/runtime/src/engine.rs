@@ -28,6 +28,7 @@ use crate::fit::unfit_tools;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
 use crate::job::{InitialDocument, LoadedJob, StartOptions, typed_inputs};
 use crate::migrate::Adopting;
+use crate::processes;
 use crate::reading::Reading;
 use crate::recording::Recording;
 use crate::transcripts::{Prompts, Transcripts};
@@ -101,6 +102,7 @@ impl Engine {
 
     /// Starts a run; returns when its first entries are durable. Nothing is stored if the inputs do not fit.
     pub async fn start(&self, job: LoadedJob, options: StartOptions) -> Result<RunHandle, RunError> {
+        remove_abandoned().await;
         let job = match &options.limits {
             none if *none == Limits::default() => job,
             limits => job.limited(limits, &self.0.functions).map_err(|faults| RunError::Configs(Arc::new(faults)))?,
@@ -202,6 +204,7 @@ impl Engine {
         if self.live(id).is_some() {
             return Err(RunError::AlreadyRunning(id.clone()));
         }
+        remove_abandoned().await;
         self.0.providers.cassettes().map_or(Ok(()), |cassettes| cassettes.check_run(id))?;
         let (mut reading, prompts) = self.0.read(id).await?;
         let mut transcripts = self.0.transcripts(id, prompts);
@@ -217,7 +220,13 @@ impl Engine {
         let models = self.0.models(wanted, stand_in(&reading.run).as_deref())?;
         // From here on nobody else can append, so what is read next is the end of the timeline.
         let owner = self.0.store.owner();
+        let former = self.0.store.run(id).await?.and_then(|record| record.owner);
         let epoch = self.0.store.take_over(id, &owner).await?;
+        if let Some(former) = former {
+            let id = id.clone();
+            // It looks at every process of the machine.
+            let _runtime_ends = tokio::task::spawn_blocking(move || processes::end_former(&id, &former)).await;
+        }
         self.0.catch_up(&mut reading, &mut transcripts).await?;
         if let Some(end) = reading.run.ended().cloned() {
             return self.0.ended(id, end, reading.run).await;
@@ -281,6 +290,11 @@ impl Engine {
     pub async fn open_questions(&self, id: &RunId) -> Result<Vec<OpenQuestion>, RunError> {
         Ok(OpenQuestion::all(&self.state(id).await?))
     }
+}
+
+/// Removes the folders that commands of processes that died left behind.
+async fn remove_abandoned() {
+    let _runtime_ends = tokio::task::spawn_blocking(processes::remove_abandoned).await;
 }
 
 /// Hands an actor its first event; if the actor dies of it, tells why.

@@ -24,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use crate::execute::SignsOfLife;
-use crate::processes::{Endings, Processes};
+use crate::processes::{CALL_ID, Endings, Processes, Scratch};
 
 /// The most bytes a command may write to stdout, and to stderr. Larger results belong into documents of another kind.
 const OUTPUT_BYTES: usize = 64 << 20;
@@ -83,11 +83,10 @@ pub(crate) async fn run(
     endings: &Endings,
     signs: Option<&SignsOfLife>,
 ) -> Result<Json, ToolError> {
-    let place =
-        tempfile::Builder::new().prefix("baton-exec-").tempdir().map_err(|error| cannot("make a temporary folder", &error))?;
+    let place = Scratch::new().map_err(|error| cannot("make a temporary folder", &error))?;
     lay_out_documents(context, &input.value(), place.path()).await?;
     let mut command = command(spec, folder)?;
-    command.current_dir(place.path()).env("BATON_CALL_ID", context.idempotency_key());
+    command.current_dir(place.path()).env(CALL_ID, context.idempotency_key());
     for name in ["PATH", "LANG"].into_iter().chain(spec.env.iter().map(String::as_str)) {
         if let Some(value) = variable(name) {
             command.env(name, value);

@@ -3,29 +3,50 @@
 //! A command leads a process group of its own. When its call is stopped or takes too long, the group is asked to end
 //! (`SIGTERM`) and killed soon after; when the command ends by itself, what is left of it is killed at once. On Linux that
 //! reaches those who left the group (`setsid`) too: they descend from the command, or still have its `BATON_COMMAND_ID`
-//! in their environment. Who has left the group, lost its ancestors *and* cleared its environment escapes, and so does
-//! whoever left the group on another system. Children outlive a process that is killed itself (`kill -9`): a command
-//! should end when its stdin or stdout closes. This is no sandbox.
+//! in their environment. A process that has left the group, lost its ancestors *and* cleared its environment escapes, and
+//! so does one that left the group on another system. This is no sandbox.
+//!
+//! Commands do not outlive their engine: [`guard`] ends them when it dies. If the guard died too, the next owner of
+//! the run ends them ([`end_former`]) before it repeats a call or declares it in doubt. [`scratch`] owns the folders that
+//! commands work in.
+
+mod guard;
+mod scratch;
+mod strays;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use baton_core::id::RunId;
 use baton_store::failpoint;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use tempfile::TempDir;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use scratch::{Scratch, remove_abandoned};
+use strays::Wanted;
+
 /// How long a command that is asked to end may take before it is killed, unless a program says otherwise.
 pub(crate) const COMMAND_GRACE: Duration = Duration::from_secs(1);
 
-/// The variable by which the descendants of one start of a command are known.
+/// The variable by which the descendants of one start of a command are known: the engine's name and a number.
 const COMMAND_ID: &str = "BATON_COMMAND_ID";
+
+/// The variable that names the call: the run and the call's id in it. Another attempt at the call has the same.
+pub(crate) const CALL_ID: &str = "BATON_CALL_ID";
+
+/// The variable that makes a process the guard of the engine it names.
+const GUARD_OF: &str = "BATON_GUARD_OF";
+
+/// How long a new owner of a run waits until the guard of a dead engine has ended its commands.
+const GUARD_PATIENCE: Duration = Duration::from_secs(10);
+/// How often it looks.
+const GUARD_LOOK: Duration = Duration::from_millis(2);
 
 /// The commands that run in this process: the leaders of their groups, and their ids.
 static RUNNING: Mutex<BTreeMap<i32, String>> = Mutex::new(BTreeMap::new());
@@ -67,7 +88,7 @@ struct Started {
     /// With both outputs, which stay open to its end: one that is asked to end may say a last word without dying of it.
     child: Child,
     /// Where it works; removed after its end.
-    _place: TempDir,
+    _place: Scratch,
 }
 
 /// A command and its descendants, as the system knows them.
@@ -80,17 +101,21 @@ pub(crate) struct Group {
 
 impl Processes {
     /// Starts `command`, which works in `place`.
-    pub(crate) fn spawn(mut command: Command, place: TempDir, endings: &Endings) -> io::Result<Self> {
-        // The folder is fresh, and so its name is nobody else's.
-        let id = place.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    pub(crate) fn spawn(mut command: Command, place: Scratch, endings: &Endings) -> io::Result<Self> {
+        static STARTS: AtomicU64 = AtomicU64::new(0);
+        let id = format!("{}-{}", engine(), STARTS.fetch_add(1, Ordering::Relaxed));
         command.env(COMMAND_ID, &id).process_group(0).kill_on_drop(true);
+        guard::announce(&id)?;
         failpoint::pass("exec.start.before");
-        let child = command.spawn()?;
+        let child = command.spawn().inspect_err(|_not_started| guard::ended(&id))?;
         failpoint::pass("exec.start.after");
         let number = child.id().and_then(|number| i32::try_from(number).ok()).and_then(Pid::from_raw);
         let leader = number.ok_or_else(|| io::Error::other("the command has no process number"))?;
         running().insert(leader.as_raw_pid(), id.clone());
-        Ok(Self { started: Some(Started { group: Group { leader, id }, child, _place: place }), endings: endings.clone() })
+        let started = Started { group: Group { leader, id }, child, _place: place };
+        // Dropped, and so killed, if the guard cannot learn of it.
+        guard::started(&started.group.id, leader)?;
+        Ok(Self { started: Some(started), endings: endings.clone() })
     }
 
     /// Its stdin, the first time it is asked for, its stdout and stderr.
@@ -107,7 +132,9 @@ impl Processes {
     /// Kills what is left, and says how the command ended.
     pub(crate) async fn end(mut self) -> io::Result<ExitStatus> {
         failpoint::pass("exec.reap.before");
-        self.group().kill().await;
+        let group = self.group();
+        group.kill().await;
+        guard::ended(&group.id);
         let status = self.started().child.wait().await;
         failpoint::pass("exec.reap.after");
         if ENDING.load(Ordering::SeqCst) {
@@ -142,6 +169,7 @@ impl Started {
         let _already_gone = kill_process_group(self.group.leader, Signal::TERM);
         let _exited = tokio::time::timeout(grace, self.group.exit()).await;
         self.group.kill().await;
+        guard::ended(&self.group.id);
         // One that cannot be reaped leaves nothing to do.
         let _status = self.child.wait().await;
         self.forget();
@@ -157,6 +185,7 @@ impl Drop for Started {
     fn drop(&mut self) {
         if running().remove(&self.group.leader.as_raw_pid()).is_some() {
             kill(self.group.leader, &self.group.id);
+            guard::ended(&self.group.id);
         }
     }
 }
@@ -182,78 +211,31 @@ fn running() -> MutexGuard<'static, BTreeMap<i32, String>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills the group of `leader`, and whoever left it as far as they can be found.
+/// The name of this process as an engine: its number, and what tells it from others that had the same.
+fn engine() -> &'static str {
+    static ENGINE: OnceLock<String> = OnceLock::new();
+    ENGINE.get_or_init(|| {
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros().to_string();
+        format!("{}-{}", std::process::id(), strays::own_start().unwrap_or_else(now))
+    })
+}
+
+/// Kills the group of `leader`, and the processes that left it as far as they can be found.
 fn kill(leader: Pid, id: &str) {
-    strays::kill(leader, id);
+    strays::kill(&Wanted::Command { id, leader });
     // An error means that nobody is left in the group.
     let _already_gone = kill_process_group(leader, Signal::KILL);
 }
 
-/// Descendants that left the group, by what the kernel tells of them.
-#[cfg(target_os = "linux")]
-mod strays {
-    use std::collections::{BTreeMap, BTreeSet};
-
-    use rustix::process::{Pid, Signal, kill_process};
-
-    use super::COMMAND_ID;
-
-    /// How often they are looked for: each time only those are found who were started while the others were killed.
-    const ROUNDS: usize = 16;
-
-    /// Kills the descendants of `leader`, and all who have `id` in their environment.
-    pub(super) fn kill(leader: Pid, id: &str) {
-        let mark = format!("{COMMAND_ID}={id}");
-        for _ in 0..ROUNDS {
-            let found = find(leader.as_raw_pid(), mark.as_bytes());
-            if found.is_empty() {
-                return;
-            }
-            for process in found.into_iter().filter_map(Pid::from_raw) {
-                // It may have ended meanwhile.
-                let _gone = kill_process(process, Signal::KILL);
-            }
-        }
+/// Kills the commands of `run` that its former owner left behind: a dead process, or one from which the run was taken.
+/// Those of another engine that lives are not touched: it may have a copy of the store. Blocks.
+pub(crate) fn end_former(run: &RunId, owner: &str) {
+    let began = Instant::now();
+    while !strays::guards_of_the_dead().is_empty() && began.elapsed() < GUARD_PATIENCE {
+        std::thread::sleep(GUARD_LOOK);
     }
-
-    fn find(leader: i32, mark: &[u8]) -> BTreeSet<i32> {
-        let own = i32::try_from(std::process::id()).unwrap_or_default();
-        let (mut callers, mut found) = (BTreeMap::new(), BTreeSet::new());
-        let listed = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        for process in listed.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-            let Some(caller) = caller_of_living(process).filter(|_| process != own) else { continue };
-            callers.insert(process, caller);
-            // What belongs to somebody else cannot be read, and is not ours.
-            let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-            if environment.split(|byte| *byte == 0).any(|variable| variable == mark) {
-                found.insert(process);
-            }
-        }
-        let mut grown = true;
-        while grown {
-            let below = callers.iter().filter(|(_, caller)| **caller == leader || found.contains(*caller));
-            let more: Vec<i32> = below.map(|(process, _)| *process).filter(|process| !found.contains(process)).collect();
-            grown = !more.is_empty();
-            found.extend(more);
-        }
-        found
+    let owner = owner.rsplit(' ').next().and_then(strays::number_of);
+    if strays::kill(&Wanted::Run { run: run.as_str(), owner }) {
+        tracing::warn!(%run, "commands of the run's former owner were still running and have been ended");
     }
-
-    /// The process that `process` was started by or came to; `None` if it has ended.
-    fn caller_of_living(process: i32) -> Option<i32> {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // The name in the second field may hold anything, brackets and spaces too.
-        let mut fields = stat.rsplit(") ").next()?.split(' ');
-        let state = fields.next()?;
-        if matches!(state, "Z" | "X") { None } else { fields.next()?.parse().ok() }
-    }
-}
-
-/// Elsewhere nobody tells whose descendant a process is.
-#[cfg(not(target_os = "linux"))]
-mod strays {
-    use rustix::process::Pid;
-
-    /// Kills nobody.
-    pub(super) fn kill(_leader: Pid, _id: &str) {}
 }

@@ -1,0 +1,158 @@
+//! The guard: a process that ends an engine's commands when the engine ends first, however it ends.
+//!
+//! It is started with the first command and holds the read end of a pipe. Only the engine holds the write end, and
+//! announces each command there before it starts it, so the end of the pipe is the end of the engine. Then the guard kills
+//! the groups that were announced and, on Linux, every process with a command id of the engine in its environment. A
+//! child that was just forked holds a copy of the write end until it executes its command: when the pipe ends, every command
+//! that was started can be seen.
+//!
+//! The guard is the program that the engine runs in, executed again: a constructor, which runs before `main`, looks
+//! for the variable [`GUARD_OF`] and does not return. So programs that embed the engine need no hook in their `main`, no
+//! second file has to be installed, and nobody forks a process that has threads. A constructor of a shared
+//! library does not run when the program is executed again, so an engine in one (a module of an interpreter) has no guard.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::strays::{self, Wanted};
+use super::{GUARD_OF, engine, running};
+
+/// The name that lists of processes show.
+const NAME: &str = "baton-guard";
+/// How often commands are looked for after the engine's end: one that is executed at that moment has no environment yet.
+const LOOKS: usize = 10;
+/// How long the guard waits between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The guard of this process, once a command ran.
+static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
+
+/// The engine's end of it.
+struct Guard {
+    process: Child,
+    /// Never blocks: a guard that reads nothing is replaced.
+    pipe: ChildStdin,
+}
+
+/// Announces the command with this id, before it is started. Starts the guard if there is none.
+pub(super) fn announce(id: &str) -> io::Result<()> {
+    tell(&format!("begin {id}\n"))
+}
+
+/// Reports the group of a command that was announced and started.
+pub(super) fn started(id: &str, leader: Pid) -> io::Result<()> {
+    tell(&format!("group {id} {}\n", leader.as_raw_pid()))
+}
+
+/// Reports that a command is gone with all that it started, before its number can be another's.
+pub(super) fn ended(id: &str) {
+    // A guard that could not be reached knows nothing of the command, or looks for it in vain.
+    let _no_guard = tell(&format!("end {id}\n"));
+}
+
+fn tell(line: &str) -> io::Result<()> {
+    let mut guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(guard) = &mut *guard
+        && guard.pipe.write_all(line.as_bytes()).is_ok()
+    {
+        return Ok(());
+    }
+    if let Some(mut former) = guard.take() {
+        tracing::warn!("the guard of commands is gone and is started again");
+        let _gone = former.process.kill();
+        let _reaped = former.process.wait();
+    }
+    if !can_be_executed_again() {
+        return Ok(());
+    }
+    let mut next = Guard::start()?;
+    for (leader, id) in &*running() {
+        next.pipe.write_all(format!("group {id} {leader}\n").as_bytes())?;
+    }
+    next.pipe.write_all(line.as_bytes())?;
+    *guard = Some(next);
+    Ok(())
+}
+
+impl Guard {
+    fn start() -> io::Result<Self> {
+        // On Linux this is the program that runs, even after its file was replaced.
+        let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
+        let mut command = Command::new(program);
+        // It keeps no folder, no pipe, no terminal and no secret.
+        command.arg0(NAME).env_clear().env(GUARD_OF, engine()).current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut process = command.spawn()?;
+        let pipe = process.stdin.take().ok_or_else(|| io::Error::other("the guard of commands has no pipe"))?;
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        Ok(Self { process, pipe })
+    }
+}
+
+/// Whether this code belongs to the program itself rather than to a library that was loaded into another one.
+fn can_be_executed_again() -> bool {
+    if cfg!(not(target_os = "linux")) {
+        return true;
+    }
+    let here = can_be_executed_again as fn() -> bool as usize;
+    let mapped = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let file = mapped.lines().find_map(|line| {
+        let (from, to) = line.split(' ').next()?.split_once('-')?;
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        (address(from)? <= here && here < address(to)?).then(|| &line[line.find('/').unwrap_or(line.len())..])
+    });
+    file.is_some_and(|file| std::path::Path::new(file) == program)
+}
+
+// The macro writes the `unsafe` that a constructor needs. Nothing here needs what `main` sets up: no threads, no arguments,
+// no output.
+ctor::declarative::ctor! {
+    #[ctor(unsafe)]
+    fn before_main() {
+        if let Some(engine) = std::env::var_os(GUARD_OF) {
+            keep_guard(&engine.to_string_lossy());
+            std::process::exit(0);
+        }
+    }
+}
+
+/// What the guard does from its start to its end.
+fn keep_guard(engine: &str) {
+    // Signals of the terminal do not reach another session; those that a supervisor sends to all are not for the guard.
+    let _own_already = rustix::process::setsid();
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+        let _not_ignored = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+    }
+    let mut commands: BTreeMap<String, Option<Pid>> = BTreeMap::new();
+    for line in io::stdin().lock().lines().map_while(Result::ok) {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["begin", id] => drop(commands.insert(id.to_owned(), None)),
+            ["group", id, leader] => drop(commands.insert(id.to_owned(), leader.parse().ok().and_then(Pid::from_raw))),
+            ["end", id] => drop(commands.remove(id)),
+            _ => {}
+        }
+    }
+    if commands.is_empty() {
+        return;
+    }
+    let leaders: Vec<Pid> = commands.into_values().flatten().collect();
+    let wanted = Wanted::Engine { engine, leaders: leaders.clone() };
+    let mut looks = 0;
+    while looks < LOOKS {
+        // Descendants first: without their ancestors they could not be told from others.
+        looks = if strays::kill(&wanted) { 0 } else { looks + 1 };
+        for leader in &leaders {
+            // An error means that nobody is left in the group.
+            let _already_gone = kill_process_group(*leader, Signal::KILL);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
