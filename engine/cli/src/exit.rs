@@ -106,6 +106,14 @@ pub(crate) enum Failure {
     /// Another process has resumed the run, so it goes on there and not here.
     #[error("another process has taken run {0} over and goes on with it: baton show {0}")]
     Taken(String),
+    /// The store cannot be written to now, so the run stopped; once it can, the run is resumed.
+    #[error("{reason}\nnext:       baton resume {run}")]
+    Stopped {
+        /// The run.
+        run: String,
+        /// Why it stopped.
+        reason: String,
+    },
     /// The engine failed.
     #[error("{0}")]
     Engine(String),
@@ -129,7 +137,7 @@ impl Failure {
             Self::Usage(_) | Self::Faults(_) => Exit::Usage,
             Self::NotFound { .. } => Exit::NotFound,
             Self::Unavailable(_) => Exit::Unavailable,
-            Self::Taken(_) => Exit::Interrupted,
+            Self::Taken(_) | Self::Stopped { .. } => Exit::Interrupted,
             Self::Refused(_) | Self::File { .. } | Self::Output(_) | Self::Store(_) | Self::Engine(_) => Exit::Failed,
         }
     }

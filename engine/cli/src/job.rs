@@ -7,7 +7,7 @@ use std::sync::Arc;
 use baton_core::config::{Faults, Origin, Role, Sources, Tool, Unconfigured, load_tools};
 use baton_core::entry::RunStarted;
 use baton_core::function::registered_functions;
-use baton_core::id::ToolId;
+use baton_core::id::{RunId, ToolId};
 use baton_runtime::folder::{FolderError, JobFolder, read_job};
 use baton_runtime::{InitialDocument, LoadedJob, RunError, with_unfit_tools};
 use baton_store::StoreError;
@@ -145,6 +145,18 @@ fn folder_failure(error: FolderError) -> Failure {
     }
 }
 
+/// The error that run `run` stopped with, as a failure of the command.
+pub(crate) fn run_stopped(run: &RunId, error: RunError) -> Failure {
+    match &error {
+        RunError::Store(store)
+            if matches!(**store, StoreError::StorageFull { .. } | StoreError::Failing { .. } | StoreError::Busy { .. }) =>
+        {
+            Failure::Stopped { run: run.to_string(), reason: store.to_string() }
+        }
+        _ => run_failure(error),
+    }
+}
+
 /// The engine's error as a failure of the command.
 pub(crate) fn run_failure(error: RunError) -> Failure {
     match error {
@@ -173,7 +185,16 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::id::RunId;
+
+    #[test]
+    fn a_run_that_a_full_disk_stopped_can_be_resumed() {
+        let full = StoreError::StorageFull { path: "s.db".into() };
+        let failure = run_stopped(&RunId::new("a1"), RunError::from(full));
+        assert_eq!(failure.exit().code(), 130);
+        assert!(failure.to_string().contains("storage full") && failure.to_string().ends_with("baton resume a1"), "{failure}");
+        let lost = StoreError::Lost { path: "s.db".into() };
+        assert_eq!(run_stopped(&RunId::new("a1"), RunError::from(lost)).exit().code(), 1, "there is nothing to go on with");
+    }
 
     #[test]
     fn a_run_that_another_process_took_over_has_not_failed() {

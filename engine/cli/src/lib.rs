@@ -61,7 +61,12 @@ pub fn builtin_tool_configs() -> &'static [(&'static str, &'static str)] {
 }
 
 /// The whole command line, with every tool that is linked into the program. What `main` of a program with its own tools calls.
+///
+/// On Linux the process can be neither traced nor read through `/proc` by other processes of its user from here on: the
+/// commands of tools must not read API keys from its environment or memory. There are no core dumps of it either.
 pub fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    let _not_permitted = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     std::panic::set_hook(Box::new(|panic| screen::tell(&exit::panicked(panic))));
     clap_complete::CompleteEnv::with_factory(args::Cli::command).complete();
     ExitCode::from(run_with(std::env::args_os()))

@@ -88,9 +88,17 @@ impl Place {
     pub(crate) fn existing_store(&self) -> Result<Option<Arc<dyn Store>>, Failure> {
         self.check_scheme()?;
         match self.store_file() {
-            Some(file) if !file.is_file() => Ok(None),
+            Some(file) if !file.is_file() => self.without_store(&file),
             _ => self.open_store().map(Some),
         }
+    }
+
+    /// There is no store at `file`: no run yet, unless it was asked for or something else is there.
+    fn without_store<T>(&self, file: &Path) -> Result<Option<T>, Failure> {
+        if self.store.is_some() || file.exists() {
+            return Err(Failure::not_found("store", self.shown(file), []));
+        }
+        Ok(None)
     }
 
     /// Opens the store to be read, if there is one.
@@ -101,7 +109,8 @@ impl Place {
                 let store = SqliteStore::open_to_read(&file);
                 Ok(Some(Arc::new(store.map_err(|error| Failure::Store(format!("{}: {error}", file.display())))?)))
             }
-            _ => Ok(None),
+            Some(file) => self.without_store(&file),
+            None => Ok(None),
         }
     }
 
@@ -112,7 +121,7 @@ impl Place {
             return Err(Failure::Usage("a store in memory ends with its process: there is nothing to look after".to_owned()));
         };
         if !file.is_file() {
-            return Ok(None);
+            return self.without_store(&file);
         }
         SqliteStore::open(&file).map(Some).map_err(|error| Failure::Store(format!("{}: {error}", file.display())))
     }

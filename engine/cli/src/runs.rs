@@ -82,6 +82,19 @@ impl FoundRun {
         status(&*self.store, &self.record)
     }
 
+    /// Gives the entries of the run to `with`, in order, a page at a time.
+    pub(crate) async fn each_entry(&self, mut with: impl FnMut(&Recorded) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut after = 0;
+        loop {
+            let page = self.store.entries(self.id(), after, PAGE).await.map_err(store_failure)?;
+            page.iter().try_for_each(|recorded| with(recorded))?;
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = last.seq,
+                _ => return Ok(()),
+            }
+        }
+    }
+
     /// All entries of the run, in order.
     pub(crate) async fn entries(&self) -> Result<Vec<Arc<Recorded>>, Failure> {
         self.entries_after(0).await
@@ -128,6 +141,7 @@ pub(crate) fn is_held(store: &dyn Store, record: &RunRecord) -> Option<bool> {
 pub(crate) fn store_failure(error: baton_store::StoreError) -> Failure {
     match error {
         baton_store::StoreError::UnknownRun(run) => Failure::not_found("run", run.as_str(), []),
+        error @ baton_store::StoreError::Held { .. } => Failure::Refused(error.to_string()),
         error => Failure::Store(error.to_string()),
     }
 }

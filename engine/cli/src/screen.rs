@@ -67,6 +67,11 @@ impl Screen {
         }
     }
 
+    /// Begins a list whose values are printed as they come, in the form of [`Self::json_list`].
+    pub(crate) fn begin_list(self) -> JsonList {
+        JsonList { screen: self, is_empty: true }
+    }
+
     /// Prints text on stdout.
     #[expect(clippy::unused_self, reason = "printing goes through the screen")]
     pub(crate) fn text(self, text: &Text) -> Result<(), Failure> {
@@ -102,6 +107,37 @@ pub(crate) fn tell(text: &Text) {
     let text = text.as_str();
     let mut err = anstream::stderr().lock();
     let _closed = err.write_all(text.as_bytes()).and_then(|()| if text.ends_with('\n') { Ok(()) } else { err.write_all(b"\n") });
+}
+
+/// A list that is printed value by value.
+pub(crate) struct JsonList {
+    screen: Screen,
+    is_empty: bool,
+}
+
+impl JsonList {
+    /// Prints the next value.
+    pub(crate) fn add<T: Serialize>(&mut self, value: &T) -> Result<(), Failure> {
+        if self.screen.output == Output::Ndjson {
+            return self.screen.json(value);
+        }
+        let before = if std::mem::take(&mut self.is_empty) { "[\n  " } else { ",\n  " };
+        // A line break in a text is escaped, so each one here is of the layout.
+        let value = escaped_json(serde_json::to_string_pretty(value).map_err(io::Error::from)?).replace('\n', "\n  ");
+        let mut out = io::stdout().lock();
+        out.write_all(before.as_bytes())?;
+        Ok(out.write_all(value.as_bytes())?)
+    }
+
+    /// Ends the list.
+    pub(crate) fn end(self) -> Result<(), Failure> {
+        if self.screen.output == Output::Ndjson {
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        out.write_all(if self.is_empty { b"[]\n" } else { b"\n]\n" })?;
+        Ok(out.flush()?)
+    }
 }
 
 /// The few styles in use. They are named after what they say, so that a screen without colour loses nothing.

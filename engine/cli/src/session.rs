@@ -92,7 +92,7 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>
         RunOutcome::Stopped if interrupted => Exit::Interrupted,
         RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,
         RunOutcome::Stopped => Exit::Interrupted,
-        RunOutcome::Failed(error) => return Err(job::run_failure(error)),
+        RunOutcome::Failed(error) => return Err(job::run_stopped(handle.id(), error)),
     };
     Ok(Ended { view, exit })
 }

@@ -223,9 +223,10 @@ impl Engine {
         let former = self.0.store.run(id).await?.and_then(|record| record.owner);
         let epoch = self.0.store.take_over(id, &owner).await?;
         if let Some(former) = former {
-            let id = id.clone();
+            let (id, is_dead) = (id.clone(), self.0.store.is_there(&former) == Some(false));
+            let end = move || processes::end_former(&id, (!is_dead).then_some(former.as_str()));
             // It looks at every process of the machine.
-            let _runtime_ends = tokio::task::spawn_blocking(move || processes::end_former(&id, &former)).await;
+            let _runtime_ends = tokio::task::spawn_blocking(end).await;
         }
         self.0.catch_up(&mut reading, &mut transcripts).await?;
         if let Some(end) = reading.run.ended().cloned() {

@@ -100,6 +100,32 @@ pub enum StoreError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The store's file, or its log, was removed or replaced while this opening used it: what is written here can no longer be
+    /// found there. This opening writes nothing more.
+    #[error("the store {} was removed or replaced while it was in use; nothing more is written to it", path.display())]
+    Lost {
+        /// The file that is not what was opened.
+        path: PathBuf,
+    },
+    /// A run that was to be removed belongs to a process that is there.
+    #[error("{owner} holds run {run} and is still there")]
+    Held {
+        /// The run.
+        run: RunId,
+        /// How its owner is known.
+        owner: String,
+    },
+    /// Commits wait in the store's log, which cannot be read here.
+    #[error(
+        "the store {} cannot be read: its log {}-wal holds commits, and reading them needs a folder that can be written to; \
+         copy both files to one",
+        path.display(),
+        path.display()
+    )]
+    UnreadableLog {
+        /// The store's file.
+        path: PathBuf,
+    },
     /// There is no room for what was to be written. Once there is, writing goes on.
     #[error("storage full: there is no room left for the store {}", path.display())]
     StorageFull {

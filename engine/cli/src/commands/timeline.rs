@@ -1,10 +1,12 @@
 //! `baton timeline`: the entries of a run in order, with the seed's five fields.
 
+use baton_core::entry::Recorded;
 use clap::Args;
 
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
+use crate::runs::FoundRun;
 use crate::screen::style;
 use crate::text::{Text, text};
 use crate::timeline::{Row, Rows, sentence};
@@ -30,29 +32,53 @@ pub(crate) struct TimelineArgs {
 /// Prints the entries.
 pub(crate) async fn run(args: &TimelineArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find_to_read(place, &args.run).await?;
-    let entries = found.entries().await?;
-    if let Some(task) = &args.task
-        && !entries.iter().any(|entry| entry.entry.task().is_some_and(|known| known.as_str() == task))
-    {
-        let known = found.view().await?.order;
-        return Err(Failure::not_found("task", task, known.iter().map(ToString::to_string)));
-    }
-    let mut reader = Rows::default();
+    args.check_task(&found).await?;
     // Every entry is read, also those that are not shown: later rows take names and inputs from earlier ones.
-    let rows: Vec<Row> = entries.iter().map(|entry| reader.row(entry)).filter(|row| args.shows(row)).collect();
+    let mut reader = Rows::default();
     if !place.screen.is_text() {
-        place.screen.json_list(&rows)?;
+        let mut list = place.screen.begin_list();
+        let print = |entry: &Recorded| Some(reader.row(entry)).filter(|row| args.shows(row)).map_or(Ok(()), |row| list.add(&row));
+        found.each_entry(print).await?;
+        list.end()?;
         return Ok(Exit::Done);
     }
-    let width = session::width();
-    let who = rows.iter().map(|row| label(row).width()).max().unwrap_or(0);
-    for row in &rows {
-        place.screen.text(&line(row, who, width))?;
-    }
+    // Read twice rather than kept: a timeline may be larger than the memory.
+    let (width, mut who) = (session::width(), 0);
+    found
+        .each_entry(|entry| {
+            let shown = Some(reader.row(entry)).filter(|row| args.shows(row));
+            who = shown.map_or(0, |row| label(&row).width()).max(who);
+            Ok(())
+        })
+        .await?;
+    reader = Rows::default();
+    found
+        .each_entry(|entry| {
+            let shown = Some(reader.row(entry)).filter(|row| args.shows(row));
+            shown.map_or(Ok(()), |row| place.screen.text(&line(&row, who, width)))
+        })
+        .await?;
     Ok(Exit::Done)
 }
 
 impl TimelineArgs {
+    /// Refuses the name of a task that the run does not have.
+    async fn check_task(&self, found: &FoundRun) -> Result<(), Failure> {
+        let Some(task) = &self.task else { return Ok(()) };
+        let mut is_known = false;
+        found
+            .each_entry(|entry| {
+                is_known |= entry.entry.task().is_some_and(|known| known.as_str() == task);
+                Ok(())
+            })
+            .await?;
+        if is_known {
+            return Ok(());
+        }
+        let known = found.view().await?.order;
+        Err(Failure::not_found("task", task, known.iter().map(ToString::to_string)))
+    }
+
     fn shows(&self, row: &Row) -> bool {
         row.seq > self.after
             && self.task.as_ref().is_none_or(|task| row.task.as_ref() == Some(task))

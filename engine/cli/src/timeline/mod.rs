@@ -50,7 +50,8 @@ pub(crate) struct Row {
 /// Turns entries into rows; fed in order, because inputs and names come from earlier entries.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    inputs: HashMap<CallId, Arc<ModelCall>>,
+    /// The calls of tasks that have not ended, by task.
+    inputs: HashMap<TaskId, HashMap<CallId, Arc<ModelCall>>>,
     holders: HashMap<TaskId, Holder>,
 }
 
@@ -105,8 +106,9 @@ impl Rows {
                 row.result = json!({"error": fell.error.to_value()});
             }
             Entry::ModelAnswered(answered) => {
+                let inputs = self.inputs.entry(answered.task.clone()).or_default();
                 for (position, call) in (1..).zip(&answered.calls) {
-                    self.inputs.insert(answered.task.call(answered.turn, position), Arc::clone(call));
+                    inputs.insert(answered.task.call(answered.turn, position), Arc::clone(call));
                 }
                 let calls: Vec<&str> = answered.calls.iter().map(|call| call.tool.as_str()).collect();
                 row.result = json!({"turn": answered.turn, "text": answered.text, "calls": calls, "finish": answered.finish});
@@ -116,7 +118,7 @@ impl Rows {
             }
             Entry::CallRefused(refused) => {
                 self.call(row, &refused.call, refused.tool.as_str(), refused.tool_type);
-                self.inputs.remove(&refused.call);
+                self.forget(&refused.call);
                 row.result = json!({"status": "failed", "error": refused.error.to_value()});
             }
             Entry::CallApproved(approved) => {
@@ -141,7 +143,7 @@ impl Rows {
             }
             Entry::CallFinished(finished) => {
                 self.call(row, &finished.call, finished.tool.as_str(), Some(finished.tool_type));
-                self.inputs.remove(&finished.call);
+                self.forget(&finished.call);
                 let target = self.holders.get(&finished.call.created_task()).map(ToString::to_string).unwrap_or_default();
                 let arrow = match (finished.tool_type.behavior().then, finished.tool_type) {
                     (Then::Block, ToolType::AskMaster) => Some(format!("← answer from {target}")),
@@ -210,8 +212,12 @@ impl Rows {
                 row.input = json!({"by": control.by});
                 row.result = action;
             }
-            Entry::SubtreeClosed(closed) => row.result = json!({"reason": closed.reason, "tasks": closed.tasks}),
+            Entry::SubtreeClosed(closed) => {
+                closed.tasks.iter().for_each(|task| drop(self.inputs.remove(task)));
+                row.result = json!({"reason": closed.reason, "tasks": closed.tasks});
+            }
             Entry::TaskEnded(ended) => {
+                self.inputs.remove(&ended.task);
                 row.result = result(&ended.result, None);
                 row.result["state"] = json!(ended.state);
                 if let Some(limit) = ended.limit {
@@ -231,7 +237,15 @@ impl Rows {
         row.kind = tool_type.map_or(row.entry, ToolType::as_str);
         row.tool = Some(tool.to_owned());
         row.call = Some(call.to_string());
-        row.input = self.inputs.get(call).map_or(Value::Null, |known| known.input.value());
+        let known = self.inputs.get(&call.task()).and_then(|inputs| inputs.get(call));
+        row.input = known.map_or(Value::Null, |known| known.input.value());
+    }
+
+    /// Nothing further is said of `call`: its input need not be kept.
+    fn forget(&mut self, call: &CallId) {
+        if let Some(inputs) = self.inputs.get_mut(&call.task()) {
+            inputs.remove(call);
+        }
     }
 }
 

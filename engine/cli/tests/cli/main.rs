@@ -7,6 +7,7 @@ mod documents;
 mod exports;
 mod forks;
 mod keeping;
+mod killed;
 mod looking;
 mod models;
 mod projects;

@@ -281,8 +281,6 @@ fn a_run_whose_process_was_killed_is_interrupted_and_can_be_resumed_or_cancelled
     folder.baton(&["show", "@last"]).exits(0).says("interrupted: no process runs it").tells("baton resume");
     folder.baton(&["pause", "@last"]).exits(0).says("stands still already").tells("baton resume");
     folder.baton(&["steer", "@last", "go on"]).exits(0).says("waits in the inbox");
-    // Nobody was left to end the command of the process that was killed.
-    gate.open(&orphan);
     wait_until_gone(&orphan);
     let terminal = Terminal::open(&folder, &["resume", "@last"]);
     gate.open(&gate.reached());
@@ -292,7 +290,6 @@ fn a_run_whose_process_was_killed_is_interrupted_and_can_be_resumed_or_cancelled
     let orphan = killed(&gate);
     folder.baton(&["cancel", "@last"]).exits(0).says("is cancelled");
     assert_eq!(listed(&folder)["status"], "cancelled");
-    gate.open(&orphan);
     wait_until_gone(&orphan);
 }
 
@@ -305,8 +302,8 @@ fn a_run_is_taken_from_a_living_process_only_when_that_is_asked_for() {
     folder.baton(&["resume", "@last"]).exits(1).tells("is still there").tells("--take-over");
     let second = Terminal::open(&folder, &["resume", "@last", "--take-over"]);
     let of_second = gate.reached();
-    // Whoever lost the run can commit nothing of it.
-    gate.open(&of_first);
+    // The command goes with the run: its call is made again there. Who lost the run can commit nothing of it.
+    wait_until_gone(&of_first);
     first.ends().exits(130).tells("another process has taken run");
     gate.open(&of_second);
     assert_eq!(second.ends().exits(0).lines().last().unwrap()["report"]["result"], json!({"summary": "all done"}));
@@ -350,7 +347,6 @@ fn two_terminals_share_one_store() {
 
     asking.signal("KILL");
     asking.ends();
-    asking_gate.open(&orphan);
     wait_until_gone(&orphan);
     let taken = Terminal::open(&folder, &["resume", &asking_run]);
     asking_gate.open(&asking_gate.reached());

@@ -227,15 +227,15 @@ fn kill(leader: Pid, id: &str) {
     let _already_gone = kill_process_group(leader, Signal::KILL);
 }
 
-/// Kills the commands of `run` that its former owner left behind: a dead process, or one from which the run was taken.
-/// Those of another engine that lives are not touched: it may have a copy of the store. Blocks.
-pub(crate) fn end_former(run: &RunId, owner: &str) {
+/// Kills the commands of `run` that dead engines left behind, and those of the process `replaced`, from which the run was
+/// taken. Another engine that lives keeps its own: it may work on the original of a store of which this is a copy. Blocks.
+pub(crate) fn end_former(run: &RunId, replaced: Option<&str>) {
     let began = Instant::now();
     while !strays::guards_of_the_dead().is_empty() && began.elapsed() < GUARD_PATIENCE {
         std::thread::sleep(GUARD_LOOK);
     }
-    let owner = owner.rsplit(' ').next().and_then(strays::number_of);
-    if strays::kill(&Wanted::Run { run: run.as_str(), owner }) {
+    let replaced = replaced.and_then(|owner| strays::number_of(owner.rsplit(' ').next()?));
+    if strays::kill(&Wanted::Run { run: run.as_str(), replaced }) {
         tracing::warn!(%run, "commands of the run's former owner were still running and have been ended");
     }
 }

@@ -12,8 +12,8 @@ pub(super) enum Wanted<'a> {
     Command { id: &'a str, leader: Pid },
     /// Those of any command of this engine, and the descendants of these leaders.
     Engine { engine: &'a str, leaders: Vec<Pid> },
-    /// Those of commands of this run, unless an engine other than process `owner` is alive and has them.
-    Run { run: &'a str, owner: Option<i32> },
+    /// Those of commands of this run, unless an engine other than process `replaced` is alive and has them.
+    Run { run: &'a str, replaced: Option<i32> },
 }
 
 impl Wanted<'_> {
@@ -31,10 +31,11 @@ impl Wanted<'_> {
         match self {
             Self::Command { id: wanted, .. } => id == *wanted,
             Self::Engine { engine, .. } => engine_of(id) == *engine,
-            Self::Run { run, owner } => {
+            Self::Run { run, replaced } => {
                 let call = environment.get(CALL_ID).and_then(|call| call.strip_prefix(run));
-                call.is_some_and(|call| call.starts_with('/'))
-                    && (number_of(engine_of(id)).is_some_and(|engine| Some(engine) == *owner) || !is_living(engine_of(id)))
+                let engine = engine_of(id);
+                let is_replaced = replaced.is_some() && number_of(engine) == *replaced;
+                call.is_some_and(|call| call.starts_with('/')) && (is_replaced || !is_living(engine))
             }
         }
     }
@@ -156,8 +157,9 @@ mod linux {
         // The name in the second field may hold anything, brackets and spaces too.
         let fields: Vec<&str> = stat.rsplit(") ").next()?.split(' ').collect();
         let [state, caller, ..] = fields[..] else { return None };
-        let start = (*fields.get(19)?).to_owned();
-        if matches!(state, "Z" | "X") { None } else { Some(Stat { caller: caller.parse().ok()?, start }) }
+        let (start, memory) = ((*fields.get(19)?).to_owned(), *fields.get(20)?);
+        // A process that exits has no memory any more before it closes its files, and so before anybody can see it is gone.
+        if matches!(state, "Z" | "X") || memory == "0" { None } else { Some(Stat { caller: caller.parse().ok()?, start }) }
     }
 }
 

@@ -6,21 +6,27 @@
 //! sends the run's name to all of them. A ring is only a hint: the inbox is the truth, and a ring that is lost costs a
 //! delay until the owner looks again, which it does whenever it wakes.
 //!
-//! The socket is also the sign of life: the system closes it with its process, however that ends, and nobody can be
-//! connected to one that is closed. A process that is stopped (`SIGSTOP`) still holds its own. Names are never used
-//! twice, so a dead socket is removed by whoever finds it. Where no socket can be made, nobody hears, and whether the
-//! owner is there cannot be told; the epoch keeps two owners apart all the same.
+//! A file beside the socket is the sign of life: its process has a lock on it, which the system ends with the process. A
+//! process that is stopped (`SIGSTOP`) still has its own. The socket alone is no such sign: a child that was just forked holds
+//! it until it executes its command, and may outlive a process that is killed at that moment. The lock is one of the
+//! process (`fcntl`), which no child inherits. Names are never used twice, so the files of a dead process are removed by
+//! whoever finds them. Where none can be made, nobody hears, and whether the owner is there cannot be told; the epoch
+//! keeps two owners apart all the same.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use baton_core::id::RunId;
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use super::reader::{self, Readers};
 use crate::inbox::Subscribers;
@@ -35,6 +41,17 @@ const RING_PATIENCE: Duration = Duration::from_millis(50);
 const ATTEMPTS: usize = 8;
 /// What stands before an owner's name where people read it.
 const OWNER: &str = "process ";
+/// How the names of sockets, and of files that are signs of life, end.
+const SOCKET: &str = ".sock";
+const LIFE: &str = ".life";
+
+/// The names that openings in this process listen by. A process cannot see its own locks, and would lose one by opening
+/// and closing its file.
+static OWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn own() -> MutexGuard<'static, BTreeSet<String>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Listens for the runs of one opening of a store, once somebody asks for it.
 #[derive(Debug)]
@@ -44,8 +61,16 @@ pub(super) struct Bell {
     subscribers: Weak<Subscribers>,
     readers: Weak<Readers>,
     /// The name that this opening listens by; `None` where no socket can be made.
-    name: OnceLock<Option<String>>,
+    name: OnceLock<Option<Listening>>,
     closed: Arc<AtomicBool>,
+}
+
+/// What an opening that listens has.
+#[derive(Debug)]
+struct Listening {
+    name: String,
+    /// Locked until the process ends or this is dropped.
+    _life: File,
 }
 
 impl Bell {
@@ -70,11 +95,11 @@ impl Bell {
     /// Listens from now on, and says by which name; repeating it only says it again.
     pub(super) fn listen(&self) -> Option<&str> {
         let start = || self.start().inspect_err(|_deaf| self.remove_folder()).ok();
-        self.name.get_or_init(start).as_deref()
+        self.name.get_or_init(start).as_ref().map(|listening| listening.name.as_str())
     }
 
-    fn start(&self) -> io::Result<String> {
-        let (name, socket) = self.bind()?;
+    fn start(&self) -> io::Result<Listening> {
+        let (listening, socket) = self.bind()?;
         let (subscribers, readers) = (Weak::clone(&self.subscribers), Weak::clone(&self.readers));
         let closed = Arc::clone(&self.closed);
         let hear = move || {
@@ -92,21 +117,30 @@ impl Bell {
             }
         };
         std::thread::Builder::new().name("baton-bell".to_owned()).spawn(hear)?;
-        Ok(name)
+        own().insert(listening.name.clone());
+        Ok(listening)
     }
 
-    /// Makes a socket under a name that was never used before.
-    fn bind(&self) -> io::Result<(String, UnixDatagram)> {
+    /// Makes a socket and a sign of life under a name that was never used before.
+    fn bind(&self) -> io::Result<(Listening, UnixDatagram)> {
         let mut attempts = 0..ATTEMPTS;
         loop {
             std::fs::create_dir_all(&self.folder)?;
             let name = format!("{}-{:08x}", std::process::id(), random() >> 32);
-            match at_address(&self.folder, &socket_file(&name), |address| UnixDatagram::bind(address)) {
-                Ok(socket) => return Ok((name, socket)),
+            // Whoever finds the socket finds the lock, so that one is taken first.
+            let made = lock_life(&self.folder.join(life_file(&name))).and_then(|life| {
+                let socket = at_address(&self.folder, &socket_file(&name), |address| UnixDatagram::bind(address))?;
+                Ok((life, socket))
+            });
+            match made {
+                Ok((_life, socket)) => return Ok((Listening { name, _life }, socket)),
                 // The last of the others has closed and removed the folder, or the name is taken.
-                Err(error) if attempts.next().is_some() && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AddrInUse) => {
+                Err(error) => {
+                    remove_files(&self.folder, &name);
+                    if attempts.next().is_none() || !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AddrInUse) {
+                        return Err(error);
+                    }
                 }
-                Err(error) => return Err(error),
             }
         }
     }
@@ -119,11 +153,12 @@ impl Bell {
 
 impl Drop for Bell {
     fn drop(&mut self) {
-        let Some(Some(name)) = self.name.get() else { return };
+        let Some(Some(Listening { name, .. })) = self.name.get() else { return };
         self.closed.store(true, Ordering::SeqCst);
         // The thread waits for a ring, so that is how it learns of the end.
         let _gone = send(&self.folder, &socket_file(name), "");
-        let _removed = std::fs::remove_file(self.folder.join(socket_file(name)));
+        remove_files(&self.folder, name);
+        own().remove(name);
         self.remove_folder();
     }
 }
@@ -141,7 +176,8 @@ pub(super) fn owner(name: Option<&str>) -> String {
 pub(super) fn ring(folder: &Path, run: &RunId) {
     // No folder: nobody listens.
     let listening = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    for file in listening.map(|entry| entry.file_name()) {
+    let sockets = listening.map(|entry| entry.file_name()).filter(|file| file.to_string_lossy().ends_with(SOCKET));
+    for file in sockets {
         // The command is durable; a process that cannot be told finds it later.
         let _unheard = send(folder, &file, run.as_str());
     }
@@ -153,11 +189,35 @@ pub(super) fn is_there(folder: &Path, owner: &str) -> Option<bool> {
     if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         return None;
     }
-    let reached = at_address(folder, &socket_file(name), |address| UnixDatagram::unbound()?.connect(address));
-    match reached {
-        Ok(()) => Some(true),
-        Err(error) if remove_if_dead(folder, &socket_file(name), &error) || error.kind() == ErrorKind::NotFound => Some(false),
+    if own().contains(name) {
+        return Some(true);
+    }
+    match File::open(folder.join(life_file(name))) {
+        Ok(life) => {
+            let is_locked = fcntl_getlk(&life, &Flock::from(FlockType::WriteLock)).ok()?.is_some();
+            if !is_locked {
+                remove_files(folder, name);
+            }
+            Some(is_locked)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(false),
         Err(_) => None,
+    }
+}
+
+/// Makes the file that is a sign of life, and locks it before anybody can look at it under this name.
+fn lock_life(path: &Path) -> io::Result<File> {
+    let unlocked = path.with_extension("new");
+    let life = File::create_new(&unlocked)?;
+    fcntl_lock(&life, FlockOperation::NonBlockingLockExclusive)?;
+    std::fs::rename(unlocked, path)?;
+    Ok(life)
+}
+
+/// Removes what an opening of this name left.
+fn remove_files(folder: &Path, name: &str) {
+    for file in [socket_file(name), life_file(name)] {
+        let _somebody_else_did = std::fs::remove_file(folder.join(file));
     }
 }
 
@@ -168,21 +228,20 @@ fn send(folder: &Path, file: &OsString, text: &str) -> io::Result<()> {
         socket.send_to(text.as_bytes(), address)
     });
     sent.map(drop).inspect_err(|error| {
-        remove_if_dead(folder, file, error);
+        // Nobody can be reached there any more.
+        let name = file.to_str().and_then(|file| file.strip_suffix(SOCKET));
+        if let (ErrorKind::ConnectionRefused, Some(name)) = (error.kind(), name) {
+            remove_files(folder, name);
+        }
     })
 }
 
-/// Removes a socket that nobody can be reached at any more; says whether it was one.
-fn remove_if_dead(folder: &Path, file: &OsString, error: &io::Error) -> bool {
-    let is_dead = error.kind() == ErrorKind::ConnectionRefused;
-    if is_dead {
-        let _somebody_else_did = std::fs::remove_file(folder.join(file));
-    }
-    is_dead
+fn socket_file(name: &str) -> OsString {
+    format!("{name}{SOCKET}").into()
 }
 
-fn socket_file(name: &str) -> OsString {
-    format!("{name}.sock").into()
+fn life_file(name: &str) -> OsString {
+    format!("{name}{LIFE}").into()
 }
 
 /// Gives `with` an address of the socket `file` in `folder`. Where the path is too long for one, a link with a short name

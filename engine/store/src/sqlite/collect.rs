@@ -24,14 +24,19 @@ use crate::{Collected, Retention, StoreError, failpoint};
 const WORTH_IT: i64 = 20;
 
 /// See [`super::SqliteStore::collect`].
-pub(super) fn collect(path: &Path, retention: &Retention, dry_run: bool) -> Result<Collected, StoreError> {
+pub(super) fn collect(
+    path: &Path,
+    retention: &Retention,
+    is_there: &dyn Fn(&str) -> bool,
+    dry_run: bool,
+) -> Result<Collected, StoreError> {
     let named = |error: StoreError| named(path, error);
     let mut file = schema::open_for_writing(path)?;
     // What other runs begin with is kept here by rule; SQLite would look through all runs for each that goes.
     file.pragma_update(None, "foreign_keys", false).map_err(|error| named(error.into()))?;
     let mut collected = Collected { bytes_before: bytes(path), ..Collected::default() };
     let transaction = file.transaction_with_behavior(TransactionBehavior::Immediate).map_err(|error| named(error.into()))?;
-    remove(&transaction, retention, &mut collected).map_err(named)?;
+    remove(&transaction, retention, is_there, &mut collected).map_err(named)?;
     if dry_run {
         collected.bytes_after = collected.bytes_before;
         return Ok(collected);
@@ -56,11 +61,18 @@ fn bytes(path: &Path) -> u64 {
     [path, Path::new(&log)].iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
 }
 
-fn remove(file: &Transaction<'_>, retention: &Retention, collected: &mut Collected) -> Result<(), StoreError> {
+fn remove(
+    file: &Transaction<'_>,
+    retention: &Retention,
+    is_there: &dyn Fn(&str) -> bool,
+    collected: &mut Collected,
+) -> Result<(), StoreError> {
     let runs = RunRow::all(file)?;
     for id in &retention.named {
-        if !runs.iter().any(|run| run.id == *id) {
-            return Err(StoreError::UnknownRun(id.clone()));
+        let Some(run) = runs.iter().find(|run| run.id == *id) else { return Err(StoreError::UnknownRun(id.clone())) };
+        // Its owner would go on, with effects that no timeline holds.
+        if let Some(owner) = run.owner.as_ref().filter(|owner| is_there(owner)) {
+            return Err(StoreError::Held { run: id.clone(), owner: owner.clone() });
         }
     }
     let (mut leaving, mut staying) = choose(file, runs, retention)?;

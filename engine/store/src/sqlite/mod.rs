@@ -87,7 +87,8 @@ impl SqliteStore {
 
     /// Opens the store at `path`, which is there, to be read: every write fails with [`StoreError::ReadOnly`].
     ///
-    /// An empty file reads as an empty store, and stays as it is. Fails like [`SqliteStore::open`].
+    /// An empty file reads as an empty store, and stays as it is. A store on a read-only file system can be read. Fails like
+    /// [`SqliteStore::open`], and with [`StoreError::UnreadableLog`].
     pub fn open_to_read(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let file = schema::open_for_reading(path)?;
@@ -113,14 +114,15 @@ impl SqliteStore {
     /// `dry_run` it only says what would go. Runs that others begin with stay. What runs logged is still recalled.
     ///
     /// Other processes may use the store meanwhile; while the file is written anew they wait, and may be told
-    /// [`StoreError::Busy`]. The owner of a run that was removed finds out at its next write.
+    /// [`StoreError::Busy`].
     ///
-    /// Fails with [`StoreError::UnknownRun`] if a run that is named is not there, and with [`StoreError::Corrupt`], having
-    /// removed nothing, if what stays cannot be read.
+    /// Fails, having removed nothing, with [`StoreError::UnknownRun`] if a run that is named is not there, with
+    /// [`StoreError::Held`] if a process that is there holds it, and with [`StoreError::Corrupt`] if what stays cannot be read.
     pub async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
         self.writer()?;
-        let path = self.path.clone();
-        let collecting = tokio::task::spawn_blocking(move || collect::collect(&path, &retention, dry_run));
+        let (path, owners) = (self.path.clone(), self.bell.folder().to_owned());
+        let is_there = move |owner: &str| bell::is_there(&owners, owner) == Some(true);
+        let collecting = tokio::task::spawn_blocking(move || collect::collect(&path, &retention, &is_there, dry_run));
         collecting.await.map_err(|_| StoreError::Closed)?
     }
 

@@ -1,5 +1,7 @@
 //! The file's format: its tables and its version.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -45,18 +47,51 @@ pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// A connection that reads a file that a writer has opened before.
+///
+/// SQLite writes to the folder of a file with a log even to read it. Where it cannot (a snapshot, a backup, another
+/// user's file), the file is read as it is, as long as no commits wait in the log.
 pub(super) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
     // Not read-only: the last connection to leave tidies up, and one that came after a crash has to recover.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let open = || -> rusqlite::Result<Connection> {
-        let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(BUSY_TIMEOUT)?;
-        connection.pragma_update(None, "query_only", true)?;
-        connection.pragma_update(None, "cell_size_check", true)?;
-        keep_plans(&connection)?;
-        Ok(connection)
-    };
-    open().map_err(|error| named(path, error))
+    let found = connect_to_read(path.as_os_str(), OpenFlags::SQLITE_OPEN_READ_WRITE);
+    let Err(error) = found else { return found.map_err(|error| named(path, error)) };
+    let cannot_write = matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::SystemIoFailure)
+    );
+    if !cannot_write || std::fs::File::open(path).is_err() {
+        return Err(named(path, error));
+    }
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        // Possible only where the index of the log is there too.
+        return connect_to_read(&address(path, "mode=ro"), flags).map_err(|_| StoreError::UnreadableLog { path: path.to_owned() });
+    }
+    connect_to_read(&address(path, "immutable=1"), flags).map_err(|error| named(path, error))
+}
+
+fn connect_to_read(file: &OsStr, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    keep_plans(&connection)?;
+    // Only a look into it tells whether it can be read.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    Ok(connection)
+}
+
+/// The file as an address with a parameter, as SQLite reads it.
+fn address(path: &Path, parameter: &str) -> OsString {
+    let mut address = String::from("file:");
+    for byte in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => address.push(char::from(*byte)),
+            other => address.push_str(&format!("%{other:02X}")),
+        }
+    }
+    OsString::from(format!("{address}?{parameter}"))
 }
 
 /// Keeps a statement's plan whatever is bound to it: without this, SQLite compiles a statement that compares with a bound

@@ -4,6 +4,7 @@
 //! write by itself, and commits once: with one run that is a commit per batch, with a thousand runs a few per flush. A
 //! refused write has written nothing, so it spoils no other. Answers are sent after the commit.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,7 +115,8 @@ impl Writer {
         let (sender, requests) = channel();
         let counters = Arc::new(Counters::default());
         let path_of = path.to_owned();
-        let mut work = WriterThread { connection, path: path_of, requests, counters: Arc::clone(&counters), failed: None };
+        let files = Files::of(path)?;
+        let mut work = WriterThread { connection, path: path_of, requests, counters: Arc::clone(&counters), files, failed: None };
         let thread = std::thread::Builder::new()
             .name("baton-store".into())
             .spawn(move || work.run())
@@ -156,8 +158,50 @@ struct WriterThread {
     path: PathBuf,
     requests: Receiver<Request>,
     counters: Arc<Counters>,
-    /// What the disk said when it failed. Nothing is written after that.
-    failed: Option<String>,
+    files: Files,
+    /// Why nothing is written any more.
+    failed: Option<Failed>,
+}
+
+/// Why an opening writes nothing more.
+enum Failed {
+    /// What the disk said.
+    Disk(String),
+    /// The file that was removed or replaced.
+    Lost(PathBuf),
+}
+
+/// The files that a store was opened with, as the system knows them: by device and inode.
+struct Files {
+    file: (PathBuf, (u64, u64)),
+    /// The log, once there is one. It stays until the last connection closes.
+    log: (PathBuf, Option<(u64, u64)>),
+}
+
+impl Files {
+    /// The files that are at `path` now.
+    fn of(path: &Path) -> Result<Self, StoreError> {
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        let found = identity(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
+        Ok(Self { file: (path.to_owned(), found), log: (log.into(), None) })
+    }
+
+    /// A file that is no longer the one that was opened.
+    fn lost(&mut self) -> Option<PathBuf> {
+        let (file, opened) = &self.file;
+        if identity(file).ok() != Some(*opened) {
+            return Some(file.clone());
+        }
+        let (log, opened) = &mut self.log;
+        let found = identity(log).ok();
+        let known = *opened.get_or_insert(found?);
+        (found != Some(known)).then(|| log.clone())
+    }
+}
+
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    std::fs::metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 impl WriterThread {
@@ -189,6 +233,7 @@ impl WriterThread {
             Ok(answers)
         });
         let answers = match committed {
+            Ok(_) if self.is_lost() => group.iter().filter_map(|_| self.failing().map(Err)).collect(),
             Ok(answers) => {
                 self.count(&answers);
                 answers
@@ -224,6 +269,7 @@ impl WriterThread {
             Ok(answer)
         };
         let answer = match commit() {
+            Ok(_) if self.is_lost() => return Err(self.failing().unwrap_or(StoreError::Closed)),
             Ok(answer) => answer,
             Err(error) => {
                 self.look_at(&error);
@@ -239,14 +285,25 @@ impl WriterThread {
         if let StoreError::Sqlite(error) = error
             && error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
         {
-            self.failed = Some(error.to_string());
+            self.failed = Some(Failed::Disk(error.to_string()));
         }
     }
 
-    /// What every write is answered with once the disk has failed.
+    /// Whether what was committed went to files that nobody finds any more. Asked after each commit, before it is answered.
+    fn is_lost(&mut self) -> bool {
+        let lost = self.files.lost();
+        if let Some(path) = lost {
+            self.failed = Some(Failed::Lost(path));
+        }
+        self.failed.is_some()
+    }
+
+    /// What every write is answered with once the disk has failed or the files are lost.
     fn failing(&self) -> Option<StoreError> {
-        let what = self.failed.clone()?;
-        Some(StoreError::Failing { path: self.path.clone(), what })
+        Some(match self.failed.as_ref()? {
+            Failed::Disk(what) => StoreError::Failing { path: self.path.clone(), what: what.clone() },
+            Failed::Lost(path) => StoreError::Lost { path: path.clone() },
+        })
     }
 
     fn count(&self, answers: &[Answer]) {

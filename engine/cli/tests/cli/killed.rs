@@ -1,0 +1,194 @@
+//! What is left of a run whose process was killed: no command that runs, and soon no folder.
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::{Folder, Ran};
+
+/// A job with a command that hangs the first time and answers the second time.
+struct Hanging {
+    folder: Folder,
+    /// Where its process and one that it started in another session write their numbers.
+    began: PathBuf,
+}
+
+impl Hanging {
+    fn new(effect: &str) -> Self {
+        let folder = Folder::new();
+        let script = json!({"lead": {"turns": [
+            {"calls": [{"tool": "hang", "input": {}}]},
+            {"calls": [{"tool": "handoff", "input": {"result": {"summary": "all done"}}}]},
+        ]}});
+        folder.job("hanging", &[("lead", &["hang", "handoff"])], script, json!({}));
+        let tool = json!({
+            "tool_id": "hang", "type": "function_tool", "description": "Hangs once.", "effect": effect,
+            "exec": {"command": ["sh", "hang.sh"]}, "input_schema": {"type": "object"},
+        });
+        folder.write("hanging/tools/hang.json", tool.to_string());
+        let began = folder.path().join("began");
+        assert!(Command::new("mkfifo").arg(&began).status().unwrap().success());
+        let home = folder.path().display();
+        // The second start notes if the first one, or what that started, is still there.
+        let text = format!(
+            "if mkdir '{home}/once' 2>/dev/null; then\n  setsid sleep 600 >/dev/null 2>&1 &\n  echo $$ $! > '{home}/pids'\n  \
+             echo begun > '{home}/began'\n  wait\nfi\nfor pid in $(cat '{home}/pids'); do\n  \
+             case \"$(sed -n 's/^State:[[:space:]]*//p' /proc/$pid/status 2>/dev/null)\" in\n    ''|Z*|X*) ;;\n    \
+             *) echo $pid >> '{home}/overlap' ;;\n  esac\ndone\necho '{{\"passed\": true}}'\n"
+        );
+        folder.write("hanging/hang.sh", text);
+        fs::create_dir(folder.path().join("tmp")).unwrap();
+        Self { folder, began }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.folder.command(arguments);
+        command.env("TMPDIR", self.folder.path().join("tmp"));
+        command
+    }
+
+    /// Starts the run and waits until its command hangs; the numbers of the command's processes.
+    fn begin(&self) -> (Child, Vec<String>) {
+        let mut command = self.command(&["run", "hanging", "--trust", "--output", "json"]);
+        let engine = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        assert_eq!(fs::read_to_string(&self.began).unwrap(), "begun\n");
+        (engine, self.folder.read("pids").split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Goes on with the run to its end.
+    fn resume(&self) {
+        let ran = Ran::from(self.command(&["resume", "@last", "--output", "json"]).output().unwrap()).exits(0);
+        assert_eq!(ran.json()["result"], json!({"summary": "all done"}));
+        assert!(!self.folder.path().join("overlap").exists(), "the call ran twice at once");
+        assert_eq!(self.folders(), Vec::<String>::new(), "a folder of a dead command is left");
+    }
+
+    /// The folders of commands that are there.
+    fn folders(&self) -> Vec<String> {
+        let listed = fs::read_dir(self.folder.path().join("tmp")).unwrap();
+        let names = listed.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("baton-exec-")).collect()
+    }
+}
+
+fn kill(process: u32) {
+    assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
+}
+
+/// Whether a process is there and not a zombie.
+fn is_alive(process: &str) -> bool {
+    let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+fn wait_until_gone(process: &str) {
+    let began = Instant::now();
+    while is_alive(process) {
+        assert!(began.elapsed() < Duration::from_secs(10), "process {process} is still there");
+        std::thread::yield_now();
+    }
+}
+
+/// The guard of an engine, if it has one.
+fn guard_of(engine: u32) -> Option<u32> {
+    let mark = format!("BATON_GUARD_OF={engine}-");
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
+    let mut guards = processes.filter(|process| {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(mark.as_bytes()))
+    });
+    guards.next()
+}
+
+#[test]
+fn commands_die_with_an_engine_that_is_killed_and_their_folders_go_at_the_next_start() {
+    for effect in ["idempotent", "keyed"] {
+        let hanging = Hanging::new(effect);
+        let (mut engine, processes) = hanging.begin();
+        let guard = guard_of(engine.id()).expect("a command runs");
+        engine.kill().unwrap();
+        engine.wait().unwrap();
+        processes.iter().for_each(|process| wait_until_gone(process));
+        wait_until_gone(&guard.to_string());
+        assert_eq!(hanging.folders().len(), 1);
+        hanging.resume();
+    }
+}
+
+#[test]
+fn a_guard_keeps_nothing_of_its_engine() {
+    let hanging = Hanging::new("idempotent");
+    let (mut engine, _) = hanging.begin();
+    let guard = guard_of(engine.id()).unwrap();
+    let environment = fs::read_to_string(format!("/proc/{guard}/environ")).unwrap();
+    assert_eq!(environment.trim_end_matches('\0').split('\0').count(), 1, "{environment:?}");
+    assert_eq!(fs::read_link(format!("/proc/{guard}/cwd")).unwrap(), PathBuf::from("/"));
+    let open = fs::read_dir(format!("/proc/{guard}/fd")).unwrap().map(|entry| fs::read_link(entry.unwrap().path()).unwrap());
+    let open: Vec<String> = open.map(|file| file.display().to_string()).filter(|file| !file.starts_with("pipe:")).collect();
+    assert!(open.iter().all(|file| file == "/dev/null" || file.starts_with("socket:")), "{open:?}");
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    wait_until_gone(&guard.to_string());
+}
+
+#[test]
+fn who_resumes_a_run_ends_commands_that_engine_and_guard_left_behind() {
+    for effect in ["idempotent", "keyed"] {
+        let hanging = Hanging::new(effect);
+        let (mut engine, processes) = hanging.begin();
+        kill(guard_of(engine.id()).expect("a command runs"));
+        engine.kill().unwrap();
+        engine.wait().unwrap();
+        assert!(processes.iter().all(|process| is_alive(process)), "nobody could end them");
+        hanging.resume();
+        processes.iter().for_each(|process| wait_until_gone(process));
+    }
+}
+
+#[test]
+fn a_copy_of_a_store_ends_no_command_of_the_engine_that_has_the_original() {
+    let hanging = Hanging::new("idempotent");
+    let (mut engine, processes) = hanging.begin();
+    fs::create_dir(hanging.folder.path().join("copy")).unwrap();
+    for file in ["baton.db", "baton.db-wal"] {
+        fs::copy(hanging.folder.path().join(".baton").join(file), hanging.folder.path().join("copy").join(file)).unwrap();
+    }
+    let copy = hanging.folder.path().join("copy/baton.db").display().to_string();
+    Ran::from(hanging.command(&["--store", &copy, "resume", "@last"]).output().unwrap()).exits(0);
+    assert!(processes.iter().all(|process| is_alive(process)), "the engine that has them lives");
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    processes.iter().for_each(|process| wait_until_gone(process));
+}
+
+/// Runs its arguments on a pseudo-terminal.
+const PSEUDO_TERMINAL: &str = "import pty, sys; pty.spawn(sys.argv[1:])";
+
+#[test]
+fn an_engine_without_commands_has_no_guard() {
+    let folder = Folder::new();
+    folder.asking_job();
+    let program = folder.command(&["run", "asking"]);
+    let mut command = Command::new("python3");
+    command.args(["-c", PSEUDO_TERMINAL, "sh", "-c", "stty cols 100 rows 40; exec \"$@\"", "sh"]);
+    command.arg(program.get_program()).args(program.get_args()).current_dir(folder.path());
+    let mut terminal = command.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut out, mut drawn) = (terminal.stdout.take().unwrap(), String::new());
+    while !drawn.contains("Revenue or units?") {
+        let mut piece = [0; 4096];
+        let read = out.read(&mut piece).unwrap();
+        assert_ne!(read, 0, "{drawn}");
+        drawn += &String::from_utf8_lossy(&piece[..read]);
+    }
+    let run = folder.baton(&["ps", "--output", "json"]).exits(0).json()[0].clone();
+    let owner = run["owner"].as_str().and_then(|owner| owner.strip_prefix("process ")).expect("it waits in a living process");
+    let engine = owner.split('-').next().unwrap();
+    assert_eq!(guard_of(engine.parse().unwrap()), None);
+    kill(engine.parse().unwrap());
+    drop(out);
+    terminal.wait().unwrap();
+}
