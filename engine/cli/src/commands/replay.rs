@@ -23,7 +23,7 @@ pub(crate) struct ReplayArgs {
 
 /// Reads a run again. Exits with 1 if a request came out differently.
 pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failure> {
-    let found = runs::find(place, &args.run).await?;
+    let found = runs::find_to_read(place, &args.run).await?;
     let engine = engine(&found.store, place)?;
     let report = baton_runtime::replay(&engine, found.id()).await.map_err(job::run_failure)?;
     let holder = |mismatch: &Mismatch| {

@@ -192,3 +192,57 @@ fn an_engine_without_commands_has_no_guard() {
     drop(out);
     terminal.wait().unwrap();
 }
+
+#[test]
+fn a_run_that_a_living_process_holds_is_not_removed_until_that_is_gone() {
+    let hanging = Hanging::new("idempotent");
+    let (mut engine, _) = hanging.begin();
+    let run = hanging.folder.last_run();
+    hanging.folder.baton(&["gc", &run]).exits(1).tells("is still there");
+    hanging.folder.baton(&["show", &run]).exits(0);
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    hanging.folder.baton(&["gc", &run]).exits(0).says("removed 1 run");
+}
+
+#[test]
+fn a_run_whose_store_is_taken_away_stops_and_says_so() {
+    let hanging = Hanging::new("idempotent");
+    let mut command = hanging.command(&["run", "hanging", "--trust", "--output", "json"]);
+    let engine = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    fs::read_to_string(&hanging.began).unwrap();
+    fs::rename(hanging.folder.path().join(".baton/baton.db"), hanging.folder.path().join("elsewhere.db")).unwrap();
+    for process in hanging.folder.read("pids").split_whitespace() {
+        kill(process.parse().unwrap());
+    }
+    Ran::from(engine.wait_with_output().unwrap()).exits(1).tells("was removed or replaced while it was in use");
+}
+
+#[test]
+fn a_run_whose_disk_takes_no_more_stops_and_is_resumed_when_there_is_room() {
+    let folder = Folder::new();
+    let path = |turn: usize| format!("out/{turn}.md");
+    let write = |turn| json!({"calls": [{"tool": "write_file", "input": {"path": path(turn), "content": format!("{turn}").repeat(90_000)}}]});
+    let mut turns: Vec<_> = (0..9).map(write).collect();
+    turns.push(json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "all written"}}}]}));
+    folder.job("writing", &[("lead", &["write_file", "handoff"])], json!({"lead": {"turns": turns}}), json!({}));
+    let program = folder.command(&["run", "writing"]);
+    // A file may have 600 KiB at most; one that would be larger is refused, where the signal that says so is ignored.
+    let mut command = folder.command(&[]);
+    let limited = "trap '' XFSZ; ulimit -f 1200; exec \"$@\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", limited, "sh"]).arg(program.get_program()).args(program.get_args()).current_dir(folder.path());
+    for (name, value) in command.env("SHELL", "sh").get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let ran = Ran::from(shell.stdin(Stdio::null()).output().unwrap()).exits(130);
+    let run = folder.last_run();
+    ran.tells(&format!("baton resume {run}"));
+    let report = folder.baton(&["resume", &run, "--output", "json"]).exits(0).json();
+    assert_eq!(report["result"], json!({"summary": "all written"}));
+    folder.baton(&["verify"]).exits(0);
+    folder.baton(&["verify", &run]).exits(0);
+}

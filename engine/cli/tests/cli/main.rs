@@ -13,6 +13,7 @@ mod models;
 mod projects;
 mod recordings;
 mod runs;
+mod stores;
 mod support;
 mod terminals;
 mod tools;

@@ -67,20 +67,31 @@ pub(super) use linux::{guards_of_the_dead, is_living, kill, own_start};
 #[cfg(target_os = "linux")]
 mod linux {
     use std::collections::{BTreeMap, BTreeSet};
+    use std::time::{Duration, Instant};
 
     use rustix::process::{Pid, Signal, kill_process};
 
     use super::{Environment, GUARD_OF, Wanted, number_of};
 
-    /// How often they are looked for: each time only those are found who were started while the others were killed.
-    const ROUNDS: usize = 16;
+    /// How long they are looked for: each time only those are found who were started while the others were killed, or who
+    /// have not died of it yet.
+    const PATIENCE: Duration = Duration::from_secs(5);
+    /// How many looks follow each other at once, and how long the next ones wait.
+    const QUICK_LOOKS: usize = 4;
+    const PAUSE: Duration = Duration::from_millis(1);
 
     /// Kills what is wanted; returns whether there was anything.
     pub(in super::super) fn kill(wanted: &Wanted<'_>) -> bool {
-        for round in 0..ROUNDS {
+        let began = Instant::now();
+        let mut looks = 0;
+        while began.elapsed() < PATIENCE {
             let found = find(wanted);
             if found.is_empty() {
-                return round > 0;
+                return looks > 0;
+            }
+            looks += 1;
+            if looks > QUICK_LOOKS {
+                std::thread::sleep(PAUSE);
             }
             for process in found.into_iter().filter_map(Pid::from_raw) {
                 // It may have ended meanwhile.

@@ -66,7 +66,8 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         // Possible only where the index of the log is there too.
-        return connect_to_read(&address(path, "mode=ro"), flags).map_err(|_| StoreError::UnreadableLog { path: path.to_owned() });
+        return connect_to_read(&address(path, "mode=ro"), flags)
+            .map_err(|_| StoreError::UnreadableLog { path: path.to_owned() });
     }
     connect_to_read(&address(path, "immutable=1"), flags).map_err(|error| named(path, error))
 }

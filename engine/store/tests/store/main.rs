@@ -3,5 +3,6 @@
 mod disk;
 mod group_commit;
 mod keeping;
+mod lost;
 mod promises;
 mod support;

@@ -1,0 +1,138 @@
+//! Stores that are not there, that cannot be written to, and what commands of tools may learn of the program.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::support::{Folder, Ran};
+
+/// A user who owns nothing.
+const NOBODY: u32 = 65_534;
+
+/// The program in `folder` as a user for whom permissions count: whoever runs the tests, unless that is root.
+fn as_somebody(folder: &Folder, arguments: &[&str]) -> Command {
+    let mut command = folder.command(arguments);
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        let program = folder.path().join("program");
+        if !program.exists() {
+            fs::copy(command.get_program(), &program).unwrap();
+        }
+        let mut other = Command::new(program);
+        other
+            .args(arguments)
+            .current_dir(folder.path())
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        other.uid(NOBODY).gid(NOBODY);
+        command = other;
+    }
+    command
+}
+
+/// Gives everything at `path` to the user of [`as_somebody`], with these permissions.
+fn hand_over(path: &Path, folders: u32, files: u32) {
+    let is_folder = path.is_dir();
+    if is_folder {
+        for entry in fs::read_dir(path).unwrap() {
+            hand_over(&entry.unwrap().path(), folders, files);
+        }
+    }
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(if is_folder { folders } else { files })).unwrap();
+}
+
+#[test]
+fn a_store_that_was_asked_for_and_is_not_there_is_an_error_of_every_command() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.baton(&["ps"]).exits(0).tells("no runs yet");
+    folder.baton(&["verify"]).exits(0);
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    let commands: [&[&str]; 11] = [
+        &["ps"],
+        &["verify"],
+        &["gc"],
+        &["show", "@last"],
+        &["timeline", "@last"],
+        &["doc", "ls", "@last"],
+        &["replay", "@last"],
+        &["verify", "@last"],
+        &["resume", "@last"],
+        &["diff", "@last", "@last"],
+        &["answer", "@last", "yes"],
+    ];
+    for store in ["missing/store.db", "folder"] {
+        for command in commands {
+            folder.baton(&[&["--store", store], command].concat()).exits(6).tells("there is no store");
+        }
+    }
+    assert!(!folder.path().join("missing").exists(), "looking makes nothing");
+    folder.baton(&["--store", "missing/store.db", "run", "echoing"]).exits(0);
+    folder.baton(&["--store", "missing/store.db", "ps"]).exits(0).says("echoing");
+}
+
+#[test]
+fn a_store_that_cannot_be_written_to_can_be_read() {
+    let folder = Folder::new();
+    folder.writing_job();
+    folder.baton(&["run", "writing"]).exits(0);
+    let commands: [&[&str]; 7] = [
+        &["ps"],
+        &["show", "@last"],
+        &["timeline", "@last"],
+        &["verify"],
+        &["verify", "@last"],
+        &["doc", "cat", "@last", "out/page.md"],
+        &["replay", "@last"],
+    ];
+    let store = folder.path().join(".baton/baton.db");
+    // One connection more, so that the log of the last commit stays where it is.
+    let printed: Vec<String> = commands.iter().map(|command| folder.baton(command).exits(0).stdout).collect();
+    as_somebody(&folder, &["ps"]);
+    hand_over(folder.path(), 0o555, 0o444);
+    if folder.path().join("program").exists() {
+        fs::set_permissions(folder.path().join("program"), fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    for (command, expected) in commands.iter().zip(printed) {
+        let ran = Ran::from(as_somebody(&folder, command).output().unwrap()).exits(0);
+        if command[0] != "ps" {
+            assert_eq!(ran.stdout, expected, "{command:?}");
+        }
+    }
+    // A log with commits in it cannot be read there, and is not passed over.
+    fs::set_permissions(store.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(store.with_extension("db-wal"), [0; 64]).unwrap();
+    hand_over(store.parent().unwrap(), 0o555, 0o444);
+    Ran::from(as_somebody(&folder, &["ps"]).output().unwrap()).exits(1).tells("its log").tells("copy both files");
+    hand_over(folder.path(), 0o755, 0o644);
+}
+
+/// Where the system says whose a process's secrets are.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_cannot_read_the_environment_of_the_program_that_started_it() {
+    let folder = Folder::new();
+    let script = json!({"lead": {"turns": [
+        {"calls": [{"tool": "look", "input": {}}]},
+        {"calls": [{"tool": "handoff", "input": {"result": {"summary": "{{ results.look.seen }}"}}}]},
+    ]}});
+    folder.job("looking", &[("lead", &["look", "handoff"])], script, json!({}));
+    let tool = json!({
+        "tool_id": "look", "type": "function_tool", "description": "Looks.", "effect": "pure",
+        "exec": {"command": ["sh", "look.sh"]}, "input_schema": {"type": "object"},
+    });
+    folder.write("looking/tools/look.json", tool.to_string());
+    let text = "if tr '\\0' '\\n' < /proc/$PPID/environ 2>/dev/null | grep -q a-secret-key; then seen=yes; else seen=no; fi\n\
+                echo \"{\\\"seen\\\": \\\"$seen\\\"}\"\n";
+    folder.write("looking/look.sh", text);
+    as_somebody(&folder, &["ps"]);
+    hand_over(folder.path(), 0o755, 0o755);
+    let mut command = as_somebody(&folder, &["run", "looking", "--trust", "--output", "json"]);
+    let ran = Ran::from(command.env("OPENAI_API_KEY", "a-secret-key").output().unwrap()).exits(0);
+    assert_eq!(ran.json()["result"], json!({"summary": "no"}));
+}
