@@ -195,8 +195,10 @@ impl Files {
         }
         let (log, opened) = &mut self.log;
         let found = identity(log).ok();
-        let known = *opened.get_or_insert(found?);
-        (found != Some(known)).then(|| log.clone())
+        if opened.is_none() {
+            *opened = found;
+        }
+        (found != *opened).then(|| log.clone())
     }
 }
 
