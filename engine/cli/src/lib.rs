@@ -29,6 +29,7 @@ mod scaffold;
 mod scratch;
 mod screen;
 mod session;
+mod signals;
 mod text;
 mod timeline;
 mod trust;

@@ -21,6 +21,7 @@ use crate::commands::run::builder;
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::runs::store_failure;
+use crate::signals::Interruptions;
 use crate::{environment, export, job};
 
 /// The agent that makes the call, and its model.
@@ -100,10 +101,11 @@ pub(crate) async fn call(
         Ok(if request.turn == 1 { ModelTurn::calls(vec![call.clone()]) } else { ModelTurn::text("done") })
     });
     let engine = builder(&store, place)?.model(CALLER, Arc::new(model)).build().map_err(job::run_failure)?;
+    let mut interruptions = Interruptions::catch()?;
     let handle = engine.start(job, StartOptions { documents, ..StartOptions::default() }).await.map_err(job::run_failure)?;
     let outcome = tokio::select! {
         outcome = approved_outcome(&handle) => outcome?,
-        _ = tokio::signal::ctrl_c() => {
+        () = interruptions.next() => {
             let _already_over = handle.cancel(TaskId::root(), "interrupted", &crate::session::person()).await;
             handle.outcome().await
         }

@@ -1,8 +1,11 @@
 //! A run as it proceeds under a person's eyes: entries are shown as they come, questions are asked, Ctrl-C stops it.
 //!
-//! The session decides nothing about the run; it reads the same entries as everybody else and hands answers over.
+//! [`conversation`] decides what is asked and when the run stops here. This shell takes in the run's entries, draws, reads keys
+//! and hands answers over.
 
-use std::collections::BTreeSet;
+mod conversation;
+
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,20 +18,23 @@ use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use baton_runtime::{EntryStream, RunHandle, RunOutcome};
 use baton_store::Store;
-use crossterm::event::{Event, EventStream, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::event::{Event as Input, EventStream, KeyCode, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::question::read_answer;
 use crate::screen::{Output, Screen, style};
+use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::timeline::Rows;
 use crate::view::RunView;
 use crate::view::lines::line;
 use crate::view::live::{LiveTree, Prompt};
 use crate::{export, job};
+
+use conversation::{Action, Conversation, Event, Key, Open};
 
 /// What the keys do while a question is asked.
 const KEYS: &str = "Enter answers · l: answer later · Ctrl-C stops";
@@ -51,14 +57,20 @@ pub(crate) struct Ended {
 /// Shows `handle`'s run until it ends, only waits for a person whom we cannot ask, or is interrupted.
 ///
 /// What happened up to entry `told` is taken in and not told again.
-pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>, place: &Place) -> Result<Ended, Failure> {
+pub(crate) async fn follow(
+    handle: &RunHandle,
+    told: u64,
+    store: &Arc<dyn Store>,
+    place: &Place,
+    interruptions: Interruptions,
+) -> Result<Ended, Failure> {
     if place.screen.live {
         let kept = place.store_file().map_or_else(|| "memory".to_owned(), |file| place.shown(&file));
-        let job = &handle.configs().job.id;
         let kept = style::faint(format!("store {kept}"));
+        let job = &handle.configs().job.id;
         place.screen.tell(&text!("run {} · job {job} · {}", style::name(handle.id()), kept));
     }
-    let live = place.screen.live.then(LiveTree::new);
+    let (judged, judgements) = mpsc::unbounded_channel();
     let mut session = Session {
         handle,
         told,
@@ -66,30 +78,27 @@ pub(crate) async fn follow(handle: &RunHandle, told: u64, store: &Arc<dyn Store>
         screen: place.screen,
         view: RunView::default(),
         rows: Rows::default(),
-        live,
-        asked: None,
-        later: BTreeSet::new(),
+        live: place.screen.live.then(LiveTree::new),
+        conversation: Conversation::new(place.screen.interactive),
         keys: None,
-        stopping: false,
-        interrupted: false,
-        told_awaited: false,
+        judged,
+        said_awaited: false,
         unread: false,
-        caught_up: false,
     };
-    session.proceed(handle.entries()).await?;
+    session.proceed(handle.entries(), judgements, interruptions).await?;
     let outcome = handle.outcome().await;
-    let Session { live, view, interrupted, screen, .. } = session;
+    let Session { live, view, conversation, screen, .. } = session;
     if let Some(mut live) = live {
         live.clear();
         drop(live);
-        for line in view.tree(view.shown_at(), width(), usize::MAX) {
-            screen.tell(&line);
+        if screen.live {
+            view.tree(view.shown_at(), width(), usize::MAX).iter().for_each(|line| screen.tell(line));
         }
     }
     let exit = match outcome {
         RunOutcome::Ended { end, result, .. } => Exit::of_run(&end, result.error.as_ref().map(|error| error.code)),
         RunOutcome::WaitingForPerson => Exit::Waiting,
-        RunOutcome::Stopped if interrupted => Exit::Interrupted,
+        RunOutcome::Stopped if conversation.is_interrupted() => Exit::Interrupted,
         RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,
         RunOutcome::Stopped => Exit::Interrupted,
         RunOutcome::Failed(error) => return Err(job::run_stopped(handle.id(), error)),
@@ -119,181 +128,186 @@ struct Session<'a> {
     screen: Screen,
     view: RunView,
     rows: Rows,
+    /// The drawing: of the tree where one is drawn, else of a question while it is asked.
     live: Option<LiveTree>,
-    /// The question that is being asked, and what was typed so far.
-    asked: Option<(TaskId, Prompt)>,
-    /// Questions that the person will answer later.
-    later: BTreeSet<TaskId>,
+    conversation: Conversation,
     keys: Option<EventStream>,
-    stopping: bool,
-    interrupted: bool,
+    /// Where answers that were handed over report what came of them.
+    judged: mpsc::UnboundedSender<Event>,
     /// Whether the person was told what stopping waits for.
-    told_awaited: bool,
+    said_awaited: bool,
     /// Whether entries can no longer be printed: nobody reads them, or the disk is full.
     unread: bool,
-    /// Whether the run was found waiting for people who are still being asked; looked at again after the next change.
-    caught_up: bool,
 }
 
 impl Session<'_> {
-    async fn proceed(&mut self, mut entries: EntryStream) -> Result<(), Failure> {
-        let mut interrupts = signals(SignalKind::interrupt())?;
-        let mut terminations = signals(SignalKind::terminate())?;
-        let mut dirty = false;
+    async fn proceed(
+        &mut self,
+        mut entries: EntryStream,
+        mut judgements: mpsc::UnboundedReceiver<Event>,
+        mut interruptions: Interruptions,
+    ) -> Result<(), Failure> {
+        let (mut dirty, mut waited) = (false, 0);
         loop {
             let frame = self.live.as_ref().map(|live| if dirty { live.next_frame() } else { live.next_frame() + HEARTBEAT });
             tokio::select! {
                 biased;
-                _ = interrupts.recv() => self.interrupt(),
-                _ = terminations.recv() => self.interrupt(),
+                () = interruptions.next() => self.happened(Event::Interrupted).await,
                 () = at(frame), if frame.is_some() => {
                     self.draw();
                     dirty = false;
+                    continue;
                 }
                 entry = entries.next() => match entry {
-                    None => return Ok(()),
+                    None => {
+                        self.happened(Event::Ended).await;
+                        return Ok(());
+                    }
                     Some(Err(error)) => return Err(Failure::Store(error.to_string())),
-                    Some(Ok(entry)) => {
-                        self.take_in(&entry);
-                        dirty = true;
-                    }
+                    Some(Ok(entry)) => self.take_in(&entry).await,
                 },
-                key = next_key(&mut self.keys), if self.keys.is_some() => {
-                    self.key(key?).await;
-                    dirty = true;
+                input = next_input(&mut self.keys), if self.keys.is_some() => self.input(input?).await,
+                Some(event) = judgements.recv() => self.happened(event).await,
+                seq = self.handle.waits_for_people_after(waited), if self.conversation.is_proceeding() => {
+                    waited = seq;
+                    self.happened(Event::WaitsForPeople(seq)).await;
                 }
-                outcome = self.handle.outcome_without_people(), if !self.stopping && !self.caught_up => {
-                    self.caught_up = true;
-                    if let RunOutcome::WaitingForPerson = outcome {
-                        // Asked of the run: the view may have entries yet to take in.
-                        let open = self.handle.open_questions().await;
-                        if !self.screen.interactive || open.iter().all(|question| self.later.contains(&question.task)) {
-                            self.stop();
-                        }
-                    }
-                }
+            }
+            dirty = true;
+        }
+    }
+
+    /// Lets the conversation decide what an event means, and does it.
+    async fn happened(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            for action in self.conversation.on(event) {
+                events.extend(self.perform(action).await);
             }
         }
     }
 
+    /// Does what the conversation decided; returns what came of it at once.
+    async fn perform(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::Ask(question) => self.show_question(&question),
+            Action::AskNothing => self.listen(false),
+            Action::Answer { question, typed } => return self.answer(question, &typed),
+            Action::ShowDocuments(question) => {
+                let lines = self.documents(&question).await;
+                self.say(&lines);
+            }
+            Action::Say(what) => self.say(&[style::bad(what)]),
+            Action::Stop => {
+                let handle = self.handle.clone();
+                tokio::spawn(async move { handle.stop().await });
+            }
+            Action::SayAwaited => self.say_awaited(),
+            Action::Exit => {
+                self.live = None;
+                self.screen.tell(&text!("  stopped   → baton resume {}", self.handle.id()));
+                // Nothing is dropped on the way out, and no command may survive this process.
+                baton_runtime::kill_commands();
+                std::process::exit(i32::from(Exit::Interrupted.code()));
+            }
+        }
+        None
+    }
+
     /// Shows an entry.
-    fn take_in(&mut self, entry: &Recorded) {
+    async fn take_in(&mut self, entry: &Recorded) {
         self.view.apply(entry);
-        self.caught_up = false;
         let row = self.rows.row(entry);
         let is_new = entry.seq > self.told;
         if self.screen.output == Output::Ndjson && is_new && !self.unread && self.screen.json(&row).is_err() {
             // The run stops as if interrupted; the report at its end says why it could not be told.
             self.unread = true;
-            if !self.interrupted {
-                self.interrupt();
-            }
+            self.happened(Event::Unread).await;
         }
-        if self.live.is_none()
+        if !self.screen.live
             && is_new
             && let Some(line) = line(&self.view, entry)
         {
-            self.screen.tell(&line);
+            self.say(&[line]);
         }
-        if self.interrupted {
-            self.tell_awaited();
+        if self.conversation.is_interrupted() {
+            self.say_awaited();
         }
-        self.choose_question();
+        let has_documents = |task: &TaskId| self.view.tasks.get(task).is_some_and(|row| !row.created.documents.is_empty());
+        let open = self.view.questions_for_person().map(|question| Open {
+            question: question.task.clone(),
+            has_documents: has_documents(&question.task),
+        });
+        let event = Event::Entries { seq: entry.seq, open: open.collect() };
+        self.happened(event).await;
     }
 
-    /// Asks the oldest open question that is not put off, where a person can be asked.
-    fn choose_question(&mut self) {
-        if !self.screen.interactive || self.stopping {
-            return;
+    /// Shows a question and reads the keyboard.
+    fn show_question(&mut self, question: &TaskId) {
+        if !self.screen.live {
+            let lines = self.question_lines(question);
+            self.say(&lines);
         }
-        let open = self.view.questions_for_person().find(|question| !self.later.contains(&question.task)).cloned();
-        match (open, &self.asked) {
-            (Some(open), Some((asked, _))) if open.task == *asked => {}
-            (Some(open), _) => {
-                let lines = self.view.question_lines(&open, width());
-                if self.live.is_none() {
-                    for line in &lines {
-                        self.screen.tell(line);
-                    }
-                }
-                let has_documents = self.view.tasks.get(&open.task).is_some_and(|row| !row.created.documents.is_empty());
-                let keys = if has_documents { KEYS_WITH_DOCUMENTS } else { KEYS };
-                self.asked = Some((open.task, Prompt { lines, keys, ..Prompt::default() }));
-                self.listen(true);
-            }
-            (None, Some(_)) => {
-                self.asked = None;
-                self.listen(false);
-            }
-            (None, None) => {}
-        }
+        self.listen(true);
+    }
+
+    fn question_lines(&self, question: &TaskId) -> Vec<Text> {
+        let question = self.view.questions_for_person().find(|known| known.task == *question);
+        question.map(|question| self.view.question_lines(question, width())).unwrap_or_default()
     }
 
     /// Begins or ends reading the keyboard.
     fn listen(&mut self, listen: bool) {
-        // Without a tree nothing holds the terminal, so one is made for as long as the question is open.
-        if listen && self.live.is_none() {
-            self.live = Some(LiveTree::new());
+        // Where no tree is drawn, the line that is typed is, for as long as a question is open.
+        let live = self.live.get_or_insert_with(LiveTree::new);
+        live.keys(listen);
+        match (listen, &self.keys) {
+            (true, None) => self.keys = Some(EventStream::new()),
+            (true, Some(_)) => {}
+            (false, _) => self.keys = None,
         }
-        if let Some(live) = &mut self.live {
-            live.keys(listen);
+        if !listen && !self.screen.live {
+            live.clear();
+            self.live = None;
         }
-        self.keys = listen.then(EventStream::new);
     }
 
-    async fn key(&mut self, event: Event) {
-        let Event::Key(key) = event else { return };
+    async fn input(&mut self, input: Input) {
+        let Input::Key(key) = input else { return };
         if key.kind == KeyEventKind::Release {
             return;
         }
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        if control && matches!(key.code, KeyCode::Char('c' | 'd')) {
-            return self.interrupt();
-        }
-        let Some((_, prompt)) = &mut self.asked else { return };
-        match key.code {
-            KeyCode::Char('u') if control => prompt.typed.clear(),
-            KeyCode::Char(character) if !control => prompt.typed.push(character),
-            KeyCode::Backspace => drop(prompt.typed.pop()),
-            KeyCode::Enter => self.submit().await,
-            _ => {}
-        }
-    }
-
-    /// Hands over what was typed, or says what is wrong with it.
-    async fn submit(&mut self) {
-        let Some((task, mut prompt)) = self.asked.take() else { return };
-        if prompt.typed.trim() == "d" && self.view.tasks.get(&task).is_some_and(|row| !row.created.documents.is_empty()) {
-            self.show_documents(&task).await;
-            prompt.typed.clear();
-            self.asked = Some((task, prompt));
-            return;
-        }
-        if prompt.typed.trim() == "l" {
-            self.later.insert(task);
-            self.caught_up = false;
-            self.listen(false);
-            return self.choose_question();
-        }
-        let schema = self.view.tasks.get(&task).map(|row| row.created.answer_schema.clone()).unwrap_or_default();
-        let fault: Option<String> = match read_answer(&schema, &prompt.typed) {
-            Ok(answer) => {
-                let answered = self.handle.answer(task.clone(), &person(), Json::from(answer), Vec::new()).await;
-                answered.err().map(|error| error.to_string())
-            }
-            Err(fault) => Some(fault),
+        let event = match key.code {
+            KeyCode::Char('c' | 'd') if control => Event::Interrupted,
+            KeyCode::Char('u') if control => Event::Key(Key::Clear),
+            KeyCode::Char(character) if !control => Event::Key(Key::Character(character)),
+            KeyCode::Backspace => Event::Key(Key::Backspace),
+            KeyCode::Enter => Event::Key(Key::Enter),
+            _ => return,
         };
-        if fault.is_some() {
-            prompt.fault = fault.map(|fault| text!("{fault}"));
-            prompt.typed.clear();
-        }
-        // Answered or not, the question stays up until its closing entry arrives.
-        self.asked = Some((task, prompt));
+        self.happened(event).await;
     }
 
-    /// Prints the documents that came with a question, above the tree.
-    async fn show_documents(&mut self, task: &TaskId) {
-        let documents = self.view.tasks.get(task).map(|row| row.created.documents.clone()).unwrap_or_default();
+    /// Hands over an answer that fits its question; returns what is wrong with one that does not.
+    fn answer(&self, question: TaskId, typed: &str) -> Option<Event> {
+        let schema = self.view.tasks.get(&question).map(|row| row.created.answer_schema.clone()).unwrap_or_default();
+        let answer = match read_answer(&schema, typed) {
+            Ok(answer) => Json::from(answer),
+            Err(fault) => return Some(Event::Judged { question, fault: Some(fault) }),
+        };
+        let (handle, judged) = (self.handle.clone(), self.judged.clone());
+        tokio::spawn(async move {
+            let answered = handle.answer(question.clone(), &person(), answer, Vec::new()).await;
+            // Whoever asked may have gone.
+            let _gone = judged.send(Event::Judged { question, fault: answered.err().map(|error| error.to_string()) });
+        });
+        None
+    }
+
+    /// The beginnings of the documents that came with a question.
+    async fn documents(&self, question: &TaskId) -> Vec<Text> {
+        let documents = self.view.tasks.get(question).map(|row| row.created.documents.clone()).unwrap_or_default();
         let mut said = Vec::new();
         for reference in &documents {
             let Some(version) = self.view.documents.version(reference) else { continue };
@@ -302,44 +316,21 @@ impl Session<'_> {
                 Err(failure) => failure.to_string(),
             };
             said.push(style::faint(format!("── {reference} ──")));
-            let lines: Vec<&str> = text.lines().collect();
-            said.extend(lines.iter().take(DOCUMENT_LINES).map(|line| Text::block(line)));
-            if lines.len() > DOCUMENT_LINES {
-                let more = lines.len() - DOCUMENT_LINES;
+            said.extend(text.lines().take(DOCUMENT_LINES).map(Text::block));
+            let more = text.lines().count().saturating_sub(DOCUMENT_LINES);
+            if more > 0 {
                 said.push(style::faint(format!("… {more} more lines: baton doc cat {} {}", self.handle.id(), reference.path)));
             }
         }
-        if let Some(live) = &mut self.live {
-            live.say(&said);
-        }
-    }
-
-    /// Stops the run, so that it can be resumed; a second time, the process ends at once.
-    fn interrupt(&mut self) {
-        if self.interrupted {
-            self.live = None;
-            self.screen.tell(&resume_hint(self.handle));
-            // Nothing is dropped on the way out, and no command may survive this process.
-            baton_runtime::kill_commands();
-            std::process::exit(i32::from(Exit::Interrupted.code()));
-        }
-        self.interrupted = true;
-        self.asked = None;
-        self.listen_off();
-        self.stop();
-        self.tell_awaited();
+        said
     }
 
     /// Says once what stopping waits for, as soon as it is known.
-    fn tell_awaited(&mut self) {
+    fn say_awaited(&mut self) {
         let awaited = self.unrepeatable();
-        if !awaited.is_empty() && !std::mem::replace(&mut self.told_awaited, true) {
-            let told =
-                text!("  stopping when {} ended, which must not be repeated; Ctrl-C again ends at once", awaited.join(", "));
-            match &mut self.live {
-                Some(live) => live.say(&[told]),
-                None => self.screen.tell(&told),
-            }
+        if !awaited.is_empty() && !std::mem::replace(&mut self.said_awaited, true) {
+            let awaited = awaited.join(", ");
+            self.say(&[text!("  stopping when {awaited} ended, which must not be repeated; Ctrl-C again ends at once")]);
         }
     }
 
@@ -355,30 +346,26 @@ impl Session<'_> {
         awaited.map(|(row, tool)| format!("{tool} of {}", row.created.holder)).collect()
     }
 
-    fn listen_off(&mut self) {
-        if self.keys.is_some() {
-            self.listen(false);
-        }
-    }
-
-    fn stop(&mut self) {
-        if !self.stopping {
-            self.stopping = true;
-            let handle = self.handle.clone();
-            tokio::spawn(async move { handle.stop().await });
+    /// Prints lines that stay, above whatever is drawn.
+    fn say(&mut self, lines: &[Text]) {
+        match &mut self.live {
+            Some(live) => live.say(lines),
+            None => lines.iter().for_each(|line| self.screen.tell(line)),
         }
     }
 
     fn draw(&mut self) {
-        if let Some(live) = &mut self.live {
-            live.draw(&self.view, now(), self.asked.as_ref().map(|(_, prompt)| prompt));
-        }
+        let Some(mut live) = self.live.take() else { return };
+        let tree = self.screen.live.then_some(&self.view);
+        let prompt = self.conversation.asked().map(|asked| Prompt {
+            lines: if tree.is_some() { self.question_lines(&asked.open.question) } else { Vec::new() },
+            keys: if asked.open.has_documents { KEYS_WITH_DOCUMENTS } else { KEYS },
+            typed: &asked.typed,
+            fault: asked.fault.as_deref(),
+        });
+        live.draw(tree, now(), prompt.as_ref());
+        self.live = Some(live);
     }
-}
-
-/// What to type to go on with an interrupted run.
-fn resume_hint(handle: &RunHandle) -> Text {
-    text!("  stopped   → baton resume {}", handle.id())
 }
 
 /// The person at this terminal.
@@ -390,17 +377,13 @@ pub(crate) fn person() -> Principal {
     Principal::person(name)
 }
 
-fn signals(kind: SignalKind) -> Result<Signal, Failure> {
-    signal(kind).map_err(|error| Failure::Engine(format!("signals cannot be received: {error}")))
-}
-
 async fn at(moment: Option<Instant>) {
     if let Some(moment) = moment {
         tokio::time::sleep_until(moment.into()).await;
     }
 }
 
-async fn next_key(keys: &mut Option<EventStream>) -> Result<Event, Failure> {
+async fn next_input(keys: &mut Option<EventStream>) -> Result<Input, Failure> {
     match keys {
         Some(keys) => match keys.next().await {
             Some(event) => Ok(event?),

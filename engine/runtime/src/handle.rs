@@ -248,6 +248,24 @@ impl RunHandle {
         self.wait(true).await
     }
 
+    /// Waits until nothing can proceed until a person answers, and returns the number of the run's last entry then, which is
+    /// greater than `seq`. Never returns once the run is over.
+    ///
+    /// The entries up to that number say which questions are open. Questions asked for afterwards may be others: a person can
+    /// have answered in between.
+    pub async fn waits_for_people_after(&self, seq: u64) -> u64 {
+        let mut standing = self.standing.clone();
+        loop {
+            match &*standing.borrow_and_update() {
+                Standing::WaitingForPeople(since) if *since > seq => return *since,
+                Standing::WaitingForPeople(_) | Standing::Working | Standing::Over(_) => {}
+            }
+            if standing.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
     /// Whether nothing can proceed until a person answers.
     pub fn waits_for_people(&self) -> bool {
         matches!(&*self.standing.borrow(), Standing::WaitingForPeople(_))

@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
+use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::timeline::Rows;
 use crate::view::{RunView, TaskState};
@@ -203,8 +204,13 @@ async fn going(place: &Place, name: &str) -> Result<(FoundRun, RunView), Failure
 
 /// Takes a run over whose inbox ends it, and waits for that.
 async fn end(engine: &Engine, found: &FoundRun) -> Result<(), Failure> {
+    let mut interruptions = Interruptions::catch()?;
     let handle = engine.resume(found.id()).await.map_err(job::run_failure)?;
-    match handle.outcome().await {
+    let outcome = tokio::select! {
+        outcome = handle.outcome() => outcome,
+        () = interruptions.next() => handle.stop().await,
+    };
+    match outcome {
         RunOutcome::Failed(error) => Err(job::run_failure(error)),
         _ => Ok(()),
     }

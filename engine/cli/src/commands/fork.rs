@@ -17,6 +17,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
+use crate::signals::Interruptions;
 use crate::text::text;
 use crate::{job, session, trust};
 
@@ -94,10 +95,11 @@ pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> 
         },
         run: None,
     };
+    let interruptions = Interruptions::catch()?;
     let handle = engine.fork(found.id(), &session::person(), options).await.map_err(job::run_failure)?;
     let asked = args.at.filter(|at| *at != seq).map(|at| format!(", the last whole step up to {at}")).unwrap_or_default();
     place.screen.tell(&text!("fork {} · of run {} after entry {seq}{asked}", style::name(handle.id()), found.id()));
-    finish(&handle, seq, &found.store, place, out.as_deref()).await
+    finish(&handle, seq, &found.store, place, out.as_deref(), interruptions).await
 }
 
 impl ForkArgs {

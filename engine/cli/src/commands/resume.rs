@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::FoundRun;
 use crate::screen::style;
+use crate::signals::Interruptions;
 use crate::text::text;
 use crate::{job, runs, session, trust};
 
@@ -57,23 +58,29 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
         )));
     }
     let migrated = if args.migrate { migrate(&args, &engine, &found, place).await? } else { None };
-    let handle = if let Some(handle) = migrated {
-        handle
+    let (handle, interruptions) = if let Some(migrated) = migrated {
+        migrated
     } else {
+        let interruptions = Interruptions::catch()?;
         let handle = engine.resume(found.id()).await.map_err(job::run_failure)?;
         if !args.migrate {
             job::tell_changes(place, &found).await?;
         }
-        handle
+        (handle, interruptions)
     };
     // Whoever resumes a run wants it to go on, so a pause ends here; a run that has ended has none.
     let _ended = handle.unpause(&session::person()).await;
-    let exit = finish(&handle, found.record.last_seq, &found.store, place, out.as_deref()).await?;
+    let exit = finish(&handle, found.record.last_seq, &found.store, place, out.as_deref(), interruptions).await?;
     recording.close(found.id(), exit, place)
 }
 
 /// Goes on by the folder's configs, unless they are those of the run.
-async fn migrate(args: &ResumeArgs, engine: &Engine, found: &FoundRun, place: &Place) -> Result<Option<RunHandle>, Failure> {
+async fn migrate(
+    args: &ResumeArgs,
+    engine: &Engine,
+    found: &FoundRun,
+    place: &Place,
+) -> Result<Option<(RunHandle, Interruptions)>, Failure> {
     let state = engine.state(found.id()).await.map_err(job::run_failure)?;
     let Some(started) = state.started().filter(|_| state.ended().is_none()) else { return Ok(None) };
     let job = job::of_run(place, started)?;
@@ -110,6 +117,7 @@ async fn migrate(args: &ResumeArgs, engine: &Engine, found: &FoundRun, place: &P
             return Err(Failure::Usage("nothing was changed".to_owned()));
         }
     }
+    let interruptions = Interruptions::catch()?;
     let handle = engine.migrate(found.id(), sources, &session::person()).await.map_err(job::run_failure)?;
-    Ok(Some(handle))
+    Ok(Some((handle, interruptions)))
 }

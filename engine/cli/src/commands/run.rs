@@ -19,6 +19,7 @@ use crate::job;
 use crate::place::Place;
 use crate::screen::{Output, style};
 use crate::session::{self, Ended};
+use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::view::RunView;
 use crate::{environment, export, trust};
@@ -95,8 +96,9 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let recording = args.recording.of_start(place)?;
     let store = place.open_store()?;
     let engine = recording.used_by(builder(&store, place)?).build().map_err(job::run_failure)?;
+    let interruptions = Interruptions::catch()?;
     let handle = engine.start(job, options).await.map_err(job::run_failure)?;
-    let exit = finish(&handle, 0, &store, place, out.as_deref()).await?;
+    let exit = finish(&handle, 0, &store, place, out.as_deref(), interruptions).await?;
     recording.close(handle.id(), exit, place)
 }
 
@@ -134,8 +136,9 @@ pub(crate) async fn finish(
     store: &Arc<dyn Store>,
     place: &Place,
     out: Option<&Path>,
+    interruptions: Interruptions,
 ) -> Result<Exit, Failure> {
-    let Ended { view, exit } = session::follow(handle, told, store, place).await?;
+    let Ended { view, exit } = session::follow(handle, told, store, place, interruptions).await?;
     let written = match out {
         Some(out) => export::versions(store, &view.handed_off(), out).await,
         None => Ok(Vec::new()),

@@ -26,17 +26,17 @@ pub(crate) struct LiveTree {
     raw: bool,
 }
 
-/// What a person is typing below the tree.
-#[derive(Debug, Default)]
-pub(crate) struct Prompt {
+/// A question below the tree, and its answer as it is typed.
+#[derive(Debug)]
+pub(crate) struct Prompt<'a> {
     /// The question, in lines.
     pub(crate) lines: Vec<Text>,
-    /// What was typed.
-    pub(crate) typed: String,
+    /// The text typed so far.
+    pub(crate) typed: &'a str,
     /// What the keys do.
     pub(crate) keys: &'static str,
     /// What was wrong with the last answer.
-    pub(crate) fault: Option<Text>,
+    pub(crate) fault: Option<&'a str>,
 }
 
 impl LiveTree {
@@ -52,19 +52,19 @@ impl LiveTree {
         self.last.map_or_else(Instant::now, |last| last + FRAME)
     }
 
-    /// Draws the tree and, below it, what is being asked.
-    pub(crate) fn draw(&mut self, view: &RunView, now: Timestamp, prompt: Option<&Prompt>) {
+    /// Draws the tree of a run and, below it, what is being asked; either may be missing.
+    pub(crate) fn draw(&mut self, view: Option<&RunView>, now: Timestamp, prompt: Option<&Prompt<'_>>) {
         let (width, height) = size();
         let below = prompt.map_or(0, |prompt| prompt.lines.len() + 2 + usize::from(prompt.fault.is_some()));
         let rows = usize::from(height).saturating_sub(below + 2).max(3);
-        let mut lines = view.tree(now, usize::from(width), rows);
+        let mut lines = view.map(|view| view.tree(now, usize::from(width), rows)).unwrap_or_default();
         if let Some(prompt) = prompt {
             lines.extend(prompt.lines.iter().flat_map(Text::lines));
-            lines.extend(prompt.fault.as_ref().map(|fault| text!("  {}", style::bad(fault))));
+            lines.extend(prompt.fault.map(|fault| text!("  {}", style::bad(fault))));
             lines.push(text!("  {}", style::faint(prompt.keys)));
         }
         lines.truncate(usize::from(height).saturating_sub(2).max(1));
-        self.replace(&lines, prompt.map(|prompt| prompt.typed.as_str()));
+        self.replace(&lines, prompt.map(|prompt| prompt.typed));
     }
 
     /// Puts `lines` where the last drawing stands, and the cursor behind `typed` on a line of its own.

@@ -1,6 +1,7 @@
 //! The command line as its users meet it: the program is run, and what it prints and how it exits is looked at.
 
 mod answers;
+mod conversations;
 mod crates;
 mod doctor;
 mod documents;
@@ -13,6 +14,8 @@ mod models;
 mod projects;
 mod recordings;
 mod runs;
+mod screens;
+mod signals;
 mod stores;
 mod support;
 mod terminals;

@@ -3,13 +3,14 @@
 //! Nobody sleeps here: a tool says in one pipe that it has begun, and waits in another until the test lets it go.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::screens::{CTRL_C, CURSOR_BACK, Screen};
 use crate::support::{Folder, Ran};
 
 /// A command as a tool that waits: it writes its process number to a pipe and ends when one of its own is written to.
@@ -100,58 +101,6 @@ impl Terminal {
         self.err.read_to_string(&mut stderr).unwrap();
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         Ran { code, stdout, stderr }
-    }
-}
-
-/// The program on a terminal of its own: what it draws, and keys that are typed.
-struct Screen {
-    child: Child,
-    keys: ChildStdin,
-    out: ChildStdout,
-    drawn: String,
-}
-
-/// Opens a pseudo-terminal, starts its arguments there, and copies both ways.
-const PSEUDO_TERMINAL: &str = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
-
-impl Screen {
-    fn open(folder: &Folder, arguments: &[&str]) -> Self {
-        let program = folder.command(arguments);
-        let mut command = Command::new("python3");
-        command.args(["-c", PSEUDO_TERMINAL, "sh", "-c", "stty cols 100 rows 40; exec \"$@\"", "sh"]);
-        command.arg(program.get_program()).args(program.get_args()).current_dir(folder.path()).env("TERM", "xterm");
-        for (name, value) in program.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (keys, out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { child, keys, out, drawn: String::new() }
-    }
-
-    /// Reads until `words` are drawn.
-    #[track_caller]
-    fn shows(&mut self, words: &str) {
-        let mut bytes = [0; 4_096];
-        while !self.drawn.contains(words) {
-            let read = self.out.read(&mut bytes).unwrap();
-            assert_ne!(read, 0, "{words:?} was never drawn:\n{}", self.drawn);
-            self.drawn += &String::from_utf8_lossy(&bytes[..read]);
-        }
-    }
-
-    fn types(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// Waits until the program ends; how it exited, and all that it drew.
-    fn ends(mut self) -> (Option<i32>, String) {
-        let mut rest = Vec::new();
-        self.out.read_to_end(&mut rest).unwrap();
-        self.drawn += &String::from_utf8_lossy(&rest);
-        (self.child.wait().unwrap().code(), self.drawn)
     }
 }
 
@@ -394,10 +343,6 @@ fn ctrl_c_ends_a_command_that_may_be_repeated_and_resume_repeats_it() {
     gate.open(&gate.reached());
     terminal.ends().exits(0);
 }
-
-/// The key of Ctrl-C, and what a terminal is told when its cursor is to be seen again.
-const CTRL_C: &str = "\u{3}";
-const CURSOR_BACK: &str = "\u{1b}[?25h";
 
 #[test]
 fn ctrl_c_at_a_question_stops_the_run_and_gives_the_terminal_back() {

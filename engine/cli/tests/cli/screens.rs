@@ -1,0 +1,101 @@
+//! The program on a pseudo-terminal: what it draws, keys that are typed, a window whose size changes.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::support::Folder;
+
+/// The key of Ctrl-C, and what a terminal is told when its cursor is to be seen again.
+pub(crate) const CTRL_C: &str = "\u{3}";
+pub(crate) const CURSOR_BACK: &str = "\u{1b}[?25h";
+
+/// The program on a terminal of its own.
+pub(crate) struct Screen {
+    child: Child,
+    keys: ChildStdin,
+    out: ChildStdout,
+    drawn: String,
+}
+
+/// Opens a pseudo-terminal of 40 rows, starts its arguments there, and copies both ways. A byte that no text has is followed by
+/// the rows and columns that the window gets.
+const PSEUDO_TERMINAL: &str = r#"
+import fcntl, os, pty, select, struct, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+streams = [terminal, 0]
+while True:
+    for stream in select.select(streams, [], [])[0]:
+        try:
+            data = os.read(stream, 65536)
+        except OSError:
+            data = b""
+        if stream == 0:
+            if not data:
+                streams.remove(0)
+            keys, *sizes = data.split(b"\xff")
+            os.write(terminal, keys)
+            for size in sizes:
+                fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size[0], size[1], 0, 0))
+                os.write(terminal, size[2:])
+        elif data:
+            os.write(1, data)
+        else:
+            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"#;
+
+impl Screen {
+    /// Starts the program with `arguments` on a terminal of 100 columns.
+    pub(crate) fn open(folder: &Folder, arguments: &[&str]) -> Self {
+        let program = folder.command(arguments);
+        let mut command = Command::new("python3");
+        command.args(["-c", PSEUDO_TERMINAL, "sh", "-c", "stty cols 100 rows 40; exec \"$@\"", "sh"]);
+        command.arg(program.get_program()).args(program.get_args()).current_dir(folder.path()).env("TERM", "xterm");
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (keys, out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, keys, out, drawn: String::new() }
+    }
+
+    /// Reads until `words` are drawn.
+    #[track_caller]
+    pub(crate) fn shows(&mut self, words: &str) {
+        let mut bytes = [0; 4_096];
+        while !self.drawn.contains(words) {
+            let read = self.out.read(&mut bytes).unwrap();
+            assert_ne!(read, 0, "{words:?} was never drawn:\n{}", self.drawn);
+            self.drawn += &String::from_utf8_lossy(&bytes[..read]);
+        }
+    }
+
+    /// Forgets what was drawn, and reads until `words` are drawn again.
+    #[track_caller]
+    pub(crate) fn shows_again(&mut self, words: &str) {
+        self.drawn.clear();
+        self.shows(words);
+    }
+
+    /// Types keys. A program that has ended reads none.
+    pub(crate) fn types(&mut self, keys: &str) {
+        let _ended = self.keys.write_all(keys.as_bytes());
+    }
+
+    /// Gives the window another size.
+    pub(crate) fn resize(&mut self, rows: u8, columns: u8) {
+        self.keys.write_all(&[0xff, rows, columns]).unwrap();
+    }
+
+    /// Waits until the program ends; how it exited, and all that it drew.
+    pub(crate) fn ends(mut self) -> (Option<i32>, String) {
+        let mut rest = Vec::new();
+        self.out.read_to_end(&mut rest).unwrap();
+        self.drawn += &String::from_utf8_lossy(&rest);
+        (self.child.wait().unwrap().code(), self.drawn)
+    }
+}
