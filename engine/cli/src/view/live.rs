@@ -17,6 +17,9 @@ use crate::text::{Text, text};
 /// The shortest time between two drawings.
 const FRAME: Duration = Duration::from_millis(100);
 
+/// How many rows of the tree are drawn above a question that is longer than the window.
+const MIN_TREE: usize = 3;
+
 /// What is drawn where the cursor stands.
 #[derive(Debug)]
 pub(crate) struct LiveTree {
@@ -55,15 +58,21 @@ impl LiveTree {
     /// Draws the tree of a run and, below it, what is being asked; either may be missing.
     pub(crate) fn draw(&mut self, view: Option<&RunView>, now: Timestamp, prompt: Option<&Prompt<'_>>) {
         let (width, height) = size();
-        let below = prompt.map_or(0, |prompt| prompt.lines.len() + 2 + usize::from(prompt.fault.is_some()));
-        let rows = usize::from(height).saturating_sub(below + 2).max(3);
-        let mut lines = view.map(|view| view.tree(now, usize::from(width), rows)).unwrap_or_default();
+        let room = usize::from(height).saturating_sub(2).max(1);
+        let (mut question, mut below) = (Vec::new(), Vec::new());
         if let Some(prompt) = prompt {
-            lines.extend(prompt.lines.iter().flat_map(Text::lines));
-            lines.extend(prompt.fault.map(|fault| text!("  {}", style::bad(fault))));
-            lines.push(text!("  {}", style::faint(prompt.keys)));
+            question.extend(prompt.lines.iter().flat_map(Text::lines));
+            below.extend(prompt.fault.map(|fault| text!("  {}", style::bad(fault))));
+            below.push(text!("  {}", style::faint(prompt.keys)));
         }
-        lines.truncate(usize::from(height).saturating_sub(2).max(1));
+        // The keys, the choices at the end of the question, its beginning, and what is left for the tree, in this order.
+        let for_question = room.saturating_sub(below.len() + MIN_TREE);
+        let question = without_middle(question, for_question);
+        let rows = room.saturating_sub(question.len() + below.len()).max(1);
+        let mut lines = view.map(|view| view.tree(now, usize::from(width), rows)).unwrap_or_default();
+        lines.truncate(rows);
+        lines.extend(question.into_iter().chain(below));
+        lines.truncate(room);
         self.replace(&lines, prompt.map(|prompt| prompt.typed));
     }
 
@@ -132,6 +141,18 @@ impl Drop for LiveTree {
     }
 }
 
+/// `lines`, of which some in the middle are left out where there are more than `room`.
+fn without_middle(mut lines: Vec<Text>, room: usize) -> Vec<Text> {
+    if lines.len() <= room {
+        return lines;
+    }
+    let (kept, hidden) = (room.saturating_sub(1), lines.len() + 1 - room.max(1));
+    let first = kept / 2;
+    let note = style::faint(format!("  … {hidden} lines are left out: the window is too small"));
+    lines.splice(first..first + hidden, [note]);
+    lines
+}
+
 /// Columns and rows of the terminal.
 fn size() -> (u16, u16) {
     terminal::size().unwrap_or((100, 40))
@@ -165,6 +186,17 @@ fn without_colour(frame: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_question_too_long_for_the_window_keeps_its_beginning_and_its_choices() {
+        let lines = |count: usize| (1..=count).map(|number| text!("{number}")).collect::<Vec<_>>();
+        let shown = |count, room| Text::joined(without_middle(lines(count), room), " ").as_str().replace("\u{1b}[2m", "");
+        assert_eq!(shown(3, 3), "1 2 3");
+        assert_eq!(shown(9, 5), "1 2   … 5 lines are left out: the window is too small\u{1b}[0m 8 9");
+        for room in 0..9 {
+            assert_eq!(without_middle(lines(9), room).len(), room.max(1));
+        }
+    }
 
     #[test]
     fn colours_go_and_movements_stay() {
