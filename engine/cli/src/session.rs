@@ -234,10 +234,10 @@ impl Session<'_> {
             self.say_awaited();
         }
         let has_documents = |task: &TaskId| self.view.tasks.get(task).is_some_and(|row| !row.created.documents.is_empty());
-        let open = self.view.questions_for_person().map(|question| Open {
-            question: question.task.clone(),
-            has_documents: has_documents(&question.task),
-        });
+        let open = self
+            .view
+            .questions_for_person()
+            .map(|question| Open { question: question.task.clone(), has_documents: has_documents(&question.task) });
         let event = Event::Entries { seq: entry.seq, open: open.collect() };
         self.happened(event).await;
     }
