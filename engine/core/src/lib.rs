@@ -27,6 +27,7 @@ pub mod money;
 pub mod path;
 pub mod principal;
 pub mod render;
+pub mod template;
 pub mod time;
 pub mod tool_type;
 

@@ -56,17 +56,29 @@ impl TurnContext {
     pub(crate) fn value(&self) -> Value {
         Value::from_dyn_object(Arc::clone(&self.0))
     }
+
+    /// About how many bytes the templates can see.
+    pub(crate) fn bytes(&self) -> usize {
+        let parts = self.0.parts().map(|part| match part {
+            Part::Request(text) => text.len(),
+            Part::Result { asked, result, .. } => {
+                asked.input.text().len() + result.as_ref().map_or(0, |result| result.output.text().len())
+            }
+            _ => 0,
+        });
+        parts.sum()
+    }
 }
 
 impl Object for Inner {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         match key.as_str()? {
-            "request" => Some(Value::from(self.request())),
+            "request" => Some(self.once("\u{1}request", || Value::from(self.request()))),
             "turn" => Some(Value::from(self.turn)),
             "results" => Some(Value::from_object(Results(Arc::clone(self)))),
-            "calls" => Some(Value::from(Serde(self.calls()))),
-            "documents" => Some(Value::from(Serde(self.documents()))),
-            "question" => Some(Value::from(Serde(self.question()))),
+            "calls" => Some(self.once("\u{1}calls", || Value::from(Serde(self.calls())))),
+            "documents" => Some(self.once("\u{1}documents", || Value::from(Serde(self.documents())))),
+            "question" => Some(self.once("\u{1}question", || Value::from(Serde(self.question())))),
             _ => None,
         }
     }
@@ -77,6 +89,12 @@ impl Object for Inner {
 }
 
 impl Inner {
+    /// The value called `name`, made when it is first asked for: a template that names it often holds it once.
+    fn once(&self, name: &str, make: impl FnOnce() -> Value) -> Value {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.entry(name.to_owned()).or_insert_with(make).clone()
+    }
+
     fn parts(&self) -> impl DoubleEndedIterator<Item = &Part> {
         self.messages.iter().flat_map(|message| message.parts.iter())
     }

@@ -18,13 +18,12 @@ use crate::context::{CASE_VARIABLES, CallNames, TurnContext, VARIABLES};
 use crate::error::ModelError;
 use crate::model::{ContentSource, Model};
 use crate::script::{AgentScript, CallScript, MalformedScript, ScriptFault, ScriptFile, TurnScript, suggestion};
-use crate::template::{Template, Templates, Variable, is_global};
+use crate::template::{Template, Variable, is_global};
 
 /// A model that answers from a script.
 #[derive(Debug)]
 pub struct ScriptedModel {
     agents: BTreeMap<String, Agent>,
-    templates: Templates,
 }
 
 #[derive(Debug)]
@@ -71,9 +70,9 @@ impl ScriptedModel {
     /// Compiles the script `text`, or says everything that is wrong with it.
     pub fn parse(text: &str) -> Result<Self, Vec<ScriptFault>> {
         let file = ScriptFile::read(text)?;
-        let mut compiler = Compiler { templates: Templates::new(), faults: Vec::new() };
+        let mut compiler = Compiler { faults: Vec::new() };
         let agents = file.agents.iter().map(|(id, script)| (id.clone(), compiler.agent(id, script))).collect();
-        if compiler.faults.is_empty() { Ok(Self { agents, templates: compiler.templates }) } else { Err(compiler.faults) }
+        if compiler.faults.is_empty() { Ok(Self { agents }) } else { Err(compiler.faults) }
     }
 
     fn respond(&self, request: &ModelRequest) -> Result<ModelTurn, ModelError> {
@@ -92,49 +91,46 @@ impl ScriptedModel {
             let master = if request.is_question { Arc::clone(&agent.turns(request, false)?.names) } else { CallNames::default() };
             Some(TurnContext::new(request, request.is_question, Arc::clone(&turns.names), master))
         };
-        let text = match self.fill(&turn.text, context.as_ref())? {
+        let text = match fill(&turn.text, context.as_ref())? {
             Value::String(text) => text,
             other => other.to_string(),
         };
-        let calls = turn.calls.iter().map(|call| self.call(call, context.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let calls = turn.calls.iter().map(|call| model_call(call, context.as_ref())).collect::<Result<Vec<_>, _>>()?;
         // The engine estimates what the turn used: it has added up the conversation already.
         Ok(ModelTurn { calls, finish: turn.finish, ..ModelTurn::text(text) })
     }
+}
 
-    fn call(&self, call: &Call, context: Option<&TurnContext>) -> Result<ModelCall, ModelError> {
-        let input = match &call.input {
-            Input::Fixed(json, _) => json.clone(),
-            input => Json::from(self.input(input, context)?),
-        };
-        Ok(ModelCall {
-            malformed: call.malformed.clone(),
-            return_to_llm: call.return_to_llm,
-            after_execution: call.after_execution,
-            ..ModelCall::new(call.tool.clone(), input)
-        })
-    }
+fn model_call(call: &Call, context: Option<&TurnContext>) -> Result<ModelCall, ModelError> {
+    let input = match &call.input {
+        Input::Fixed(json, _) => json.clone(),
+        input => Json::from(filled(input, context)?),
+    };
+    Ok(ModelCall {
+        malformed: call.malformed.clone(),
+        return_to_llm: call.return_to_llm,
+        after_execution: call.after_execution,
+        ..ModelCall::new(call.tool.clone(), input)
+    })
+}
 
-    fn input(&self, input: &Input, context: Option<&TurnContext>) -> Result<Value, ModelError> {
-        Ok(match input {
-            Input::Fixed(_, value) => value.clone(),
-            Input::Filled(template) => self.fill(template, context)?,
-            Input::List(items) => Value::Array(items.iter().map(|item| self.input(item, context)).collect::<Result<_, _>>()?),
-            Input::Object(fields) => {
-                Value::Object(fields.iter().map(|(key, field)| Ok((key.clone(), self.input(field, context)?))).collect::<Result<
-                    Map<_, _>,
-                    ModelError,
-                >>(
-                )?)
-            }
-        })
-    }
-
-    fn fill(&self, template: &Template, context: Option<&TurnContext>) -> Result<Value, ModelError> {
-        match (template, context) {
-            (Template::Plain(text), _) => Ok(Value::String(text.clone())),
-            (template, Some(context)) => self.templates.fill(template, context).map_err(template_error),
-            (template, None) => unreachable!("a turn with the template {template:?} has a context"),
+fn filled(input: &Input, context: Option<&TurnContext>) -> Result<Value, ModelError> {
+    Ok(match input {
+        Input::Fixed(_, value) => value.clone(),
+        Input::Filled(template) => fill(template, context)?,
+        Input::List(items) => Value::Array(items.iter().map(|item| filled(item, context)).collect::<Result<_, _>>()?),
+        Input::Object(fields) => {
+            let fields = fields.iter().map(|(key, field)| Ok((key.clone(), filled(field, context)?)));
+            Value::Object(fields.collect::<Result<Map<_, _>, ModelError>>()?)
         }
+    })
+}
+
+fn fill(template: &Template, context: Option<&TurnContext>) -> Result<Value, ModelError> {
+    match (template, context) {
+        (Template::Plain(text), _) => Ok(Value::String(text.clone())),
+        (template, Some(context)) => template.fill(context).map_err(template_error),
+        (template, None) => unreachable!("a turn with the template {template:?} has a context"),
     }
 }
 
@@ -154,7 +150,7 @@ impl Agent {
         if !self.cases.is_empty() {
             let context = TurnContext::new(request, asks, CallNames::default(), CallNames::default());
             for (condition, turns) in &self.cases {
-                if Templates::holds(condition, &context).map_err(template_error)? {
+                if condition.holds(&context).map_err(template_error)? {
                     return Ok(turns);
                 }
             }
@@ -175,7 +171,6 @@ fn template_error((place, message): (String, String)) -> ModelError {
 
 /// Compiles a script, gathering faults.
 struct Compiler {
-    templates: Templates,
     faults: Vec<ScriptFault>,
 }
 
@@ -329,7 +324,7 @@ impl Compiler {
     }
 
     fn template(&mut self, pointer: &str, source: &str, known: &Known) -> Template {
-        match self.templates.compile(pointer, source) {
+        match Template::read(pointer, source) {
             Ok((template, variables)) => {
                 for variable in variables {
                     self.check(pointer, &variable, &VARIABLES, Some(known));
@@ -341,7 +336,7 @@ impl Compiler {
     }
 
     fn condition(&mut self, pointer: &str, source: &str) -> Template {
-        match Templates::condition(pointer, source) {
+        match Template::condition(pointer, source) {
             Ok((template, variables)) => {
                 for variable in variables {
                     self.check(pointer, &variable, &CASE_VARIABLES, None);

@@ -6,127 +6,104 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use baton_core::template::{TemplateError, Templates as Bounded};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, Expression, UndefinedBehavior};
+use minijinja::{Error, ErrorKind};
 use serde_json::{Map, Number, Value as Json};
 
 use crate::context::TurnContext;
 
-/// The instructions that filling one template may take: a table of 10,000 cells takes about 200,000.
-const FUEL: u64 = 2_000_000;
-
 /// What every script shares: filters, and the strictness.
-static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_fuel(Some(FUEL));
-    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.set_syntax(
-        SyntaxConfig::builder()
-            .trim_blocks(true)
-            .lstrip_blocks(true)
-            .keep_trailing_newline(true)
-            .build()
-            .expect("the standard delimiters"),
-    );
-    environment.add_filter("fixed", fixed);
-    environment.add_filter("thousands", thousands);
-    environment.add_filter("signed", signed);
-    environment.add_filter("change_from", change_from);
-    environment.add_filter("find", find);
-    environment.add_filter("sum", sum);
-    environment.add_filter("avg", average);
-    environment
+static TEMPLATES: LazyLock<Bounded> = LazyLock::new(|| {
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build();
+    let mut templates = Bounded::new(syntax.expect("the standard delimiters"));
+    templates.add_filter("fixed", fixed);
+    templates.add_filter("thousands", thousands);
+    templates.add_filter("signed", signed);
+    templates.add_filter("change_from", change_from);
+    templates.add_filter("find", find);
+    templates.add_filter("sum", sum);
+    templates.add_filter("avg", average);
+    templates
 });
 
-/// The templates of one script, by their place in it.
-#[derive(Debug)]
-pub(crate) struct Templates(Environment<'static>);
-
-/// A string of a script, compiled.
+/// A string of a script, checked.
 #[derive(Debug)]
 pub(crate) enum Template {
     /// No template at all.
     Plain(String),
-    /// Text with placeholders; the name under which [`Templates`] keeps it, its JSON pointer.
-    Text(String),
+    /// Text with placeholders, and its JSON pointer.
+    Text { source: String, pointer: String },
     /// Exactly one expression, and its JSON pointer.
-    Typed(Box<Expression<'static, 'static>>, String),
+    Typed { source: String, pointer: String },
 }
 
 /// A variable that a template reads: its name and, for a trivial lookup, the names after it.
 pub(crate) type Variable = Vec<String>;
 
-impl Templates {
-    /// An empty collection.
-    pub(crate) fn new() -> Self {
-        Self(ENVIRONMENT.clone())
-    }
-
-    /// Compiles `source`, found at `pointer`. Returns it with the variables that it reads.
-    pub(crate) fn compile(&mut self, pointer: &str, source: &str) -> Result<(Template, BTreeSet<Variable>), String> {
+impl Template {
+    /// Reads `source`, found at `pointer`. Returns it with the variables that it uses.
+    pub(crate) fn read(pointer: &str, source: &str) -> Result<(Self, BTreeSet<Variable>), String> {
+        let pointer = pointer.to_owned();
         if !["{{", "{%", "{#"].iter().any(|mark| source.contains(mark)) {
-            return Ok((Template::Plain(source.to_owned()), BTreeSet::new()));
+            return Ok((Self::Plain(source.to_owned()), BTreeSet::new()));
         }
-        if let Some(expression) = sole_expression(source) {
-            let variables = variables(expression.undeclared_variables(true));
-            return Ok((Template::Typed(Box::new(expression), pointer.to_owned()), variables));
+        if let Some((source, used)) = sole_expression(source) {
+            return Ok((Self::Typed { source, pointer }, variables(used)));
         }
-        self.0.add_template_owned(pointer.to_owned(), source.to_owned()).map_err(|error| describe(&error))?;
-        let template = self.0.get_template(pointer).map_err(|error| describe(&error))?;
-        Ok((Template::Text(pointer.to_owned()), variables(template.undeclared_variables(true))))
+        let used = TEMPLATES.check(source).map_err(|error| describe(&error))?;
+        Ok((Self::Text { source: source.to_owned(), pointer }, variables(used)))
     }
 
-    /// Compiles `source` as an expression without braces, found at `pointer`: a condition.
-    pub(crate) fn condition(pointer: &str, source: &str) -> Result<(Template, BTreeSet<Variable>), String> {
-        let expression = ENVIRONMENT.compile_expression_owned(source.to_owned()).map_err(|error| describe(&error))?;
-        let variables = variables(expression.undeclared_variables(true));
-        Ok((Template::Typed(Box::new(expression), pointer.to_owned()), variables))
+    /// Reads `source` as an expression without braces, found at `pointer`: a condition.
+    pub(crate) fn condition(pointer: &str, source: &str) -> Result<(Self, BTreeSet<Variable>), String> {
+        let used = TEMPLATES.check_expression(source).map_err(|error| describe(&error))?;
+        Ok((Self::Typed { source: source.to_owned(), pointer: pointer.to_owned() }, variables(used)))
     }
 
-    /// Fills `template`; the error is its place and what is wrong.
-    pub(crate) fn fill(&self, template: &Template, context: &TurnContext) -> Result<Json, (String, String)> {
-        match template {
-            Template::Plain(text) => Ok(Json::String(text.clone())),
-            Template::Text(name) => self
-                .0
-                .get_template(name)
-                .and_then(|compiled| compiled.render(context.value()))
+    /// Fills the template; the error is its place and what is wrong.
+    pub(crate) fn fill(&self, context: &TurnContext) -> Result<Json, (String, String)> {
+        match self {
+            Self::Plain(text) => Ok(Json::String(text.clone())),
+            Self::Text { source, pointer } => TEMPLATES
+                .render(source, context.value(), context.bytes())
                 .map(Json::String)
-                .map_err(|error| (name.clone(), describe(&error))),
-            Template::Typed(expression, name) => expression
-                .eval(context.value())
+                .map_err(|error| (pointer.clone(), describe(&error))),
+            Self::Typed { source, pointer } => TEMPLATES
+                .evaluate(source, context.value(), context.bytes())
                 .map_err(|error| describe(&error))
                 .and_then(|value| to_json(&value))
-                .map_err(|message| (name.clone(), message)),
+                .map_err(|message| (pointer.clone(), message)),
         }
     }
 
-    /// Whether `condition` holds.
-    pub(crate) fn holds(condition: &Template, context: &TurnContext) -> Result<bool, (String, String)> {
-        match condition {
-            Template::Typed(expression, name) => {
-                expression.eval(context.value()).map(|value| value.is_true()).map_err(|error| (name.clone(), describe(&error)))
-            }
-            Template::Plain(_) | Template::Text(_) => Ok(false),
+    /// Whether the condition holds.
+    pub(crate) fn holds(&self, context: &TurnContext) -> Result<bool, (String, String)> {
+        match self {
+            Self::Typed { source, pointer } => TEMPLATES
+                .evaluate(source, context.value(), context.bytes())
+                .map(|value| value.is_true())
+                .map_err(|error| (pointer.clone(), describe(&error))),
+            Self::Plain(_) | Self::Text { .. } => Ok(false),
         }
     }
 }
 
 /// Whether `name` means something in every template without being a variable: `range` and the like.
 pub(crate) fn is_global(name: &str) -> bool {
-    ENVIRONMENT.globals().any(|(global, _)| global == name)
+    TEMPLATES.is_global(name)
 }
 
-/// The expression of a string that is exactly one `{{ expression }}`.
-fn sole_expression(source: &str) -> Option<Expression<'static, 'static>> {
+/// The expression of a string that is exactly one `{{ expression }}`, and the variables that it uses.
+fn sole_expression(source: &str) -> Option<(String, BTreeSet<String>)> {
     let inner = source.strip_prefix("{{")?.strip_suffix("}}")?;
     // `{{- x -}}` trims the text around it; as an expression it would mean minus x.
     if inner.starts_with(['-', '+']) || inner.ends_with(['-', '+']) {
         return None;
     }
-    ENVIRONMENT.compile_expression_owned(inner.trim().to_owned()).ok()
+    let inner = inner.trim();
+    Some((inner.to_owned(), TEMPLATES.check_expression(inner).ok()?))
 }
 
 fn variables(names: impl IntoIterator<Item = String>) -> BTreeSet<Variable> {
@@ -134,16 +111,17 @@ fn variables(names: impl IntoIterator<Item = String>) -> BTreeSet<Variable> {
 }
 
 /// An error in one line, with its line where the template has several.
-fn describe(error: &Error) -> String {
-    let mut text = error.kind().to_string();
-    if let Some(detail) = error.detail() {
-        text = format!("{text}: {detail}");
+fn describe(error: &TemplateError) -> String {
+    match (&error.part, error.line) {
+        (Some(part), _) => format!("{error} (at {part:?})"),
+        (None, Some(line)) => format!("{error} (line {line})"),
+        (None, None) => error.to_string(),
     }
-    match (error.range().and_then(|range| Some(error.template_source()?.get(range)?.to_owned())), error.line()) {
-        (Some(part), _) if !part.is_empty() => format!("{text} (at {part:?})"),
-        (_, Some(line)) => format!("{text} (line {line})"),
-        _ => text,
-    }
+}
+
+/// An error of minijinja's outside of a template.
+fn describe_value(error: &Error) -> String {
+    error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()))
 }
 
 /// A template's value as JSON; whatever JSON cannot say is an error rather than a guess.
@@ -155,15 +133,15 @@ fn to_json(value: &Value) -> Result<Json, String> {
         ValueKind::Number => Json::Number(number(value)?),
         ValueKind::String => Json::String(value.as_str().unwrap_or_default().to_owned()),
         ValueKind::Seq | ValueKind::Iterable => {
-            let items = value.try_iter().map_err(|error| describe(&error))?;
+            let items = value.try_iter().map_err(|error| describe_value(&error))?;
             Json::Array(items.map(|item| to_json(&item)).collect::<Result<_, _>>()?)
         }
         ValueKind::Map => {
-            let keys = value.try_iter().map_err(|error| describe(&error))?;
+            let keys = value.try_iter().map_err(|error| describe_value(&error))?;
             let mut object = Map::new();
             for key in keys {
                 let name = key.as_str().ok_or_else(|| format!("an object's key is {}, not text", key.kind()))?.to_owned();
-                let item = value.get_item(&key).map_err(|error| describe(&error))?;
+                let item = value.get_item(&key).map_err(|error| describe_value(&error))?;
                 object.insert(name, to_json(&item)?);
             }
             Json::Object(object)
@@ -181,7 +159,7 @@ fn number(value: &Value) -> Result<Number, String> {
             return Ok(integer.into());
         }
     }
-    let float = f64::try_from(value.clone()).map_err(|error| describe(&error))?;
+    let float = f64::try_from(value.clone()).map_err(|error| describe_value(&error))?;
     Number::from_f64(float).ok_or_else(|| format!("{float} is not a JSON number"))
 }
 

@@ -1,4 +1,4 @@
-//! Templates of prompts and requests: checked when loaded, rendered strictly and within bounds.
+//! Templates of prompts and requests: checked when loaded, rendered strictly and within [bounds](crate::template).
 //!
 //! User, tool and document text is only ever a value of a template, never a template.
 
@@ -6,23 +6,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::syntax::SyntaxConfig;
 use serde_json::{Value, json};
 
 use super::fault::{nearest, one_of};
 use super::{Agent, Configs};
+use crate::template::Templates;
 
-/// Instructions that one rendering may take.
-const FUEL: u64 = 1_000_000;
-
-static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_fuel(Some(FUEL));
-    environment.set_recursion_limit(64);
-    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment
-});
+static TEMPLATES: LazyLock<Templates> = LazyLock::new(|| Templates::new(SyntaxConfig::default()));
 
 /// Why a template could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,23 +74,20 @@ impl Scope {
 
 /// Tells everything that is wrong with the template `text`.
 pub(crate) fn check(text: &str, scope: &Scope) -> Vec<TemplateFault> {
-    let template = match ENVIRONMENT.template_from_str(text) {
-        Ok(template) => template,
+    let used = match TEMPLATES.check(text) {
+        Ok(used) => used,
         Err(error) => {
-            let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-            return vec![TemplateFault::Syntax { message, range: error.range() }];
+            let message = error.message.strip_prefix("syntax error: ").unwrap_or(&error.message).to_owned();
+            return vec![TemplateFault::Syntax { message, range: error.range }];
         }
     };
-    let mut used: Vec<String> = template.undeclared_variables(true).into_iter().collect();
-    used.sort();
-    used.retain(|name| !scope.knows(name) && !ENVIRONMENT.globals().any(|(global, _)| global == name));
-    used.into_iter()
-        .map(|name| {
-            let known: Vec<&str> = scope.names.iter().map(String::as_str).filter(|name| *name != "inputs.*").collect();
-            let nearest = nearest(&name, known.iter().copied()).map(str::to_owned);
-            TemplateFault::Undefined { nearest, expected: one_of(&known), name }
-        })
-        .collect()
+    let used = used.into_iter().filter(|name| !scope.knows(name) && !TEMPLATES.is_global(name));
+    used.map(|name| {
+        let known: Vec<&str> = scope.names.iter().map(String::as_str).filter(|name| *name != "inputs.*").collect();
+        let nearest = nearest(&name, known.iter().copied()).map(str::to_owned);
+        TemplateFault::Undefined { nearest, expected: one_of(&known), name }
+    })
+    .collect()
 }
 
 /// Whether a template is its own rendering. A newline at its end is for minijinja to judge.
@@ -108,11 +96,24 @@ fn is_plain(text: &str) -> bool {
 }
 
 fn render(what: String, text: &str, variables: &Value) -> Result<String, TemplateError> {
-    ENVIRONMENT.render_str(text, minijinja::value::Serde(variables)).map_err(|error| {
-        let detail = error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
-        let message = error.line().map_or_else(|| detail.clone(), |line| format!("line {line}: {detail}"));
+    let values = minijinja::value::Serde(variables).into();
+    TEMPLATES.render(text, values, weight(variables)).map_err(|error| {
+        let message = match error.line {
+            Some(line) => format!("line {line}: {error}"),
+            None => error.to_string(),
+        };
         TemplateError { what, message }
     })
+}
+
+/// About how many bytes `value` has as JSON.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, field)| name.len() + weight(field)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+    }
 }
 
 impl Configs {

@@ -1,0 +1,111 @@
+//! What a rendering has made so far, and how much more it may make.
+//!
+//! A rendering takes place on one thread, so the meter is the thread's: filters and operators have no other way to it.
+
+use std::cell::Cell;
+
+use minijinja::value::{Value, ValueKind};
+use minijinja::{Error, ErrorKind};
+
+use super::code::Namespace;
+
+/// The levels that a value may have: more than any JSON that was read, and few enough to be walked on any stack.
+const MAX_LEVELS: usize = 200;
+
+/// What an entry of a list or an object takes, beside its content.
+pub(super) const ENTRY: u64 = 32;
+
+thread_local! {
+    static LEFT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Lets `render` make `limit` bytes.
+pub(super) fn within<T>(limit: u64, render: impl FnOnce() -> T) -> T {
+    struct Restore(u64);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            LEFT.set(self.0);
+        }
+    }
+    let _restore = Restore(LEFT.replace(limit));
+    render()
+}
+
+/// Counts `bytes` that are about to be made, or refuses them.
+pub(super) fn charge(bytes: u64) -> Result<(), Error> {
+    match LEFT.get().checked_sub(bytes) {
+        Some(left) => {
+            LEFT.set(left);
+            Ok(())
+        }
+        None => Err(exhausted()),
+    }
+}
+
+fn exhausted() -> Error {
+    Error::new(ErrorKind::InvalidOperation, "the template makes too much text or too long lists")
+}
+
+/// How large a value is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Extent {
+    /// The most bytes that it has as text.
+    pub(super) text: u64,
+    /// Its values, one within another and itself.
+    pub(super) nodes: u64,
+    /// How many levels it has.
+    pub(super) levels: usize,
+    /// Whether a namespace is in it.
+    pub(super) holds_namespace: bool,
+}
+
+impl Extent {
+    /// Measures `value`; refuses one with too many levels, and one whose text is more than what may still be made.
+    pub(super) fn of(value: &Value) -> Result<Self, Error> {
+        let mut extent = Self::default();
+        extent.add(value, 1)?;
+        Ok(extent)
+    }
+
+    fn add(&mut self, value: &Value, level: usize) -> Result<(), Error> {
+        if level > MAX_LEVELS {
+            let message = format!("the template makes a value of more than {MAX_LEVELS} levels");
+            return Err(Error::new(ErrorKind::InvalidOperation, message));
+        }
+        self.levels = self.levels.max(level);
+        self.nodes += 1;
+        self.text += match value.kind() {
+            ValueKind::String if level == 1 => value.as_str().map_or(0, str::len) as u64,
+            ValueKind::String => quoted(value.as_str().unwrap_or_default()),
+            ValueKind::Bytes => value.as_bytes().map_or(0, <[u8]>::len) as u64 * 8,
+            ValueKind::Number if value.is_integer() => 40,
+            // The longest number is written without an exponent.
+            ValueKind::Number => 350,
+            ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => 8,
+            _ => 16,
+        };
+        if self.text > LEFT.get() {
+            return Err(exhausted());
+        }
+        self.holds_namespace |= value.downcast_object_ref::<Namespace>().is_some();
+        let is_map = value.kind() == ValueKind::Map;
+        if is_map || matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
+            // An object that cannot be listed is a leaf.
+            let Ok(items) = value.try_iter() else { return Ok(()) };
+            for item in items {
+                self.text += 4;
+                if is_map {
+                    self.add(&value.get_item(&item)?, level + 1)?;
+                }
+                self.add(&item, level + 1)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The most bytes that `text` takes as part of a list.
+fn quoted(text: &str) -> u64 {
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\'));
+    2 + text.len() as u64 * if is_plain { 1 } else { 8 }
+}
