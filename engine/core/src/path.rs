@@ -12,7 +12,7 @@ use unicode_normalization::UnicodeNormalization;
 #[serde(transparent)]
 pub struct DocumentPath(Arc<str>);
 
-/// Why a text cannot be the path of a document.
+/// Why a text cannot be the path of a new document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path:?} cannot be a document path: {reason}")]
 pub struct PathError {
@@ -32,6 +32,19 @@ const DEVICE_NAMES: [&str; 4] = ["con", "prn", "aux", "nul"];
 impl DocumentPath {
     /// Reads `text` as a path. A leading `./` is dropped; nothing else is repaired.
     pub fn parse(text: &str) -> Result<Self, PathError> {
+        let path = Self::recorded(text)?;
+        let refuse = |reason| Err(PathError { path: text.chars().take(80).collect(), reason });
+        if reads_as_version(path.as_str()) {
+            return refuse("its end reads as a version, as in NAME@2; versions are numbered by the engine");
+        }
+        if !path.0.is_ascii() && path.0.chars().any(is_blank) {
+            return refuse("it holds a character that nobody can see, or a blank that is no space");
+        }
+        Ok(path)
+    }
+
+    /// Reads `text` as a path that a timeline holds already. Older versions accepted names that mislead; they stay readable.
+    fn recorded(text: &str) -> Result<Self, PathError> {
         let refuse = |reason| Err(PathError { path: text.chars().take(80).collect(), reason });
         let text = text.strip_prefix("./").unwrap_or(text);
         // ASCII is its own normal form in every form.
@@ -94,9 +107,12 @@ impl DocumentPath {
         &self.0
     }
 
-    /// What the path looks like: two paths with one skeleton would be one file on some systems.
+    /// What the path looks like: two paths with one skeleton would be one file on some systems, or one name to a reader.
     pub fn skeleton(&self) -> String {
-        if self.0.is_ascii() { self.0.to_ascii_lowercase() } else { self.0.nfkc().flat_map(char::to_lowercase).collect() }
+        if self.0.is_ascii() {
+            return self.0.to_ascii_lowercase();
+        }
+        self.0.split('/').map(component_skeleton).collect::<Vec<_>>().join("/")
     }
 
     /// The part after the last dot of the last component, in lower case; empty without one.
@@ -104,6 +120,50 @@ impl DocumentPath {
         let name = self.0.rsplit('/').next().unwrap_or_default();
         name.rsplit_once('.').map(|(_, extension)| extension.to_lowercase()).unwrap_or_default()
     }
+}
+
+/// The skeleton of one component. A component whose letters all look like ASCII letters is these letters.
+fn component_skeleton(component: &str) -> String {
+    let normal: String = component.nfkc().collect();
+    let folded: String = normal.chars().flat_map(char::to_lowercase).collect();
+    if folded.is_ascii() {
+        return folded;
+    }
+    // Capitals may look like others than their small letters do.
+    let shapes = [shapes_of(&normal), shapes_of(&folded)];
+    shapes.into_iter().find(|shapes| shapes.is_ascii()).map_or(folded, |shapes| shapes.to_ascii_lowercase())
+}
+
+/// The shapes of `text` by the table of Unicode's report 39. What is ASCII is itself: the table would make `m` two letters.
+fn shapes_of(text: &str) -> String {
+    let mut shapes = String::new();
+    for character in text.chars() {
+        if character.is_ascii() {
+            shapes.push(character);
+        } else {
+            shapes.extend(unicode_security::confusable_detection::skeleton(character.encode_utf8(&mut [0; 4])));
+        }
+    }
+    shapes
+}
+
+/// Whether the last component ends like a version's name: `@2`, `@v2`.
+fn reads_as_version(path: &str) -> bool {
+    let end = path.rsplit_once('@').map(|(_, end)| end);
+    let digits = end.map(|end| end.strip_prefix(['v', 'V']).unwrap_or(end));
+    digits.is_some_and(|digits| !digits.is_empty() && digits.chars().all(char::is_numeric))
+}
+
+/// Characters that are drawn as nothing or as a blank: those that Unicode lets a renderer ignore, fillers, and spaces that
+/// are not U+0020. The two joiners are needed by no file name.
+fn is_blank(character: char) -> bool {
+    is_invisible(character)
+        || (character.is_whitespace() && character != ' ')
+        || matches!(character, '\u{034F}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}' | '\u{180B}'..='\u{180F}'
+            | '\u{2065}' | '\u{2800}' | '\u{3164}' | '\u{FFA0}' | '\u{0600}'..='\u{0605}' | '\u{06DD}' | '\u{070F}'
+            | '\u{0890}' | '\u{0891}' | '\u{08E2}' | '\u{110BD}' | '\u{110CD}' | '\u{13430}'..='\u{1343F}'
+            | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}' | '\u{16FE4}' | '\u{E000}'..='\u{F8FF}'
+            | '\u{F0000}'..='\u{10FFFF}')
 }
 
 /// Control, format, bidirectional and tag characters, which a reader cannot see.
@@ -140,7 +200,7 @@ impl fmt::Debug for DocumentPath {
 impl<'de> Deserialize<'de> for DocumentPath {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
+        Self::recorded(&text).map_err(serde::de::Error::custom)
     }
 }
 
@@ -169,6 +229,44 @@ mod tests {
         }
         assert_eq!(DocumentPath::parse("./a.md").unwrap().as_str(), "a.md");
         assert_eq!(DocumentPath::parse("e\u{301}.md").unwrap(), DocumentPath::parse("é.md").unwrap());
+    }
+
+    #[test]
+    fn a_path_never_reads_as_a_version() {
+        for path in ["report.md@1", "report.md@v1", "a/report@007", "x@V2", "x@١"] {
+            assert!(DocumentPath::parse(path).unwrap_err().to_string().contains("NAME@2"), "{path}");
+        }
+        for path in ["ann@example.org.txt", "x@", "x@1.md", "v@x", "x@1/y.md"] {
+            assert_eq!(DocumentPath::parse(path).unwrap().as_str(), path);
+        }
+        let recorded: DocumentPath = serde_json::from_str("\"report.md@1\"").unwrap();
+        assert_eq!(recorded.as_str(), "report.md@1", "what an older version wrote stays readable");
+    }
+
+    #[test]
+    fn characters_that_nobody_sees_are_refused() {
+        for character in
+            "\u{34F}\u{115F}\u{1160}\u{3164}\u{2800}\u{FFA0}\u{A0}\u{3000}\u{2003}\u{17B4}\u{180B}\u{E000}\u{1D173}".chars()
+        {
+            assert!(DocumentPath::parse(&format!("a{character}.md")).is_err(), "{character:?} was accepted");
+        }
+        for path in ["報告 1.md", "ไทย.md", "مستند.md", "ひらがな.md", "नमस्ते.md", "emoji 🦀.md"]
+        {
+            assert_eq!(DocumentPath::parse(path).unwrap().as_str(), path);
+        }
+    }
+
+    #[test]
+    fn names_of_one_look_have_one_skeleton() {
+        let skeleton = |path: &str| DocumentPath::parse(path).unwrap().skeleton();
+        for (ascii, other) in [("cop.md", "сор.md"), ("a/Cape.txt", "a/Саре.txt"), ("x", "х"), ("ABC", "АВС"), ("OK", "ΟΚ")]
+        {
+            assert_eq!(skeleton(ascii), skeleton(other), "{ascii} and {other}");
+        }
+        for (one, other) in [("отчёт.md", "отчет.md"), ("file1.md", "filel.md"), ("modern", "modem"), ("é.md", "e.md")]
+        {
+            assert_ne!(skeleton(one), skeleton(other), "{one} and {other}");
+        }
     }
 
     #[test]
