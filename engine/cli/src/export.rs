@@ -1,4 +1,9 @@
-//! Documents leave the workspace: into a folder that was named, and nowhere else.
+//! Documents leave the workspace: by a plan, into a new or empty folder, under names that are files everywhere.
+//!
+//! A document's name was chosen by a model. So nothing hidden is ever written, nothing is written through a link, and
+//! nothing that is there is replaced unless a person asked for it.
+
+mod names;
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,25 +11,153 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_core::document::DocumentVersion;
-use baton_core::path::DocumentPath;
 use baton_store::Store;
+use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::place::Place;
 use crate::runs::store_failure;
 
-/// Writes `versions` below `folder`; returns the files written.
-pub(crate) async fn versions(
-    store: &Arc<dyn Store>,
-    versions: &[&DocumentVersion],
-    folder: &Path,
-) -> Result<Vec<PathBuf>, Failure> {
-    let mut written = Vec::new();
-    for version in versions {
-        let content = content(store, version).await?;
-        let file = place_for(folder, &version.path).and_then(|file| write_file(&file, &content).map(|()| file));
-        written.push(file.map_err(|error| Failure::File { path: version.path.to_string(), error })?);
+/// What will be written where.
+pub(crate) struct Plan<'v> {
+    target: &'v Target,
+    steps: Vec<Step<'v>>,
+}
+
+/// One document of a plan.
+struct Step<'v> {
+    version: &'v DocumentVersion,
+    /// Its file, below the folder.
+    file: String,
+    replaces: bool,
+}
+
+/// One document of a plan, as JSON shows it.
+#[derive(Serialize)]
+struct StepReport {
+    document: String,
+    file: String,
+    renamed: bool,
+    replaces: bool,
+}
+
+/// What became of a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Exported {
+    /// The files that were written.
+    pub(crate) written: Vec<PathBuf>,
+    /// The documents that could not be written, and why.
+    pub(crate) failed: Vec<(String, io::Error)>,
+}
+
+/// A folder that documents may be written into.
+#[derive(Debug)]
+pub(crate) struct Target {
+    folder: PathBuf,
+    is_forced: bool,
+}
+
+impl Target {
+    /// `folder`, if it is new or empty, or if `is_forced` allows to replace files in it.
+    pub(crate) fn checked(folder: PathBuf, is_forced: bool, place: &Place) -> Result<Self, Failure> {
+        let shown = place.shown(&folder);
+        if folder.exists() && !folder.is_dir() {
+            return Err(Failure::Usage(format!("--out {shown} is a file; expected a folder")));
+        }
+        let is_empty = match fs::read_dir(&folder) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(Failure::File { path: shown, error }),
+        };
+        if is_empty || is_forced {
+            return Ok(Self { folder, is_forced });
+        }
+        Err(Failure::Usage(format!("{shown} is not empty; expected a new or empty folder, or --force to replace files in it")))
     }
-    Ok(written)
+}
+
+impl<'v> Plan<'v> {
+    /// A plan for `versions` below the folder of `target`.
+    pub(crate) fn new(versions: &[&'v DocumentVersion], target: &'v Target) -> Self {
+        let paths: Vec<&str> = versions.iter().map(|version| version.path.as_str()).collect();
+        let steps = versions.iter().zip(names::files(&paths)).map(|(version, file)| {
+            let replaces = fs::symlink_metadata(target.folder.join(&file)).is_ok();
+            Step { version, file, replaces }
+        });
+        Self { target, steps: steps.collect() }
+    }
+
+    /// The plan in one line.
+    pub(crate) fn headline(&self, place: &Place) -> String {
+        let noun = if self.steps.len() == 1 { "document" } else { "documents" };
+        format!("exports {} {noun} into {}", self.steps.len(), place.shown(&self.target.folder))
+    }
+
+    /// The plan, a line for each document.
+    pub(crate) fn lines(&self, place: &Place) -> Vec<String> {
+        let line = |step: &Step<'_>| {
+            let mut line = place.shown(&self.target.folder.join(&step.file));
+            if step.file != step.version.path.as_str() {
+                line += &format!("   (renamed: {} cannot be a file everywhere)", step.version.path);
+            }
+            if step.replaces {
+                line += "   (replaces a file)";
+            }
+            line
+        };
+        self.steps.iter().map(line).collect()
+    }
+
+    /// What a person should know before the plan is carried out: names that change, and files that are replaced.
+    pub(crate) fn notices(&self, place: &Place) -> Vec<String> {
+        let lines = self.lines(place).into_iter().zip(&self.steps);
+        lines.filter(|(_, step)| step.replaces || step.file != step.version.path.as_str()).map(|(line, _)| line).collect()
+    }
+
+    /// The plan as JSON.
+    pub(crate) fn report(&self, place: &Place) -> Vec<impl Serialize + use<>> {
+        let report = |step: &Step<'_>| StepReport {
+            document: step.version.reference().to_string(),
+            file: place.shown(&self.target.folder.join(&step.file)),
+            renamed: step.file != step.version.path.as_str(),
+            replaces: step.replaces,
+        };
+        self.steps.iter().map(report).collect()
+    }
+
+    /// Writes the documents. One that cannot be written does not stop the others.
+    pub(crate) async fn carry_out(&self, store: &Arc<dyn Store>) -> Result<Exported, Failure> {
+        let Target { folder, is_forced } = self.target;
+        fs::create_dir_all(folder).map_err(|error| Failure::File { path: folder.display().to_string(), error })?;
+        let mut exported = Exported::default();
+        for (index, step) in self.steps.iter().enumerate() {
+            let content = content(store, step.version).await?;
+            let written = place_for(folder, &step.file).and_then(|file| {
+                if *is_forced {
+                    replace_file(&file, &content, index)?
+                } else {
+                    write_new_file(&file, &content)?
+                }
+                Ok(file)
+            });
+            match written {
+                Ok(file) => exported.written.push(file),
+                Err(error) => exported.failed.push((step.version.path.to_string(), error)),
+            }
+        }
+        Ok(exported)
+    }
+}
+
+impl Exported {
+    /// The files, or a failure that names every document that could not be written.
+    pub(crate) fn files(self) -> Result<Vec<PathBuf>, Failure> {
+        let mut failed = self.failed.into_iter();
+        let Some((path, error)) = failed.next() else { return Ok(self.written) };
+        let others: String = failed.map(|(path, error)| format!("\n{path}: {error}")).collect();
+        let error = if others.is_empty() { error } else { io::Error::other(format!("{error}{others}")) };
+        Err(Failure::File { path, error })
+    }
 }
 
 /// The bytes of a document's version.
@@ -33,11 +166,11 @@ pub(crate) async fn content(store: &Arc<dyn Store>, version: &DocumentVersion) -
     found.ok_or_else(|| Failure::Store(format!("the content of {} is missing", version.reference())))
 }
 
-/// The file for `path` below `folder`. Folders on the way are made; one that is a link is refused, because it leads
+/// The place of `file` below `folder`. Folders on the way are made; one that is a link is refused, because it leads
 /// somewhere that nobody named.
-fn place_for(folder: &Path, path: &DocumentPath) -> io::Result<PathBuf> {
+fn place_for(folder: &Path, file: &str) -> io::Result<PathBuf> {
     let mut place = folder.to_owned();
-    let mut components = path.as_str().split('/').peekable();
+    let mut components = file.split('/').peekable();
     while let Some(component) = components.next() {
         place.push(component);
         let found = fs::symlink_metadata(&place);
@@ -51,12 +184,18 @@ fn place_for(folder: &Path, path: &DocumentPath) -> io::Result<PathBuf> {
     Ok(place)
 }
 
+/// Writes a file that is not there yet. Neither a file nor a link that appeared meanwhile is written to.
+fn write_new_file(file: &Path, content: &[u8]) -> io::Result<()> {
+    let mut new = fs::File::create_new(file)?;
+    new.write_all(content).inspect_err(|_| {
+        let _best_effort = fs::remove_file(file);
+    })
+}
+
 /// Writes beside the file and renames, so that a reader sees the old file or the new one and no link is ever followed.
-fn write_file(file: &Path, content: &[u8]) -> io::Result<()> {
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let aside = file.with_file_name(format!(".{name}.{}.part", std::process::id()));
-    let written =
-        fs::File::create_new(&aside).and_then(|mut part| part.write_all(content)).and_then(|()| fs::rename(&aside, file));
+fn replace_file(file: &Path, content: &[u8], index: usize) -> io::Result<()> {
+    let aside = file.with_file_name(format!(".baton-{}-{index}", std::process::id()));
+    let written = write_new_file(&aside, content).and_then(|()| fs::rename(&aside, file));
     if written.is_err() {
         let _best_effort = fs::remove_file(&aside);
     }
@@ -72,18 +211,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(outside.path(), folder.path().join("charts")).unwrap();
-        let refused = place_for(folder.path(), &DocumentPath::parse("charts/q3.png").unwrap());
+        let refused = place_for(folder.path(), "charts/q3.png");
         assert!(refused.unwrap_err().to_string().contains("is a link"));
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_file_is_replaced_whole() {
+    fn a_file_is_replaced_whole_and_only_if_that_was_asked_for() {
         let folder = tempfile::tempdir().unwrap();
-        let file = place_for(folder.path(), &DocumentPath::parse("a/b/c.txt").unwrap()).unwrap();
-        write_file(&file, b"one").unwrap();
-        write_file(&file, b"two").unwrap();
+        let file = place_for(folder.path(), "a/b/c.txt").unwrap();
+        write_new_file(&file, b"one").unwrap();
+        assert_eq!(write_new_file(&file, b"two").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&file).unwrap(), b"one");
+        replace_file(&file, b"two", 0).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"two");
         assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left aside");
+    }
+
+    #[test]
+    fn the_longest_name_is_replaced_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = place_for(folder.path(), &"n".repeat(255)).unwrap();
+        replace_file(&file, b"long", 0).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"long");
     }
 }

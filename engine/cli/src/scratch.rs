@@ -19,10 +19,12 @@ use serde_json::{Value, json};
 
 use crate::commands::run::builder;
 use crate::exit::Failure;
+use crate::export::{Plan, Target};
 use crate::place::Place;
 use crate::runs::store_failure;
 use crate::signals::Interruptions;
-use crate::{environment, export, job};
+use crate::text::text;
+use crate::{environment, job};
 
 /// The agent that makes the call, and its model.
 const CALLER: &str = "scratch-caller";
@@ -39,11 +41,12 @@ pub(crate) struct Called {
 }
 
 impl Called {
-    /// Writes what the call wrote into `folder`.
-    pub(crate) async fn export(&self, folder: &Path) -> Result<(), Failure> {
-        std::fs::create_dir_all(folder).map_err(|error| Failure::File { path: folder.display().to_string(), error })?;
+    /// Writes what the call wrote into the folder of `target`.
+    pub(crate) async fn export(&self, target: &Target, place: &Place) -> Result<(), Failure> {
         let written: Vec<&DocumentVersion> = self.written.iter().map(Arc::as_ref).collect();
-        export::versions(&self.store, &written, folder).await.map(drop)
+        let plan = Plan::new(&written, target);
+        plan.notices(place).iter().for_each(|line| place.screen.tell(&text!("writes      {line}")));
+        plan.carry_out(&self.store).await?.files().map(drop)
     }
 }
 

@@ -12,7 +12,7 @@ use std::io::IsTerminal;
 
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
-use crate::export;
+use crate::export::{self, Plan, Target};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
@@ -61,16 +61,24 @@ enum DocVerb {
         #[arg(long, value_name = "VERSION")]
         to: Option<u32>,
     },
-    /// Write documents into a folder
+    /// Write documents into a new or empty folder
+    ///
+    /// Names that cannot be files on every system are changed, and hidden ones made visible; the plan says which.
     Export {
         /// The run
         #[arg(add = completions::runs())]
         run: String,
         /// The documents [default: all]; `PATH@2` is the second version
         paths: Vec<String>,
-        /// The folder
-        #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
-        out: PathBuf,
+        /// The folder, new or empty [default: one named after the run]
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        out: Option<PathBuf>,
+        /// Replace files in a folder that is not empty
+        #[arg(long)]
+        force: bool,
+        /// Print what would be written where, and write nothing
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 
@@ -84,7 +92,16 @@ pub(crate) async fn run(args: &DocArgs, place: &Place) -> Result<Exit, Failure> 
         DocVerb::Ls { versions, .. } => list(&view, *versions, place)?,
         DocVerb::Cat { path, .. } => cat(&found, version(&view, path)?, place).await?,
         DocVerb::Diff { path, from, to, .. } => diff(&found, &view, path, *from, *to, place).await?,
-        DocVerb::Export { paths, out, .. } => export(&found, &view, paths, out, place).await?,
+        DocVerb::Export { paths, out, force, dry_run, .. } => {
+            let chosen: Vec<&DocumentVersion> = if paths.is_empty() {
+                view.documents.iter().map(|(_, document)| document.current().as_ref()).collect()
+            } else {
+                paths.iter().map(|path| version(&view, path)).collect::<Result<_, _>>()?
+            };
+            let folder = out.clone().unwrap_or_else(|| PathBuf::from(found.record.id.to_string()));
+            let target = Target::checked(place.current.join(folder), *force, place)?;
+            export(&found, &Plan::new(&chosen, &target), *dry_run, place).await?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -168,21 +185,24 @@ async fn diff(
     Ok(())
 }
 
-async fn export(found: &FoundRun, view: &RunView, paths: &[String], out: &PathBuf, place: &Place) -> Result<(), Failure> {
-    let chosen: Vec<&DocumentVersion> = if paths.is_empty() {
-        view.documents.iter().map(|(_, document)| document.current().as_ref()).collect()
-    } else {
-        paths.iter().map(|path| version(view, path)).collect::<Result<_, _>>()?
-    };
-    let folder = place.current.join(out);
-    std::fs::create_dir_all(&folder).map_err(|error| Failure::File { path: out.display().to_string(), error })?;
-    let written = export::versions(&found.store, &chosen, &folder).await?;
-    let shown: Vec<String> = written.iter().map(|path| place.shown(path)).collect();
-    if place.screen.is_text() {
-        shown.iter().try_for_each(|path| place.screen.text(&text!("{path}")))
-    } else {
-        place.screen.json_list(&shown)
+async fn export(found: &FoundRun, plan: &Plan<'_>, is_dry_run: bool, place: &Place) -> Result<(), Failure> {
+    if is_dry_run {
+        return if place.screen.is_text() {
+            plan.lines(place).iter().try_for_each(|line| place.screen.text(&text!("{line}")))
+        } else {
+            place.screen.json_list(&plan.report(place))
+        };
     }
+    place.screen.tell(&text!("{}", plan.headline(place)));
+    plan.notices(place).iter().for_each(|line| place.screen.tell(&text!("  {line}")));
+    let exported = plan.carry_out(&found.store).await?;
+    let shown: Vec<String> = exported.written.iter().map(|path| place.shown(path)).collect();
+    if place.screen.is_text() {
+        shown.iter().try_for_each(|path| place.screen.text(&text!("{path}")))?;
+    } else {
+        place.screen.json_list(&shown)?;
+    }
+    exported.files().map(drop)
 }
 
 async fn text_of(found: &FoundRun, version: &DocumentVersion) -> Result<String, Failure> {
@@ -198,13 +218,12 @@ fn document<'a>(view: &'a RunView, path: &str) -> Result<&'a Arc<Document>, Fail
     view.documents.get(&parsed).ok_or_else(|| Failure::not_found("document", path, known()))
 }
 
-/// The version that `PATH` or `PATH@VERSION` names; a path that itself ends like a version wins.
+/// The version that `PATH` or `PATH@VERSION` names. What ends like a version is one: no document is called that.
 fn version<'a>(view: &'a RunView, name: &str) -> Result<&'a DocumentVersion, Failure> {
-    let whole = DocumentPath::parse(name).ok().and_then(|path| view.documents.get(&path));
     let split = name.rsplit_once('@').and_then(|(path, number)| Some((path, number.trim_start_matches('v').parse().ok()?)));
-    match (whole, split) {
-        (None, Some((path, number))) => numbered(document(view, path)?, path, number),
-        _ => Ok(document(view, name)?.current()),
+    match split {
+        Some((path, number)) => numbered(document(view, path)?, path, number),
+        None => Ok(document(view, name)?.current()),
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> 
     let seq = engine.fork_place(found.id(), args.at).await.map_err(job::run_failure)?;
     let (sources, changes) = args.configs(&found, place).await?;
     let documents = args.edits.iter().map(|(path, file)| written(place, path, file)).collect::<Result<_, _>>()?;
-    let out = args.ending.folder(place)?;
+    let out = args.ending.target(place)?;
     let options = ForkOptions {
         at: args.at,
         sources,
@@ -99,7 +99,7 @@ pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> 
     let handle = engine.fork(found.id(), &session::person(), options).await.map_err(job::run_failure)?;
     let asked = args.at.filter(|at| *at != seq).map(|at| format!(", the last whole step up to {at}")).unwrap_or_default();
     place.screen.tell(&text!("fork {} · of run {} after entry {seq}{asked}", style::name(handle.id()), found.id()));
-    finish(&handle, seq, &found.store, place, out.as_deref(), interruptions).await
+    finish(&handle, seq, &found.store, place, out.as_ref(), interruptions).await
 }
 
 impl ForkArgs {

@@ -42,7 +42,7 @@ pub(crate) struct ResumeArgs {
 /// Continues a run. One that has ended is only reported again; one that is paused in another process goes on there.
 pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
-    let out = args.ending.folder(place)?;
+    let out = args.ending.target(place)?;
     let recording = args.recording.of_resumption(place)?;
     let engine = recording.used_by(builder(&found.store, place)?).build().map_err(job::run_failure)?;
     let holder = engine.holder(found.id()).await.map_err(job::run_failure)?;
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
     };
     // Whoever resumes a run wants it to go on, so a pause ends here; a run that has ended has none.
     let _ended = handle.unpause(&session::person()).await;
-    let exit = finish(&handle, found.record.last_seq, &found.store, place, out.as_deref(), interruptions).await?;
+    let exit = finish(&handle, found.record.last_seq, &found.store, place, out.as_ref(), interruptions).await?;
     recording.close(found.id(), exit, place)
 }
 

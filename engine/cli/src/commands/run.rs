@@ -1,7 +1,7 @@
 //! `baton run`: executes a job, and what stands at the end of every execution.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_core::config::{PriceTable, RUN_SCRIPT};
@@ -15,6 +15,7 @@ use clap::{Args, ValueHint};
 use crate::cassettes::RecordingArgs;
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
+use crate::export::{Exported, Plan, Target};
 use crate::job;
 use crate::place::Place;
 use crate::screen::{Output, style};
@@ -22,7 +23,7 @@ use crate::session::{self, Ended};
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::view::RunView;
-use crate::{environment, export, trust};
+use crate::{environment, trust};
 
 /// What `run` takes.
 #[derive(Debug, Args)]
@@ -63,9 +64,12 @@ pub(crate) struct RunArgs {
 /// What every execution does at its end.
 #[derive(Debug, Args)]
 pub(crate) struct Ending {
-    /// Write the documents that the root handed off into DIR
+    /// Write the documents that the root handed off into DIR, a new or empty folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
+    /// Let --out replace files in a folder that is not empty
+    #[arg(long, requires = "out")]
+    force: bool,
 }
 
 /// `NAME=VALUE`.
@@ -92,13 +96,13 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
         limits: Limits { cost_usd: args.max_cost, tokens: args.max_tokens, ..Limits::default() },
         run: None,
     };
-    let out = args.ending.folder(place)?;
+    let out = args.ending.target(place)?;
     let recording = args.recording.of_start(place)?;
     let store = place.open_store()?;
     let engine = recording.used_by(builder(&store, place)?).build().map_err(job::run_failure)?;
     let interruptions = Interruptions::catch()?;
     let handle = engine.start(job, options).await.map_err(job::run_failure)?;
-    let exit = finish(&handle, 0, &store, place, out.as_deref(), interruptions).await?;
+    let exit = finish(&handle, 0, &store, place, out.as_ref(), interruptions).await?;
     recording.close(handle.id(), exit, place)
 }
 
@@ -117,15 +121,10 @@ pub(crate) fn builder(store: &Arc<dyn Store>, place: &Place) -> Result<EngineBui
 }
 
 impl Ending {
-    /// The folder that documents go to; made before the run, so that a bad one is found before work is done.
-    pub(crate) fn folder(&self, place: &Place) -> Result<Option<PathBuf>, Failure> {
+    /// Where documents go; checked before the run, so that a bad folder is found before work is done.
+    pub(crate) fn target(&self, place: &Place) -> Result<Option<Target>, Failure> {
         let Some(out) = &self.out else { return Ok(None) };
-        let folder = place.current.join(out);
-        if folder.exists() && !folder.is_dir() {
-            return Err(Failure::Usage(format!("--out {} is a file; expected a folder", out.display())));
-        }
-        std::fs::create_dir_all(&folder).map_err(|error| Failure::File { path: out.display().to_string(), error })?;
-        Ok(Some(folder))
+        Target::checked(place.current.join(out), self.force, place).map(Some)
     }
 }
 
@@ -135,20 +134,26 @@ pub(crate) async fn finish(
     told: u64,
     store: &Arc<dyn Store>,
     place: &Place,
-    out: Option<&Path>,
+    out: Option<&Target>,
     interruptions: Interruptions,
 ) -> Result<Exit, Failure> {
     let Ended { view, exit } = session::follow(handle, told, store, place, interruptions).await?;
-    let written = match out {
-        Some(out) => export::versions(store, &view.handed_off(), out).await,
-        None => Ok(Vec::new()),
+    let exported = match out {
+        Some(out) => {
+            let documents = view.handed_off();
+            let plan = Plan::new(&documents, out);
+            plan.notices(place).iter().for_each(|line| place.screen.tell(&text!("writes      {line}")));
+            plan.carry_out(store).await
+        }
+        None => Ok(Exported::default()),
     };
+    let files: Vec<PathBuf> = exported.iter().flat_map(|exported| exported.written.iter().cloned()).collect();
     // What the run did stands, whatever became of the files and of whoever reads.
-    match report(&view, exit, place, written.as_deref().unwrap_or_default()) {
+    match report(&view, exit, place, &files) {
         Err(failure) if failure.is_broken_pipe() => next(&view, exit).iter().for_each(|line| place.screen.tell(line)),
         reported => reported?,
     }
-    written.map(|_| exit)
+    exported?.files().map(|_| exit)
 }
 
 fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Result<(), Failure> {

@@ -65,7 +65,7 @@ fn a_link_in_the_folder_leads_nothing_outside() {
     fs::create_dir_all(folder.path().join("result")).unwrap();
     fs::create_dir_all(folder.path().join("elsewhere")).unwrap();
     std::os::unix::fs::symlink(folder.path().join("elsewhere"), folder.path().join("result/out")).unwrap();
-    folder.baton(&["run", "writing", "--out", "result"]).exits(1).tells("is a link");
+    folder.baton(&["run", "writing", "--out", "result", "--force"]).exits(1).tells("is a link");
     assert_eq!(fs::read_dir(folder.path().join("elsewhere")).unwrap().count(), 0);
 }
 
@@ -74,10 +74,87 @@ fn a_document_that_cannot_be_written_out_does_not_cost_the_result() {
     let folder = Folder::new();
     folder.writing_job();
     fs::create_dir_all(folder.path().join("result/out/page.md")).unwrap();
-    let ran = folder.baton(&["run", "writing", "--out", "result", "--output", "json"]).exits(1).tells("out/page.md:");
-    assert_eq!(ran.json()["result"], serde_json::json!({"summary": "written"}));
+    let ran = folder.baton(&["run", "writing", "--out", "result", "--force", "--output", "json"]).exits(1).tells("out/page.md:");
+    assert_eq!(ran.json()["result"], json!({"summary": "written"}));
     folder.write("taken", "a file");
     folder.baton(&["run", "writing", "--out", "taken"]).exits(2).tells("--out taken is a file; expected a folder");
+}
+
+#[test]
+fn a_folder_that_is_not_empty_is_left_alone_without_force() {
+    let folder = written();
+    folder.write("mine/source.csv", "my own");
+    folder.baton(&["run", "writing", "--out", "mine"]).exits(2).tells("mine is not empty").tells("--force");
+    assert_eq!(folder.baton(&["ps", "--output", "json"]).json().as_array().unwrap().len(), 1, "no second run began");
+    folder.baton(&["doc", "export", "@last", "--out", "mine"]).exits(2).tells("mine is not empty");
+    folder.baton(&["doc", "export", "@last", "--out", "."]).exits(2).tells("is not empty");
+    assert_eq!(folder.read("mine/source.csv"), "my own");
+    let plan = folder.baton(&["doc", "export", "@last", "--out", "mine", "--force", "--dry-run"]).exits(0);
+    plan.says("mine/out/page.md").says("mine/source.csv   (replaces a file)");
+    assert_eq!(folder.read("mine/source.csv"), "my own", "a plan writes nothing");
+    folder.baton(&["doc", "export", "@last", "--out", "mine", "--force"]).exits(0).tells("replaces a file");
+    assert_eq!(folder.read("mine/source.csv"), "a,b\n1,2\n");
+}
+
+#[test]
+fn documents_are_exported_into_a_folder_named_after_the_run() {
+    let folder = written();
+    let run = folder.last_run();
+    folder.baton(&["doc", "export", "@last"]).exits(0).says(&format!("{run}/out/page.md")).tells("exports 2 documents");
+    assert_eq!(folder.read(&format!("{run}/source.csv")), "a,b\n1,2\n");
+    folder.baton(&["doc", "export", "@last"]).exits(2).tells("is not empty");
+}
+
+/// A run whose agent wrote a document at each of `paths`.
+fn writes(paths: &[&str]) -> Folder {
+    let folder = Folder::new();
+    let calls: Vec<_> = paths
+        .iter()
+        .map(|path| json!({"tool": "write_file", "input": {"path": path, "content": format!("of {path}")}}))
+        .collect();
+    let script = json!({"lead": {"turns": [
+        {"calls": calls},
+        {"calls": [{"tool": "handoff", "input": {"result": {"summary": "written"}, "documents": paths}}]},
+    ]}});
+    folder.job("named", &[("lead", &["write_file", "handoff"])], script, json!({}));
+    folder
+}
+
+#[test]
+fn a_hidden_name_becomes_a_visible_one_and_what_is_there_stays() {
+    let folder = writes(&[".git/config", ".env", "a*.md", "AUX .txt", "notes.md"]);
+    folder.write("repo/.git/config", "mine");
+    folder.write("repo/.env", "MINE=1");
+    folder.baton(&["run", "named", "--out", "repo", "--force"]).exits(0).tells("renamed: .git/config");
+    assert_eq!((folder.read("repo/.git/config"), folder.read("repo/.env")), ("mine".to_owned(), "MINE=1".to_owned()));
+    assert_eq!(folder.read("repo/dot-git/config"), "of .git/config");
+    let listed = folder.baton(&["doc", "export", "@last", "--out", "new", "--output", "json"]).exits(0).json();
+    let mut files: Vec<String> = serde_json::from_value(listed).unwrap();
+    files.sort();
+    assert_eq!(files, ["new/_AUX .txt", "new/a_.md", "new/dot-env", "new/dot-git/config", "new/notes.md"]);
+}
+
+#[test]
+fn one_name_that_cannot_be_written_does_not_stop_the_others() {
+    let long = format!("{}.md", "n".repeat(252));
+    let folder = writes(&["before.md", &long, "taken.md"]);
+    fs::create_dir_all(folder.path().join("out/before.md")).unwrap();
+    folder.baton(&["run", "named", "--out", "out", "--force"]).exits(1).tells("before.md:");
+    assert_eq!(folder.read(&format!("out/{long}")), format!("of {long}"));
+    assert_eq!(folder.read("out/taken.md"), "of taken.md");
+}
+
+#[test]
+fn a_document_is_never_called_like_a_version() {
+    let folder = writes(&["report.md"]);
+    folder.baton(&["run", "named"]).exits(0);
+    folder.baton(&["doc", "cat", "@last", "report.md@1"]).exits(0).says("of report.md");
+    for path in ["report.md@1", "report.md@v1", "gap\u{3164}.md", "\u{440}eport.md"] {
+        let folder = writes(&["report.md", path]);
+        folder.baton(&["run", "named"]).exits(1).tells("lead write_file failed: ");
+        let listed = folder.baton(&["doc", "ls", "@last", "--output", "json"]).exits(0).json();
+        assert_eq!(listed.as_array().unwrap().len(), 1, "{path}: {listed}");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ use super::Tools;
 use crate::args::Common;
 use crate::commands::run::document;
 use crate::exit::{self, Exit, Failure};
+use crate::export::Target;
 use crate::place::Place;
 use crate::screen::{Screen, style};
 use crate::text::{Text, escaped, is_plain, text};
@@ -81,9 +82,10 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
     let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<Vec<InitialDocument>, _>>()?;
     let job = scratch::job(place, tools.job.as_deref(), name)?;
     trust::require(place, &job.configs, job.folder.as_deref(), args.trust)?;
+    let out = args.out.as_ref().map(|out| Target::checked(place.current.join(out), false, place)).transpose()?;
     let called = scratch::call(place, job, name, &input, documents).await?;
-    if let Some(out) = &args.out {
-        called.export(&place.current.join(out)).await?;
+    if let Some(out) = &out {
+        called.export(out, place).await?;
     }
     report(&called.result, called.duration, &called.written, place)
 }
