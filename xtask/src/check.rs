@@ -2,9 +2,9 @@
 
 use anyhow::bail;
 
-use crate::gen_docs;
 use crate::project::{cargo, run_cargo};
 use crate::rules_page;
+use crate::{dependencies, gen_docs};
 
 /// Runs all checks; an error names those that failed.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -15,7 +15,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
         run_cargo(&["clippy", "-p", "baton-crash", "--features", "failpoints", "--all-targets", "--", "-D", "warnings"]),
         gen_docs::check(),
         rules_page::check(),
-        licences_and_advisories(),
+        dependencies::check(),
+        advisories(),
     ];
     let failures: Vec<String> = checks.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
     if failures.is_empty() {
@@ -25,14 +26,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
     bail!("{} of the checks failed:\n{}", failures.len(), failures.join("\n"))
 }
 
-/// What deny.toml asks for, where cargo-deny is installed; advisories, where their database can be had.
-fn licences_and_advisories() -> anyhow::Result<()> {
+/// Known faults of dependencies, where cargo-deny is installed and its database can be had.
+fn advisories() -> anyhow::Result<()> {
     let succeeds = |arguments: &[&str]| cargo(arguments).output().is_ok_and(|output| output.status.success());
     if !succeeds(&["deny", "--version"]) {
-        eprintln!("skipped licences and advisories: cargo-deny is not installed (cargo install cargo-deny)");
+        eprintln!("skipped advisories: cargo-deny is not installed (cargo install cargo-deny)");
         return Ok(());
     }
-    run_cargo(&["deny", "check", "bans", "licenses", "sources"])?;
     if !succeeds(&["deny", "fetch", "db"]) {
         eprintln!("skipped advisories: their database cannot be fetched; is there a network?");
         return Ok(());

@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod crash;
+mod dependencies;
 mod gen_docs;
 mod peers;
 mod planted;
@@ -79,7 +80,7 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Checks form, lints, generated files, and licences and advisories if cargo-deny is there.
+    /// Checks form, lints, generated files, and what deny.toml asks of dependencies; advisories if cargo-deny is there.
     Check,
 }
 
