@@ -6,8 +6,13 @@
 //! The suite does not judge how the program defends itself: it looks only at what came out of it (files, requests, bytes
 //! on a terminal).
 
+pub mod addresses;
+pub mod export;
+pub mod fences;
+pub mod paths;
 pub mod program;
 mod tally;
+pub mod templates;
 
 pub use program::{Ran, Scene, Terminal};
 pub use tally::{Size, Tally};
@@ -21,4 +26,10 @@ pub struct Area {
 }
 
 /// Every area, in the order in which they are printed.
-pub const AREAS: &[Area] = &[];
+pub const AREAS: &[Area] = &[
+    Area { name: "fences", attack: fences::attack },
+    Area { name: "addresses", attack: addresses::attack },
+    Area { name: "templates", attack: templates::attack },
+    Area { name: "export", attack: export::attack },
+    Area { name: "paths", attack: paths::attack },
+];
