@@ -2,6 +2,7 @@
 //!
 //! Every command that reads a job refuses them or renders them. None is ended by a signal, and none runs out of memory.
 
+use anyhow::ensure;
 use serde_json::{Value, json};
 
 use crate::{Scene, Size, Tally, program};
@@ -13,6 +14,8 @@ const KILOBYTES: u64 = 1_000_000;
 pub fn attack(size: Size) -> anyhow::Result<Tally> {
     let templates = templates();
     let chosen = templates.iter().step_by(if size == Size::Full { 1 } else { 19 });
+    let harmless = program::run(scene("prompt", "{{ 1 + 1 }}")?.limited_command(KILOBYTES, &["run", "hostile"])?)?;
+    ensure!(harmless.code == Some(0), "a harmless job does not run in so little memory: {}", harmless.text());
     let mut tally = Tally::default();
     for (name, template) in chosen {
         for place in ["prompt", "request", "script", "expression", "condition"] {
