@@ -132,7 +132,7 @@ pub(crate) async fn call(
 
 /// Waits for the end. Whoever makes a call by hand approves it by that, where it must be approved.
 async fn approved_outcome(handle: &RunHandle) -> Result<RunOutcome, Failure> {
-    let approval = TaskId::root().call(1, 1).approval();
+    let approval = TaskId::root().call(1, 1).approval(1);
     if let RunOutcome::WaitingForPerson = handle.outcome_without_people().await
         && handle.open_questions().await.iter().any(|question| question.task == approval)
     {

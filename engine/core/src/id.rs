@@ -138,9 +138,9 @@ impl CallId {
         if number <= 1 { self.created_task() } else { TaskId::new(format!("{self}/retry.{number}")) }
     }
 
-    /// The question whether this call may begin.
-    pub fn approval(&self) -> TaskId {
-        TaskId::new(format!("{self}/approval"))
+    /// The question whether this call may begin: the first, or a later one about a call that has changed since.
+    pub fn approval(&self, number: u32) -> TaskId {
+        if number <= 1 { TaskId::new(format!("{self}/approval")) } else { TaskId::new(format!("{self}/approval.{number}")) }
     }
 
     /// The question what became of this call.

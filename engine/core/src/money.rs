@@ -105,6 +105,9 @@ pub struct Price {
     /// Tokens that a request to the model and its answer may have together, where the table says that beside the price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
+    /// Whether only the job or a store names it: an estimate, which no limit of money relies on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_estimate: bool,
 }
 
 impl Price {
@@ -119,7 +122,13 @@ impl Price {
             output: Money::ZERO,
             source: Self::SCRIPTED.to_owned(),
             context_tokens: None,
+            is_estimate: false,
         }
+    }
+
+    /// The price of a model that a server on this machine runs.
+    pub fn local() -> Self {
+        Self { source: "runs on this machine".to_owned(), ..Self::scripted() }
     }
 
     /// What `usage` costs. Whatever a provider reports, cached tokens are at most those of the request.
@@ -222,6 +231,7 @@ mod tests {
             output: Money::from_picos(100),
             source: "a test".to_owned(),
             context_tokens: None,
+            is_estimate: false,
         };
         let usage = Usage { input_tokens: 7, cached_tokens: 5, output_tokens: 3, ..Usage::default() };
         assert_eq!(price.cost(&usage), Money::from_picos(2 * 10 + 5 + 300));

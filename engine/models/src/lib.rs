@@ -27,7 +27,7 @@ pub use error::ModelError;
 pub use function::FunctionModel;
 pub use governor::RunKey;
 pub use model::{ContentSource, Model, NoContents};
-pub use provider::{Providers, SetupError, provider_names};
+pub use provider::{Providers, SetupError, provider_names, runs_here};
 pub use script::{ScriptFault, check_script};
 pub use script_of::script_of;
 pub use scripted::ScriptedModel;

@@ -10,7 +10,7 @@ use crate::finding::Invariant;
 use crate::ledger::Ledger;
 
 /// The limits of a task: those of the tool that delegated, then those of its agent.
-fn limits(configs: &Configs, created: &TaskCreated) -> Limits {
+pub(crate) fn limits(configs: &Configs, created: &TaskCreated) -> Limits {
     let Holder::Agent(agent) = &created.holder else { return Limits::default() };
     let Some(agent) = configs.agents.get(agent) else { return Limits::default() };
     let tool = created.tool.as_deref().and_then(|tool| configs.tools.get(&ToolId::from(tool)));

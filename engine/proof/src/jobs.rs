@@ -376,6 +376,7 @@ impl JobDraft {
                 models: self.models().map(|name| (name.clone(), self.model(name))).collect(),
                 providers: BTreeMap::new(),
                 provider_names: BTreeSet::new(),
+                own_prices: BTreeMap::new(),
                 summary_model: None,
                 limits: self.limits.or(&Limits::run_defaults()),
             },

@@ -159,8 +159,12 @@ pub struct CallBook {
     pub worked_on_by: Option<TaskId>,
     /// The engine's own question about it, and what it decides.
     pub question: Option<(TaskId, Concern)>,
-    /// Whether it was approved.
+    /// Whether it was approved, as it is now.
     pub approved: bool,
+    /// The hash of what was approved.
+    pub(crate) binds: Option<ContentHash>,
+    /// How often somebody was asked whether it may begin.
+    pub approvals: u32,
     /// How many attempts at it failed and were to be made again.
     pub failed_attempts: u32,
     /// When the next one is to begin.
@@ -205,6 +209,11 @@ impl CallBook {
     /// Whether nothing more can come of it.
     pub fn is_finished(&self) -> bool {
         self.refused || self.status.is_some() || self.closed
+    }
+
+    /// Whether what was approved, if anything was, is what `tool` would do.
+    pub(crate) fn is_as_approved(&self, tool: Option<&Tool>) -> bool {
+        self.binds.is_none_or(|binds| tool.is_some_and(|tool| tool.bound_hash(&self.asked.input) == binds))
     }
 
     /// Whether a question asks what became of it.

@@ -2,7 +2,7 @@
 
 use baton_core::call::CallStatus;
 use baton_core::config::{Agent, Join, OnFailure};
-use baton_core::entry::Holder;
+use baton_core::entry::{FinalState, Holder, TaskKind};
 use baton_core::id::TaskId;
 
 use crate::finding::Invariant;
@@ -29,6 +29,22 @@ impl Ledger {
             });
             self.rule(within, Invariant::I18, || format!("a delegation of {id} was tried again too often"));
         }
+    }
+
+    /// Whether the config of the delegation to `id`, which ended as `state`, promises a further attempt that no limit forbids.
+    pub(crate) fn must_be_tried_again(&self, id: &TaskId, state: FinalState) -> bool {
+        let Some(book) = self.tasks.get(id).filter(|book| book.created.kind == TaskKind::Delegation) else { return false };
+        let Some(caller) = book.created.caller.as_ref().and_then(|caller| self.tasks.get(caller)) else { return false };
+        let Some(call) = self.calls.get(&id.originating_call()).filter(|call| !call.is_finished()) else { return false };
+        let OnFailure::Retry(retry) = self.configs.tools.get(call.tool.as_str()).map(|tool| tool.on_failure).unwrap_or_default()
+        else {
+            return false;
+        };
+        let room = crate::caps::limits(&self.configs, &caller.created).children.is_none_or(|allowed| caller.children < allowed);
+        matches!(state, FinalState::Failed | FinalState::TimedOut)
+            && caller.ended.is_none()
+            && call.failed_attempts < retry.times
+            && room
     }
 
     /// The delegations of the newest turn that were not refused.

@@ -133,6 +133,7 @@ pub fn line(entry: &Entry) -> Option<String> {
             by: _by,
             reserved_tokens: _reserved,
             usage: _usage,
+            unknown: _unknown,
             cost: _cost,
         }) => {
             return None;

@@ -143,7 +143,14 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
 /// A few picodollars a token: so little that limits of some thousands are reached by some requests and not by others.
 fn price() -> Price {
     let rate = Money::from_picos;
-    Price { input: rate(2), cached_input: rate(1), output: rate(5), source: "a random job".to_owned(), context_tokens: None }
+    Price {
+        input: rate(2),
+        cached_input: rate(1),
+        output: rate(5),
+        source: "a random job".to_owned(),
+        context_tokens: None,
+        is_estimate: false,
+    }
 }
 
 fn random_paths(random: &mut Random) -> Vec<&'static str> {

@@ -136,7 +136,10 @@ fn may_cost(error: &ModelError) -> bool {
 fn price(host: &Host, name: &str) -> Option<Price> {
     let shared = &host.shared;
     let table = || shared.price_table.as_ref().unwrap_or_else(|| PriceTable::embedded());
-    host.configs.prices(Some(name), |name| shared.models.contains_key(name), table).remove(name)
+    host.configs
+        .prices(Some(name), |name| shared.models.contains_key(name), table)
+        .remove(name)
+        .filter(|price| !price.is_estimate)
 }
 
 /// What answers under `name`.

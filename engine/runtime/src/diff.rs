@@ -218,6 +218,8 @@ impl Side {
                 self.versions.insert(version.reference(), version.content.hash);
                 self.documents.entry(version.path.to_string()).or_default().push(Arc::clone(version));
             }
+            // What nobody knows to be used is not compared.
+            Entry::BudgetSettled(settled) if settled.unknown => {}
             Entry::BudgetSettled(settled) => {
                 for spent in [self.spent.entry(settled.task.clone()).or_default(), &mut self.whole] {
                     spent.usage.add(&settled.usage);

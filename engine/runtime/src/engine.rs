@@ -15,7 +15,7 @@ use baton_core::json::Json;
 use baton_core::limits::Limits;
 use baton_core::money::Price;
 use baton_core::time::Timestamp;
-use baton_models::{Model, Providers, RunKey, ScriptFault, ScriptedModel};
+use baton_models::{Model, Providers, RunKey, ScriptFault, ScriptedModel, runs_here};
 use baton_store::{NewRun, Store, StoreError};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tracing::Instrument as _;
@@ -460,9 +460,28 @@ impl Shared {
     /// What the models of a run cost, from now on and for good. A limit of money that this does not keep is refused.
     pub(crate) fn prices(&self, configs: &Configs, stand_in: Option<&str>) -> Result<BTreeMap<String, Price>, RunError> {
         let table = || self.price_table.as_ref().unwrap_or_else(|| PriceTable::embedded());
-        let prices = configs.prices(stand_in, |name| self.models.contains_key(name), table);
+        let mut prices = configs.prices(stand_in, |name| self.models.contains_key(name), table);
+        self.add_local_prices(configs, stand_in, &mut prices);
         configs.check_money(stand_in, &prices).map_err(|faults| RunError::Unpriced(Arc::new(faults)))?;
         Ok(prices)
+    }
+
+    /// Adds the price of the models that servers on this machine run, which is nothing.
+    fn add_local_prices(&self, configs: &Configs, stand_in: Option<&str>, prices: &mut BTreeMap<String, Price>) {
+        let job = &configs.job;
+        let of_agents = configs.agents.values().map(|agent| agent.model.as_str());
+        let used: BTreeSet<&str> = of_agents.chain(stand_in).chain(job.summary_model.as_deref()).collect();
+        let fallbacks = used.iter().flat_map(|name| job.fallbacks(name)).map(String::as_str);
+        for name in used.iter().copied().chain(fallbacks) {
+            if prices.get(name).is_some_and(|price| !price.is_estimate) || self.models.contains_key(name) {
+                continue;
+            }
+            if let Some(ModelSpec::Provided(provided)) = job.model(name)
+                && runs_here(&provided.provider, job.providers.get(&provided.provider), &*self.variable)
+            {
+                prices.insert(name.to_owned(), Price::local());
+            }
+        }
     }
 
     pub(crate) fn forget(&self, id: &RunId) {

@@ -2,7 +2,7 @@
 //!
 //! Task ids are paths of call positions, so what a fork does again has the same names. An answer is taken only where the
 //! request is the same byte for byte, a result only for the same input, a person's word only for the same question about the
-//! same documents.
+//! same documents, and a person's approval only of the same tool, definition and input.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use baton_core::call::{CallError, CallStatus, ErrorCode};
 use baton_core::config::{EffectClass, Tool};
 use baton_core::document::{DocumentRef, DocumentVersion, Write};
 use baton_core::entry::{
-    BudgetSettled, CallFinished, Entry, Fork, ForkPoint, ForkedEffects, ModelAnswered, QuestionEnd, QuestionOpened, Recorded,
+    BudgetSettled, CallFinished, Concern, Entry, Fork, ForkPoint, ForkedEffects, ModelAnswered, QuestionEnd, QuestionOpened,
+    Recorded,
 };
 use baton_core::event::{Event, Outcome};
 use baton_core::id::{CallId, ContentHash, RunId, TaskId};
@@ -32,6 +33,7 @@ pub(crate) struct Recording {
     answers: FxHashMap<(TaskId, u32), Answer>,
     calls: FxHashMap<CallId, Call>,
     questions: FxHashMap<TaskId, Question>,
+    concerns: FxHashMap<TaskId, Concern>,
     versions: FxHashMap<DocumentRef, Arc<DocumentVersion>>,
 }
 
@@ -59,6 +61,8 @@ struct Call {
 /// A question to a person, and what came of it.
 struct Question {
     opened: QuestionOpened,
+    /// What it decides about a call, with the hash of what is approved.
+    concern: Option<Concern>,
     /// Who answered, what, and in which entry.
     answered: Option<(Principal, Json, u64)>,
     documents: Vec<DocumentRef>,
@@ -73,6 +77,7 @@ impl Recording {
             answers: FxHashMap::default(),
             calls: FxHashMap::default(),
             questions: FxHashMap::default(),
+            concerns: FxHashMap::default(),
             versions: FxHashMap::default(),
         }
     }
@@ -100,8 +105,14 @@ impl Recording {
                 let kept = || Call { entry: Arc::clone(recorded), writes: Vec::new() };
                 self.calls.entry(finished.call.clone()).or_insert_with(kept).entry = Arc::clone(recorded);
             }
+            Entry::TaskCreated(created) => {
+                if let Some(concern) = created.concern {
+                    self.concerns.insert(created.task.clone(), concern);
+                }
+            }
             Entry::QuestionOpened(opened) => {
-                let question = Question { opened: (**opened).clone(), answered: None, documents: Vec::new() };
+                let concern = self.concerns.get(&opened.task).copied();
+                let question = Question { opened: (**opened).clone(), concern, answered: None, documents: Vec::new() };
                 self.questions.insert(opened.task.clone(), question);
             }
             Entry::QuestionClosed(closed) => {
@@ -190,10 +201,13 @@ impl Recording {
 
     /// What the person said to the same question about the same documents.
     pub(crate) fn person(&self, run: &Run, task: &TaskId) -> Option<Event> {
+        let concern = run.task(task)?.concern;
         let now = run.task(task)?.question.as_ref()?;
         let recorded = self.questions.get(task)?;
         let content = |document: &DocumentRef| run.documents().version(document).map(|version| version.content.hash);
-        let same = recorded.opened.question == now.text
+        // An approval is of one tool, its definition and its input, whatever the words of the question.
+        let same = recorded.concern == concern
+            && recorded.opened.question == now.text
             && recorded.opened.answer_schema == now.answer_schema
             && recorded.opened.documents == now.documents
             && now.documents.iter().all(|document| self.content(document) == content(document));

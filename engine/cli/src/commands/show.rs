@@ -15,7 +15,7 @@ use crate::runs::{self, FoundRun};
 use crate::screen::style;
 use crate::text::{Text, text};
 use crate::view::RunView;
-use crate::view::json::{SpentReport, usd};
+use crate::view::json::{SpentReport, UsageReport, usd};
 use crate::{job, session, words};
 
 /// How many tasks that called others have a row that says what was spent below them.
@@ -124,7 +124,7 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
         return screen.json(&json!({
             "task": task, "kind": row.created.kind, "agent": row.created.holder.agent(), "holder": row.created.holder, "status": row.state.as_str(),
             "caller": row.created.caller, "request": row.created.request, "documents": row.created.documents,
-            "turns": row.turns, "usage": row.usage, "cost_usd": usd(row.cost), "subtree": SpentReport::from(whole), "wrote": row.wrote, "callees": row.callees,
+            "turns": row.turns, "usage": UsageReport::new(row.usage, row.requests.not_used()), "cost_usd": usd(row.cost), "subtree": SpentReport::from(whole), "wrote": row.wrote, "callees": row.callees,
             "result": row.result.as_ref().map(|result| result.output.value()),
             "error": row.result.as_ref().and_then(|result| result.error.as_ref()).map(baton_core::call::CallError::to_value),
         }));
@@ -147,9 +147,20 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
         let text = result.error.as_ref().map_or_else(|| result.output.text().to_owned(), |error| error.message.clone());
         screen.text(&text!("result      {}: {}", result.status.as_str(), Text::block(&text)))?;
     }
-    screen.text(&text!("turns       {} · ≈{} tokens · cost {}", row.turns, words::count(row.usage.total()), row.cost))?;
+    screen.text(&text!(
+        "turns       {} · ≈{} tokens{} · cost {}",
+        row.turns,
+        words::count(row.usage.total()),
+        row.requests.not_used().words(),
+        row.cost
+    ))?;
     if !row.callees.is_empty() {
-        screen.text(&text!("with below  ≈{} tokens · cost {}", words::count(whole.usage.total()), whole.cost))?;
+        screen.text(&text!(
+            "with below  ≈{} tokens{} · cost {}",
+            words::count(whole.usage.total()),
+            view.not_used_below(task).words(),
+            whole.cost
+        ))?;
     }
     if row.turns > 0 {
         screen.tell(&text!("{}       baton show {run} --task {task} --messages", style::faint("next:")));

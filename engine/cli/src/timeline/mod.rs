@@ -185,6 +185,7 @@ impl Rows {
             Entry::BudgetSettled(settled) => {
                 row.result = json!({
                     "turn": settled.turn, "reserved_tokens": settled.reserved_tokens, "usage": settled.usage,
+                    "unknown": settled.unknown,
                     "cost_usd": settled.cost.map(baton_core::money::Money::as_usd),
                 });
                 if let Some(by) = &settled.by {

@@ -67,6 +67,10 @@ pub(crate) fn sentence(row: &Row) -> Text {
                 Some(usd) => Money::from_usd(usd).to_string(),
                 None => "? (no known price)".to_owned(),
             };
+            if result["unknown"] == true {
+                let reserved = words::count(result["reserved_tokens"].as_u64().unwrap_or_default());
+                return style::faint(text!("may have used up to {} tokens: nobody knows", reserved));
+            }
             let who = if row.call.is_some() { "a call's code " } else { "" };
             style::faint(text!("{who}used {sign}{} in, {sign}{} out: {cost}", count("input_tokens"), count("output_tokens")))
         }

@@ -11,7 +11,8 @@ use baton_core::principal::Principal;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Question, RunView};
+use super::usage::UnsettledReport;
+use super::{NotUsed, Question, RunView};
 
 /// A run, as programs read it. Its keys are a promise: they are added to, never renamed.
 #[derive(Debug, Serialize)]
@@ -106,13 +107,31 @@ struct ForkReport {
     seq: u64,
     turns: u32,
     recorded_turns: u32,
-    usage: UsageReport,
+    usage: TokensReport,
     cost_usd: Option<f64>,
+}
+
+/// The use of models in a report.
+#[derive(Debug, Serialize)]
+pub(crate) struct UsageReport {
+    /// As providers reported it, or estimated where there is none.
+    used: TokensReport,
+    /// The most that requests which are open now may use.
+    reserved: UnsettledReport,
+    /// The most that requests may have used of which nobody knows.
+    unknown: UnsettledReport,
+}
+
+impl UsageReport {
+    /// The report of `used` and `not_used`.
+    pub(crate) fn new(used: Usage, not_used: NotUsed) -> Self {
+        Self { used: used.into(), reserved: not_used.reserved.into(), unknown: not_used.unknown.into() }
+    }
 }
 
 /// Tokens in a report.
 #[derive(Debug, Serialize)]
-struct UsageReport {
+struct TokensReport {
     input_tokens: u64,
     output_tokens: u64,
     cached_tokens: u64,
@@ -163,10 +182,10 @@ impl RunView {
                 seq: fork.of.seq,
                 turns: fork.turns,
                 recorded_turns: fork.recorded_turns,
-                usage: UsageReport::from(fork.spent.usage),
+                usage: fork.spent.usage.into(),
                 cost_usd: usd(fork.spent.cost),
             }),
-            usage: UsageReport::from(self.usage),
+            usage: UsageReport::new(self.usage, self.not_used()),
             cost_usd: usd(self.cost),
             elapsed_ms: u64::try_from(self.latest.since(self.began).as_millis()).unwrap_or(u64::MAX),
         }
@@ -245,7 +264,7 @@ impl From<Spent> for SpentReport {
     }
 }
 
-impl From<Usage> for UsageReport {
+impl From<Usage> for TokensReport {
     fn from(usage: Usage) -> Self {
         let Usage { input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated } = usage;
         Self { input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated }

@@ -8,6 +8,7 @@ pub(crate) mod lines;
 pub(crate) mod live;
 pub(crate) mod summary;
 mod tree;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use baton_core::machine::Spent;
 use baton_core::model::Usage;
 use baton_core::money::Cost;
 use baton_core::time::Timestamp;
+
+use usage::{NotUsed, Requests};
 
 /// A run, folded.
 #[derive(Debug, Default)]
@@ -104,6 +107,8 @@ pub(crate) struct TaskRow {
     pub(crate) usage: Usage,
     /// What they cost.
     pub(crate) cost: Cost,
+    /// Its requests without an answer.
+    pub(crate) requests: Requests,
     /// Its result.
     pub(crate) result: Option<Arc<CallResult>>,
     /// Documents it wrote, in order.
@@ -179,6 +184,7 @@ impl RunView {
                 self.row(&requested.task, |row| {
                     row.state = TaskState::Running;
                     row.turns = requested.turn;
+                    row.requests.asked(requested);
                     "thinking".clone_into(&mut row.step);
                 });
             }
@@ -218,7 +224,10 @@ impl RunView {
                 });
                 self.settle(&started.task);
             }
-            Entry::CallAskedModel(asked) => _ = self.models.insert(asked.model.clone()),
+            Entry::CallAskedModel(asked) => {
+                self.models.insert(asked.model.clone());
+                self.row(&asked.task, |row| row.requests.call_asked(asked));
+            }
             Entry::CallApproved(approved) => {
                 self.row(&approved.task, |row| {
                     row.open_calls.remove(&approved.call);
@@ -257,6 +266,10 @@ impl RunView {
             }
             Entry::Output(output) => self.outputs.push(output.output.clone()),
             Entry::BudgetSettled(settled) => {
+                self.row(&settled.task, |row| row.requests.settled(settled));
+                if settled.unknown {
+                    return;
+                }
                 self.usage.add(&settled.usage);
                 self.cost.settle(settled.cost);
                 let of_turn = settled.by.is_none();
@@ -334,6 +347,7 @@ impl RunView {
             awaited: BTreeSet::new(),
             usage: Usage::default(),
             cost: Cost::default(),
+            requests: Requests::default(),
             result: None,
             wrote: Vec::new(),
         };
@@ -406,6 +420,23 @@ impl RunView {
         spent
     }
 
+    /// What of `task` and all below it is not known to be used; of the whole run for the root.
+    pub(crate) fn not_used_below(&self, task: &TaskId) -> NotUsed {
+        let (mut sum, mut open) = (NotUsed::default(), vec![task]);
+        while let Some(row) = open.pop().and_then(|task| self.tasks.get(task)) {
+            sum.add(row.requests.not_used());
+            open.extend(&row.callees);
+        }
+        sum
+    }
+
+    /// What of the run is not known to be used.
+    pub(crate) fn not_used(&self) -> NotUsed {
+        let mut sum = NotUsed::default();
+        self.tasks.values().for_each(|row| sum.add(row.requests.not_used()));
+        sum
+    }
+
     /// The root's row.
     pub(crate) fn root(&self) -> Option<&TaskRow> {
         self.tasks.get(&TaskId::root())
@@ -424,8 +455,9 @@ impl RunView {
     /// Who works on what `call` waits for: the question about it while it is open, else the newest attempt.
     pub(crate) fn awaited_of(&self, call: &CallId) -> String {
         let live = |task: &TaskId| self.tasks.get(task).is_some_and(|row| !matches!(row.state, TaskState::Final(_)));
-        let questions = [call.approval(), call.outcome()];
-        self.holder(questions.iter().find(|task| live(task)).unwrap_or(&call.created_task()))
+        let asks = |task: &TaskId| self.tasks.get(task).is_some_and(|row| row.created.concern.is_some()) && live(task);
+        let question = self.order.iter().rev().find(|task| task.originating_call() == *call && asks(task));
+        self.holder(question.unwrap_or(&call.created_task()))
     }
 
     /// The questions that wait for a person, oldest first.

@@ -10,7 +10,7 @@ use baton_core::money::{Cost, Money, Price};
 use serde_json::{Map, Value};
 
 use super::tree::approx;
-use super::{Question, RunView};
+use super::{NotUsed, Question, RunView};
 use crate::question::{CHOICES_SHOWN, choices};
 use crate::screen::style;
 use crate::text::{Text, text};
@@ -69,6 +69,9 @@ impl RunView {
                 format!("{total} (scripted)")
             }
             None if !self.cost.known.is_zero() => format!("? ({} and what has no known price)", self.cost.known),
+            _ if self.models.iter().any(|model| prices.and_then(|prices| prices.get(model)).is_some_and(|it| it.is_estimate)) => {
+                format!("≈{} (by the job's own prices)", self.cost)
+            }
             _ => self.cost.to_string(),
         }
     }
@@ -76,15 +79,16 @@ impl RunView {
     /// What the tasks that called others used, alone and with all below them; none of more than `rows` rows.
     pub(crate) fn spent_table(&self, rows: usize) -> Vec<Text> {
         let spent = self.spent();
-        let words =
-            |usage: &Usage, cost: &Cost| format!("{}{} tok · {cost}", approx(usage.estimated), words::count(usage.total()));
+        let words = |usage: &Usage, cost: &Cost, not_used: NotUsed| {
+            format!("{}{} tok{} · {cost}", approx(usage.estimated), words::count(usage.total()), not_used.words())
+        };
         let callers =
             self.order.iter().filter_map(|id| Some((id, self.tasks.get(id)?))).filter(|(_, row)| !row.callees.is_empty());
         let mut cells: Vec<Vec<Text>> = callers
             .filter_map(|(id, row)| {
                 let whole = spent.get(id)?;
-                let alone = words(&row.usage, &row.cost);
-                let below = words(&whole.usage, &whole.cost);
+                let alone = words(&row.usage, &row.cost, row.requests.not_used());
+                let below = words(&whole.usage, &whole.cost, self.not_used_below(id));
                 Some(vec![text!("{}", row.created.holder), text!("({id})"), text!("{alone}"), text!("with all below {below}")])
             })
             .collect();
@@ -104,8 +108,9 @@ impl RunView {
             format!("{sign}{} in · {sign}{} out", words::count(self.usage.input_tokens), words::count(self.usage.output_tokens));
         let cached = self.usage.cached_tokens;
         let cached = if cached > 0 { format!(" · {} cached", words::count(cached)) } else { String::new() };
+        let not_used = self.not_used().words();
         let elapsed: Duration = self.latest.since(self.began);
-        format!("{text}{cached} · cost {} · {}", self.cost_words(), words::duration(elapsed))
+        format!("{text}{cached}{not_used} · cost {} · {}", self.cost_words(), words::duration(elapsed))
     }
 
     /// The line with what a fork took from its original, and what it spent itself.

@@ -139,9 +139,12 @@ impl RunView {
     }
 
     fn line(&self, task: &TaskId, row: &TaskRow, branches: &str, now: Timestamp) -> TreeLine {
-        let spent = row.usage.total();
-        let tokens =
-            if spent > 0 { format!("{}{} tok", approx(row.usage.estimated), words::count(spent)) } else { String::new() };
+        let (spent, not_used) = (row.usage.total(), row.requests.not_used());
+        let tokens = match (spent, not_used.unknown.tokens) {
+            (0, 0) => String::new(),
+            (0, unknown) => format!("{} unknown", words::count(unknown)),
+            (spent, _) => format!("{}{} tok", approx(row.usage.estimated), words::count(spent)),
+        };
         // A column of its own, where anything of the run costs anything, or nobody knows what it costs.
         let cost = match (self.cost == Cost::default(), row.turns) {
             (true, _) => String::new(),

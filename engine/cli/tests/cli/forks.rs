@@ -42,7 +42,7 @@ fn a_fork_takes_recorded_answers_and_says_how_many() {
     let report = folder.baton(&edited).exits(0).json();
     assert_eq!((&report["fork"]["run"], &report["fork"]["turns"]), (&json!(run), &json!(5)));
     assert_eq!(report["fork"]["recorded_turns"], json!(2), "the script says the same, so the lead is asked nothing new");
-    let (own, whole) = (&report["fork"]["usage"], &report["usage"]);
+    let (own, whole) = (&report["fork"]["usage"], &report["usage"]["used"]);
     let tokens = |usage: &Value| usage["input_tokens"].as_u64().unwrap();
     assert!(0 < tokens(own) && tokens(own) < tokens(whole), "three of five turns were asked here: {own} of {whole}");
     assert_eq!(report["fork"]["cost_usd"], json!(0.0));
@@ -132,4 +132,48 @@ fn a_waiting_run_adopts_the_folders_configs_when_told_to() {
     let script = folder.read("asking/the.script.json").replace("lead", "chief");
     folder.write("asking/the.script.json", script);
     folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(1).tells("task 0 is held by agent lead, which they do not have");
+}
+
+/// A job whose lead deploys by a command, which a person must approve; the command notes what it did.
+fn deploying(folder: &Folder, note: &str) {
+    let script = json!({"lead": {"turns": [
+        {"calls": [{"tool": "deploy", "input": {"what": "site"}}]},
+        {"calls": [{"tool": "handoff", "input": {"result": {"summary": "deployed"}}}]},
+    ]}});
+    folder.job("deploying", &[("lead", &["deploy", "handoff"])], script, json!({}));
+    let tool = json!({
+        "tool_id": "deploy", "type": "function_tool", "description": "Deploys.", "effect": "at_most_once", "approval": "person",
+        "exec": {"command": ["sh", "-c", command(folder, note)]}, "input_schema": {"type": "object"},
+    });
+    folder.write("deploying/tools/deploy.json", tool.to_string());
+}
+
+fn command(folder: &Folder, note: &str) -> String {
+    format!("echo {note} >> {}/done.txt; echo '{{}}'", folder.path().display())
+}
+
+#[test]
+fn an_approval_does_not_hold_for_another_definition_in_a_fork() {
+    let folder = Folder::new();
+    deploying(&folder, "approved");
+    folder.baton(&["run", "deploying", "--trust"]).exits(3);
+    let run = folder.last_run();
+    folder.baton(&["answer", &run, "Q1", "yes"]).exits(0);
+    folder.baton(&["resume", &run, "--trust"]).exits(0);
+    assert_eq!(folder.read("done.txt"), "approved\n");
+    // The same call again takes the person's answer over.
+    folder.baton(&["fork", &run, "--allow-effects=all", "--trust"]).exits(0);
+    assert_eq!(folder.read("done.txt"), "approved\napproved\n");
+    // At every step, a changed command is asked about again, or is refused where the call itself is in the past.
+    let exec = format!("tools.deploy.exec={}", json!({"command": ["sh", "-c", command(&folder, "changed")]}));
+    let entries = folder.baton(&["timeline", &run, "--output", "json"]).exits(0).json();
+    let mut waiting = 0;
+    for at in 1..entries.as_array().unwrap().len() {
+        let at = at.to_string();
+        let forked = folder.baton(&["fork", &run, "--at", &at, "--allow-effects=all", "--set", &exec, "--trust"]);
+        waiting += u32::from(forked.code == 3);
+        assert_eq!(folder.read("done.txt"), "approved\napproved\n", "at {at}: {}", forked.stderr);
+    }
+    assert!(waiting > 0, "a person is asked again");
+    folder.baton(&["fork", &run, "--allow-effects=all", "--set", &exec, "--trust"]).exits(3).tells("baton answer");
 }

@@ -170,6 +170,45 @@ fn a_person_s_own_prices_stand_beside_the_program_s() {
     folder.baton(&run).exits(2).tells("prices.json");
 }
 
+#[test]
+fn a_job_s_own_price_keeps_no_cap() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let (url, received) = server("200 OK", hello());
+    folder.write("config/baton/models.json", mine(&url));
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    let free = json!({"models": {"cheap": {"model": "mine:m", "price": {"input": 0, "output": 0}}}});
+    folder.write("echoing/models.json", free.to_string());
+    let capped = folder.baton(&["run", "echoing", "--model", "cheap", "--max-cost", "1"]).exits(2);
+    capped.tells("B0129").tells("whose price is not known").tells("of your own, in ~/.config/baton/models.json");
+    assert!(received.try_recv().is_err(), "nothing was asked");
+    folder.baton(&["run", "echoing", "--model", "cheap"]).exits(0).tells("by the job's own prices");
+}
+
+#[test]
+fn each_model_that_the_readme_names_can_be_capped() {
+    let readme = include_str!("../../../../README.md");
+    let named = readme.split("`--model ").skip(1).filter_map(|rest| rest.split('`').next());
+    // A server of the person's own has the price that the person sets.
+    let named: Vec<&str> = named.filter(|model| !model.starts_with("mine:")).collect();
+    assert!(named.len() >= 8, "{named:?}");
+    let folder = Folder::new();
+    folder.echo_job();
+    let (url, _received) = server("200 OK", hello());
+    folder.write("config/baton/models.json", mine(&url));
+    folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    folder.baton(&["run", "echoing", "--model", "mine:m", "--record", "tape"]).exits(0);
+    for model in named {
+        // Nobody is asked: the run ends at its first request, which is not the recorded one. Its start has admitted the cap.
+        let ran = folder.baton(&["run", "echoing", "--model", model, "--max-cost", "0.5", "--replay", "tape"]);
+        assert!(ran.code != 2 && !ran.stderr.contains("B0129"), "{model}: {}", ran.stderr);
+        let shown = folder.baton(&["show", "@last", "--output", "json"]).exits(0).json();
+        assert_eq!(shown["job"], "echoing", "{model}");
+    }
+    let unknown = ["run", "echoing", "--model", "openai:unheard-of", "--max-cost", "0.5", "--replay", "tape"];
+    folder.baton(&unknown).exits(2).tells("B0129");
+}
+
 /// A job whose agent asks `model` with a tool that takes keys which Anthropic does not.
 fn odd_tool(folder: &Folder, model: &str) {
     folder.echo_job();

@@ -44,7 +44,7 @@ fn a_run_as_json_is_one_object_with_the_promised_keys() {
         .map(|task| json!([task["task"], task["agent"], task["status"], task["caller"]]))
         .collect();
     assert_eq!(tasks, [json!(["0", "lead", "completed", null]), json!(["0/1.1", "worker", "completed", "0"])]);
-    assert!(report["usage"]["input_tokens"].as_u64().unwrap() > 0 && report["usage"]["estimated"] == true);
+    assert!(report["usage"]["used"]["input_tokens"].as_u64().unwrap() > 0 && report["usage"]["used"]["estimated"] == true);
 }
 
 #[test]

@@ -65,6 +65,7 @@ impl<'s> Loader<'s> {
             models: models.models,
             providers: models.providers,
             provider_names: models.provider_names,
+            own_prices: models.own_prices,
             summary_model: form.summary_model.clone(),
             limits: of_run.or(&form.limits.clone().unwrap_or_default()).or(&Limits::run_defaults()),
         };

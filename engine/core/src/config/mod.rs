@@ -92,6 +92,8 @@ pub struct Job {
     pub providers: BTreeMap<String, ProviderSettings>,
     /// The names of all providers.
     pub provider_names: BTreeSet<String>,
+    /// Prices that the person sets, by `PROVIDER:MODEL`.
+    pub own_prices: BTreeMap<String, Price>,
     /// The model that summarises texts which tools write.
     pub summary_model: Option<String>,
     /// The limits of a run, defaults filled in.
@@ -336,7 +338,7 @@ impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Function(function) => write!(f, "fn {}", function.name),
-            Self::Exec(exec) => write!(f, "exec {:?}", exec.command),
+            Self::Exec(exec) => write!(f, "exec {:?} with {:?}", exec.command, exec.env),
         }
     }
 }

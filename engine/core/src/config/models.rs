@@ -87,6 +87,8 @@ pub(crate) struct ReadModels {
     pub(crate) models: BTreeMap<String, ModelSpec>,
     pub(crate) providers: BTreeMap<String, ProviderSettings>,
     pub(crate) provider_names: BTreeSet<String>,
+    /// Prices that the person sets, by `PROVIDER:MODEL`: no other name for the model changes them.
+    pub(crate) own_prices: BTreeMap<String, Price>,
     fallbacks: Vec<NotedFallback>,
 }
 
@@ -196,14 +198,17 @@ impl<'s> Loader<'s> {
                         read.providers.entry(name.clone()).or_insert(settings);
                     }
                 }
-                files.push((form, file));
+                files.push((form, file, source.origin));
             }
         }
-        for (form, file) in &files {
+        for (form, file, origin) in &files {
             for (name, alias) in &form.models {
                 let place = pointer(&["models", name]);
                 self.check_model_name(name, &place, &file.text);
-                let model = self.alias(alias, &place, &file.text, &read.provider_names);
+                let model = self.alias(alias, *origin, &place, &file.text, &read.provider_names);
+                if let Some(price) = model.price.as_ref().filter(|price| !price.is_estimate) {
+                    read.own_prices.insert(format!("{}:{}", model.provider, model.model), price.clone());
+                }
                 read.add(name, ModelSpec::Provided(model), &place, &file.text);
             }
         }
@@ -226,18 +231,26 @@ impl<'s> Loader<'s> {
             modalities: form.modalities,
             fallbacks: form.fallbacks.clone(),
         };
-        ModelSpec::Provided(self.alias(&alias, place, text, providers))
+        ModelSpec::Provided(self.alias(&alias, Origin::Job, place, text, providers))
     }
 
     /// A broken one is there all the same, so that agents which use it are not told.
-    fn alias(&mut self, form: &AliasForm, place: &str, text: &Text<'s>, providers: &BTreeSet<String>) -> ProvidedModel {
+    fn alias(
+        &mut self,
+        form: &AliasForm,
+        origin: Origin,
+        place: &str,
+        text: &Text<'s>,
+        providers: &BTreeSet<String>,
+    ) -> ProvidedModel {
         let settings = form.settings.clone().unwrap_or_default();
         self.check_settings(&settings, &format!("{place}/settings"), text);
         if settings.contains_key("max_tokens") {
             let message = "\"max_tokens\" belongs into the settings of agents, whose limits count on it";
             self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/settings/max_tokens"), Spot::Key, message));
         }
-        let price = form.price.as_ref().map(|price| price.price(text.file.clone()));
+        let is_estimate = origin.needs_trust();
+        let price = form.price.as_ref().map(|price| Price { is_estimate, ..price.price(text.file.clone()) });
         let model = provided(&form.model, providers).unwrap_or_else(|| {
             self.faults.push(unknown_provider(text, &format!("{place}/model"), &form.model, providers));
             ProvidedModel::default()

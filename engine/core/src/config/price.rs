@@ -109,6 +109,7 @@ impl PriceForm {
             output: rate(self.output),
             source,
             context_tokens: None,
+            is_estimate: false,
         }
     }
 }
@@ -139,6 +140,13 @@ impl MoneyLimit {
     }
 }
 
+/// Where a person sets the price of `model`.
+fn where_prices_go(model: &str) -> String {
+    format!(
+        "a price for \"{model}\" of your own, in ~/.config/baton/models.json or prices.json (a job's does not count), or \"tokens\" instead"
+    )
+}
+
 /// An agent, and whether it answers a question, where it can neither delegate nor use more than `pure` tools.
 type Working<'c> = (&'c AgentId, bool);
 
@@ -146,7 +154,8 @@ impl Configs {
     /// What the models cost that a run may ask: `stand_in` alone where it is given, else those of the job. A program
     /// `brings` some models itself, which then answer in place of the job's of that name.
     ///
-    /// What the job's entry says wins; a script costs nothing; for the rest, the table is asked. What is not known is absent.
+    /// A price that the person sets for a model counts first, then the table's. A price that only the job sets is an estimate.
+    /// A script costs what the job sets, or nothing. Unknown prices are absent.
     pub fn prices<'t>(
         &self,
         stand_in: Option<&str>,
@@ -169,42 +178,52 @@ impl Configs {
             Some(ModelSpec::Scripted { price: Some(price), .. }) => Some(price),
             Some(ModelSpec::Scripted { price: None, .. }) if !brings(name) => Some(Price::scripted()),
             Some(ModelSpec::Provided(provided)) if provided.price.is_some() || !brings(name) => {
+                let of_person = self.job.own_prices.get(&format!("{}:{}", provided.provider, provided.model)).cloned();
+                let (of_job, set) = match provided.price.clone() {
+                    Some(price) if price.is_estimate => (Some(price), None),
+                    set => (None, set),
+                };
                 let listed = listed(name, &provided);
                 let context_tokens = listed.as_ref().and_then(|listed| listed.context_tokens);
-                provided.price.map(|own| Price { context_tokens, ..own }).or(listed)
+                let with_window = |price: Price| Price { context_tokens, ..price };
+                set.or(of_person).map(with_window).or(listed).or(of_job)
             }
             _ => table().price(name).cloned(),
         };
         names.into_iter().filter_map(|name| Some((name.to_owned(), price(name)?))).collect()
     }
 
-    /// Refuses limits of money that cannot be kept: a task that they hold may run on a model that `prices` lacks.
+    /// Refuses limits of money that cannot be kept: a task that they hold may run on a model that `prices` lacks, or of which
+    /// only the job names a price.
     pub fn check_money(&self, stand_in: Option<&str>, prices: &BTreeMap<String, Price>) -> Result<(), Faults> {
+        let prices: BTreeMap<&str, &Price> =
+            prices.iter().filter(|(_, price)| !price.is_estimate).map(|(name, price)| (name.as_str(), price)).collect();
+        let prices = &prices;
         let mut faults = Vec::new();
         for limit in &self.money_limits {
             let unpriced = self.held_by(&limit.holder).into_iter().find_map(|agent| {
                 let model = stand_in.unwrap_or(self.agents.get(agent)?.model.as_str());
                 let fallbacks = self.job.fallbacks(model).iter().map(String::as_str);
-                let unpriced = std::iter::once(model).chain(fallbacks).find(|model| !prices.contains_key(*model));
+                let unpriced = std::iter::once(model).chain(fallbacks).find(|model| !prices.contains_key(model));
                 Some((agent, unpriced?))
             });
             if let Some((agent, model)) = unpriced {
                 let mut fault = limit.place.clone();
                 fault.message =
                     format!("\"cost_usd\" cannot be kept: agent \"{agent}\" may run on \"{model}\", whose price is not known");
-                faults.push(fault.expected(format!("a \"price\" for \"{model}\" in the job's models, or \"tokens\" instead")));
+                faults.push(fault.expected(where_prices_go(model)));
             } else if let Some(model) = self.unpriced_summaries(limit, prices) {
                 let mut fault = limit.place.clone();
                 fault.message = format!("\"cost_usd\" cannot be kept: \"{model}\" makes summaries, and its price is not known");
-                faults.push(fault.expected(format!("a \"price\" for \"{model}\" in the job's models, or \"tokens\" instead")));
+                faults.push(fault.expected(where_prices_go(model)));
             }
         }
         Faults::none_of(faults)
     }
 
     /// The model that summarises what tools write in tasks that `limit` holds, if its price is not known.
-    fn unpriced_summaries(&self, limit: &MoneyLimit, prices: &BTreeMap<String, Price>) -> Option<&str> {
-        let model = self.job.summary_model.as_deref().filter(|model| !prices.contains_key(*model))?;
+    fn unpriced_summaries(&self, limit: &MoneyLimit, prices: &BTreeMap<&str, &Price>) -> Option<&str> {
+        let model = self.job.summary_model.as_deref().filter(|model| !prices.contains_key(model))?;
         let writes = |agent: &&AgentId| self.agents.get(*agent).is_some_and(|agent| agent.tools.values().any(|tool| tool.writes));
         self.held_by(&limit.holder).iter().any(writes).then_some(model)
     }

@@ -78,6 +78,8 @@ pub enum ReminderReason {
     TextOnly,
     /// Text that breaks the result schema of the agent, or the answer schema of the question.
     InvalidResult,
+    /// Calls alone, and the arguments of none of them could be read.
+    Malformed,
     /// Cut by the length of the answer.
     Cut,
     /// Withheld by the provider.
@@ -171,6 +173,10 @@ pub struct BudgetSettled {
     pub reserved_tokens: u64,
     /// What was used.
     pub usage: Usage,
+    /// Whether nobody knows what was used: the request was open in a crash, or was cancelled. `usage` and `cost` are then all that
+    /// was reserved, which limits count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
     /// What that cost, at the price that the run is pinned to; absent where none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Money>,

@@ -60,7 +60,7 @@ impl Draft<'_> {
             }
         }
         let documents = self.pin(input)?;
-        if let Some(approver) = self.approver(id, index, tool)? {
+        if let Some(approver) = self.approver(id, index, tool) {
             return self.ask_approval(id, index, tool, approver, documents, 0);
         }
         let output = self.handed_off(id, input.get("result").unwrap_or(&Value::Null));
@@ -82,7 +82,7 @@ impl Draft<'_> {
     fn create_task(&mut self, id: &TaskId, index: usize, tool: &Tool, input: &Value) -> Result<(), CallError> {
         self.check_creation(self.task(id), tool, input, 0)?;
         let documents = self.pin(input)?;
-        if let Some(approver) = self.approver(id, index, tool)? {
+        if let Some(approver) = self.approver(id, index, tool) {
             return self.ask_approval(id, index, tool, approver, documents, 0);
         }
         let task = self.task(id);

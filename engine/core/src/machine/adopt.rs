@@ -35,7 +35,9 @@ impl Draft<'_> {
             self.check_new_document(&write)?;
             self.write_document(write, Some(author.clone()));
         }
-        for id in self.world.tasks() {
+        let tasks = self.world.tasks();
+        self.withdraw_changed_approvals();
+        for id in tasks {
             if self.is_live(&id) {
                 self.recover(&id, recovery);
                 // What its delegations are awaited for may be another by now.

@@ -63,18 +63,11 @@ impl Draft<'_> {
             if tool.writes && open.running_functions > 0 {
                 return;
             }
-            match self.approver(id, index, tool) {
-                Ok(None) => {}
-                asked => {
-                    let asked = asked.and_then(|approver| match approver {
-                        Some(approver) => self.ask_approval(id, index, tool, approver, Vec::new(), 0),
-                        None => Ok(()),
-                    });
-                    if let Err(error) = asked {
-                        self.refuse(id, index, error);
-                    }
-                    continue;
+            if let Some(approver) = self.approver(id, index, tool) {
+                if let Err(error) = self.ask_approval(id, index, tool, approver, Vec::new(), 0) {
+                    self.refuse(id, index, error);
                 }
+                continue;
             }
             let (task, open) = (self.task(id), self.task(id).open.as_ref().expect("the turn is open"));
             let call = open.calls[index].id.clone();

@@ -28,7 +28,8 @@ pub(super) fn turn_fault(configs: &Configs, task: &Task, answered: &ModelAnswere
         FinishReason::Stop | FinishReason::ToolCalls => {}
     }
     if !answered.calls.is_empty() {
-        return None;
+        let none_is_readable = answered.calls.iter().all(|call| call.malformed.is_some());
+        return (none_is_readable && task.last_turn.is_none()).then_some(ReminderReason::Malformed);
     }
     let agent = agent(configs, task.agent()?);
     if answered.text.trim().is_empty() {
@@ -101,7 +102,15 @@ impl Draft<'_> {
             answered,
             recorded,
         }));
-        self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, by: None, reserved_tokens, usage, cost }));
+        self.push(Entry::BudgetSettled(BudgetSettled {
+            task: id.clone(),
+            turn,
+            by: None,
+            reserved_tokens,
+            usage,
+            unknown: false,
+            cost,
+        }));
         if self.task(id).is_summarising() {
             self.summarised(id, summary);
         } else if self.task(id).fault.is_some() {
@@ -162,13 +171,27 @@ impl Draft<'_> {
 
     /// A turn that does not count executes nothing. The next request reminds the agent, twice at most in a row.
     fn discard_turn(&mut self, id: &TaskId) {
-        self.refuse_all(id, "the turn was cut, withheld or declined, so its calls were not executed");
+        if self.task(id).fault == Some(ReminderReason::Malformed) {
+            self.refuse_malformed(id);
+        } else {
+            self.refuse_all(id, "the turn was cut, withheld or declined, so its calls were not executed");
+        }
         if let Some(limit) = self.task(id).last_turn {
             self.end_partial(id, limit, Json::null());
         } else if self.task(id).reminders > REMINDERS {
             let message = "three turns in a row neither used a tool nor gave a usable result";
             let error = CallError::new(ErrorCode::NoHandoff, message);
             self.end_task(id, FinalState::Failed, CallResult::error(CallStatus::Failed, error), None);
+        }
+    }
+
+    /// Gives every call of a turn of malformed calls alone the error that teaches how to make it.
+    fn refuse_malformed(&mut self, id: &TaskId) {
+        let calls = self.task(id).open.as_ref().map_or(0, |open| open.calls.len());
+        for index in 0..calls {
+            if let Err(error) = self.check_call(id, index, 0) {
+                self.refuse(id, index, error);
+            }
         }
     }
 
@@ -220,12 +243,8 @@ impl Draft<'_> {
 
     /// Asks for the approval of a function call, if it needs one; where nobody can be asked, the call is refused.
     fn ask_early(&mut self, id: &TaskId, index: usize, tool: &crate::config::Tool, earlier: u32) {
-        let asked = match self.approver(id, index, tool) {
-            Ok(None) => return,
-            Ok(Some(approver)) => self.ask_approval(id, index, tool, approver, Vec::new(), earlier),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = asked {
+        let Some(approver) = self.approver(id, index, tool) else { return };
+        if let Err(error) = self.ask_approval(id, index, tool, approver, Vec::new(), earlier) {
             self.refuse(id, index, error);
         }
     }

@@ -2,19 +2,19 @@
 //!
 //! The question is a task like any question, held by a person or by the master's agent, and so climbs like one. Until it is
 //! answered the call counts as waiting: nothing of it has begun, and what comes after it in call order waits with it. The
-//! grant binds the hash of the tool, its definition and the input as the model wrote it, byte for byte: what has changed by
-//! the time the call begins is not what was approved, and is refused. Nobody's silence is a grant.
+//! grant binds the hash of the tool, its definition and the input as the model wrote it, byte for byte. A call whose tool has
+//! changed by then, in a fork or by a migration, is asked about again. Nobody's silence is a grant.
 //!
 //! An agent that answers a question is offered no tool that needs an approval, but the handoff: there it is the answer, not
 //! the result that somebody wants to see first.
 
 use serde_json::{Value, json};
 
-use super::{CallStage, Draft, World};
+use super::{CallStage, Draft, Task, World};
 use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{Approver, Tool};
 use crate::document::DocumentRef;
-use crate::entry::{CallApproved, Concern, Entry, Holder, Master, Otherwise, TaskCreated, TaskKind};
+use crate::entry::{CallApproved, Concern, Entry, FinalState, Holder, Master, Otherwise, TaskCreated, TaskKind};
 use crate::id::{ContentHash, TaskId};
 use crate::json::Json;
 
@@ -22,17 +22,40 @@ use crate::json::Json;
 const INPUT_SHOWN: usize = 10_000;
 
 impl Draft<'_> {
-    /// Who has still to approve the call at `index` of the open turn of `id`; an error if what was approved is not what would run.
-    pub(super) fn approver(&self, id: &TaskId, index: usize, tool: &Tool) -> Result<Option<Approver>, CallError> {
+    /// Who has still to approve the call at `index` of the open turn of `id`. An approval of something else does not count.
+    pub(super) fn approver(&self, id: &TaskId, index: usize, tool: &Tool) -> Option<Approver> {
         let task = self.task(id);
         let call = &task.open.as_ref().expect("the turn is open").calls[index];
         if let Some(binds) = call.approved {
-            return if tool.bound_hash(&call.asked.input) == binds { Ok(None) } else { Err(changed(tool)) };
+            return (tool.bound_hash(&call.asked.input) != binds).then(|| self.approver_again(id, tool));
         }
         if task.kind == TaskKind::Question {
-            return Ok(None);
+            return None;
         }
-        Ok(super::advance::calling_agent(task, self.world.configs()).approver(tool))
+        super::advance::calling_agent(task, self.world.configs()).approver(tool)
+    }
+
+    /// Who approves a call that has changed since somebody was asked: a person where its config names nobody any more.
+    fn approver_again(&self, id: &TaskId, tool: &Tool) -> Approver {
+        super::advance::calling_agent(self.task(id), self.world.configs()).approver(tool).unwrap_or(Approver::Person)
+    }
+
+    /// Withdraws the questions about calls that would do something else by the present configs. Each is asked again.
+    pub(super) fn withdraw_changed_approvals(&mut self) {
+        let is_changed = |task: &Task| {
+            let Some(Concern::Approval { binds }) = task.concern else { return false };
+            let id = task.id.originating_call();
+            let open = self.world.task(&id.task()).and_then(|caller| caller.open.as_ref());
+            let call = open.and_then(|open| Some(&open.calls[open.index_of(&id)?]));
+            let tool = call.and_then(|call| self.world.configs().tools.get(call.asked.tool.as_str()));
+            call.zip(tool).is_some_and(|(call, tool)| tool.bound_hash(&call.asked.input) != binds)
+        };
+        let live = self.world.graph().iter().filter(|task| task.is_live());
+        let changed: Vec<TaskId> = live.filter(|task| is_changed(task)).map(|task| task.id.clone()).collect();
+        for question in changed {
+            let error = CallError::new(ErrorCode::Cancelled, "the call has changed since, and is asked about again");
+            self.end_task(&question, FinalState::Cancelled, CallResult::error(CallStatus::Cancelled, error), None);
+        }
     }
 
     /// Asks for the approval of the call at `index`, showing `documents`; `earlier` calls of the turn will create tasks first.
@@ -46,7 +69,7 @@ impl Draft<'_> {
         earlier: u32,
     ) -> Result<(), CallError> {
         let call = &self.task(id).open.as_ref().expect("the turn is open").calls[index];
-        let (task, input) = (call.id.approval(), call.asked.input.clone());
+        let (task, input) = (call.id.approval(call.approvals + 1), call.asked.input.clone());
         let request = format!(
             "May I call {}? It begins only once you approve exactly this.\n\n{}\n\nIts input:\n{}",
             tool.id,
@@ -106,8 +129,15 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// The question whether the call at `index` may begin has ended with `result`.
-    pub(super) fn approval_decided(&mut self, id: &TaskId, index: usize, binds: ContentHash, result: &CallResult) {
+    /// `question`, whether the call at `index` may begin, has ended with `result`.
+    pub(super) fn approval_decided(
+        &mut self,
+        id: &TaskId,
+        index: usize,
+        question: &TaskId,
+        binds: ContentHash,
+        result: &CallResult,
+    ) {
         let call = &self.task(id).open.as_ref().expect("a call waits in an open turn").calls[index];
         if call.stage != CallStage::Approval {
             // The call was ended before its question was.
@@ -115,21 +145,25 @@ impl Draft<'_> {
         }
         let configs = self.configs();
         let tool = configs.tools.get(call.asked.tool.as_str());
-        let decided = match verdict(result) {
-            Err(reason) => {
-                Err(CallError::new(ErrorCode::Denied, format!("the call of {} was not approved: {reason}", call.asked.tool)))
+        let (call, asked) = (call.id.clone(), std::sync::Arc::clone(&call.asked));
+        let decided = match (tool, verdict(result)) {
+            (None, _) => Err(CallError::new(ErrorCode::Denied, format!("there is no tool {} any more", asked.tool))),
+            // The answer, whatever it is, is about something else.
+            (Some(tool), _) if tool.bound_hash(&asked.input) != binds => {
+                let approver = self.approver_again(id, tool);
+                let documents = self.task(question).question.as_ref().map(|question| question.documents.clone());
+                self.ask_approval(id, index, tool, approver, documents.unwrap_or_default(), 0)
             }
-            Ok(()) => match tool {
-                Some(tool) if tool.bound_hash(&call.asked.input) == binds => {
-                    Ok(CallApproved { task: id.clone(), call: call.id.clone(), tool: tool.id.clone(), binds })
-                }
-                Some(tool) => Err(changed(tool)),
-                None => Err(CallError::new(ErrorCode::Denied, format!("there is no tool {} any more", call.asked.tool))),
-            },
+            (Some(tool), Ok(())) => {
+                self.push(Entry::CallApproved(CallApproved { task: id.clone(), call, tool: tool.id.clone(), binds }));
+                Ok(())
+            }
+            (Some(_), Err(reason)) => {
+                Err(CallError::new(ErrorCode::Denied, format!("the call of {} was not approved: {reason}", asked.tool)))
+            }
         };
-        match decided {
-            Ok(approved) => self.push(Entry::CallApproved(approved)),
-            Err(error) => self.refuse(id, index, error),
+        if let Err(error) = decided {
+            self.refuse(id, index, error);
         }
         self.changed.push_back(id.clone());
     }

@@ -38,8 +38,10 @@ impl Draft<'_> {
     /// A model answered the code of a call, or did not. A call that has ended meanwhile was settled with its end.
     pub(super) fn call_heard_model(&mut self, by: &CallRequest, used: Option<(Usage, Option<Money>)>) {
         if let Some(ask) = self.open_ask(by).cloned() {
-            let (usage, cost) = used.map_or_else(|| worst(&ask), |(usage, cost)| (usage.bounded(), cost));
-            self.settle_ask(&by.call.task(), ask, usage, cost);
+            match used {
+                Some((usage, cost)) => self.settle_ask(&by.call.task(), ask, usage.bounded(), cost, false),
+                None => self.settle_ask_at_worst(&by.call.task(), ask),
+            }
         }
     }
 
@@ -52,15 +54,14 @@ impl Draft<'_> {
     /// it used.
     pub(super) fn settle_asks(&mut self, id: &TaskId, call: Option<&CallId>) {
         for ask in self.asks(id, call) {
-            let (usage, cost) = worst(&ask);
-            self.settle_ask(id, ask, usage, cost);
+            self.settle_ask_at_worst(id, ask);
         }
     }
 
     /// Settles what the calls of `id` ask in the original of a fork, which has it in its books.
     pub(super) fn leave_asks_to_original(&mut self, id: &TaskId) {
         for ask in self.asks(id, None) {
-            self.settle_ask(id, ask, Usage::default(), Some(Money::ZERO));
+            self.settle_ask(id, ask, Usage::default(), Some(Money::ZERO), false);
         }
     }
 
@@ -69,10 +70,16 @@ impl Draft<'_> {
         asks.filter(|ask| call.is_none_or(|call| ask.by.call == *call)).cloned().collect()
     }
 
-    fn settle_ask(&mut self, id: &TaskId, ask: OpenAsk, usage: Usage, cost: Option<Money>) {
+    /// Settles a request of which nobody knows what it used.
+    fn settle_ask_at_worst(&mut self, id: &TaskId, ask: OpenAsk) {
+        let (usage, cost) = worst(&ask);
+        self.settle_ask(id, ask, usage, cost, true);
+    }
+
+    fn settle_ask(&mut self, id: &TaskId, ask: OpenAsk, usage: Usage, cost: Option<Money>, unknown: bool) {
         let turn = self.task(id).turns;
         let OpenAsk { by, input_tokens: _, reserved_tokens, reserved_cost: _ } = ask;
-        let settled = BudgetSettled { task: id.clone(), turn, by: Some(Box::new(by)), reserved_tokens, usage, cost };
+        let settled = BudgetSettled { task: id.clone(), turn, by: Some(Box::new(by)), reserved_tokens, usage, unknown, cost };
         self.push(Entry::BudgetSettled(settled));
     }
 

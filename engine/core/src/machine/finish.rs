@@ -65,7 +65,7 @@ impl Draft<'_> {
         let index = self.task(&caller).open.as_ref().and_then(|open| open.index_of(&call));
         let index = index.expect("a task's caller waits for it in its open turn");
         match self.task(id).concern {
-            Some(Concern::Approval { binds }) => return self.approval_decided(&caller, index, binds, &result),
+            Some(Concern::Approval { binds }) => return self.approval_decided(&caller, index, id, binds, &result),
             Some(Concern::Outcome) => return self.outcome_told(&caller, index, &result),
             None => {}
         }
@@ -123,7 +123,15 @@ impl Draft<'_> {
         let usage = Usage { input_tokens, output_tokens: reserved_tokens - input_tokens, estimated: true, ..Usage::default() };
         let reserved_cost = self.task(id).reserved_cost;
         let cost = (self.price(id).is_some() || !reserved_cost.is_zero()).then_some(reserved_cost);
-        self.push(Entry::BudgetSettled(BudgetSettled { task: id.clone(), turn, by: None, reserved_tokens, usage, cost }));
+        self.push(Entry::BudgetSettled(BudgetSettled {
+            task: id.clone(),
+            turn,
+            by: None,
+            reserved_tokens,
+            usage,
+            unknown: true,
+            cost,
+        }));
     }
 
     /// Gives every call of the open turn that lacks a result one that says it was cancelled.

@@ -95,15 +95,16 @@ impl Draft<'_> {
             let error = CallError::new(ErrorCode::Cancelled, message.clone()).with_detail(json!({"join": join}));
             let result = CallResult::error(CallStatus::Cancelled, error);
             let open = self.task(id).open.as_ref().expect("a join closes no turn");
-            let call = open.calls[index].id.clone();
+            let (call, approvals) = (open.calls[index].id.clone(), open.calls[index].approvals);
             let attempt = call.attempt(open.calls[index].failed_attempts() + 1);
             if self.is_live(&attempt) {
                 self.end_task_with(&attempt, FinalState::Cancelled, result.into(), None, Some(AfterExecution::Suspend));
             } else {
                 let told = self.with_attempts(id, index, result.clone());
                 self.finish_call(id, index, told, Some(AfterExecution::Suspend), Vec::new());
-                if self.is_live(&call.approval()) {
-                    self.end_task(&call.approval(), FinalState::Cancelled, result, None);
+                let approval = call.approval(approvals);
+                if self.is_live(&approval) {
+                    self.end_task(&approval, FinalState::Cancelled, result, None);
                 }
             }
         }

@@ -277,6 +277,7 @@ impl Draft<'_> {
                         by: None,
                         reserved_tokens,
                         usage,
+                        unknown: false,
                         cost,
                     }));
                 }

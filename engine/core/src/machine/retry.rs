@@ -67,7 +67,7 @@ impl Draft<'_> {
         let agent = tool.agent.as_ref().expect("only delegations are tried again");
         let input = call.asked.input.value();
         // What was approved is the call, however often it is tried; but not what it has become since.
-        if self.approver(caller, index, tool)?.is_some() {
+        if self.approver(caller, index, tool).is_some() {
             return Err(super::approval::changed(tool));
         }
         self.check_creation(task, tool, &input, 0)?;

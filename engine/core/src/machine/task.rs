@@ -282,6 +282,8 @@ pub struct OpenCall {
     pub delegates: bool,
     /// What was approved, once it was: the hash that [`crate::config::Tool::bound_hash`] gives.
     pub approved: Option<ContentHash>,
+    /// How often somebody was asked whether it may begin.
+    pub approvals: u32,
     /// What became of the attempts before the one that works now; `None` before the first has failed.
     pub attempts: Option<Arc<Attempts>>,
     /// Where it stands.

@@ -240,6 +240,9 @@ fn notice_text(notice: &Notice) -> String {
                 ReminderReason::InvalidResult => {
                     "Your last turn's text does not meet the schema that is promised for your result"
                 }
+                ReminderReason::Malformed => {
+                    "The arguments of no call of your last turn could be read; nothing of it was executed"
+                }
                 ReminderReason::Cut => "Your last turn was cut because it was too long; nothing of it was executed",
                 ReminderReason::Filtered => "Your last turn was withheld by the provider; nothing of it was executed",
                 ReminderReason::Declined => "Your last turn was a refusal",

@@ -18,7 +18,7 @@ fn a_limit_of_money_on_a_model_without_a_price_is_refused_at_its_place() {
     let expected = r#"error B0129: "cost_usd" cannot be kept: agent "counter" may run on "brought", whose price is not known
    ┌─ demo/agents/counter.json:7:15
  7 │   "limits": { "cost_usd": 1.5 }
-   │               ^^^^^^^^^^ expected a "price" for "brought" in the job's models, or "tokens" instead
+   │               ^^^^^^^^^^ expected a price for "brought" of your own, in ~/.config/baton/models.json or prices.json (a job's does not count), or "tokens" instead
 1 error"#;
     assert_eq!(refused_with(&configs, "brought"), expected);
     let brought = configs.prices(None, |name| name == "scripted", PriceTable::embedded);
@@ -135,6 +135,7 @@ fn what_a_job_says_of_its_model_wins_and_a_script_is_free() {
         output: rate(15_000_000),
         source: "job.json".to_owned(),
         context_tokens: None,
+        is_estimate: false,
     };
     let prices = configs.prices(None, |_| true, PriceTable::embedded);
     assert_eq!(prices.get("scripted"), Some(&said), "whoever answers under that name");
@@ -155,14 +156,38 @@ fn a_model_of_a_program_does_not_cost_what_the_provider_does_whose_name_it_answe
 #[test]
 fn a_price_that_a_config_says_leaves_the_window_that_the_table_tells() {
     let table = r#"{"version": "2026-01-31", "prices": [
-  {"models": ["acme:m"], "input": 1, "output": 2, "context_tokens": 9000, "source": "https://example.com", "as_of": "2026-01-31"}
+  {"models": ["acme:m", "acme:n"], "input": 1, "output": 2, "context_tokens": 9000, "source": "https://example.com", "as_of": "2026-01-31"}
 ]}"#;
     let table = PriceTable::load("prices.json", table.as_bytes()).expect("it is sound");
-    let models = r#"{"models": {"fast": {"model": "acme:m", "price": {"input": 3, "output": 4}}, "slow": {"model": "acme:m"}}}"#;
-    let configs = sound().with(Role::Models, "models.json", models).load().expect("the job is sound");
+    let models = r#"{"models": {"fast": {"model": "acme:m", "price": {"input": 3, "output": 4}}, "slow": {"model": "acme:n"}}}"#;
+    let configs = sound().with(Role::UserModels, "models.json", models).load().expect("the job is sound");
     let prices = configs.prices(None, |_| false, || &table);
     assert_eq!((prices["fast"].output, prices["fast"].context_tokens), (Money::from_usd(4e-6), Some(9_000)));
     assert_eq!((prices["slow"].output, prices["slow"].context_tokens), (Money::from_usd(2e-6), Some(9_000)));
+}
+
+#[test]
+fn a_price_of_a_job_never_binds_a_limit_and_never_lowers_what_others_say() {
+    let table = r#"{"version": "2026-01-31", "prices": [
+  {"models": ["acme:listed"], "input": 1, "output": 2, "source": "https://example.com", "as_of": "2026-01-31"}
+]}"#;
+    let table = PriceTable::load("prices.json", table.as_bytes()).expect("it is sound");
+    let own = r#"{"models": {"paid": {"model": "acme:paid", "price": {"input": 10, "output": 30}}}}"#;
+    let free = r#""price": {"input": 0, "output": 0}"#;
+    let of_job = format!(
+        r#"{{"models": {{"paid": {{"model": "acme:paid", {free}}}, "listed": {{"model": "acme:listed", {free}}}, "new": {{"model": "acme:new", {free}}}}}}}"#
+    );
+    let job = sound().edited("job.json", "\"root\":", "\"limits\": {\"cost_usd\": 2}, \"root\":");
+    let configs =
+        job.with(Role::UserModels, "own.json", own).with(Role::Models, "models.json", of_job).load().expect("it is sound");
+    let asked = |name: &str| {
+        let prices = configs.prices(Some(name), |_| false, || &table);
+        (prices[name].output, prices[name].is_estimate, configs.check_money(Some(name), &prices).is_ok())
+    };
+    assert_eq!(asked("paid"), (Money::from_usd(30e-6), false, true), "the person's price holds under any name");
+    assert_eq!(asked("acme:paid"), (Money::from_usd(30e-6), false, true));
+    assert_eq!(asked("listed"), (Money::from_usd(2e-6), false, true));
+    assert_eq!(asked("new"), (Money::ZERO, true, false), "an estimate keeps no limit");
 }
 
 #[test]

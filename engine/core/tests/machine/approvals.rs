@@ -1,11 +1,13 @@
 //! Calls that must be approved: who is asked, what waits, what a grant holds for, and what becomes of a denial.
 
+use std::collections::BTreeMap;
+
 use baton_core::Run;
 use baton_core::call::{AfterExecution, CallStatus, ErrorCode};
 use baton_core::config::{Approver, EffectClass, Join};
-use baton_core::entry::{Concern, Entry, Holder};
+use baton_core::entry::{Adoption, Concern, Entry, FinalState, Holder};
 use baton_core::event::{Effect, Event};
-use baton_core::id::{CallId, TaskId};
+use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::json::Json;
 use baton_core::limits::Limits;
 use baton_core::machine::TaskState;
@@ -232,9 +234,8 @@ fn a_grant_holds_for_what_was_asked_and_for_nothing_else() {
     let repeated =
         job([agent("root", "delete")]).tool(function("delete").approved_by(Approver::Person).effect(EffectClass::Pure));
     let entries = grant(&with_other_configs(&sim, &repeated), &sim);
-    let refused =
-        entries.iter().any(|entry| matches!(entry, Entry::CallRefused(refused) if refused.error.code == ErrorCode::Denied));
-    assert!(refused && !entries.iter().any(|entry| matches!(entry, Entry::CallApproved(_))), "{entries:?}");
+    assert!(!entries.iter().any(|entry| matches!(entry, Entry::CallApproved(_))), "{entries:?}");
+    assert!(asks(&entries, "0/1.1/approval.2"), "{entries:?}");
     let gone = job([agent("root", "")]);
     assert!(grant(&with_other_configs(&sim, &gone), &sim).iter().any(|entry| matches!(entry, Entry::CallRefused(_))));
 }
@@ -258,11 +259,41 @@ fn a_definition_that_changed_between_the_grant_and_the_start_is_not_what_was_app
     let run = with_other_configs(&sim, &draft(EffectClass::Idempotent));
     let outcome = baton_core::event::Outcome::success(json!("worked"));
     let decision = run.decide(sim.now, Event::CallReturned { call: CallId::from("0/1.1/1.1"), outcome }).unwrap();
-    let denied = decision
-        .entries
-        .iter()
-        .any(|recorded| matches!(&recorded.entry, Entry::CallRefused(refused) if refused.error.code == ErrorCode::Denied));
-    assert!(denied, "{:?}", decision.entries);
+    let entries: Vec<Entry> = decision.entries.into_iter().map(|recorded| recorded.entry).collect();
+    assert!(asks(&entries, "0/1.2/1.1/approval.2"), "{entries:?}");
+    assert!(!entries.iter().any(|entry| matches!(entry, Entry::CallStarted(_))), "{entries:?}");
+}
+
+/// Whether `entries` open the question `id` to a person.
+fn asks(entries: &[Entry], id: &str) -> bool {
+    let is_asked =
+        |entry: &Entry| matches!(entry, Entry::QuestionOpened(opened) if opened.task == id && opened.holder == Holder::Person);
+    entries.iter().any(is_asked)
+}
+
+#[test]
+fn configs_that_change_a_call_withdraw_the_question_about_it_and_ask_again() {
+    let draft = |effect| job([agent("root", "delete")]).tool(function("delete").effect(effect).approved_by(Approver::Person));
+    let mut sim =
+        Sim::new(&draft(EffectClass::Keyed)).agent("root", [turn([call("delete", "a")]), turn([handoff("done")])]).start();
+    let adopted = |sim: &Sim, effect, name: &[u8]| {
+        let mut run = sim.fold();
+        let hash = ContentHash::of(name);
+        run.know_configs(hash, draft(effect).build());
+        let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
+        let by = Principal::person("ada");
+        run.decide(sim.now, Event::Adopted { adoption, documents: Vec::new(), by }).unwrap()
+    };
+    let same = adopted(&sim, EffectClass::Keyed, b"the same");
+    assert!(!same.entries.iter().any(|recorded| matches!(recorded.entry, Entry::QuestionOpened(_))), "nothing has changed");
+    let changed = adopted(&sim, EffectClass::Idempotent, b"changed");
+    let people: Vec<&Effect> = changed.effects.iter().filter(|effect| matches!(effect, Effect::AskPerson { .. })).collect();
+    assert_eq!(people, [&Effect::AskPerson { question: "0/1.1/approval.2".into() }]);
+    let entries: Vec<Entry> = changed.entries.into_iter().map(|recorded| recorded.entry).collect();
+    let withdrawn = |entry: &Entry| matches!(entry, Entry::TaskEnded(ended) if ended.task == "0/1.1/approval" && ended.state == FinalState::Cancelled);
+    assert!(asks(&entries, "0/1.1/approval.2") && entries.iter().any(withdrawn), "{entries:?}");
+    sim.person_answers("0/1.1/approval", yes()).unwrap();
+    assert_eq!(sim.executions("0/1.1"), 1, "the run that adopted nothing goes on by the first answer");
 }
 
 #[test]

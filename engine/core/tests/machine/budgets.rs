@@ -4,12 +4,15 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use baton_core::Run;
 use baton_core::call::{CallStatus, ErrorCode};
-use baton_core::entry::{Entry, FinalState};
+use baton_core::entry::{Entry, FinalState, Recorded};
+use baton_core::event::Event;
 use baton_core::id::TaskId;
 use baton_core::limits::{LimitKind, Limits};
 use baton_core::model::{ModelTurn, Usage};
 use baton_core::money::{Money, Price};
+use baton_core::principal::Principal;
 use baton_proof::jobs::{JobDraft, ToolDraft};
 use baton_proof::random::Random;
 use baton_proof::script::Prompted;
@@ -19,7 +22,7 @@ use serde_json::json;
 /// Picodollars for a token of a request, one that was cached, and one of an answer.
 fn price(input: u64, cached_input: u64, output: u64) -> Price {
     let [input, cached_input, output] = [input, cached_input, output].map(Money::from_picos);
-    Price { input, cached_input, output, source: "a test".to_owned(), context_tokens: None }
+    Price { input, cached_input, output, source: "a test".to_owned(), context_tokens: None, is_estimate: false }
 }
 
 fn usd(picos: u64) -> Limits {
@@ -588,4 +591,25 @@ fn a_request_that_a_crash_left_open_is_settled_at_its_worst_case() {
     let (usage, cost) = settled(&crashed(true))[0];
     assert_eq!((usage.output_tokens, usage.estimated, cost), (100, true, Some(Money::ZERO)), "a script costs nothing");
     assert_eq!(settled(&crashed(false))[0].1, None, "what has no price is not taken for free");
+}
+
+#[test]
+fn what_a_request_used_is_unknown_after_a_crash_or_a_cancellation_and_known_after_an_answer() {
+    let draft = job([agent("root", "")]);
+    let sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]).start();
+    let unknown = |entries: &[Recorded]| -> Vec<bool> {
+        let settled = entries.iter().filter_map(|recorded| match &recorded.entry {
+            Entry::BudgetSettled(settled) => Some(settled.unknown),
+            _ => None,
+        });
+        settled.collect()
+    };
+    assert_eq!(unknown(&sim.timeline), [false]);
+    let asked = sim.timeline.iter().position(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).unwrap();
+    let open = Run::fold(draft.build(), &sim.timeline[..=asked]);
+    let by = Principal::person("ada");
+    let cancelled = Event::CancelRequested { task: "0".into(), reason: "enough".to_owned(), by };
+    for event in [Event::TakenOver { process: "another".to_owned() }, cancelled] {
+        assert_eq!(unknown(&open.decide(sim.now, event).unwrap().entries), [true]);
+    }
 }

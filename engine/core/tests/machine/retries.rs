@@ -1,7 +1,8 @@
 //! Delegations that are tried again: when, by whom, how often, and what is told when it was no use.
 
+use baton_core::Run;
 use baton_core::call::{CallStatus, ErrorCode};
-use baton_core::config::{OnFailure, Retry};
+use baton_core::config::{Approver, EffectClass, OnFailure, Retry};
 use baton_core::entry::Entry;
 use baton_core::event::Event;
 use baton_core::id::CallId;
@@ -281,4 +282,26 @@ fn what_is_due_when_a_run_is_woken_late_happens_earliest_first() {
     assert_eq!(when_woken_late(5), ["timed out", "tried again"]);
     assert_eq!(when_woken_late(10), ["timed out", "tried again"], "what ends at a moment comes before what begins then");
     assert_eq!(when_woken_late(15), ["tried again", "timed out"]);
+}
+
+#[test]
+fn a_delegation_that_is_not_what_was_approved_any_more_is_not_tried_again() {
+    let draft = |effect| {
+        let retry = Retry { times: 2, backoff_seconds: 10 };
+        let route = ToolDraft::route("child").on_failure(OnFailure::Retry(retry)).approved_by(Approver::Person);
+        job([agent("root", "route_to_child"), agent("child", "")]).tool(route.effect(effect))
+    };
+    let mut sim = fails(Sim::new(&draft(EffectClass::Pure)), 3, "never").start();
+    sim.person_answers("0/1.1/approval", json!({"approved": true})).unwrap();
+    assert!(sim.pending.is_empty() && !sim.ended, "it waits for the second attempt");
+    let later = sim.now.plus(std::time::Duration::from_secs(10));
+    let begins = |configs: &JobDraft| {
+        let decision = Run::fold(configs.build(), &sim.timeline).decide(later, Event::TimePassed).unwrap();
+        decision
+            .entries
+            .iter()
+            .any(|recorded| matches!(&recorded.entry, Entry::TaskCreated(created) if created.task == "0/1.1/retry.2"))
+    };
+    assert!(begins(&draft(EffectClass::Pure)));
+    assert!(!begins(&draft(EffectClass::Keyed)));
 }

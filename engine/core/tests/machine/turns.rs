@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use baton_core::call::{CallStatus, ErrorCode};
-use baton_core::entry::{CallRefused, Entry};
+use baton_core::entry::{CallRefused, Entry, FinalState, Notice, ReminderReason};
 use baton_core::event::Outcome;
 use baton_core::id::CallId;
 use baton_core::json::Json;
@@ -349,4 +349,28 @@ fn a_task_whose_calls_wait_for_a_place_works_and_is_not_blocked() {
     assert_eq!(running(&sim), ["0/1.1/1.1 work"]);
     assert!(sim.ledger.calls[&CallId::from("0/1.2/1.1")].refused);
     assert_eq!(sim.run.task(&"0/1.2".into()).unwrap().state, TaskState::Running);
+}
+
+#[test]
+fn turns_of_malformed_calls_alone_are_reminded_twice_and_then_fail_the_task() {
+    let nonsense = || turn([malformed("work"), malformed("work")]);
+    let sim = Sim::new(&job([agent("root", "work")]).tool(function("work")))
+        .agent("root", [nonsense(), nonsense(), nonsense()])
+        .start();
+    sim.assert_over();
+    assert_eq!(sim.refusal("0/1.1").code, ErrorCode::MalformedInput, "each call is told what is wrong with it");
+    let reminders = sim.timeline.iter().filter(|recorded| {
+        matches!(&recorded.entry, Entry::ModelRequested(asked)
+            if matches!(asked.notice, Some(Notice::Reminder { reason: ReminderReason::Malformed, .. })))
+    });
+    assert_eq!(reminders.count(), 2);
+    let end = sim.task("0").result.clone().unwrap();
+    assert_eq!(end.error.as_ref().map(|error| error.code), Some(ErrorCode::NoHandoff));
+
+    let mixed = || turn([malformed("work"), call("work", "a")]);
+    let mut turns = vec![mixed(), mixed(), mixed(), mixed()];
+    turns.push(turn([handoff("done")]));
+    let sim = Sim::new(&job([agent("root", "work")]).tool(function("work"))).agent("root", turns).start();
+    sim.assert_over();
+    assert_eq!(sim.task("0").ended, Some(FinalState::Completed), "a turn with a call that can be read counts");
 }

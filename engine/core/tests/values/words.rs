@@ -210,6 +210,7 @@ fn cached_tokens_are_never_more_than_those_of_the_request() {
         output: Money::from_picos(100),
         source: "test".to_owned(),
         context_tokens: None,
+        is_estimate: false,
     };
     let usage = |input_tokens, cached_tokens| Usage { input_tokens, cached_tokens, output_tokens: 2, ..Usage::default() };
     assert_eq!(price.cost(&usage(10, 4)), Money::from_picos(6 * 10 + 4 + 200));

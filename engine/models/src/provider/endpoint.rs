@@ -155,6 +155,24 @@ fn is_elsewhere(provider: &str, settings: &ProviderSettings) -> bool {
     settings.base_url.is_some() && settings.like != provider
 }
 
+/// Whether `provider` is a server on this machine, by its profile and by the address where it is reached. An address that a job
+/// names proves nothing.
+pub fn runs_here(provider: &str, settings: Option<&ProviderSettings>, variable: Variable<'_>) -> bool {
+    if settings.is_some_and(|settings| settings.base_url.is_some() && settings.origin.needs_trust()) {
+        return false;
+    }
+    let endpoint = Endpoint::perhaps_without_key(provider, settings, variable);
+    endpoint.is_ok_and(|endpoint| is_loopback(endpoint.profile.base_url) && is_loopback(endpoint.url.as_str()))
+}
+
+/// Whether the host of an address is this machine.
+fn is_loopback(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    ["localhost", "127.0.0.1", "[::1]"]
+        .iter()
+        .any(|host| authority.strip_prefix(host).is_some_and(|port| port.is_empty() || port.starts_with(':')))
+}
+
 /// The address in `OLLAMA_HOST`, which people write as `host`, `host:port` or whole.
 fn address(host: &str) -> String {
     let host = host.trim();

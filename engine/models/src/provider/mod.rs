@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_core::config::{ProvidedModel, ProviderSettings};
 
-pub use endpoint::{Endpoint, Timeouts};
+pub use endpoint::{Endpoint, Timeouts, runs_here};
 pub use health::{Health, HealthError};
 pub use model::ProviderModel;
 pub use offers::turned_down;

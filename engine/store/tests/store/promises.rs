@@ -76,6 +76,13 @@ async fn only_the_owner_of_the_newest_epoch_appends(store: Arc<dyn Store>) {
     assert_eq!(store.take_over(&run, "second").await.expect("there"), 2);
     let refused = store.append(batch(&run, 2, 1)).await.expect_err("the first owner's");
     assert!(matches!(refused, StoreError::StaleEpoch { expected: 1, found: 2, .. }), "{refused}");
+    // Nor may it end what the second owner holds: a batch without entries is checked like any other.
+    for releases in [true, false] {
+        let refused = store.append(Batch { releases, ..batch(&run, 2, 0) }).await.expect_err("the first owner's");
+        assert!(matches!(refused, StoreError::StaleEpoch { expected: 1, found: 2, .. }), "{refused}");
+    }
+    let record = store.run(&run).await.expect("readable").expect("there");
+    assert_eq!((record.epoch, record.owner.as_deref()), (2, Some("second")));
     let refused = store.append(Batch { epoch: 3, ..batch(&run, 2, 1) }).await.expect_err("an epoch that never was");
     assert!(matches!(refused, StoreError::StaleEpoch { expected: 3, found: 2, .. }), "{refused}");
     store.append(Batch { epoch: 2, ..batch(&run, 2, 1) }).await.expect("the second owner's");

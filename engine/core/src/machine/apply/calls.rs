@@ -122,10 +122,16 @@ pub(super) fn question_about_call<W: World>(world: &mut W, at: Timestamp, caller
         Concern::Approval { .. } => CallStage::Approval,
         Concern::Outcome => CallStage::Doubt,
     };
-    restage(world, caller, call, stage);
+    let (_, before) = restage(world, caller, call, stage);
     let open = known(world, caller).open.as_mut().expect("the call was in it");
     match concern {
-        Concern::Approval { .. } => open.asking += 1,
+        Concern::Approval { .. } => {
+            open.asking += u32::from(before != CallStage::Approval);
+            let index = open.index_of(call).expect("the call was in it");
+            let mut asked = open.calls[index].clone();
+            asked.approvals += 1;
+            open.calls.set_mut(index, asked);
+        }
         Concern::Outcome => {
             open.running_functions -= 1;
             open.writer_runs = false;

@@ -121,6 +121,7 @@ pub(super) fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &Mod
             tool_type,
             delegates: tool.is_some_and(|tool| tool.agent.is_some()),
             approved: None,
+            approvals: 0,
             attempts: None,
             stage: CallStage::Waiting,
         });

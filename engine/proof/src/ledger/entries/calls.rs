@@ -37,6 +37,7 @@ impl Ledger {
         let bound = matches!(asked, Some((_, Concern::Approval { binds })) if binds == approved.binds);
         let Some(call) = self.open_call(id, &approved.task, approved.tool.as_str()) else { return };
         let early = call.started.is_none() && !std::mem::replace(&mut call.approved, true);
+        call.binds = Some(approved.binds);
         self.rule(early, Invariant::I4, || format!("{id} is approved twice, or too late"));
         self.rule(granted && bound, Invariant::I15, || format!("{id} begins by an approval that nobody gave"));
     }
@@ -73,12 +74,15 @@ impl Ledger {
             .agent_of(&started.task)
             .and_then(|agent| agent.tools.get(name).map(|tool| agent.approver(tool).is_some()))
             .unwrap_or_default();
+        let tool = self.tool(name).cloned();
         let Some(call) = self.open_call(id, &started.task, name) else { return };
         let approved = call.approved || (!needed && call.question.is_none());
         let again = call.started.replace((seq, started.tool_type)).is_some();
+        let as_approved = tool.is_none() || call.is_as_approved(tool.as_deref());
         call.attached.clone_from(&started.documents);
         self.rule(!again, Invariant::I12, || format!("{id} started twice"));
         self.rule(approved, Invariant::I15, || format!("{id} began without its approval"));
+        self.rule(as_approved, Invariant::I15, || format!("{id} began as another call than the one that was approved"));
         self.running += usize::from(row.runs_code && !again);
         if row.then == Then::Block
             && self.tool(name).is_some_and(|tool| tool.agent.is_some())

@@ -105,6 +105,8 @@ impl Ledger {
         self.rule(named_so, Invariant::I3, || format!("task {id} is not the next attempt at {call}"));
         self.rule(named && held, Invariant::I21, || format!("task {id} is not what its call asks for"));
         self.rule(attached, Invariant::I16, || format!("task {id} gets other documents than its call attached"));
+        let as_approved = self.calls.get(&call).is_none_or(|book| book.is_as_approved(self.tool(&book.tool).map(AsRef::as_ref)));
+        self.rule(as_approved, Invariant::I15, || format!("task {id} is not what was approved"));
         if let Some(book) = self.calls.get_mut(&call) {
             book.created = true;
             book.worked_on_by = Some(id.clone());
@@ -129,7 +131,13 @@ impl Ledger {
         let ran = book.runs();
         let interrupted = ran && book.started.is_some_and(|(at, _)| at < takeover);
         let (expected, may) = match concern {
-            Concern::Approval { .. } => (call.approval(), book.started.is_none() && book.question.is_none()),
+            // What has changed since is asked about again; an approval of what it was counts no more.
+            Concern::Approval { binds } => {
+                let same = matches!(book.question, Some((_, Concern::Approval { binds: before })) if before == binds);
+                book.approvals += 1;
+                book.approved = false;
+                (call.approval(book.approvals), book.started.is_none() && !same)
+            }
             Concern::Outcome => (call.outcome(), interrupted),
         };
         let open = !book.is_finished();
@@ -169,8 +177,14 @@ impl Ledger {
         let same = answer.is_none_or(|answer| answer == ended.result.output);
         self.rule(same, Invariant::I22, || format!("{id} gives another answer than its question got"));
         self.close(id, ended.state);
-        if let Some(retry_at) = ended.retry_at {
-            self.awaits_another_try(id, ended.state, retry_at);
+        match ended.retry_at {
+            Some(retry_at) => self.awaits_another_try(id, ended.state, retry_at),
+            None => {
+                let due = self.must_be_tried_again(id, ended.state);
+                self.rule(!due, Invariant::I2, || {
+                    format!("{id} failed, and the further attempt that its tool promises is not made")
+                });
+            }
         }
         if let Some(task) = self.tasks.get_mut(id) {
             task.result = Some(Arc::clone(&ended.result));

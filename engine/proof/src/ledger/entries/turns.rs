@@ -102,6 +102,8 @@ impl Ledger {
                 worked_on_by: None,
                 question: None,
                 approved: false,
+                approvals: 0,
+                binds: None,
                 failed_attempts: 0,
                 retry_at: None,
                 status: None,

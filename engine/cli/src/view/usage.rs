@@ -1,0 +1,145 @@
+//! Tokens and money that are not known to be used: reserved for open requests, or of requests whose use nobody knows.
+//!
+//! Limits count both in full. Screens never show them as used.
+
+use baton_core::entry::{BudgetSettled, CallAskedModel, CallRequest, ModelRequested};
+use baton_core::money::{Cost, Money};
+use serde::Serialize;
+
+use super::json::usd;
+use crate::words;
+
+/// Tokens, and what they cost at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unsettled {
+    /// Tokens of requests and answers together.
+    pub(crate) tokens: u64,
+    /// Money.
+    pub(crate) cost: Cost,
+}
+
+impl Unsettled {
+    /// Adds `other`.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.cost.add(other.cost);
+    }
+
+    fn of(tokens: u64, cost: Option<Money>) -> Self {
+        let mut of = Self { tokens, ..Self::default() };
+        of.cost.settle(cost);
+        of
+    }
+
+    /// ` · 4,000 unknown`, or nothing where there is nothing.
+    pub(crate) fn words(self, what: &str) -> String {
+        if self.tokens == 0 { String::new() } else { format!(" · {} {what}", words::count(self.tokens)) }
+    }
+}
+
+/// What is not known to be used, of a task or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NotUsed {
+    /// Of requests that are open now.
+    pub(crate) reserved: Unsettled,
+    /// Of requests that were open in a crash, or were cancelled.
+    pub(crate) unknown: Unsettled,
+}
+
+impl NotUsed {
+    /// Adds `other`.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.reserved.add(other.reserved);
+        self.unknown.add(other.unknown);
+    }
+
+    /// ` · 4,000 reserved · 9,000 unknown`, as far as there is any.
+    pub(crate) fn words(self) -> String {
+        self.reserved.words("reserved") + &self.unknown.words("unknown")
+    }
+}
+
+/// The requests of a task that have no answer, and what became of those that never got one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Requests {
+    open: Vec<(Option<CallRequest>, Unsettled)>,
+    unknown: Unsettled,
+}
+
+impl Requests {
+    /// The task asks its model.
+    pub(crate) fn asked(&mut self, requested: &ModelRequested) {
+        self.open.push((None, Unsettled::of(requested.reserved_tokens, Some(requested.reserved_cost))));
+    }
+
+    /// The code of a call asks a model.
+    pub(crate) fn call_asked(&mut self, asked: &CallAskedModel) {
+        self.open.push((Some(asked.by.clone()), Unsettled::of(asked.reserved_tokens, asked.reserved_cost)));
+    }
+
+    /// A request is settled.
+    pub(crate) fn settled(&mut self, settled: &BudgetSettled) {
+        self.open.retain(|(by, _)| by.as_ref() != settled.by.as_deref());
+        if settled.unknown {
+            self.unknown.add(Unsettled::of(settled.usage.total(), settled.cost));
+        }
+    }
+
+    /// What is not known to be used.
+    pub(crate) fn not_used(&self) -> NotUsed {
+        let mut reserved = Unsettled::default();
+        self.open.iter().for_each(|(_, of)| reserved.add(*of));
+        NotUsed { reserved, unknown: self.unknown }
+    }
+}
+
+/// The same in a report.
+#[derive(Debug, Serialize)]
+pub(crate) struct UnsettledReport {
+    tokens: u64,
+    cost_usd: Option<f64>,
+}
+
+impl From<Unsettled> for UnsettledReport {
+    fn from(of: Unsettled) -> Self {
+        Self { tokens: of.tokens, cost_usd: usd(of.cost) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_core::id::TaskId;
+    use baton_core::model::Usage;
+
+    use super::*;
+
+    fn settled(unknown: bool) -> BudgetSettled {
+        let usage = Usage { input_tokens: 1_000, output_tokens: 4_000, ..Usage::default() };
+        let (task, cost) = (TaskId::root(), Some(Money::from_usd(0.01)));
+        BudgetSettled { task, turn: 1, by: None, reserved_tokens: 5_000, usage, unknown, cost }
+    }
+
+    #[test]
+    fn what_is_reserved_or_unknown_is_named_so_and_gone_once_it_is_used() {
+        let requested = ModelRequested {
+            task: TaskId::root(),
+            turn: 1,
+            model: "m".to_owned(),
+            input_tokens: 1_000,
+            reserved_tokens: 5_000,
+            reserved_cost: Money::from_usd(0.01),
+            says_result_schema: false,
+            steers: Vec::new(),
+            notice: None,
+        };
+        let mut requests = Requests::default();
+        requests.asked(&requested);
+        assert_eq!(requests.not_used().words(), " · 5,000 reserved");
+        let mut answered = requests.clone();
+        answered.settled(&settled(false));
+        assert_eq!(answered.not_used(), NotUsed::default());
+        requests.settled(&settled(true));
+        assert_eq!(requests.not_used().words(), " · 5,000 unknown");
+        assert_eq!(requests.not_used().unknown.cost.total(), Some(Money::from_usd(0.01)));
+    }
+}
