@@ -4,7 +4,7 @@
 
 use crate::call::{AfterExecution, CallError, CallStatus};
 use crate::document::{DocumentRef, Write};
-use crate::entry::{Adoption, CallRequest, ForkPoint, Recorded, RunStarted};
+use crate::entry::{Adoption, CallRequest, ForkPoint, Recorded, RunStarted, Waited};
 use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::limits::LimitKind;
@@ -38,7 +38,8 @@ pub enum Event {
         recorded: Option<ForkPoint>,
     },
     /// A model gave no answer to a [`Effect::Prompt`], after all retries. One that is not available
-    /// ([`ErrorCode::ModelUnavailable`](crate::call::ErrorCode::ModelUnavailable)) gives way to its next fallback.
+    /// ([`ErrorCode::ModelUnavailable`](crate::call::ErrorCode::ModelUnavailable)) is replaced by its next fallback. One that
+    /// exceeded the limit of a turn ([`ErrorCode::TimedOut`](crate::call::ErrorCode::TimedOut)) times its task out.
     ModelFailed {
         /// The task that was prompted.
         task: TaskId,
@@ -48,6 +49,17 @@ pub enum Event {
         model: String,
         /// Why.
         error: CallError,
+        /// Whether the provider is known to have charged nothing for the request.
+        uncharged: bool,
+    },
+    /// The request of a task waited while its provider was away. Sent before the answer, and before the run stops.
+    ModelWaited {
+        /// The task.
+        task: TaskId,
+        /// Its turn.
+        turn: u32,
+        /// How long, and for whom.
+        waited: Waited,
     },
     /// The run cannot go on: a script and the agents have parted ways, and going on would only hide it.
     RunFailed {

@@ -8,6 +8,23 @@ use crate::cassette::CassetteError;
 use crate::schema::SchemaFault;
 use crate::wire::Fault;
 
+/// How a provider is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outage {
+    /// Nothing is there to answer.
+    Unreachable,
+    /// It fails to answer, or does not answer in time.
+    Failing,
+    /// It answers nobody with this key for now.
+    Limited {
+        /// How long it wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// It takes no requests until a person acts: the key is refused, the account has no credit, or something else answers in
+    /// the provider's place.
+    NeedsPerson,
+}
+
 /// Why a model gave no answer. No key ever stands in one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -45,6 +62,40 @@ pub enum ModelError {
     Unavailable {
         /// Why.
         reason: String,
+    },
+    /// The provider cannot be reached: no address, no connection, no secure connection.
+    #[error("{provider} cannot be reached at {url}: {reason}")]
+    Unreachable {
+        /// The provider.
+        provider: String,
+        /// Its address.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// The connection broke before the answer was whole.
+    #[error("the answer of {provider} is broken: the connection broke: {reason}")]
+    Interrupted {
+        /// The provider.
+        provider: String,
+        /// Why.
+        reason: String,
+    },
+    /// Something else answered than the provider, such as the page of a proxy.
+    #[error("what answers in place of {provider} is no stream of events but {}: {words}", kind(.content_type))]
+    NotAnAnswer {
+        /// The provider.
+        provider: String,
+        /// What the answer says it is.
+        content_type: String,
+        /// Its first words.
+        words: String,
+    },
+    /// One attempt took longer than the task allows.
+    #[error("the model did not answer within the {} s that limits.turn_seconds allows", .limit.as_secs_f64())]
+    TurnTimedOut {
+        /// How long it may take.
+        limit: Duration,
     },
     /// The exchange could not be recorded, or is not the recorded one.
     #[error(transparent)]
@@ -145,10 +196,51 @@ impl ModelError {
         matches!(self, Self::Unexpected { .. } | Self::Template { .. } | Self::Cassette(_))
     }
 
+    /// How the provider is away, if it is: nothing is wrong with the request then, and it waits.
+    pub fn outage(&self) -> Option<Outage> {
+        match self {
+            Self::Unreachable { .. } => Some(Outage::Unreachable),
+            Self::Unavailable { .. } | Self::Interrupted { .. } | Self::TimedOut { .. } => Some(Outage::Failing),
+            Self::RateLimited { retry_after, .. } => Some(Outage::Limited { retry_after: *retry_after }),
+            Self::KeyRefused { .. } | Self::NoCredit { .. } | Self::NotAnAnswer { .. } => Some(Outage::NeedsPerson),
+            Self::Unexpected { .. }
+            | Self::Template { .. }
+            | Self::Content { .. }
+            | Self::Tool(_)
+            | Self::Cassette(_)
+            | Self::Panicked { .. }
+            | Self::Rejected { .. }
+            | Self::ContextExceeded { .. }
+            | Self::Filtered { .. }
+            | Self::Broken { .. }
+            | Self::TooLong { .. }
+            | Self::TurnTimedOut { .. } => None,
+        }
+    }
+
+    /// Whether the provider may have answered, and be paid for it, although the request ended so.
+    pub fn may_cost(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable { .. }
+                | Self::Interrupted { .. }
+                | Self::NotAnAnswer { .. }
+                | Self::Panicked { .. }
+                | Self::Filtered { .. }
+                | Self::Broken { .. }
+                | Self::TooLong { .. }
+                | Self::TimedOut { .. }
+                | Self::TurnTimedOut { .. }
+        )
+    }
+
     /// Whether the same request may be answered a moment later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::RateLimited { .. } | Self::Broken { .. } | Self::TimedOut { .. } => true,
+            Self::Unavailable { .. }
+            | Self::Unreachable { .. }
+            | Self::Interrupted { .. }
+            | Self::RateLimited { .. } | Self::Broken { .. } | Self::TimedOut { .. } => true,
             Self::Unexpected { .. }
             | Self::Template { .. }
             | Self::Content { .. }
@@ -160,7 +252,9 @@ impl ModelError {
             | Self::Filtered { .. }
             | Self::KeyRefused { .. }
             | Self::NoCredit { .. }
-            | Self::TooLong { .. } => false,
+            | Self::TooLong { .. }
+            | Self::NotAnAnswer { .. }
+            | Self::TurnTimedOut { .. } => false,
         }
     }
 
@@ -170,7 +264,7 @@ impl ModelError {
         let is_missing = |status: &Option<u16>| matches!(status, Some(404 | 501));
         match self {
             Self::Rejected { status, .. } => is_missing(status),
-            error => error.is_retryable() || matches!(error, Self::KeyRefused { .. } | Self::NoCredit { .. }),
+            error => error.is_retryable() || error.outage().is_some(),
         }
     }
 
@@ -218,6 +312,10 @@ fn unavailable(provider: &str, code: Option<u16>, message: &str) -> ModelError {
 
 fn told(status: Option<u16>) -> String {
     status.map(|status| format!(" with status {status}")).unwrap_or_default()
+}
+
+fn kind(content_type: &str) -> &str {
+    if content_type.is_empty() { "of no type" } else { content_type }
 }
 
 fn named(variable: Option<&String>) -> String {

@@ -23,7 +23,7 @@ mod template;
 pub mod wire;
 
 pub use cassette::{CassetteError, Cassettes};
-pub use error::ModelError;
+pub use error::{ModelError, Outage};
 pub use function::FunctionModel;
 pub use governor::RunKey;
 pub use model::{ContentSource, Model, NoContents};

@@ -1,6 +1,7 @@
 //! The door between the engine and what thinks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_core::function::{BoxFuture, Content};
@@ -27,6 +28,32 @@ pub trait Model: Send + Sync {
     ///
     /// Dropping the future cancels the request.
     async fn answer(&self, request: &ModelRequest, contents: &dyn ContentSource) -> Result<ModelTurn, ModelError>;
+
+    /// Answers `request` or fails, in one attempt that takes `limit` at most. Whoever calls this retries failures itself.
+    ///
+    /// Implementations that retry in [`Model::answer`] should not do so here.
+    async fn attempt(
+        &self,
+        request: &ModelRequest,
+        contents: &dyn ContentSource,
+        limit: Option<Duration>,
+    ) -> Result<ModelTurn, ModelError> {
+        within(limit, self.answer(request, contents)).await
+    }
+}
+
+/// What `attempt` gives, if it takes `limit` at most.
+pub(crate) async fn within<T, E: From<ModelError>>(
+    limit: Option<Duration>,
+    attempt: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    match limit {
+        None => attempt.await,
+        Some(limit) => {
+            let late = || Err(ModelError::TurnTimedOut { limit }.into());
+            tokio::time::timeout(limit, attempt).await.unwrap_or_else(|_| late())
+        }
+    }
 }
 
 /// Where the bytes of documents come from.

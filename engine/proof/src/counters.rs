@@ -4,7 +4,7 @@
 //! looking at every task, what may begin, who waits and when nothing can proceed.
 
 use baton_core::Run;
-use baton_core::machine::{Alarm, CallStage, OpenTurn, TaskState};
+use baton_core::machine::{CallStage, OpenTurn, TaskState};
 
 /// Every number that is not what it counts: what, the number, and the count.
 pub(crate) fn miscounted(run: &Run) -> Vec<String> {
@@ -33,12 +33,11 @@ pub(crate) fn miscounted(run: &Run) -> Vec<String> {
         let deadline = task.deadline.filter(|_| task.escalated.is_none());
         alarms += u64::from(deadline.is_some());
         if let Some(deadline) = deadline
-            && !totals.deadlines.contains(&(deadline, task.id.clone(), Alarm::Task))
+            && !totals.deadlines.contains(&(deadline, task.id.clone()))
         {
             wrong.push(format!("nobody wakes {} at its deadline", task.id));
         }
         if let Some(open) = &task.open {
-            alarms += u64::from(open.until.is_some());
             // A blocked task waits for something else first, and keeps no place from others.
             queued += u64::from(open.waiting_functions > 0 && task.state == TaskState::Running);
             let miscounted = of_turn(open).into_iter().filter(|(_, number, count)| number != count);

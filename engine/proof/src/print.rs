@@ -11,6 +11,7 @@ use baton_core::entry::{
     BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict, Control,
     ControlAction, Entry, FellBack, Holder, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed,
     QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
+    Waited,
 };
 use baton_core::id::TaskId;
 use baton_core::json::Json;
@@ -341,6 +342,12 @@ fn control(action: &ControlAction) -> String {
         ControlAction::Steered { text } => format!("steered: {text:?}"),
         ControlAction::TakenOver { process: _process } => "taken over".to_owned(),
         ControlAction::Adopted(adoption) => format!("other configs: {}", adoption.changes.join(", ")),
+        ControlAction::Waited(waited) => {
+            let Waited { provider, reason: _reason, milliseconds, run_milliseconds, stops, uncharged } = &**waited;
+            let stops = if *stops { ", and the run stops" } else { "" };
+            let uncharged = if *uncharged { ", uncharged" } else { "" };
+            format!("waited {milliseconds} ms ({run_milliseconds} ms of the run) for {provider}{stops}{uncharged}")
+        }
         ControlAction::Late { what: _what } => "late".to_owned(),
     }
 }

@@ -213,7 +213,7 @@ pub fn any_decision(random: &mut Random) -> Value {
 /// A turn of any kind, which uses at most what was reserved for it.
 pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
     if random.once_in(80) {
-        let codes = [ErrorCode::ModelFailed, ErrorCode::ModelUnavailable, ErrorCode::ContextExceeded];
+        let codes = [ErrorCode::ModelFailed, ErrorCode::ModelUnavailable, ErrorCode::ContextExceeded, ErrorCode::TimedOut];
         return Err(error(*random.pick(&codes)));
     }
     let calls: Vec<ModelCall> = (0..=random.below(4)).map(|_| random_call(random)).collect();

@@ -44,6 +44,8 @@ pub enum Work {
         turn: u32,
         /// What the model is sent.
         request: Arc<ModelRequest>,
+        /// When it is stopped, if it may not take longer.
+        until: Option<Timestamp>,
     },
     /// A function runs.
     Execute(Execution),
@@ -243,14 +245,14 @@ impl Sim {
     /// Brings the answer to `work` back.
     pub fn finish(&mut self, work: Work) -> Result<(), Refusal> {
         match work {
-            Work::Prompt { task, turn, request } => {
+            Work::Prompt { task, turn, request, until: _until } => {
                 let open = self.ledger.tasks[&task].request.as_ref();
                 let (reserved, input) = open.map_or((0, 0), |open| (open.reserved, open.input));
                 let answer = self.script.answer(&Prompted { task: &task, turn, request: &request, reserved, input });
                 let (hash, model) = (request.hash, request.model.clone());
                 match answer {
                     Ok(answer) => self.event(Event::ModelAnswered { task, turn, request: hash, answer, recorded: None }),
-                    Err(error) => self.event(Event::ModelFailed { task, turn, model, error }),
+                    Err(error) => self.event(Event::ModelFailed { task, turn, model, error, uncharged: false }),
                 }
             }
             Work::Execute(execution) => {
@@ -308,14 +310,39 @@ impl Sim {
         self.now = self.now.max(until);
     }
 
-    /// Lets `seconds` pass, waking the run whenever it asked for it; nothing that runs comes to its end.
+    /// Lets `seconds` pass, waking the run whenever it asked for it; nothing that runs comes to its end, and requests that
+    /// take too long are stopped.
     pub fn wait_idly(&mut self, seconds: u64) {
         let until = self.now.plus(Duration::from_secs(seconds));
-        while let Some(wake) = self.run.next_wake().filter(|wake| *wake <= until) {
-            self.now = self.now.max(wake);
-            self.event(Event::TimePassed).expect("time may pass");
+        loop {
+            let limited = self.pending.iter().enumerate().filter_map(|(index, work)| match work {
+                Work::Prompt { until, .. } => until.map(|until| (until, index)),
+                Work::Execute(_) => None,
+            });
+            let (stop, wake) = (limited.min(), self.run.next_wake());
+            match (stop, wake) {
+                (Some((at, index)), wake) if at <= until && wake.is_none_or(|wake| at < wake) => {
+                    self.now = self.now.max(at);
+                    self.stop_request(index);
+                }
+                (_, Some(wake)) if wake <= until => {
+                    self.now = self.now.max(wake);
+                    self.event(Event::TimePassed).expect("time may pass");
+                }
+                _ => break,
+            }
         }
         self.now = self.now.max(until);
+    }
+
+    /// Stops a request that took longer than its limit allows.
+    fn stop_request(&mut self, index: usize) {
+        let work = self.pending.remove(index);
+        self.stopped.push(work.clone());
+        let Work::Prompt { task, turn, request, .. } = work else { return };
+        let error = CallError::new(ErrorCode::TimedOut, "the model did not answer in time");
+        let failed = Event::ModelFailed { task, turn, model: request.model.clone(), error, uncharged: false };
+        self.event(failed).expect("an answer to what was asked is accepted");
     }
 
     /// Another process takes the run over: what was in flight is gone, and the run is what its timeline says.
@@ -401,7 +428,8 @@ impl Sim {
                 assert!(!running, "I9: {task} is prompted while something of it runs");
                 let request = self.requests.request(&task, &mut self.ledger);
                 assert_eq!(request.turn, turn);
-                self.pending.push(Work::Prompt { task, turn, request });
+                let until = self.run.turn_limit(&task).map(|limit| self.now.plus(limit));
+                self.pending.push(Work::Prompt { task, turn, request, until });
             }
             Effect::Execute { task, agent, call, tool, input } => {
                 let twice = self.pending.iter().any(|work| matches!(work, Work::Execute(other) if other.call == call));

@@ -149,11 +149,32 @@ pub enum ControlAction {
     },
     /// The run goes on by these configs from here on; what was in flight begins anew, as after a take-over.
     Adopted(Box<Adoption>),
+    /// The request of a task waited while the provider of its model was away. It stays open.
+    Waited(Box<Waited>),
     /// Something came too late, or twice, or from nowhere: recorded and not applied.
     Late {
         /// What came.
         what: String,
     },
+}
+
+/// How long a request waited for a provider that was away. That time is not worked time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waited {
+    /// The provider.
+    pub provider: String,
+    /// Why it did not answer.
+    pub reason: String,
+    /// For how long, in milliseconds.
+    pub milliseconds: u64,
+    /// For how much of that nothing else in the run worked, in milliseconds.
+    pub run_milliseconds: u64,
+    /// Whether the run stops because of it. The process that resumes the run makes the request again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stops: bool,
+    /// Whether the provider is known to have charged nothing for the request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncharged: bool,
 }
 
 /// The run has its one end: that of its root task.

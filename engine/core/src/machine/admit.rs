@@ -190,25 +190,14 @@ impl Draft<'_> {
         costs.max().unwrap_or(Money::MAX)
     }
 
-    /// The name of the model that answers for `id`: the one that stands in for all, or its agent's.
     fn model(&self, id: &TaskId) -> &str {
-        let started = self.world.shared().started.as_ref().expect("a task exists, so the run has started");
-        let agent = self.task(id).agent().expect("only agents have models");
-        started.model.as_ref().unwrap_or_else(|| &super::agent(self.world.configs(), agent).model)
+        model_of(&self.world, id).expect("only agents have models")
     }
 
     /// The model that is asked for the open turn of `id`: its own, or the one that it fell back to.
     pub(super) fn asked_model(&self, id: &TaskId) -> &str {
         let fallback = self.task(id).open.as_ref().and_then(|open| open.fallback.as_deref());
         fallback.unwrap_or_else(|| self.model(id))
-    }
-
-    /// The model to ask next when the one that is asked for the open turn of `id` is not available.
-    pub(super) fn next_fallback(&self, id: &TaskId) -> Option<&str> {
-        let fallbacks = self.world.configs().job.fallbacks(self.model(id));
-        let asked = self.task(id).open.as_ref()?.fallback.as_deref();
-        let next = asked.map_or(Some(0), |asked| Some(fallbacks.iter().position(|name| name == asked)? + 1));
-        fallbacks.get(next?).map(String::as_str)
     }
 
     /// What the tokens of the open turn of `id` cost, if it is known: as the run's start recorded it.
@@ -296,4 +285,19 @@ impl Draft<'_> {
         self.push(Entry::ModelRequested(entry));
         self.decision.effects.push(Effect::Prompt { task: id.clone(), turn });
     }
+}
+
+/// The name of the model that answers for `id`: the one that stands in for all, or its agent's.
+fn model_of<'w>(world: &'w impl World, id: &TaskId) -> Option<&'w str> {
+    let started = world.shared().started.as_ref()?;
+    let agent = world.task(id)?.agent()?;
+    Some(started.model.as_ref().unwrap_or_else(|| &super::agent(world.configs(), agent).model))
+}
+
+/// The model to ask next when the one that is asked for the open turn of `id` is not available.
+pub(super) fn next_fallback<'w>(world: &'w impl World, id: &TaskId) -> Option<&'w str> {
+    let fallbacks = world.configs().job.fallbacks(model_of(world, id)?);
+    let asked = world.task(id)?.open.as_ref()?.fallback.as_deref();
+    let next = asked.map_or(Some(0), |asked| Some(fallbacks.iter().position(|name| name == asked)? + 1));
+    fallbacks.get(next?).map(String::as_str)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::outside::Recovery;
-use super::task::{Alarm, Budget};
+use super::task::Budget;
 use super::world::World;
 use super::{Draft, Task, agent, task_limits};
 use crate::config::Configs;
@@ -124,12 +124,9 @@ fn skip<W: World>(world: &mut W, tasks: &[TaskId], time: Duration) {
         let Some(task) = world.task_mut(id).filter(|task| task.is_live()) else { continue };
         task.working_since = task.working_since.map(|since| since.plus(time));
         task.deadline = task.deadline.map(|deadline| deadline.plus(time));
-        if let Some(open) = task.open.as_mut() {
-            open.until = open.until.map(|until| until.plus(time));
-        }
     }
     let shared = world.shared_mut();
-    let later = |(at, id, alarm): &(Timestamp, TaskId, Alarm)| (at.plus(time), id.clone(), *alarm);
+    let later = |(at, id): &(Timestamp, TaskId)| (at.plus(time), id.clone());
     shared.deadlines = shared.deadlines.iter().map(later).collect();
     shared.active_since = shared.active_since.map(|since| since.plus(time));
 }

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
+use super::admit::next_fallback;
 use super::compact::usable_summary;
 use super::{Draft, Task, TaskState, World, agent};
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{Configs, OnText, Schema};
 use crate::entry::{
     BudgetSettled, CallFinished, CallRefused, Control, ControlAction, Entry, FellBack, FinalState, ForkPoint, ModelAnswered,
-    Output, ReminderReason, TaskKind,
+    Output, ReminderReason, TaskKind, Waited,
 };
 use crate::event::Effect;
 use crate::id::{ContentHash, TaskId, ToolId};
 use crate::json::Json;
 use crate::model::{FinishReason, ModelTurn, Usage};
 use crate::principal::Principal;
+use crate::time::Timestamp;
 
 /// Turns in a row that may miss the point before the task fails: two reminders, then `no_handoff`.
 const REMINDERS: u32 = 2;
@@ -124,13 +126,13 @@ impl Draft<'_> {
 
     /// A model gave no answer. If it is not available, its next fallback is asked; else the task fails, and its reservation is
     /// settled at the worst case.
-    pub(super) fn model_failed(&mut self, id: &TaskId, turn: u32, model: &str, error: CallError) {
+    pub(super) fn model_failed(&mut self, id: &TaskId, turn: u32, model: &str, error: CallError, uncharged: bool) {
         if !self.awaits_answer(id, turn) || self.asked_model(id) != model {
             self.record_late(id, format!("a failure of the model {model} in turn {turn}"));
             return;
         }
         if error.code == ErrorCode::ModelUnavailable
-            && let Some(to) = self.next_fallback(id)
+            && let Some(to) = next_fallback(&self.world, id)
         {
             let (from, to) = (self.asked_model(id).to_owned(), to.to_owned());
             self.push(Entry::FellBack(Box::new(FellBack { task: id.clone(), turn, from, to, error })));
@@ -145,7 +147,29 @@ impl Draft<'_> {
             self.replace_older(id, None);
             return;
         }
+        if uncharged {
+            self.settle_at_nothing(id, turn);
+        }
+        if error.code == ErrorCode::TimedOut {
+            return self.request_timed_out(id, error);
+        }
         self.end_task(id, FinalState::Failed, CallResult::error(CallStatus::Failed, error), None);
+    }
+
+    /// Records how long the open request of `id` waited for its provider: at most for as long as its task has worked.
+    pub(super) fn model_waited(&mut self, id: &TaskId, turn: u32, waited: Waited) {
+        if !self.awaits_answer(id, turn) {
+            return;
+        }
+        let since = |since: Option<Timestamp>| since.map_or(0, |since| u64::try_from(self.at.since(since).as_millis()).unwrap_or(u64::MAX));
+        let (of_task, of_run) = (self.task(id).working_since, self.world.shared().active_since);
+        let waited = Waited {
+            milliseconds: waited.milliseconds.min(since(of_task)),
+            run_milliseconds: waited.run_milliseconds.min(since(of_run)),
+            ..waited
+        };
+        let action = ControlAction::Waited(Box::new(waited));
+        self.push(Entry::Control(Control { task: Some(id.clone()), action, by: Principal::Engine }));
     }
 
     fn awaits_answer(&self, id: &TaskId, turn: u32) -> bool {

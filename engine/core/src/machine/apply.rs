@@ -5,6 +5,7 @@ mod tasks;
 mod turns;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rpds::VectorSync;
 
@@ -23,7 +24,8 @@ pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
     let expected = world.shared().seq + 1;
     assert_eq!(recorded.seq, expected, "entries are applied in order and without gaps");
     world.shared_mut().seq = recorded.seq;
-    let at = recorded.at;
+    let (at, latest) = (recorded.at, world.shared().latest);
+    world.shared_mut().latest = at;
     match &recorded.entry {
         Entry::RunStarted(entry) => run_started(world, at, entry),
         Entry::TaskCreated(entry) => tasks::task_created(world, at, entry),
@@ -42,7 +44,7 @@ pub(super) fn apply<W: World>(world: &mut W, recorded: &Recorded) {
         Entry::Compacted(entry) => turns::compacted(world, entry),
         // What goes to the user changes nothing that decides.
         Entry::Output(_) => {}
-        Entry::Control(entry) => control(world, at, entry),
+        Entry::Control(entry) => control(world, at, latest, entry),
         Entry::SubtreeClosed(entry) => tasks::subtree_closed(world, at, entry),
         Entry::TaskEnded(entry) => tasks::task_ended(world, at, entry),
         Entry::RunEnded(entry) => world.shared_mut().ended = Some(entry.clone()),
@@ -79,7 +81,7 @@ fn document_written<W: World>(world: &mut W, version: &Arc<DocumentVersion>) {
     }
 }
 
-fn control<W: World>(world: &mut W, at: Timestamp, entry: &Control) {
+fn control<W: World>(world: &mut W, at: Timestamp, latest: Timestamp, entry: &Control) {
     match (&entry.action, &entry.task) {
         (ControlAction::Paused, _) => world.shared_mut().paused = true,
         (ControlAction::Unpaused, _) => world.shared_mut().paused = false,
@@ -88,13 +90,30 @@ fn control<W: World>(world: &mut W, at: Timestamp, entry: &Control) {
             task.context_tokens += render::steer_tokens(text);
             task.steering.push(text.clone());
         }
-        (ControlAction::Adopted(adoption), _) => adopt::adopted(world, at, adoption),
+        (ControlAction::Adopted(adoption), _) => {
+            adopt::adopted(world, at, adoption);
+            if adoption.fork.is_none() {
+                rested(world, at.since(latest));
+            }
+        }
+        // No process worked for the run since its last entry.
+        (ControlAction::TakenOver { .. }, _) => rested(world, at.since(latest)),
+        (ControlAction::Waited(waited), Some(task)) => turns::waited(world, task, waited),
         (
-            ControlAction::Steered { .. }
-            | ControlAction::Cancelled { .. }
-            | ControlAction::TakenOver { .. }
-            | ControlAction::Late { .. },
+            ControlAction::Steered { .. } | ControlAction::Cancelled { .. } | ControlAction::Waited(_) | ControlAction::Late { .. },
             _,
         ) => {}
     }
+}
+
+/// Takes `time`, which has just passed, from the worked time of all tasks and of the run.
+fn rested<W: World>(world: &mut W, time: Duration) {
+    for id in world.tasks() {
+        if world.task(&id).is_some_and(|task| task.working_since.is_some()) {
+            let task = known(world, &id);
+            task.working_since = task.working_since.map(|since| since.plus(time));
+        }
+    }
+    let shared = world.shared_mut();
+    shared.active_since = shared.active_since.map(|since| since.plus(time));
 }

@@ -19,7 +19,10 @@ pub(super) fn decide(run: &Run, at: Timestamp, event: Event) -> Result<Decision,
         Event::ModelAnswered { task, turn, request, answer, recorded } => {
             draft.model_answered(&task, turn, request, answer, recorded);
         }
-        Event::ModelFailed { task, turn, model, error } => draft.model_failed(&task, turn, &model, error),
+        Event::ModelFailed { task, turn, model, error, uncharged } => {
+            draft.model_failed(&task, turn, &model, error, uncharged);
+        }
+        Event::ModelWaited { task, turn, waited } => draft.model_waited(&task, turn, waited),
         Event::RunFailed { error } => draft.run_failed(error),
         Event::CallReturned { call, outcome } => draft.call_returned(&call, outcome),
         Event::CallAsksModel { by, model, input_tokens, output_tokens, worst_cost } => {

@@ -13,6 +13,7 @@ use crate::id::{CallId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::Usage;
+use crate::money::Money;
 use crate::principal::Principal;
 
 impl Draft<'_> {
@@ -115,6 +116,13 @@ impl Draft<'_> {
         }
         self.settle_asks(id, None);
         self.decision.effects.push(Effect::Stop { task: id.clone() });
+    }
+
+    /// Settles an open request that used nothing, or that another run has in its books.
+    pub(super) fn settle_at_nothing(&mut self, id: &TaskId, turn: u32) {
+        let (task, reserved_tokens) = (id.clone(), self.task(id).reserved_tokens);
+        let (usage, cost) = (Usage::default(), Some(Money::ZERO));
+        self.push(Entry::BudgetSettled(BudgetSettled { task, turn, by: None, reserved_tokens, usage, unknown: false, cost }));
     }
 
     /// Settles an open request at what was reserved for it.

@@ -28,11 +28,12 @@ mod world;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use graph::TaskGraph;
 pub use join::{Tally, Verdict, verdict};
 pub use task::{
-    Alarm, Attempts, Budget, CallStage, Context, ContextMark, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState,
+    Attempts, Budget, CallStage, Context, ContextMark, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState,
 };
 pub use world::Shared;
 use world::{LookAhead, World};
@@ -147,7 +148,7 @@ impl Run {
 
     /// When the next deadline passes or the next attempt begins; the shell sends [`Event::TimePassed`] then.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        let deadline = self.shared.deadlines.first().map(|(at, _, _)| *at);
+        let deadline = self.shared.deadlines.first().map(|(at, _)| *at);
         let retry = self.shared.retries.first().map(|(at, _)| *at);
         [deadline, retry].into_iter().flatten().min()
     }
@@ -177,6 +178,18 @@ impl Run {
             spent.cost.add(task.cost);
         }
         Some(spent)
+    }
+
+    /// The model that is asked when the one that is asked for the open turn of `id` is not available.
+    pub fn next_fallback(&self, id: &TaskId) -> Option<&str> {
+        admit::next_fallback(self, id)
+    }
+
+    /// How long one attempt at a request of `id` may take: the tighter limit of the task and of the run.
+    pub fn turn_limit(&self, id: &TaskId) -> Option<Duration> {
+        let own = task_limits(&self.configs, self.graph.get(id)?).turn_seconds;
+        let seconds = [own, self.configs.job.limits.turn_seconds].into_iter().flatten().min()?;
+        Some(Duration::from_secs(seconds.into()))
     }
 
     /// The limits that hold for `task`: those of the tool that created it, then those of its agent.

@@ -3,20 +3,18 @@
 use std::time::Duration;
 
 use super::check::answer_in;
-use super::{Alarm, CallStage, Draft, TaskState, World, agent};
+use super::{CallStage, Draft, TaskState, World, agent};
 use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{EffectClass, Schema};
 use crate::document::Write;
 use crate::entry::{
-    BudgetSettled, Control, ControlAction, Entry, FinalState, ForkPoint, Holder, Master, Otherwise, QuestionClosed, QuestionEnd,
-    RunStarted, TaskCreated, TaskKind,
+    Control, ControlAction, Entry, FinalState, ForkPoint, Holder, Master, Otherwise, QuestionClosed, QuestionEnd, RunStarted,
+    TaskCreated, TaskKind,
 };
 use crate::event::{Effect, Refusal};
 use crate::id::{AgentId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
-use crate::model::Usage;
-use crate::money::Money;
 use crate::principal::Principal;
 
 impl Draft<'_> {
@@ -150,23 +148,18 @@ impl Draft<'_> {
     pub(super) fn time_passed(&mut self) {
         while self.world.shared().ended.is_none() {
             let shared = self.world.shared();
-            let deadline = shared.deadlines.first().filter(|(at, ..)| *at <= self.at).cloned();
+            let deadline = shared.deadlines.first().filter(|(at, _)| *at <= self.at).cloned();
             let retry = shared.retries.first().filter(|(at, _)| *at <= self.at).cloned();
             match (deadline, retry) {
-                (Some((at, id, alarm)), retry) if retry.as_ref().is_none_or(|(retry_at, _)| at <= *retry_at) => match alarm {
-                    Alarm::Task => self.time_out(&id),
-                    Alarm::Request => self.request_timed_out(&id),
-                },
+                (Some((at, id)), retry) if retry.as_ref().is_none_or(|(retry_at, _)| at <= *retry_at) => self.time_out(&id),
                 (_, Some((_, call))) => self.try_again(&call),
                 (_, None) => return,
             }
         }
     }
 
-    /// A model has not answered in time: its request is stopped, and the task fails as if the model had.
-    fn request_timed_out(&mut self, id: &TaskId) {
-        let message = format!("the model did not answer within the time that {} allows", LimitKind::TurnSeconds);
-        let error = CallError::new(ErrorCode::TimedOut, message);
+    /// A model has not answered in time: the task fails as if the model had.
+    pub(super) fn request_timed_out(&mut self, id: &TaskId, error: CallError) {
         let result =
             CallResult { documents: self.task(id).written().cloned().collect(), ..CallResult::error(CallStatus::Timeout, error) };
         self.end_task(id, FinalState::TimedOut, result, Some(LimitKind::TurnSeconds));
@@ -266,21 +259,11 @@ impl Draft<'_> {
             let (turn, reserved_tokens) = (open.turn, task.reserved_tokens);
             // The task is ready from here on, and is asked again as limits admit it.
             match recovery {
+                Recovery::AfterCrash if open.uncharged => self.settle_at_nothing(id, turn),
                 // What it used nobody will say.
                 Recovery::AfterCrash => self.settle_at_worst(id, turn, reserved_tokens),
                 // The original made the request and has it in its books.
-                Recovery::InFork => {
-                    let (usage, cost) = (Usage::default(), Some(Money::ZERO));
-                    self.push(Entry::BudgetSettled(BudgetSettled {
-                        task: id.clone(),
-                        turn,
-                        by: None,
-                        reserved_tokens,
-                        usage,
-                        unknown: false,
-                        cost,
-                    }));
-                }
+                Recovery::InFork => self.settle_at_nothing(id, turn),
             }
             return;
         }

@@ -193,15 +193,6 @@ impl TaskState {
     }
 }
 
-/// What ends when its time is up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Alarm {
-    /// The task.
-    Task,
-    /// Its open request, and the task with it.
-    Request,
-}
-
 /// A turn in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenTurn {
@@ -229,8 +220,8 @@ pub struct OpenTurn {
     pub asking: u32,
     /// Function calls of which a question asks whether they took effect.
     pub doubtful: u32,
-    /// When its request is stopped, if it may not take longer.
-    pub until: Option<Timestamp>,
+    /// Whether its request is known to have cost nothing so far, since its provider was away when the run stopped.
+    pub uncharged: bool,
     /// What the code of its calls asks models at the moment.
     pub asks: Vec<OpenAsk>,
 }

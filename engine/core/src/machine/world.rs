@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::Run;
 use super::graph::TaskGraph;
-use super::task::{Alarm, Task};
+use super::task::Task;
 use crate::config::Configs;
 use crate::document::Documents;
 use crate::entry::{RunEnded, RunStarted};
@@ -25,6 +25,8 @@ use crate::time::Timestamp;
 pub struct Shared {
     /// The last entry's number.
     pub seq: u64,
+    /// When the last entry was decided.
+    pub latest: Timestamp,
     /// The first entry.
     pub started: Option<Arc<RunStarted>>,
     /// When the first entry was decided.
@@ -65,8 +67,8 @@ pub struct Shared {
     pub ready: RedBlackTreeMapSync<u64, TaskId>,
     /// Tasks with function calls that have not begun, by when the turn was answered.
     pub waiting_for_calls: RedBlackTreeMapSync<u64, TaskId>,
-    /// When tasks and requests time out.
-    pub deadlines: RedBlackTreeSetSync<(Timestamp, TaskId, Alarm)>,
+    /// When tasks time out.
+    pub deadlines: RedBlackTreeSetSync<(Timestamp, TaskId)>,
     /// When failed delegations are tried again.
     pub retries: RedBlackTreeSetSync<(Timestamp, CallId)>,
     /// The questions, in the order of their numbers.

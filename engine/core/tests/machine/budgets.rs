@@ -451,8 +451,7 @@ fn every_request_has_its_own_time_and_none_is_left_over() {
     while !sim.ended {
         sim.wait_idly(20);
         sim.step();
-        let waits = sim.run.totals().deadlines.size();
-        assert!(waits <= 2, "the task's deadline and the request's: {waits}");
+        assert!(sim.run.totals().deadlines.size() <= 1, "the shell bounds requests, and the run wakes nobody for them");
     }
     sim.assert_over();
     assert_eq!(result_of(&sim, "0").0, CallStatus::Success, "80 seconds of requests, none of which took 30");
@@ -468,7 +467,6 @@ fn a_request_that_a_crash_interrupted_has_its_time_again() {
     sim.crash();
     sim.wait_idly(20);
     assert!(!sim.ended);
-    assert_eq!(sim.run.totals().deadlines.size(), 1);
     sim.settle();
     sim.assert_over();
 }

@@ -107,6 +107,7 @@ fn a_second_word_of_a_model_that_has_given_way_changes_nothing() {
         turn: 1,
         model: model.to_owned(),
         error: CallError::new(ErrorCode::ModelUnavailable, "it went wrong"),
+        uncharged: false,
     };
     for model in ["script", "third", "nobody"] {
         sim.event(told(model)).unwrap();

@@ -20,6 +20,7 @@ mod lengths;
 mod limits;
 mod mixtures;
 mod oracle;
+mod outages;
 mod questions;
 mod rendering;
 mod retries;

@@ -85,7 +85,7 @@ fn disturb(random: &mut Random, sim: &mut Sim) {
 
 fn deliver_late(sim: &mut Sim, late: Work) {
     match late {
-        Work::Prompt { task, turn, request } => {
+        Work::Prompt { task, turn, request, until: _until } => {
             // After a crash the same turn may be asked again, and then any answer to it is a good one.
             let asked_again = sim.pending.iter().any(|work| matches!(work, Work::Prompt { task: other, .. } if *other == task));
             if !asked_again {

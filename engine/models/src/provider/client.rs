@@ -18,6 +18,12 @@ use crate::wire::{Answer, Dialect, Fault, MAX_ANSWER_BYTES, WireError, fault_of}
 /// The most bytes of an error that are read.
 const MAX_FAULT_BYTES: usize = 64 << 10;
 
+/// How many bytes of an answer are kept, to be shown if it is none.
+const MAX_FIRST_BYTES: usize = 4 << 10;
+
+/// How many characters of something that is no answer are shown.
+const SHOWN_WORDS: usize = 160;
+
 /// One way to a provider, and the connections that go it.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
@@ -138,7 +144,8 @@ impl Client {
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 Err(NoAnswer::TimedOut { waiting_for: Wait::Connection })
             }
-            Ok(response) => response.map_err(|error| NoAnswer::Unreachable { reason: told(&error) }),
+            Ok(Err(error)) if error.is_connect() => Err(NoAnswer::Unreachable { reason: told(&error) }),
+            Ok(response) => response.map_err(|error| NoAnswer::Broke { reason: told(&error) }),
         }
     }
 
@@ -154,12 +161,18 @@ impl Client {
             || (asked_for_stream && !kind.starts_with("application/json"));
         let read = if streams {
             let mut decoder = dialect.decoder(MAX_ANSWER_BYTES);
-            let mut pushed = Ok(());
+            let (mut pushed, mut first) = (Ok(()), Vec::new());
             while pushed.is_ok() && !decoder.is_complete() {
                 let Some(bytes) = incoming.next().await? else { break };
+                first.extend_from_slice(&bytes[..bytes.len().min(MAX_FIRST_BYTES - first.len())]);
                 pushed = decoder.push(&bytes);
             }
-            pushed.and_then(|()| decoder.finish())
+            match pushed.and_then(|()| decoder.finish()) {
+                Err(WireError::Unreadable { .. } | WireError::Cut { .. }) if !may_be_answer(&incoming.content_type, &first) => {
+                    return Ok(Err(self.no_answer(&incoming.content_type, &first)));
+                }
+                read => read,
+            }
         } else {
             match incoming.whole(MAX_ANSWER_BYTES).await? {
                 Some(body) => dialect.decode(&body),
@@ -201,6 +214,15 @@ impl Client {
         Failure { error, congestion: is_congested.then_some(Congestion { retry_after }) }
     }
 
+    /// What it means that something else answered than the provider, such as the page of a proxy.
+    fn no_answer(&self, content_type: &str, first: &[u8]) -> Failure {
+        let (provider, content_type) = (self.endpoint.name.clone(), self.endpoint.scrubbed(content_type));
+        let text = self.endpoint.scrubbed(&String::from_utf8_lossy(first));
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = words.chars().take(SHOWN_WORDS).collect();
+        ModelError::NotAnAnswer { provider, content_type, words }.into()
+    }
+
     fn broken(&self, error: WireError) -> Failure {
         let provider = self.endpoint.name.clone();
         match error {
@@ -218,10 +240,12 @@ impl Client {
         let (provider, scrubbed) = (name.clone(), |reason: String| self.endpoint.scrubbed(&reason));
         match why {
             NoAnswer::Unreachable { reason } => {
-                ModelError::Unavailable { reason: scrubbed(format!("{name} cannot be reached at {url}: {reason}")) }
+                ModelError::Unreachable { provider, url: scrubbed(url.clone()), reason: scrubbed(reason.clone()) }
             }
-            NoAnswer::Broke { reason } => {
-                ModelError::Broken { provider, reason: scrubbed(format!("the connection broke: {reason}")) }
+            NoAnswer::Broke { reason } => ModelError::Interrupted { provider, reason: scrubbed(reason.clone()) },
+            NoAnswer::TimedOut { waiting_for: Wait::Connection } => {
+                let reason = format!("no connection within {} s", timeouts.connect.as_secs_f64());
+                ModelError::Unreachable { provider, url: scrubbed(url.clone()), reason }
             }
             NoAnswer::TimedOut { waiting_for } => {
                 let (what, limit) = match waiting_for {
@@ -239,6 +263,14 @@ impl Client {
             },
         }
     }
+}
+
+/// Whether an answer that says it is `content_type` and begins with `first` may come from a provider, if only a part of it.
+fn may_be_answer(content_type: &str, first: &[u8]) -> bool {
+    let starts = ["data:", "event:", "id:", "retry:", ":", "{", "["];
+    let is_declared = ["text/event-stream", "application/x-ndjson"].iter().any(|kind| content_type.starts_with(kind));
+    let first = first.trim_ascii_start();
+    is_declared || first.is_empty() || starts.iter().any(|start| first.starts_with(start.as_bytes()))
 }
 
 /// A fault in words of our own.

@@ -65,9 +65,10 @@ impl Providers {
 }
 
 async fn ask(http: &reqwest::Client, endpoint: &Endpoint, url: &str) -> Result<(Vec<String>, Option<SystemTime>), ModelError> {
-    let unreachable = |error: &reqwest::Error| {
-        let reason = format!("{} cannot be reached at {url}: {}", endpoint.name, super::incoming::told(error));
-        ModelError::Unavailable { reason: endpoint.scrubbed(&reason) }
+    let unreachable = |error: &reqwest::Error| ModelError::Unreachable {
+        provider: endpoint.name.clone(),
+        url: endpoint.scrubbed(url),
+        reason: endpoint.scrubbed(&super::incoming::told(error)),
     };
     let mut response = http.get(url).send().await.map_err(|error| unreachable(&error))?;
     let status = response.status();

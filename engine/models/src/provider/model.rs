@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_core::config::{DEFAULT_MAX_OUTPUT_TOKENS, ProvidedModel};
@@ -19,7 +20,7 @@ use super::{Endpoint, Retries};
 use crate::cassette::{Cassettes, Heard, NoAnswer, Occasion, Takes};
 use crate::error::ModelError;
 use crate::governor::{Closed, Demand, Governor, Permit, Pushback, RunKey, Subtree};
-use crate::model::{ContentSource, Model};
+use crate::model::{ContentSource, Model, within};
 use crate::schema::{CompiledResult, CompiledTool, SchemaFault};
 use crate::wire::{Answer, Features, Grown, WireRequest};
 
@@ -143,14 +144,15 @@ impl ProviderModel {
         })
     }
 
-    /// One attempt; where it met congestion, what that did. What comes of it is put down in `heard`.
-    async fn attempt(
+    /// One request, which takes `limit` at most; where it met congestion, what that did. What comes of it is put down in `heard`.
+    async fn exchange(
         &self,
         body: &Body,
         permit: Permit,
         heard: Option<&mut Heard>,
+        limit: Option<Duration>,
     ) -> Result<ModelTurn, (ModelError, Option<Pushback>)> {
-        match self.client.ask(&body.request, body.stream, &permit, heard).await {
+        match within(limit, self.client.ask(&body.request, body.stream, &permit, heard)).await {
             Ok(answer) => {
                 let turn = self.turn(answer);
                 permit.answered(turn.usage.as_ref().filter(|usage| !usage.estimated).map(Usage::total));
@@ -168,13 +170,21 @@ impl ProviderModel {
         answer.into_turn(&self.client.endpoint.name, &self.vendor)
     }
 
-    /// Asks the provider until it answers, or asking again is no use.
-    async fn asked(&self, request: &ModelRequest, body: &Body) -> Result<ModelTurn, ModelError> {
+    /// Asks the provider until it answers, or asking again is no use by `retries`. Each request takes `limit` at most.
+    async fn asked(
+        &self,
+        request: &ModelRequest,
+        body: &Body,
+        retries: Retries,
+        limit: Option<Duration>,
+    ) -> Result<ModelTurn, ModelError> {
         let Endpoint { name: provider, profile, timeouts, .. } = &self.client.endpoint;
         let recorded = |cassettes| Cassettes::takes(cassettes, Occasion::of(request), provider, profile.path, body.bytes());
         let mut takes = self.cassettes.as_ref().map(recorded).transpose()?;
-        let mut place = self.governor.place(Subtree::of(self.run, &request.task), body.demand, timeouts.total);
-        let mut attempts = self.retries.attempts(timeouts.total);
+        // A provider that wants to be left alone for longer is away, and whoever asks decides what that means.
+        let patience = timeouts.total.min(retries.patience);
+        let mut place = self.governor.place(Subtree::of(self.run, &request.task), body.demand, patience);
+        let mut attempts = retries.attempts(timeouts.total, patience);
         let model = &self.model;
         loop {
             let mut take = takes.as_mut().map(Takes::next);
@@ -192,8 +202,9 @@ impl ProviderModel {
                 }
             };
             tracing::debug!(%provider, %model, task = %request.task, turn = request.turn, bytes = body.bytes().len(), "asking");
-            let answered = self.attempt(body, permit, take.as_mut().map(|take| &mut take.heard)).await;
-            if let Some(take) = take {
+            let answered = self.exchange(body, permit, take.as_mut().map(|take| &mut take.heard), limit).await;
+            // What takes too long for its turn is given up, and recorded so.
+            if let Some(take) = take.filter(|_| !matches!(answered, Err((ModelError::TurnTimedOut { .. }, _)))) {
                 take.keep()?;
             }
             let (error, pushback) = match answered {
@@ -230,12 +241,33 @@ impl Model for ProviderModel {
     }
 
     async fn answer(&self, request: &ModelRequest, contents: &dyn ContentSource) -> Result<ModelTurn, ModelError> {
+        self.answered(request, contents, self.retries, None).await
+    }
+
+    async fn attempt(
+        &self,
+        request: &ModelRequest,
+        contents: &dyn ContentSource,
+        limit: Option<Duration>,
+    ) -> Result<ModelTurn, ModelError> {
+        self.answered(request, contents, self.retries.of_attempt(), limit).await
+    }
+}
+
+impl ProviderModel {
+    async fn answered(
+        &self,
+        request: &ModelRequest,
+        contents: &dyn ContentSource,
+        retries: Retries,
+        limit: Option<Duration>,
+    ) -> Result<ModelTurn, ModelError> {
         let settings = self.settings(&request.settings);
         let tools = self.offered(&request.tools, &settings).map_err(|mut faults| ModelError::Tool(faults.swap_remove(0)))?;
         let body = self.body(request, &tools, settings, contents).await?;
         let mut turn = match self.cassettes.as_ref().filter(|cassettes| cassettes.is_played()) {
-            Some(cassettes) => self.played(cassettes, request, &body).await?,
-            None => self.asked(request, &body).await?,
+            Some(cassettes) => within(limit, self.played(cassettes, request, &body)).await?,
+            None => self.asked(request, &body, retries, limit).await?,
         };
         restore(&mut turn, &tools, body.result.as_deref());
         Ok(turn)

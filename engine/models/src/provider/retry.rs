@@ -18,7 +18,8 @@ pub struct Retries {
     pub first: Duration,
     /// The longest pause, unless the provider asks for a longer one.
     pub longest: Duration,
-    /// How long a provider may refuse a request because of its limits without answering anybody else.
+    /// How long a provider may refuse a request because of its limits without answering anybody else, and how long a pause it may
+    /// ask for.
     pub patience: Duration,
 }
 
@@ -31,19 +32,26 @@ impl Default for Retries {
 
 impl Retries {
     /// The pauses, one before each further request.
-    fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
+    pub fn pauses(&self) -> impl Iterator<Item = Duration> + Send + use<> {
         self.endless_pauses().take(self.most)
     }
 
+    /// The same retries for a caller that makes failed requests again itself: only what a limit refuses is made again, while the
+    /// provider asks for no longer pause than [`Retries::patience`].
+    pub(super) fn of_attempt(self) -> Self {
+        Self { most: 0, ..self }
+    }
+
     /// As many pauses as are asked for.
-    pub(crate) fn endless_pauses(&self) -> impl Iterator<Item = Duration> + Send + use<> {
+    pub fn endless_pauses(&self) -> impl Iterator<Item = Duration> + Send + use<> {
         let pauses = ExponentialBuilder::new().with_min_delay(self.first).with_max_delay(self.longest);
         pauses.without_max_times().with_jitter().build()
     }
 
-    /// The attempts at one request, which may wait for `total` when its provider refuses it because of its limits.
-    pub(super) fn attempts(&self, total: Duration) -> Attempts {
-        Attempts { pauses: Box::new(self.pauses()), patience: self.patience, total, refused_since: None }
+    /// The attempts at one request, which may wait for `total` when its provider refuses it because of its limits, and for
+    /// `longest` at a time.
+    pub(super) fn attempts(&self, total: Duration, longest: Duration) -> Attempts {
+        Attempts { pauses: Box::new(self.pauses()), patience: self.patience, total, longest, refused_since: None }
     }
 }
 
@@ -52,6 +60,7 @@ pub(super) struct Attempts {
     pauses: Box<dyn Iterator<Item = Duration> + Send>,
     patience: Duration,
     total: Duration,
+    longest: Duration,
     /// When it was first refused because of a limit.
     refused_since: Option<Instant>,
 }
@@ -71,7 +80,7 @@ impl Attempts {
         };
         let refused_for = self.refused_since.get_or_insert_with(Instant::now).elapsed();
         let in_vain = last_answer.map_or(refused_for, |last_answer| last_answer.min(refused_for));
-        (pause <= self.total && refused_for <= self.total && in_vain <= self.patience).then_some(Duration::ZERO)
+        (pause <= self.longest && refused_for <= self.total && in_vain <= self.patience).then_some(Duration::ZERO)
     }
 }
 
@@ -88,7 +97,7 @@ mod tests {
     async fn what_a_limit_refuses_is_made_again_while_anybody_is_answered() {
         let limited = || ModelError::RateLimited { provider: "p".to_owned(), message: String::new(), retry_after: None };
         let pass = |seconds| tokio::time::advance(Duration::from_secs(seconds));
-        let mut attempts = Retries::default().attempts(Duration::from_mins(30));
+        let mut attempts = Retries::default().attempts(Duration::from_mins(30), Duration::from_mins(2));
         for _ in 0..17 {
             assert_eq!(attempts.pause(&limited(), Some(refused(60, Some(1)))), Some(Duration::ZERO));
             pass(100).await;
@@ -96,14 +105,14 @@ mod tests {
         pass(101).await;
         assert_eq!(attempts.pause(&limited(), Some(refused(60, Some(1)))), None, "not for ever");
 
-        let mut attempts = Retries::default().attempts(Duration::from_mins(30));
+        let mut attempts = Retries::default().attempts(Duration::from_mins(30), Duration::from_mins(2));
         assert_eq!(attempts.pause(&limited(), Some(refused(1, None))), Some(Duration::ZERO));
         pass(120).await;
         assert_eq!(attempts.pause(&limited(), Some(refused(1, None))), Some(Duration::ZERO));
         pass(1).await;
         assert_eq!(attempts.pause(&limited(), Some(refused(1, Some(121)))), None, "nobody has been answered for too long");
 
-        let mut attempts = Retries::default().attempts(Duration::from_mins(30));
-        assert_eq!(attempts.pause(&limited(), Some(refused(1_801, None))), None, "longer than a request may take");
+        let mut attempts = Retries::default().attempts(Duration::from_mins(30), Duration::from_mins(2));
+        assert_eq!(attempts.pause(&limited(), Some(refused(121, None))), None, "longer than a request waits");
     }
 }

@@ -197,6 +197,13 @@ impl Ledger {
                 let live = self.live.clone();
                 self.touched.extend(live);
             }
+            ControlAction::Waited(_) => {
+                if let Some(id) = task {
+                    self.live(id, "a wait");
+                    let asks = self.tasks.get(id).is_some_and(|book| book.request.is_some());
+                    self.rule(asks, Invariant::I5, || format!("{id} waits for a provider and asks nobody"));
+                }
+            }
             ControlAction::Late { .. } => {
                 if let Some(id) = task {
                     let known = self.tasks.contains_key(id);

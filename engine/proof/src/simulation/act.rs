@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton_core::config::EffectClass;
-use baton_core::entry::CallRequest;
+use baton_core::entry::{CallRequest, Waited};
 use baton_core::event::{Effect, Event, Outcome};
 use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::json::Json;
@@ -161,6 +161,15 @@ impl World {
     /// A model or a tool answers whoever asked, if that one still runs.
     pub(super) fn finish(&mut self, index: usize) {
         let (owner, work) = self.works.swap_remove(index);
+        if let Work::Prompt { task, turn } = &work
+            && self.faulty
+            && self.random.once_in(10)
+        {
+            self.faults.count(Fault::Away);
+            let event = self.waited(task.clone(), *turn, false);
+            self.works.push((owner, work));
+            return self.deliver_perhaps_twice(owner, event);
+        }
         if let Some(event) = self.asks_on(&work) {
             self.works.push((owner, work));
             return self.deliver_perhaps_twice(owner, event);
@@ -201,6 +210,34 @@ impl World {
         Some(Event::CallHeardModel { by: asked.by, used: heard.then_some((usage, cost)) })
     }
 
+    /// The request of `task` has waited for its provider, for whatever time a shell may say.
+    fn waited(&mut self, task: TaskId, turn: u32, stops: bool) -> Event {
+        let mut milliseconds = || self.random.below(100_000) as u64;
+        let (milliseconds, run_milliseconds) = (milliseconds(), milliseconds());
+        let (provider, reason) = ("far".to_owned(), "it does not answer".to_owned());
+        let uncharged = stops && self.random.once_in(2);
+        let waited = Waited { provider, reason, milliseconds, run_milliseconds, stops, uncharged };
+        Event::ModelWaited { task, turn, waited }
+    }
+
+    /// A process stops, since providers are away: it records what its requests have waited for, and lets the run go.
+    fn stop_for_outage(&mut self, index: usize) {
+        let id = self.owners[index].id;
+        let waiting = self.works.iter().filter(|(owner, _)| *owner == id).filter_map(|(_, work)| match work {
+            Work::Prompt { task, turn } => Some((task.clone(), *turn)),
+            Work::Execute(_) => None,
+        });
+        for (task, turn) in waiting.collect::<Vec<_>>() {
+            let event = self.waited(task, turn, true);
+            self.owners[index].mailbox.push_back(event);
+        }
+        self.beat(index);
+        self.commit(index);
+        if let Some(index) = self.owners.iter().position(|owner| owner.id == id) {
+            self.die(index);
+        }
+    }
+
     fn deliver_perhaps_twice(&mut self, owner: u64, event: Event) {
         if self.faulty && self.random.once_in(30) {
             self.faults.count(Fault::Duplicate);
@@ -239,7 +276,9 @@ impl World {
                 let (task, turn) = (task.clone(), *turn);
                 match answer {
                     Ok(answer) => Event::ModelAnswered { task, turn, request: request.hash, answer, recorded: None },
-                    Err(error) => Event::ModelFailed { task, turn, model: request.model.clone(), error },
+                    Err(error) => {
+                        Event::ModelFailed { task, turn, model: request.model.clone(), error, uncharged: false }
+                    }
                 }
             }
             Work::Execute(execution) => {
@@ -338,13 +377,19 @@ impl World {
                     self.store.put_command(command);
                 }
             }
+            Fault::Outage => {
+                let waits = |owner: &super::owner::Owner| !owner.asleep && owner.commit.is_none();
+                let Some(index) = self.owners.iter().position(waits) else { return };
+                self.stop_for_outage(index);
+            }
             Fault::Pause => self.store.put_command(Event::PauseRequested { by: Principal::person(BY) }),
             Fault::Unpause => self.store.put_command(Event::UnpauseRequested { by: Principal::person(BY) }),
             Fault::Steer => {
                 let Some(task) = self.any_task() else { return };
                 self.store.put_command(Event::Steered { task, text: "hurry".to_owned(), by: Principal::person(BY) });
             }
-            Fault::CrashAmidEffects
+            Fault::Away
+            | Fault::CrashAmidEffects
             | Fault::StoreError
             | Fault::LostAnswer
             | Fault::StaleCommit

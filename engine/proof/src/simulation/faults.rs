@@ -43,11 +43,15 @@ pub enum Fault {
     Unpause,
     /// Somebody sends a message into a task.
     Steer,
+    /// A provider is away for a while, and the request stays open.
+    Away,
+    /// A process stops because a provider is away.
+    Outage,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Crash,
         Self::CrashAmidEffects,
         Self::StoreError,
@@ -67,13 +71,15 @@ impl Fault {
         Self::Pause,
         Self::Unpause,
         Self::Steer,
+        Self::Away,
+        Self::Outage,
     ];
 
     /// Those that come from nowhere, at any step; the others happen to something that is under way.
     pub(super) fn any(random: &mut Random, straight: bool) -> Self {
-        use Fault::{Answer, Back, Cancel, Crash, Duplicate, Foreign, Forward, Pause, Race, Sleep, Steer, Unpause, Wake};
+        use Fault::{Answer, Back, Cancel, Crash, Duplicate, Foreign, Forward, Outage, Pause, Race, Sleep, Steer, Unpause, Wake};
         // What people do changes what comes out, so nobody does it to a straight job.
-        let disturbing = [Crash, Crash, Sleep, Wake, Wake, Duplicate, Foreign, Forward, Back, Pause, Unpause];
+        let disturbing = [Crash, Crash, Sleep, Wake, Wake, Duplicate, Foreign, Forward, Back, Pause, Unpause, Outage];
         let by_people = [Cancel, Answer, Answer, Race, Steer];
         let choice = random.below(disturbing.len() + if straight { 0 } else { by_people.len() });
         disturbing.get(choice).copied().unwrap_or_else(|| by_people[choice - disturbing.len()])

@@ -7,13 +7,12 @@ use rpds::RedBlackTreeMapSync;
 
 use super::calls::{change_attempts, leave_call_queue, question_about_call};
 use super::known;
-use super::turns::silence;
 use crate::entry::{
     FinalState, Holder, QuestionClosed, QuestionEnd, QuestionOpened, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
 };
 use crate::id::{CallId, TaskId, ToolId};
 use crate::machine::compact::is_measured;
-use crate::machine::task::{Alarm, Context, Question, Task, TaskState};
+use crate::machine::task::{Context, Question, Task, TaskState};
 use crate::machine::world::World;
 use crate::machine::{agent, task_limits};
 use crate::money::{Cost, Money};
@@ -94,7 +93,7 @@ pub(super) fn task_created<W: World>(world: &mut W, at: Timestamp, entry: &TaskC
         shared.open_questions += 1;
     }
     if let Some(deadline) = entry.deadline {
-        shared.deadlines.insert_mut((deadline, entry.task.clone(), Alarm::Task));
+        shared.deadlines.insert_mut((deadline, entry.task.clone()));
     }
     if runs_model {
         enter(world, at, &entry.task, TaskState::Ready);
@@ -171,7 +170,7 @@ pub(super) fn question_closed<W: World>(world: &mut W, at: Timestamp, entry: &Qu
             let shared = world.shared_mut();
             shared.live_agent_tasks -= 1;
             if let Some(deadline) = deadline {
-                shared.deadlines.remove_mut(&(deadline, entry.task.clone(), Alarm::Task));
+                shared.deadlines.remove_mut(&(deadline, entry.task.clone()));
             }
             stop_turn(world, &entry.task);
             enter(world, at, &entry.task, TaskState::Blocked);
@@ -214,14 +213,13 @@ pub(super) fn end<W: World>(world: &mut W, at: Timestamp, id: &TaskId, state: Fi
         shared.live_agent_tasks -= 1;
     }
     if let Some(deadline) = deadline {
-        shared.deadlines.remove_mut(&(deadline, id.clone(), Alarm::Task));
+        shared.deadlines.remove_mut(&(deadline, id.clone()));
     }
 }
 
 /// Drops the turn in progress; its calls are closed by the entry that says so.
 pub(super) fn stop_turn<W: World>(world: &mut W, id: &TaskId) {
     leave_call_queue(world, id);
-    silence(world, id);
     let Some(open) = known(world, id).open.take() else { return };
     let shared = world.shared_mut();
     shared.running_functions -= open.running_functions;

@@ -8,12 +8,12 @@ use rpds::VectorSync;
 use super::calls::queue_for_calls;
 use super::known;
 use super::tasks::enter;
-use crate::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelAnswered, ModelRequested, Notice};
+use crate::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, Waited};
 use crate::id::TaskId;
 use crate::machine::compact::{KEPT_TURNS, is_measured};
-use crate::machine::task::{Alarm, Budget, CallStage, Context, ContextMark, OpenAsk, OpenCall, OpenTurn, TaskState};
+use crate::machine::task::{Budget, CallStage, Context, ContextMark, OpenAsk, OpenCall, OpenTurn, TaskState};
 use crate::machine::world::World;
-use crate::machine::{agent, answer, task_limits};
+use crate::machine::{agent, answer};
 use crate::money::Money;
 use crate::render;
 use crate::time::Timestamp;
@@ -21,12 +21,8 @@ use crate::tool_type::{Then, ToolType};
 
 pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequested) {
     enter(world, at, &entry.task, TaskState::Running);
-    let until = request_ends(world, at, &entry.task);
     // Configs that were adopted may limit what those before did not: from here on the length is kept.
     let limited = known(world, &entry.task).context.is_some() || is_measured(world, &entry.task);
-    if let Some(until) = until {
-        world.shared_mut().deadlines.insert_mut((until, entry.task.clone(), Alarm::Request));
-    }
     let task = known(world, &entry.task);
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
@@ -58,7 +54,7 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
         awaited: 0,
         asking: 0,
         doubtful: 0,
-        until,
+        uncharged: false,
         asks: Vec::new(),
     }));
     match &entry.notice {
@@ -91,9 +87,18 @@ pub(super) fn fell_back<W: World>(world: &mut W, entry: &FellBack) {
     open.fallback = Some(entry.to.as_str().into());
 }
 
+pub(super) fn waited<W: World>(world: &mut W, id: &TaskId, waited: &Waited) {
+    let task = known(world, id);
+    task.working_since = task.working_since.map(|since| since.plus(Duration::from_millis(waited.milliseconds)));
+    if let Some(open) = task.open.as_mut() {
+        open.uncharged = waited.stops && waited.uncharged;
+    }
+    let shared = world.shared_mut();
+    shared.active_since = shared.active_since.map(|since| since.plus(Duration::from_millis(waited.run_milliseconds)));
+}
+
 pub(super) fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered) {
     let configs = Arc::clone(world.configs());
-    silence(world, &entry.task);
     let task = known(world, &entry.task);
     // A summary is no turn of the work: it neither misses the point nor stays in the conversation.
     if !task.is_summarising() {
@@ -181,8 +186,6 @@ pub(super) fn budget_settled<W: World>(world: &mut W, at: Timestamp, entry: &Bud
     let task = known(world, &entry.task);
     if task.open.as_ref().is_some_and(|open| open.requested) {
         // Nobody will answer any more: unless the task ends now, the turn is asked for again.
-        silence(world, &entry.task);
-        let task = known(world, &entry.task);
         task.open = None;
         task.interrupted = true;
         enter(world, at, &entry.task, TaskState::Ready);
@@ -218,23 +221,5 @@ fn on_all_above<W: World>(world: &mut W, id: &TaskId, change: impl Fn(&mut Budge
             change(budget);
         }
         next = world.caller(&id);
-    }
-}
-
-/// When a request of `id` that is made now is stopped: the tighter limit of the task and of the run.
-pub(super) fn request_ends<W: World>(world: &W, at: Timestamp, id: &TaskId) -> Option<Timestamp> {
-    let configs = world.configs();
-    let own = task_limits(configs, world.task(id)?).turn_seconds;
-    let seconds = [own, configs.job.limits.turn_seconds].into_iter().flatten().min()?;
-    Some(at.plus(Duration::from_secs(u64::from(seconds))))
-}
-
-/// The request of `id` is over, so nobody is woken for it.
-pub(super) fn silence<W: World>(world: &mut W, id: &TaskId) {
-    if world.shared().deadlines.is_empty() {
-        return;
-    }
-    if let Some(until) = known(world, id).open.as_mut().and_then(|open| open.until.take()) {
-        world.shared_mut().deadlines.remove_mut(&(until, id.clone(), Alarm::Request));
     }
 }
