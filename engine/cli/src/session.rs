@@ -101,6 +101,7 @@ pub(crate) async fn follow(
         RunOutcome::Stopped if conversation.is_interrupted() => Exit::Interrupted,
         RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,
         RunOutcome::Stopped => Exit::Interrupted,
+        RunOutcome::ProviderAway(_) => Exit::Unavailable,
         RunOutcome::Failed(error) => return Err(job::run_stopped(handle.id(), error)),
     };
     Ok(Ended { view, exit })

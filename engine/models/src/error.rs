@@ -240,7 +240,9 @@ impl ModelError {
             Self::Unavailable { .. }
             | Self::Unreachable { .. }
             | Self::Interrupted { .. }
-            | Self::RateLimited { .. } | Self::Broken { .. } | Self::TimedOut { .. } => true,
+            | Self::RateLimited { .. }
+            | Self::Broken { .. }
+            | Self::TimedOut { .. } => true,
             Self::Unexpected { .. }
             | Self::Template { .. }
             | Self::Content { .. }

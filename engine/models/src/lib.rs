@@ -31,4 +31,5 @@ pub use provider::{Providers, SetupError, provider_names, runs_here};
 pub use script::{ScriptFault, check_script};
 pub use script_of::script_of;
 pub use scripted::ScriptedModel;
+pub use secret::{Secrets, secret_of_variable};
 pub use wire::OWN_SETTINGS;

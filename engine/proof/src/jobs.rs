@@ -378,6 +378,7 @@ impl JobDraft {
                 provider_names: BTreeSet::new(),
                 own_prices: BTreeMap::new(),
                 summary_model: None,
+                outage: None,
                 limits: self.limits.or(&Limits::run_defaults()),
             },
             agents: agents.collect(),

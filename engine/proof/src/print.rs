@@ -10,8 +10,7 @@ use baton_core::document::{DocumentRef, DocumentVersion};
 use baton_core::entry::{
     BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict, Control,
     ControlAction, Entry, FellBack, Holder, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed,
-    QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
-    Waited,
+    QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind, Waited,
 };
 use baton_core::id::TaskId;
 use baton_core::json::Json;

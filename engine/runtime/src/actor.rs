@@ -31,6 +31,7 @@ use crate::engine::{Models, Shared};
 use crate::error::RunError;
 use crate::execute::panic_message;
 use crate::handle::{Message, OpenQuestion, Progress, Reply, RunOutcome, Standing};
+use crate::outage::Outages;
 use crate::recording::Recording;
 use crate::transcripts::Transcripts;
 use crate::work::Work;
@@ -73,6 +74,8 @@ pub(crate) struct Actor {
     pub(crate) begun: Option<Step>,
     /// For a fork: what its original heard and did.
     pub(crate) recording: Option<Recording>,
+    /// The requests whose provider is away.
+    pub(crate) outages: Outages,
 }
 
 /// The run's inbox in the store.
@@ -107,7 +110,7 @@ impl Incoming {
     fn from_work(message: Message) -> Option<Self> {
         match message {
             Message::Event { event, contents, reply } => Some(Self { event, contents, reply }),
-            Message::Questions(_) | Message::Stop => None,
+            Message::Unanswered(_) | Message::Questions(_) | Message::Stop => None,
         }
     }
 }
@@ -174,9 +177,16 @@ impl Actor {
             if let Some(end) = self.run.ended() {
                 return self.ended(end.clone(), result).await;
             }
+            self.count_idle();
             if self.work.stopping && self.work.unrepeatable.is_empty() {
                 self.let_go().await?;
                 return Ok(RunOutcome::Stopped);
+            }
+            if self.is_held_up() && self.run.totals().open_questions == 0 {
+                let away = self.outages.away();
+                self.work.stopping = true;
+                self.let_go().await?;
+                return Ok(RunOutcome::ProviderAway(away));
             }
             self.tell_standing();
         }
@@ -187,6 +197,7 @@ impl Actor {
     /// Waits until something happened, then takes all of it.
     async fn gather(&mut self) -> Result<(Vec<Incoming>, Vec<u64>), StoreError> {
         let wake = self.run.next_wake().filter(|wake| self.work.woken_for != Some(*wake));
+        let next = [wake, self.outages.next_wake()].into_iter().flatten().min();
         let at_once = self.work.arrived.len().min(MESSAGES_PER_COMMIT);
         let mut messages: Vec<Message> = self.work.arrived.drain(..at_once).collect();
         let done_at_once = messages.len();
@@ -194,7 +205,7 @@ impl Actor {
             tokio::select! {
                 _ = self.mailbox.recv_many(&mut messages, MESSAGES_PER_COMMIT) => {}
                 Ok(()) = self.commands.rings.changed() => self.commands.waiting = true,
-                () = sleep_until(&*self.shared.clock, wake) => {}
+                () = sleep_until(&*self.shared.clock, next) => {}
             }
         } else {
             // A run whose work is always done at once must still let others have their turn.
@@ -219,7 +230,19 @@ impl Actor {
                     if let Event::CallReturned { call, .. } = &event {
                         self.work.unrepeatable.remove(call);
                     }
+                    if let Event::ModelAnswered { task, .. } = &event
+                        && let Some(event) = self.answered(task)
+                    {
+                        incoming.push(Incoming { event, contents: Vec::new(), reply: None });
+                    }
                     incoming.push(Incoming { event, contents, reply });
+                }
+                Message::Unanswered(unanswered) => {
+                    if position >= done_at_once {
+                        self.work.note_done_for(unanswered.task.clone());
+                    }
+                    let failed = self.unanswered(unanswered);
+                    incoming.extend(failed.map(|event| Incoming { event, contents: Vec::new(), reply: None }));
                 }
                 Message::Questions(reply) => {
                     // Whoever asked may have gone.
@@ -229,6 +252,8 @@ impl Actor {
             }
         }
         let consumed = self.take_commands(&mut incoming).await?;
+        let due = self.outages.due(self.shared.clock.now());
+        self.work.to_ask.extend(due);
         if let Some(wake) = wake.filter(|wake| *wake <= self.shared.clock.now()) {
             self.work.woken_for = Some(wake);
             incoming.push(Incoming { event: Event::TimePassed, contents: Vec::new(), reply: None });
@@ -402,10 +427,23 @@ impl Actor {
         })
     }
 
-    /// Lets go of the run, without an entry: lists show how it stands, and nobody owns it until it is resumed.
+    /// Releases the run: lists show how it stands, and nobody owns it until it is resumed. Requests whose provider is away are
+    /// recorded as such.
     async fn let_go(&mut self) -> Result<(), StoreError> {
+        let waits_for_people = self.waits_for_people();
+        let is_held_up = self.is_held_up();
+        let away: Vec<String> = self.outages.providers().into_iter().map(str::to_owned).collect();
+        let waits = self.waits_end().into_iter();
+        let step = self.decide(waits.map(|event| Incoming { event, contents: Vec::new(), reply: None }).collect(), Vec::new());
+        self.commit(step).await?;
+        let status = match unmoved(&self.run) {
+            _ if waits_for_people => STATUS_WAITING.to_owned(),
+            Some(status) => status.to_owned(),
+            None if is_held_up => format!("waiting for {}", away.join(", ")),
+            None => "stopped".to_owned(),
+        };
         let mut batch = Batch::new(self.id.clone(), self.epoch, self.run.last_seq());
-        batch.summary = Some(RunSummaryUpdate { status: unmoved(&self.run).unwrap_or("stopped").to_owned(), at: self.last });
+        batch.summary = Some(RunSummaryUpdate { status, at: self.last });
         batch.releases = true;
         self.shared.store.append(batch).await
     }
@@ -414,7 +452,7 @@ impl Actor {
 
     fn tell_standing(&mut self) {
         // What a fork knows the answer to does not wait.
-        let waits = self.run.waits_only_for_people() && self.work.arrived.is_empty();
+        let waits = self.waits_for_people() && self.work.arrived.is_empty();
         if waits {
             // People take their time: until one answers, the run holds nothing but its records.
             self.transcripts.clear();
@@ -427,6 +465,11 @@ impl Actor {
                 true
             }
         });
+    }
+
+    /// Whether nothing can proceed until a person answers; requests whose provider is away do not proceed either.
+    fn waits_for_people(&self) -> bool {
+        self.run.waits_only_for_people() || (self.is_held_up() && self.run.totals().open_questions > 0)
     }
 
     /// The outcome of the ended run, with the root's result and the whole state, which nobody here needs any more.

@@ -36,7 +36,7 @@ pub(crate) async fn answer(host: &Host, ask: ModelAsk) -> Result<ModelReply, Too
     let turn = match answered {
         Ok(turn) => turn,
         Err(error) => {
-            asked.heard((!may_cost(&error)).then_some((Usage::default(), Some(Money::ZERO))));
+            asked.heard((!error.may_cost()).then_some((Usage::default(), Some(Money::ZERO))));
             let told = ToolError::new(error.to_string());
             if matches!(error, ModelError::Cassette(_)) {
                 let _the_first_counts = host.astray.set(error);
@@ -124,12 +124,6 @@ fn too_much(model: &str, limit: LimitKind, worst_cost: Option<Money>) -> ToolErr
 
 fn run_is_over() -> ToolError {
     ToolError::new("the call was stopped before the model was asked").of_kind(ToolErrorKind::Cancelled)
-}
-
-/// Whether a server may have answered, and be paid for it, although the request ended so.
-fn may_cost(error: &ModelError) -> bool {
-    use ModelError::{Broken, Filtered, Panicked, TimedOut, TooLong, Unavailable};
-    matches!(error, Unavailable { .. } | Panicked { .. } | Filtered { .. } | Broken { .. } | TooLong { .. } | TimedOut { .. })
 }
 
 /// What the model called `name` costs.

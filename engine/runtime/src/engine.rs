@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_core::Run;
-use baton_core::config::{Configs, ModelSpec, PriceTable, TemplateError};
+use baton_core::config::{Configs, ModelSpec, PriceTable, ProviderSettings, TemplateError};
 use baton_core::entry::{RunEnded, RunStarted};
 use baton_core::event::Event;
 use baton_core::function::{Content, ToolFunction};
@@ -28,6 +28,7 @@ use crate::fit::unfit_tools;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
 use crate::job::{InitialDocument, LoadedJob, StartOptions, typed_inputs};
 use crate::migrate::Adopting;
+use crate::outage::Outages;
 use crate::processes;
 use crate::reading::Reading;
 use crate::recording::Recording;
@@ -44,6 +45,9 @@ const RUN_ID_CHARACTERS: usize = 10;
 pub(crate) const RUN_ID_ATTEMPTS: usize = 5;
 /// Crockford's base 32: no letter looks like a digit.
 const RUN_ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// How long a connection may take where a fallback is asked next: it moves on within two seconds.
+const CONNECT_IN_TURN: Duration = Duration::from_millis(1_500);
 
 /// Looks up a variable of the environment.
 pub(crate) type Variable = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -367,6 +371,7 @@ impl Shared {
             last,
             begun,
             recording,
+            outages: Outages::default(),
         };
         tokio::spawn(actor.run().instrument(span));
         handle
@@ -422,6 +427,8 @@ impl Shared {
         let of_job = configs.agents.values().map(|agent| agent.model.as_str()).chain(configs.job.summary_model.as_deref());
         let used: BTreeSet<&str> = stand_in.map_or_else(|| of_job.collect(), |name| BTreeSet::from([name]));
         let fallbacks = used.iter().flat_map(|name| configs.job.fallbacks(name)).map(String::as_str);
+        let with_fallbacks = used.iter().copied().filter(|name| !configs.job.fallbacks(name).is_empty());
+        let in_turn: BTreeSet<&str> = with_fallbacks.chain(fallbacks.clone()).collect();
         let used: BTreeSet<&str> = used.iter().copied().chain(fallbacks).collect();
         let named = configs.job.models.keys().map(String::as_str);
         for name in named.chain(used.iter().copied()).collect::<BTreeSet<_>>() {
@@ -435,7 +442,8 @@ impl Shared {
                 }
                 Some(ModelSpec::Provided(provided)) if used.contains(name) => {
                     let settings = configs.job.providers.get(&provided.provider);
-                    let model = self.providers.model(run, &provided, settings, &*self.variable);
+                    let hurried = in_turn.contains(name).then(|| hurried(&provided.provider, settings));
+                    let model = self.providers.model(run, &provided, hurried.as_ref().or(settings), &*self.variable);
                     model.map_err(|error| refused(error.to_string()))?
                 }
                 Some(ModelSpec::Provided(_)) | None => continue,
@@ -491,6 +499,14 @@ impl Shared {
     fn running(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, RunHandle>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How a provider is reached that another one can stand in for: it is not waited for long where nothing answers.
+fn hurried(provider: &str, settings: Option<&ProviderSettings>) -> ProviderSettings {
+    let usual = || ProviderSettings { like: provider.to_owned(), ..ProviderSettings::default() };
+    let settings = settings.cloned().unwrap_or_else(usual);
+    let connect = settings.connect.unwrap_or(CONNECT_IN_TURN).min(CONNECT_IN_TURN);
+    ProviderSettings { connect: Some(connect), ..settings }
 }
 
 /// Tells the tools of agents that their models cannot be offered.

@@ -10,12 +10,15 @@ use std::time::Duration;
 use baton_core::aside;
 use baton_core::call::{CallError, CallStatus, ErrorCode};
 use baton_core::config::{Configs, Executor, Tool};
-use baton_core::document::{Documents, Write};
+use baton_core::document::{ContentFacts, Documents, Write};
 use baton_core::event::Outcome;
-use baton_core::function::{Caller, CollectedEffects, Content, ToolContext, ToolError, ToolErrorKind, ToolFunction};
+use baton_core::function::{
+    Caller, CollectedEffects, Content, PendingWrite, ToolContext, ToolError, ToolErrorKind, ToolFunction,
+};
 use baton_core::id::ContentHash;
 use baton_core::json::Json;
-use baton_models::ModelError;
+use baton_core::measure::measure;
+use baton_models::{ModelError, Secrets};
 use baton_store::failpoint;
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -81,6 +84,7 @@ impl Execution {
         let over = self.stopped.child_token();
         let _over_at_the_end = over.clone().drop_guard();
         let signs = self.tool.idle.map(SignsOfLife::within);
+        let handed = Arc::<Mutex<Secrets>>::default();
         let summary_model = self.configs.job.summary_model.clone().filter(|name| self.models.contains_key(name));
         let host = Host {
             shared: Arc::clone(&shared),
@@ -95,6 +99,7 @@ impl Execution {
             configs: self.configs,
             models: self.models,
             asked: AtomicU32::new(0),
+            handed: Arc::clone(&handed),
             astray,
         };
         let context = Arc::new(ToolContext::new(self.caller.clone(), self.documents.clone(), self.tool.writes, Arc::new(host)));
@@ -114,7 +119,8 @@ impl Execution {
                 })
             }
             Some(Executor::Exec(spec)) => {
-                let (folder, variable) = (self.folder.as_deref(), &*shared.variable);
+                // Asked of the host, which notes what a command was given.
+                let (folder, variable) = (self.folder.as_deref(), &|name: &str| context.secret(name).ok());
                 let endings = Endings { tracker: self.endings, grace: shared.command_grace };
                 let command = crate::exec::run(&context, &spec, folder, &self.input, variable, &endings, signs.as_ref());
                 in_time(self.tool.timeout, signs.as_ref(), command).await.map(Ended::Returned)
@@ -122,9 +128,12 @@ impl Execution {
             None => return failed(ErrorCode::ToolFailed, "the tool has nothing that runs it"),
         };
         failpoint::pass("call.run.after");
+        let secrets = handed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match ended {
-            Ok(Ended::Returned(Ok(output))) => {
+            Ok(Ended::Returned(Ok(mut output))) => {
                 let mut effects = context.take_effects();
+                secrets.scrub_json(&mut output);
+                effects.writes.iter_mut().for_each(|(write, facts)| scrub_write(&secrets, write, facts));
                 if let Some(model) = summary_model {
                     crate::summary::summarise(&context, &model, &mut effects.writes).await;
                 }
@@ -137,8 +146,14 @@ impl Execution {
                 }
                 (outcome, contents)
             }
-            Ok(Ended::Returned(Err(error))) => refused(error),
-            Ok(Ended::Panicked(message)) => failed(ErrorCode::Panicked, &format!("the tool's code panicked: {message}")),
+            Ok(Ended::Returned(Err(mut error))) => {
+                secrets.scrub_text(&mut error.message);
+                secrets.scrub_json(&mut error.detail);
+                refused(error)
+            }
+            Ok(Ended::Panicked(message)) => {
+                failed(ErrorCode::Panicked, &format!("the tool's code panicked: {}", secrets.scrubbed(&message)))
+            }
             Err(late) => (Outcome::error(CallStatus::Timeout, CallError::new(ErrorCode::TimedOut, late)), Vec::new()),
         }
     }
@@ -213,6 +228,15 @@ async fn on_own_thread(
         Ok(answer) => Ended::Returned(answer),
         Err(error) if error.is_panic() => Ended::Panicked(panic_message(&*error.into_panic())),
         Err(error) => Ended::Returned(Err(ToolError::new(format!("the tool's thread ended: {error}")))),
+    }
+}
+
+/// Takes `secrets` out of what a call writes.
+fn scrub_write(secrets: &Secrets, write: &mut PendingWrite, facts: &mut ContentFacts) {
+    write.description.iter_mut().chain(write.tags.iter_mut().flatten()).for_each(|text| _ = secrets.scrub_text(text));
+    if let Some(scrubbed) = secrets.scrubbed_bytes(&write.content) {
+        write.content = Content::from(scrubbed);
+        *facts = measure(&write.path, &write.content, write.mime_type.as_deref());
     }
 }
 

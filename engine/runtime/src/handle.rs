@@ -20,6 +20,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::error::RunError;
 use crate::job::InitialDocument;
+use crate::outage::Unanswered;
 
 /// How many entries are read from the store at once.
 const PAGE: usize = 512;
@@ -56,6 +57,8 @@ pub(crate) enum Message {
         /// Where to tell whether it was accepted, once that is durable.
         reply: Option<Reply>,
     },
+    /// A model gave no answer in one attempt.
+    Unanswered(Unanswered),
     /// Tell the questions that wait for a person.
     Questions(oneshot::Sender<Vec<OpenQuestion>>),
     /// Take no further step.
@@ -90,8 +93,23 @@ pub enum RunOutcome {
     WaitingForPerson,
     /// It was stopped and can be resumed.
     Stopped,
+    /// It stopped and can be resumed: nothing can proceed but requests whose provider is away.
+    ProviderAway(Vec<ProviderAway>),
     /// The store or the engine failed; what was committed before can be resumed.
     Failed(RunError),
+}
+
+/// A request whose provider is away. It is made again when the run is resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderAway {
+    /// The task that asks.
+    pub task: TaskId,
+    /// The provider, as configs name it.
+    pub provider: String,
+    /// Why there is no answer. No key is in it.
+    pub reason: String,
+    /// Whether a person has to act first: the key is refused, the account has no credit, or something else answers.
+    pub needs_person: bool,
 }
 
 /// A question that waits for a person.
@@ -136,14 +154,14 @@ impl OpenQuestion {
     }
 }
 
-/// How far a running call is. Not an entry: it is told once, to whoever watches, and forgotten.
+/// How far a running call is, or that a provider is away or back. Not an entry: it is sent once, to whoever watches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// The calling task.
+    /// The task that calls or asks.
     pub task: TaskId,
-    /// The call.
-    pub call: CallId,
-    /// What the tool says.
+    /// The call; absent for a provider.
+    pub call: Option<CallId>,
+    /// What the tool says, or why the provider does not answer.
     pub message: String,
 }
 
@@ -188,7 +206,7 @@ impl RunHandle {
         }))
     }
 
-    /// What running calls say of their progress, from now on; `None` once the run no longer proceeds here.
+    /// What running calls say of their progress, and which providers are away or back, from now on; `None` once the run no longer proceeds here.
     /// A slow reader misses some.
     pub fn progress(&self) -> Option<broadcast::Receiver<Progress>> {
         self.progress.upgrade().map(|progress| progress.subscribe())

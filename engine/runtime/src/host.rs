@@ -1,7 +1,7 @@
 //! What a running tool function may ask of the shell.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use baton_core::config::{Configs, Executor, Tool};
@@ -11,7 +11,7 @@ use baton_core::function::{BoxFuture, Caller, Content, ModelAsk, ModelReply, Rec
 use baton_core::id::{ContentHash, ToolId};
 use baton_core::json::Json;
 use baton_core::time::Timestamp;
-use baton_models::ModelError;
+use baton_models::{ModelError, Secrets, secret_of_variable};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +42,8 @@ pub(crate) struct Host {
     pub(crate) models: Models,
     /// How often the call has asked a model.
     pub(crate) asked: AtomicU32,
+    /// The secrets that the call was given, which nothing that it brings back may repeat.
+    pub(crate) handed: Arc<Mutex<Secrets>>,
     /// What makes the run end if the call met it: it must not be one error of a tool among others.
     pub(crate) astray: Arc<OnceLock<ModelError>>,
 }
@@ -80,7 +82,8 @@ impl ToolHost for Host {
 
     fn progress(&self, message: &str) {
         self.signs.iter().for_each(SignsOfLife::show);
-        let progress = Progress { task: self.caller.task.clone(), call: self.caller.call.clone(), message: message.to_owned() };
+        let message = self.handed.lock().unwrap_or_else(PoisonError::into_inner).scrubbed(message).into_owned();
+        let progress = Progress { task: self.caller.task.clone(), call: Some(self.caller.call.clone()), message };
         // Nobody needs to watch.
         let _unwatched = self.progress.send(progress);
     }
@@ -93,6 +96,13 @@ impl ToolHost for Host {
         let secret = named.iter().any(|named| named == name).then(|| (self.shared.variable)(name)).flatten();
         for (cassettes, secret) in self.shared.providers.cassettes().into_iter().zip(&secret) {
             cassettes.keep_out(secret);
+        }
+        // A command is given variables that are no secrets as well.
+        let is_declared = self.tool.secrets.iter().any(|declared| declared == name);
+        let kept =
+            secret.as_ref().and_then(|value| if is_declared { Some(value.clone()) } else { secret_of_variable(name, value) });
+        if let Some(kept) = kept {
+            self.handed.lock().unwrap_or_else(PoisonError::into_inner).join(&Secrets::in_answers(kept.trim()));
         }
         secret
     }

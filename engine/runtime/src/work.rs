@@ -28,6 +28,7 @@ use tokio_util::task::TaskTracker;
 use crate::actor::Actor;
 use crate::execute::{Execution, panic_message};
 use crate::handle::Message;
+use crate::outage::Unanswered;
 
 /// How long the end of a run waits for calls that hold up their threads, beyond what commands are given to end.
 const END_GRACE: Duration = Duration::from_secs(2);
@@ -70,11 +71,15 @@ impl Work {
 
     /// `event` came of work that was not done at once.
     pub(crate) fn note_done(&mut self, event: &Event) {
-        let task = match event {
-            Event::ModelAnswered { task, .. } | Event::ModelFailed { task, .. } => task.clone(),
-            Event::CallReturned { call, .. } => call.task(),
-            _ => return,
-        };
+        match event {
+            Event::ModelAnswered { task, .. } => self.note_done_for(task.clone()),
+            Event::CallReturned { call, .. } => self.note_done_for(call.task()),
+            _ => {}
+        }
+    }
+
+    /// Something that was not done at once for `task` is done.
+    pub(crate) fn note_done_for(&mut self, task: TaskId) {
         if let Occupied(mut running) = self.tasks.entry(task) {
             running.get_mut().count -= 1;
             if running.get().count == 0 {
@@ -131,13 +136,16 @@ impl Actor {
         }
         let (name, model) = (request.model.clone(), self.models.get(&request.model).cloned());
         let (shared, stopped, of) = (Arc::clone(&self.shared), self.token(&task), task.clone());
+        let (limit, began) = (self.run.turn_limit(&task), shared.clock.now());
+        self.attempt_begins(&task);
         let done = self.begin(&of, stopped.clone(), async move {
             let answered = async {
                 let Some(model) = model else {
-                    return Err(ModelError::Unavailable { reason: format!("there is no model {}", request.model) });
+                    let (provider, message) = ("the engine".to_owned(), format!("there is no model {}", request.model));
+                    return Err(ModelError::Rejected { provider, status: None, message });
                 };
                 failpoint::pass("model.ask.before");
-                let answer = AssertUnwindSafe(model.answer(&request, &shared.contents)).catch_unwind().await;
+                let answer = AssertUnwindSafe(model.attempt(&request, &shared.contents, limit)).catch_unwind().await;
                 failpoint::pass("model.ask.after");
                 answer.unwrap_or_else(|panic| Err(ModelError::Panicked { message: panic_message(&*panic) }))
             };
@@ -152,14 +160,7 @@ impl Actor {
                     let message = format!("agent {} in task {task}, turn {turn}: {error}", request.agent);
                     Event::RunFailed { error: CallError::new(ErrorCode::ModelFailed, message) }
                 }
-                Err(error) => {
-                    let code = match &error {
-                        ModelError::ContextExceeded { .. } => ErrorCode::ContextExceeded,
-                        error if error.is_unavailable() => ErrorCode::ModelUnavailable,
-                        _ => ErrorCode::ModelFailed,
-                    };
-                    Event::ModelFailed { task, turn, model: name, error: CallError::new(code, error.to_string()) }
-                }
+                Err(error) => return Some(Message::Unanswered(Unanswered { task, turn, model: name, error, began })),
             };
             Some(Message::Event { event, contents: Vec::new(), reply: None })
         });
@@ -246,6 +247,7 @@ impl Actor {
         if let Some(running) = self.work.tasks.remove(task) {
             running.token.cancel();
         }
+        self.outages.forget(task);
         self.work.unrepeatable.retain(|_, calling| calling != task);
     }
 

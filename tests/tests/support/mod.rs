@@ -184,6 +184,7 @@ pub(crate) fn name_of(outcome: &RunOutcome) -> String {
         RunOutcome::Ended { end, .. } => format!("ended {}", end.status.as_str()),
         RunOutcome::WaitingForPerson => "waiting for answers".to_owned(),
         RunOutcome::Stopped => "stopped".to_owned(),
+        RunOutcome::ProviderAway(away) => format!("waiting for a provider: {away:?}"),
         RunOutcome::Failed(error) => format!("failed: {error}"),
     }
 }

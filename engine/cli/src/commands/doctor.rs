@@ -265,7 +265,7 @@ fn mended(error: &HealthError, profile: &str) -> Option<String> {
         HealthError::Model(ModelError::KeyRefused { variable: Some(variable), .. }) => {
             format!("put another key into {variable}")
         }
-        HealthError::Model(ModelError::Unavailable { .. }) if profile.starts_with("ollama") => {
+        HealthError::Model(ModelError::Unreachable { .. }) if profile.starts_with("ollama") => {
             "ollama serve, or say where it is in OLLAMA_HOST".to_owned()
         }
         _ => return None,

@@ -205,6 +205,11 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
             lines.push(text!("{}       baton resume {run}", label));
             lines
         }
+        Exit::Unavailable if view.ended.is_none() => {
+            let mut lines = view.outage_lines();
+            lines.push(text!("{}       baton resume {run}", label));
+            lines
+        }
         Exit::Interrupted => vec![text!("stopped; nothing is lost   {} baton resume {run}", label)],
         Exit::Done => {
             let change = view.documents.iter().find(|(_, document)| document.versions().len() > 1);

@@ -208,6 +208,7 @@ impl Rows {
                         let name = if adoption.fork.is_some() { "forked" } else { "migrated" };
                         json!({name: adoption})
                     }
+                    ControlAction::Waited(waited) => json!({"waited": waited}),
                     ControlAction::Late { what } => json!({"late": what}),
                 };
                 row.input = json!({"by": control.by});

@@ -140,8 +140,8 @@ struct TokensReport {
 }
 
 impl RunView {
-    /// How the run stands, in one word: its result's status once it ended, else `waiting`, `paused`, `interrupted` or
-    /// `running`.
+    /// How the run stands, in one word: its result's status once it ended, else `waiting`, `paused`, `waiting_for_provider`,
+    /// `interrupted` or `running`.
     pub(crate) fn status(&self) -> &'static str {
         match &self.ended {
             Some(ended) => match ended.status {
@@ -150,6 +150,7 @@ impl RunView {
             },
             None if self.waits_for_person() => "waiting",
             None if self.paused => "paused",
+            None if !self.away.is_empty() => "waiting_for_provider",
             None if self.interrupted => "interrupted",
             None => "running",
         }
@@ -159,7 +160,9 @@ impl RunView {
     pub(crate) fn waits_for_person(&self) -> bool {
         self.ended.is_none()
             && self.questions_for_person().next().is_some()
-            && self.tasks.values().all(|row| matches!(row.state, super::TaskState::Blocked | super::TaskState::Final(_)))
+            && self.tasks.iter().all(|(id, row)| {
+                matches!(row.state, super::TaskState::Blocked | super::TaskState::Final(_)) || self.away.contains_key(id)
+            })
     }
 
     /// The run as one object.

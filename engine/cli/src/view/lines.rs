@@ -88,7 +88,8 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<Text> {
                 let what = if adoption.fork.is_some() { "forked" } else { "migrated" };
                 text!("{what} by {}: {}", control.by, words::preview(&adoption.changes.join(", "), PREVIEW))
             }
-            ControlAction::Late { .. } => return None,
+            // Whoever watched was told when it happened.
+            ControlAction::Waited(_) | ControlAction::Late { .. } => return None,
         },
         Entry::SubtreeClosed(closed) => {
             text!(

@@ -17,7 +17,7 @@ use baton_core::call::{CallResult, CallStatus};
 use baton_core::document::{DocumentRef, DocumentVersion, Documents};
 use baton_core::entry::{
     ControlAction, Entry, FinalState, ForkPoint, Holder, Otherwise, QuestionEnd, Recorded, RunEnded, RunStarted, TaskCreated,
-    TaskKind,
+    TaskKind, Waited,
 };
 use baton_core::id::{CallId, TaskId};
 use baton_core::json::Json;
@@ -65,6 +65,8 @@ pub(crate) struct RunView {
     pub(crate) calls: usize,
     /// What it shares with another run, when it is a fork.
     pub(crate) fork: Option<Fork>,
+    /// The requests whose provider was away when the run stopped.
+    pub(crate) away: BTreeMap<TaskId, Waited>,
 }
 
 /// What a fork has of its original.
@@ -288,11 +290,13 @@ impl RunView {
                 match &control.action {
                     ControlAction::Paused => self.paused = true,
                     ControlAction::Unpaused => self.paused = false,
-                    ControlAction::Cancelled { .. }
-                    | ControlAction::Steered { .. }
-                    | ControlAction::TakenOver { .. }
-                    | ControlAction::Adopted(_)
-                    | ControlAction::Late { .. } => {}
+                    ControlAction::TakenOver { .. } | ControlAction::Adopted(_) => self.away.clear(),
+                    ControlAction::Waited(waited) => {
+                        if let Some(task) = control.task.as_ref().filter(|_| waited.stops) {
+                            self.away.insert(task.clone(), (**waited).clone());
+                        }
+                    }
+                    ControlAction::Cancelled { .. } | ControlAction::Steered { .. } | ControlAction::Late { .. } => {}
                 }
                 if let Some((adoption, started)) = recorded.entry.adopts().zip(self.started.as_ref()) {
                     self.started = Some(adoption.restarted(started));

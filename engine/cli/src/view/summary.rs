@@ -43,6 +43,7 @@ impl RunView {
             (Some(ended), status) => style::bad(format!("✗ {} ({status})", ended.state.as_str().replace('_', " "))),
             (None, "waiting") => style::waiting("? waits for you"),
             (None, "paused") => style::waiting("‖ paused"),
+            (None, "waiting_for_provider") => style::waiting(text!("● waiting for {}", self.providers_away().join(", "))),
             (None, "interrupted") => style::waiting("● interrupted: no process runs it"),
             (None, _) => style::busy("● not finished"),
         };
@@ -57,6 +58,19 @@ impl RunView {
             words::counted(turns as usize, "turn"),
             words::counted(self.calls, "call"),
         )
+    }
+
+    /// The providers that the run stopped for.
+    pub(crate) fn providers_away(&self) -> Vec<String> {
+        let providers: std::collections::BTreeSet<&String> = self.away.values().map(|waited| &waited.provider).collect();
+        providers.into_iter().cloned().collect()
+    }
+
+    /// Why the providers that the run stopped for did not answer: a line each.
+    pub(crate) fn outage_lines(&self) -> Vec<Text> {
+        let away: std::collections::BTreeSet<_> = self.away.values().map(|waited| (&waited.provider, &waited.reason)).collect();
+        let line = |(provider, reason): (&String, &String)| text!("{}     {provider}: {reason}", style::waiting("waiting"));
+        away.into_iter().map(line).collect()
     }
 
     /// What the run cost: an amount, `$0 (scripted)` where only scripts answered, `?` where a price is not known.

@@ -67,6 +67,7 @@ impl<'s> Loader<'s> {
             provider_names: models.provider_names,
             own_prices: models.own_prices,
             summary_model: form.summary_model.clone(),
+            outage: form.outage_seconds.map(|seconds| std::time::Duration::from_secs(seconds.into())),
             limits: of_run.or(&form.limits.clone().unwrap_or_default()).or(&Limits::run_defaults()),
         };
         if let Some(model) = form.summary_model.filter(|model| job.model(model).is_none()) {
@@ -226,6 +227,7 @@ impl<'s> Loader<'s> {
                     if model.settings.is_none()
                         && model.fallbacks.is_empty()
                         && model.context_tokens.is_none()
+                        && model.outage_seconds.is_none()
                         && model.modalities == Modalities::default() =>
                 {
                     self.scripted(script, model, &place, text, rules)

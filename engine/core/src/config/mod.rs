@@ -96,6 +96,8 @@ pub struct Job {
     pub own_prices: BTreeMap<String, Price>,
     /// The model that summarises texts which tools write.
     pub summary_model: Option<String>,
+    /// How long a request is retried while its provider is away, where no model and no provider says so.
+    pub outage: Option<std::time::Duration>,
     /// The limits of a run, defaults filled in.
     pub limits: Limits,
 }

@@ -16,6 +16,9 @@ use super::source::Role;
 use super::{Job, ModelSpec, Origin};
 use crate::money::Price;
 
+/// How long a request is retried while its provider is away, unless a config says so.
+const DEFAULT_OUTAGE: Duration = Duration::from_hours(1);
+
 /// What the loader asks about models: the form of scripts and the names of providers are not the core's.
 pub struct ModelRules<'a> {
     /// Tells everything that is wrong with a script.
@@ -43,6 +46,8 @@ pub struct ProvidedModel {
     pub modalities: Modalities,
     /// The names of the models that are asked in its place, one after the other, when it is not available.
     pub fallbacks: Vec<String>,
+    /// How long a request to it is retried while its provider is away, if a config says so.
+    pub outage: Option<Duration>,
 }
 
 /// How a provider is reached, where a `models.json` says so.
@@ -66,6 +71,8 @@ pub struct ProviderSettings {
     pub total: Option<Duration>,
     /// How often it may be used.
     pub limits: ProviderLimits,
+    /// How long a request is retried while it is away.
+    pub outage: Option<Duration>,
     /// Who said so: an address that gets a key needs the trust of the person who runs the job.
     pub origin: Origin,
 }
@@ -164,6 +171,24 @@ impl Job {
         }
     }
 
+    /// The provider of the model called `name`; a model of the program itself is its own.
+    pub fn provider_of(&self, name: &str) -> String {
+        match self.model(name) {
+            Some(ModelSpec::Provided(provided)) => provided.provider,
+            Some(ModelSpec::Scripted { .. }) | None => name.to_owned(),
+        }
+    }
+
+    /// How long a request to the model called `name` is retried while its provider is away.
+    pub fn outage(&self, name: &str) -> Duration {
+        let of_provider = |provider: &str| self.providers.get(provider).and_then(|settings| settings.outage);
+        let of_model = match self.model(name) {
+            Some(ModelSpec::Provided(provided)) => provided.outage.or_else(|| of_provider(&provided.provider)),
+            Some(ModelSpec::Scripted { .. }) | None => None,
+        };
+        of_model.or(self.outage).unwrap_or(DEFAULT_OUTAGE)
+    }
+
     /// The names of the models that are asked, one after the other, when the one called `name` is not available.
     pub fn fallbacks(&self, name: &str) -> &[String] {
         match self.models.get(name) {
@@ -230,6 +255,7 @@ impl<'s> Loader<'s> {
             context_tokens: form.context_tokens,
             modalities: form.modalities,
             fallbacks: form.fallbacks.clone(),
+            outage_seconds: form.outage_seconds,
         };
         ModelSpec::Provided(self.alias(&alias, Origin::Job, place, text, providers))
     }
@@ -256,7 +282,8 @@ impl<'s> Loader<'s> {
             ProvidedModel::default()
         });
         let (context_tokens, modalities, fallbacks) = (form.context_tokens, form.modalities, form.fallbacks.clone());
-        ProvidedModel { settings, price, context_tokens, modalities, fallbacks, ..model }
+        let outage = form.outage_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        ProvidedModel { settings, price, context_tokens, modalities, fallbacks, outage, ..model }
     }
 
     /// Tells settings that would say what the engine says: they would change nothing, silently.
@@ -347,6 +374,7 @@ impl<'s> Loader<'s> {
                 tokens_per_minute: limits.tokens_per_minute,
                 in_flight: limits.in_flight,
             },
+            outage: seconds(form.outage_seconds),
             origin,
         })
     }

@@ -161,7 +161,9 @@ impl Draft<'_> {
         if !self.awaits_answer(id, turn) {
             return;
         }
-        let since = |since: Option<Timestamp>| since.map_or(0, |since| u64::try_from(self.at.since(since).as_millis()).unwrap_or(u64::MAX));
+        let since = |since: Option<Timestamp>| {
+            since.map_or(0, |since| u64::try_from(self.at.since(since).as_millis()).unwrap_or(u64::MAX))
+        };
         let (of_task, of_run) = (self.task(id).working_since, self.world.shared().active_since);
         let waited = Waited {
             milliseconds: waited.milliseconds.min(since(of_task)),

@@ -100,7 +100,10 @@ fn control<W: World>(world: &mut W, at: Timestamp, latest: Timestamp, entry: &Co
         (ControlAction::TakenOver { .. }, _) => rested(world, at.since(latest)),
         (ControlAction::Waited(waited), Some(task)) => turns::waited(world, task, waited),
         (
-            ControlAction::Steered { .. } | ControlAction::Cancelled { .. } | ControlAction::Waited(_) | ControlAction::Late { .. },
+            ControlAction::Steered { .. }
+            | ControlAction::Cancelled { .. }
+            | ControlAction::Waited(_)
+            | ControlAction::Late { .. },
             _,
         ) => {}
     }

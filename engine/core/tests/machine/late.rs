@@ -156,7 +156,13 @@ fn after_the_end_everything_is_refused_and_nothing_is_written() {
         Event::Started { run, root: "root".into(), documents: Vec::new() },
         answered("0", 1),
         answered("0", 2),
-        Event::ModelFailed { task: TaskId::root(), turn: 2, model: "script".to_owned(), error: Sim::model_error(), uncharged: false },
+        Event::ModelFailed {
+            task: TaskId::root(),
+            turn: 2,
+            model: "script".to_owned(),
+            error: Sim::model_error(),
+            uncharged: false,
+        },
         returned("0/1.1"),
         Event::PersonAnswered {
             question: TaskId::root(),
@@ -337,7 +343,13 @@ fn a_model_that_fails_in_a_turn_that_is_over_fails_nothing() {
         Sim::new(&two_agents()).agent("root", [turn([call("work", "a")]), turn([handoff("done")])]).holding("work").start();
     told_in_vain(
         &mut sim,
-        Event::ModelFailed { task: TaskId::root(), turn: 1, model: "script".to_owned(), error: Sim::model_error(), uncharged: false },
+        Event::ModelFailed {
+            task: TaskId::root(),
+            turn: 1,
+            model: "script".to_owned(),
+            error: Sim::model_error(),
+            uncharged: false,
+        },
     );
     sim.release("work");
     sim.assert_over();

@@ -32,8 +32,8 @@ impl Body {
     /// The body that `bytes` are, without `secrets`.
     pub(super) fn of(bytes: &[u8], secrets: &Secrets) -> Result<Self, InPieces> {
         let Ok(text) = std::str::from_utf8(bytes) else {
-            let scrubbed = scrubbed_bytes(bytes, secrets);
-            return Ok(Self::Base64(STANDARD.encode(scrubbed)));
+            let scrubbed = secrets.scrubbed_bytes(bytes);
+            return Ok(Self::Base64(STANDARD.encode(scrubbed.as_deref().unwrap_or(bytes))));
         };
         if let Ok(mut value) = serde_json::from_str::<Value>(text) {
             let is_text = |again: &str| again == text.trim();
@@ -57,16 +57,6 @@ impl Body {
             Self::Base64(text) => STANDARD.decode(text),
         }
     }
-}
-
-/// `bytes` with secrets taken out of each piece that is text.
-fn scrubbed_bytes(bytes: &[u8], secrets: &Secrets) -> Vec<u8> {
-    let mut scrubbed = Vec::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        scrubbed.extend_from_slice(secrets.scrubbed(chunk.valid()).as_bytes());
-        scrubbed.extend_from_slice(chunk.invalid());
-    }
-    scrubbed
 }
 
 /// The name of a field of a stream's line, and the JSON behind it.

@@ -13,6 +13,7 @@ use super::{Endpoint, SetupError};
 use crate::cassette::{Heard, NoAnswer, Wait};
 use crate::error::ModelError;
 use crate::governor::Permit;
+use crate::secret::Secrets;
 use crate::wire::{Answer, Dialect, Fault, MAX_ANSWER_BYTES, WireError, fault_of};
 
 /// The most bytes of an error that are read.
@@ -29,6 +30,8 @@ const SHOWN_WORDS: usize = 160;
 pub(super) struct Client {
     pub(super) endpoint: Endpoint,
     pub(super) http: reqwest::Client,
+    /// What no answer may repeat.
+    pub(super) secrets: Secrets,
 }
 
 /// Why a request has no answer, and what the provider wants of those that come.
@@ -90,7 +93,8 @@ impl Client {
             .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| unusable("the connection".to_owned(), &endpoint.scrubbed(&error.to_string())))?;
-        Ok(Self { endpoint, http })
+        let secrets = endpoint.secret().map(Secrets::in_answers).unwrap_or_default();
+        Ok(Self { endpoint, http, secrets })
     }
 
     /// A request that says `body`. Whenever it is made, the same bytes are sent: they are not copied.

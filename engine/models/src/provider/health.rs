@@ -49,7 +49,7 @@ impl Providers {
         settings: Option<&ProviderSettings>,
         variable: Variable<'_>,
     ) -> Result<Health, HealthError> {
-        let Client { endpoint, http } = self.client(Endpoint::of(provider, settings, variable)?)?;
+        let Client { endpoint, http, .. } = self.client(Endpoint::of(provider, settings, variable)?)?;
         let address = endpoint.url.strip_suffix(endpoint.profile.path).unwrap_or(&endpoint.url).to_owned();
         let list = match endpoint.profile.dialect {
             Dialect::Ollama => "/api/tags",

@@ -166,7 +166,11 @@ impl ProviderModel {
         }
     }
 
-    fn turn(&self, answer: Answer) -> ModelTurn {
+    /// The turn that `answer` is, without the key.
+    fn turn(&self, mut answer: Answer) -> ModelTurn {
+        if self.client.secrets.scrub_answer(&mut answer) {
+            tracing::warn!(provider = %self.client.endpoint.name, "an answer repeated the key, which was taken out");
+        }
         answer.into_turn(&self.client.endpoint.name, &self.vendor)
     }
 

@@ -276,9 +276,7 @@ impl World {
                 let (task, turn) = (task.clone(), *turn);
                 match answer {
                     Ok(answer) => Event::ModelAnswered { task, turn, request: request.hash, answer, recorded: None },
-                    Err(error) => {
-                        Event::ModelFailed { task, turn, model: request.model.clone(), error, uncharged: false }
-                    }
+                    Err(error) => Event::ModelFailed { task, turn, model: request.model.clone(), error, uncharged: false },
                 }
             }
             Work::Execute(execution) => {

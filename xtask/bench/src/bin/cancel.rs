@@ -209,7 +209,7 @@ async fn cancelled_after(
             // Nothing is in flight while a person is asked, and that is a step like any other.
             RunOutcome::WaitingForPerson => {}
             RunOutcome::Ended { .. } => return Ok(false),
-            RunOutcome::Stopped | RunOutcome::Failed(_) => bail!("the run stopped before it was cancelled"),
+            RunOutcome::Stopped | RunOutcome::ProviderAway(_) | RunOutcome::Failed(_) => bail!("the run stopped before it was cancelled"),
         },
     }
     figures.quiet.push(quiet(&handle).await?);

@@ -43,6 +43,11 @@ pub struct JobForm {
     #[serde(default)]
     #[validate(length(min = 1))]
     pub summary_model: Option<String>,
+    /// Seconds for which a request is retried while its provider is away, where `models.json` does not say so (default: 3600). Then
+    /// it waits: when nothing else can proceed, the run stops and can be resumed.
+    #[serde(default)]
+    #[validate(range(max = 2_592_000))]
+    pub outage_seconds: Option<u32>,
     /// Limits of the whole run.
     #[serde(default)]
     #[validate(nested)]

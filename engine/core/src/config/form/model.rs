@@ -43,6 +43,11 @@ pub struct ModelForm {
     #[serde(default)]
     #[schemars(length(max = 8), inner(length(min = 1, max = 128)))]
     pub fallbacks: Vec<String>,
+    /// Seconds for which a request to it is retried while its provider is away (default: what the provider's settings say, or 3600). Then it waits: when nothing else can
+    /// proceed, the run stops and can be resumed.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 2_592_000))]
+    pub outage_seconds: Option<u32>,
 }
 
 /// What a model takes besides text; what is absent is as its provider usually has it. A document that a model does not take
@@ -109,6 +114,11 @@ pub struct AliasForm {
     #[serde(default)]
     #[schemars(length(max = 8), inner(length(min = 1, max = 128)))]
     pub fallbacks: Vec<String>,
+    /// Seconds for which a request to it is retried while its provider is away (default: what the provider's settings say, or 3600). Then it waits: when nothing else can
+    /// proceed, the run stops and can be resumed.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 2_592_000))]
+    pub outage_seconds: Option<u32>,
 }
 
 /// How a provider is reached.
@@ -136,6 +146,11 @@ pub struct ProviderSettingsForm {
     /// How often its key may be used. Requests beyond that wait, in turn.
     #[serde(default)]
     pub limits: Option<ProviderLimitsForm>,
+    /// Seconds for which a request to it is retried while it is away (default: 3600). Then it waits: when nothing else can
+    /// proceed, the run stops and can be resumed.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 2_592_000))]
+    pub outage_seconds: Option<u32>,
 }
 
 /// Where a key is.

@@ -1,0 +1,313 @@
+//! Requests whose provider is away (DESIGN §12): each stays open as a record here, and is made again when its time has come.
+//!
+//! The machine knows nothing of an outage until it is over, or the run stops because of it. No future and no thread waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use baton_core::call::{CallError, ErrorCode};
+use baton_core::entry::Waited;
+use baton_core::event::Event;
+use baton_core::id::TaskId;
+use baton_core::time::Timestamp;
+use baton_models::provider::Retries;
+use baton_models::{ModelError, Outage};
+
+use crate::actor::Actor;
+use crate::handle::{Progress, ProviderAway};
+
+/// The shortest pause that whoever watches hears of: blips pass without a word.
+const TOLD_FROM: Duration = Duration::from_secs(1);
+
+/// A model gave no answer in one attempt.
+pub(crate) struct Unanswered {
+    pub(crate) task: TaskId,
+    pub(crate) turn: u32,
+    /// The model that was asked.
+    pub(crate) model: String,
+    pub(crate) error: ModelError,
+    /// When the attempt began.
+    pub(crate) began: Timestamp,
+}
+
+/// The open requests that had no answer so far, and the providers that are away.
+#[derive(Default)]
+pub(crate) struct Outages {
+    requests: BTreeMap<TaskId, Request>,
+    /// The providers that whoever watches knows to be away, and since when.
+    told: BTreeMap<String, Timestamp>,
+    /// Since when every request of the run waits for a provider, and nothing else works.
+    idle_since: Option<Timestamp>,
+    /// Time in which that was so, and which no entry has recorded yet.
+    idle: Duration,
+}
+
+/// An open request that had no answer so far.
+struct Request {
+    turn: u32,
+    model: String,
+    provider: String,
+    reason: String,
+    /// When the first attempt began that met an outage.
+    away_since: Option<Timestamp>,
+    /// Attempts at this model.
+    failed: usize,
+    pauses: Box<dyn Iterator<Item = Duration> + Send>,
+    /// Whether a provider may have charged for an attempt.
+    charged: bool,
+    state: State,
+}
+
+/// Where an open request stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// An attempt that began then is under way.
+    Asking(Timestamp),
+    /// The next attempt begins then. If it is `held`, its window has ended.
+    Waiting { until: Timestamp, held: bool },
+    /// Nothing is tried again until a person has acted and the run is resumed.
+    NeedsPerson,
+}
+
+impl Outages {
+    /// When the next attempt begins.
+    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
+        let waits = |request: &Request| match request.state {
+            State::Waiting { until, .. } => Some(until),
+            State::Asking(_) | State::NeedsPerson => None,
+        };
+        self.requests.values().filter_map(waits).min()
+    }
+
+    /// The requests whose next attempt begins at `now`.
+    pub(crate) fn due(&mut self, now: Timestamp) -> Vec<(TaskId, u32)> {
+        let mut due = Vec::new();
+        for (task, request) in &mut self.requests {
+            if matches!(request.state, State::Waiting { until, .. } if until <= now) {
+                request.state = State::Asking(now);
+                due.push((task.clone(), request.turn));
+            }
+        }
+        due
+    }
+
+    /// Nothing is asked for `task` any more.
+    pub(crate) fn forget(&mut self, task: &TaskId) {
+        self.requests.remove(task);
+    }
+
+    /// How many requests only a person, the provider or time can help: their window has ended, or they wait for a person.
+    fn held(&self) -> usize {
+        let is_held = |request: &&Request| match request.state {
+            State::Waiting { held, .. } => held,
+            State::NeedsPerson => true,
+            State::Asking(_) => false,
+        };
+        self.requests.values().filter(is_held).count()
+    }
+
+    /// The providers that held requests wait for.
+    pub(crate) fn providers(&self) -> BTreeSet<&str> {
+        let away = self.requests.values().filter(|request| request.away_since.is_some());
+        away.map(|request| request.provider.as_str()).collect()
+    }
+
+    /// What held requests wait for.
+    pub(crate) fn away(&self) -> Vec<ProviderAway> {
+        let away = self.requests.iter().filter(|(_, request)| request.away_since.is_some());
+        let away = away.map(|(task, request)| ProviderAway {
+            task: task.clone(),
+            provider: request.provider.clone(),
+            reason: request.reason.clone(),
+            needs_person: request.state == State::NeedsPerson,
+        });
+        away.collect()
+    }
+
+    /// Counts the time up to `now` as idle, if the run has been idle; it is idle from then on if it `is_idle`.
+    fn count_idle(&mut self, now: Timestamp, is_idle: bool) {
+        if let Some(since) = self.idle_since.take() {
+            self.idle += now.since(since);
+        }
+        self.idle_since = is_idle.then_some(now);
+    }
+}
+
+impl Request {
+    fn new(turn: u32, model: String, provider: String, began: Timestamp) -> Self {
+        let pauses = Box::new(Retries::default().endless_pauses());
+        let (reason, away_since, state) = (String::new(), None, State::Asking(began));
+        Self { turn, model, provider, reason, away_since, failed: 0, pauses, charged: false, state }
+    }
+}
+
+impl Actor {
+    /// What it means that a model gave no answer: an event for the machine, or a request that waits.
+    pub(crate) fn unanswered(&mut self, unanswered: Unanswered) -> Option<Event> {
+        let Unanswered { task, turn, model, error, began } = unanswered;
+        let now = self.shared.clock.now();
+        let (falls_back, provider) = (self.run.next_fallback(&task).is_some(), self.run.configs().job.provider_of(&model));
+        let window = self.run.configs().job.outage(&model);
+        let is_played = self.shared.providers.cassettes().is_some_and(|cassettes| cassettes.is_played());
+        let request = self.outages.requests.entry(task.clone());
+        let request = request.or_insert_with(|| Request::new(turn, model.clone(), provider.clone(), began));
+        if (request.turn, &request.model) != (turn, &model) {
+            let charged = request.charged && request.turn == turn;
+            *request = Request { charged, ..Request::new(turn, model.clone(), provider, began) };
+        }
+        request.charged |= error.may_cost();
+        request.failed += 1;
+        request.reason = error.to_string();
+        let may_pass = request.failed <= Retries::default().most && !is_played;
+        let is_broken = matches!(error, ModelError::Broken { .. });
+        let state = match error.outage() {
+            // A fallback answers sooner than a provider comes back; but what fails for a moment does not give way to it at once.
+            Some(Outage::Failing) if falls_back && may_pass && !matches!(error, ModelError::TimedOut { .. }) => {
+                request.pauses.next().map(|pause| State::Waiting { until: now.plus(pause), held: false })
+            }
+            Some(_) if falls_back => None,
+            None if is_broken && may_pass => {
+                request.pauses.next().map(|pause| State::Waiting { until: now.plus(pause), held: false })
+            }
+            None => None,
+            Some(outage) => {
+                let since = *request.away_since.get_or_insert(began);
+                let asked = if let Outage::Limited { retry_after } = outage { retry_after } else { None };
+                let pause = request.pauses.next().max(asked).filter(|_| outage != Outage::NeedsPerson && !is_played);
+                Some(pause.map_or(State::NeedsPerson, |pause| {
+                    let until = now.plus(pause);
+                    State::Waiting { until, held: until.since(since) > window }
+                }))
+            }
+        };
+        let Some(state) = state else { return Some(self.fails(&task, turn, model, &error, falls_back)) };
+        request.state = state;
+        if request.away_since.is_some() {
+            self.tell_away(&task, now);
+        }
+        None
+    }
+
+    /// The request of `task` fails for good, or its model is replaced by the next one.
+    fn fails(&mut self, task: &TaskId, turn: u32, model: String, error: &ModelError, falls_back: bool) -> Event {
+        let charged = self.outages.requests.get(task).is_some_and(|request| request.charged);
+        if !(falls_back && error.is_unavailable()) {
+            self.outages.forget(task);
+        }
+        let code = match error {
+            ModelError::ContextExceeded { .. } => ErrorCode::ContextExceeded,
+            ModelError::TurnTimedOut { .. } => ErrorCode::TimedOut,
+            error if error.is_unavailable() => ErrorCode::ModelUnavailable,
+            _ => ErrorCode::ModelFailed,
+        };
+        let error = CallError::new(code, error.to_string());
+        Event::ModelFailed { task: task.clone(), turn, model, error, uncharged: !charged }
+    }
+
+    /// An attempt at the request of `task` begins.
+    pub(crate) fn attempt_begins(&mut self, task: &TaskId) {
+        let now = self.shared.clock.now();
+        if let Some(request) = self.outages.requests.get_mut(task) {
+            request.state = State::Asking(now);
+        }
+    }
+
+    /// A model answered for `task`: how long it was waited for, if it was.
+    pub(crate) fn answered(&mut self, task: &TaskId) -> Option<Event> {
+        let request = self.outages.requests.remove(task)?;
+        let now = self.shared.clock.now();
+        let since = request.away_since?;
+        if let Some(told) = self.outages.told.remove(&request.provider) {
+            let seconds = now.since(told).as_secs();
+            self.tell_watchers(task, format!("{} answers again after {seconds} s", request.provider));
+        }
+        let until = if let State::Asking(began) = request.state { began } else { now };
+        // What the attempt that succeeded took was work.
+        if self.outages.idle_since.is_some() {
+            self.outages.count_idle(until, false);
+        }
+        Some(self.waited(task.clone(), &request, since, until, false))
+    }
+
+    fn waited(&mut self, task: TaskId, request: &Request, since: Timestamp, until: Timestamp, stops: bool) -> Event {
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let idle = std::mem::take(&mut self.outages.idle);
+        let waited = Waited {
+            provider: request.provider.clone(),
+            reason: request.reason.clone(),
+            milliseconds: milliseconds(until.since(since)),
+            run_milliseconds: milliseconds(idle),
+            stops,
+            uncharged: !request.charged,
+        };
+        Event::ModelWaited { task, turn: request.turn, waited }
+    }
+
+    /// What the requests that wait now have waited for, since the run stops.
+    pub(crate) fn waits_end(&mut self) -> Vec<Event> {
+        let now = self.shared.clock.now();
+        self.outages.count_idle(now, false);
+        let requests = std::mem::take(&mut self.outages.requests).into_iter();
+        let waiting = requests.filter(|(_, request)| !matches!(request.state, State::Asking(_)));
+        let events = waiting.filter_map(|(task, request)| {
+            let since = request.away_since?;
+            Some(self.waited(task, &request, since, now, true))
+        });
+        events.collect()
+    }
+
+    /// Whether nothing in the run can proceed but requests whose provider is away.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let (shared, held) = (self.run.totals(), self.outages.held());
+        held > 0
+            && held == self.working()
+            && !shared.paused
+            && shared.retries.is_empty()
+            && self.run.ended().is_none()
+            && self.work.arrived.is_empty()
+            && self.work.to_ask.is_empty()
+    }
+
+    /// How many tasks wait for their model or for their calls. Those that are ready wait for room that these take.
+    fn working(&self) -> usize {
+        let shared = self.run.totals();
+        usize::try_from(shared.active_tasks).unwrap_or(usize::MAX).saturating_sub(shared.ready.size())
+    }
+
+    /// Keeps count of the time in which the run only waits for providers.
+    pub(crate) fn count_idle(&mut self) {
+        if self.outages.requests.is_empty() && self.outages.idle_since.is_none() {
+            return;
+        }
+        let away = self.outages.requests.values().filter(|request| request.away_since.is_some()).count();
+        let now = self.shared.clock.now();
+        self.outages.count_idle(now, away > 0 && away == self.working());
+    }
+
+    /// Tells whoever watches that the provider of `task` is away, once.
+    fn tell_away(&mut self, task: &TaskId, now: Timestamp) {
+        let Some(request) = self.outages.requests.get(task) else { return };
+        let (pause, next) = match request.state {
+            State::Waiting { until, held: false } => {
+                let pause = until.since(now);
+                (pause, format!("trying again in {} s", pause.as_secs_f64().ceil()))
+            }
+            State::Waiting { until, held: true } => {
+                (Duration::MAX, format!("the next attempt would be in {} s", until.since(now).as_secs()))
+            }
+            State::NeedsPerson => (Duration::MAX, "not trying again until the run is resumed".to_owned()),
+            State::Asking(_) => return,
+        };
+        tracing::warn!(%task, provider = request.provider, reason = request.reason, next, "the provider is away");
+        let (provider, message) = (request.provider.clone(), format!("{}; {next}", request.reason));
+        if pause >= TOLD_FROM && !self.outages.told.contains_key(&provider) {
+            self.outages.told.insert(provider, request.away_since.unwrap_or(now));
+            self.tell_watchers(task, message);
+        }
+    }
+
+    fn tell_watchers(&self, task: &TaskId, message: String) {
+        // Nobody needs to watch.
+        let _unwatched = self.progress.send(Progress { task: task.clone(), call: None, message });
+    }
+}
