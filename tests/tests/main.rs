@@ -9,6 +9,7 @@ mod exec;
 mod forks;
 mod memory;
 mod model_tools;
+mod outages;
 mod providers;
 mod recovery;
 mod runs;

@@ -203,7 +203,8 @@ fn configured(cases: &[Case]) -> Value {
 
 /// A job of one agent, with tools that the mocks know.
 fn write_job(folder: &Path) -> anyhow::Result<()> {
-    let job = json!({"job_id": "talk", "description": "One agent, asked.", "root": "parrot", "request": "Say it."});
+    let job = json!({"job_id": "talk", "description": "One agent, asked.", "root": "parrot", "request": "Say it.",
+        "outage_seconds": 5});
     write_json(&folder.join("job.json"), &job)?;
     let agent = json!({
         "agent_id": "parrot", "description": "Repeats.", "model": "plain", "system_prompt": PROMPT, "tools": ["echo", "handoff"],

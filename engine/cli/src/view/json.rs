@@ -1,5 +1,6 @@
 //! A run as one JSON object: what `run`, `resume` and `show` print with `--output json`.
 
+use baton_core::call::{CallError, ErrorCode};
 use baton_core::document::DocumentVersion;
 use baton_core::entry::{Holder, QuestionEnd};
 use baton_core::id::{AgentId, RunId};
@@ -165,6 +166,13 @@ impl RunView {
             })
     }
 
+    /// The error of the root's result, or why the run waits for a provider.
+    fn error(&self) -> Option<CallError> {
+        let of_result = || self.root().and_then(|root| root.result.as_ref()?.error.clone());
+        let away = self.away.values().next().filter(|_| self.ended.is_none());
+        away.map(|waited| CallError::new(ErrorCode::ModelUnavailable, waited.reason.clone())).or_else(of_result)
+    }
+
     /// The run as one object.
     pub(crate) fn report(&self) -> RunReport {
         let started = self.started.as_ref();
@@ -174,7 +182,7 @@ impl RunView {
             job: started.map(|started| started.job.to_string()).unwrap_or_default(),
             status: self.status().to_owned(),
             result: result.map_or(Value::Null, |result| result.output.value()),
-            error: result.and_then(|result| result.error.as_ref()).map(baton_core::call::CallError::to_value),
+            error: self.error().as_ref().map(CallError::to_value),
             limit: self.ended.as_ref().and_then(|ended| ended.limit).map(|limit| limit.to_string()),
             documents: self.handed_off().into_iter().map(|version| self.document_report(version)).collect(),
             tasks: self.task_reports(),

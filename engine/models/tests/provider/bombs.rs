@@ -47,7 +47,7 @@ fn bombs() -> Vec<Bomb> {
     let (stream, plain) = ("content-type: text/event-stream\r\n", "content-type: application/json\r\n");
     let is_too_long: fn(&ModelError) -> bool = |error| matches!(error, ModelError::TooLong { most: MAX_ANSWER_BYTES, .. });
     let is_rejected: fn(&ModelError) -> bool = |error| matches!(error, ModelError::Rejected { status: Some(400), message, .. } if message.starts_with("in more than 65536 bytes"));
-    let is_unavailable: fn(&ModelError) -> bool = |error| matches!(error, ModelError::Unavailable { .. });
+    let is_unavailable: fn(&ModelError) -> bool = |error| matches!(error, ModelError::Interrupted { .. });
     let filler = vec![b'x'; 64 << 10];
     let delta = format!("data: {}\n\n", json!({"choices": [{"delta": {"content": "x".repeat(1 << 10)}}]}));
     let call = json!({"index": 0, "id": "c", "function": {"name": "t", "arguments": "x".repeat(1 << 10)}});

@@ -89,7 +89,7 @@ async fn no_key_is_in_any_error_or_in_anything_that_is_logged() {
         kinds.push(std::mem::discriminant(&error));
     }
     let unreachable = ask(&at("http://127.0.0.1:9", "openai")).await.unwrap_err();
-    assert!(matches!(unreachable, ModelError::Unavailable { .. }));
+    assert!(matches!(unreachable, ModelError::Unreachable { .. }));
     let health = Providers::default().health("test", Some(&at("http://127.0.0.1:9", "openai")), &|_| Some(KEY.to_owned())).await;
     let _infallible = write!(shown, "{unreachable} {unreachable:?} {health:?}");
     let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();

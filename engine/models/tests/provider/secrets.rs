@@ -1,6 +1,9 @@
 //! A key goes into one header, and nowhere else.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use baton_core::config::ProvidedModel;
+use baton_core::model::ModelTurn;
 use baton_models::{ModelError, NoContents, Providers, RunKey, SetupError};
 use serde_json::json;
 
@@ -126,4 +129,68 @@ fn a_key_that_is_missing_is_named_before_anything_is_sent() {
     assert_eq!(*asked.lock().unwrap(), Vec::<String>::new(), "no key was looked for");
     let odd = providers.model(run, &model("openai"), None, &|_| Some("two\nlines".to_owned())).err().unwrap();
     assert!(matches!(odd, SetupError::Unusable { .. }) && !odd.to_string().contains("lines"), "{odd}");
+}
+
+/// Everything that a turn says.
+fn said(turn: &ModelTurn) -> String {
+    format!("{turn:?} {}", turn.calls.iter().map(|call| call.input.text()).collect::<String>())
+}
+
+/// Answers that repeat `secret` in a text, in reasoning, in the id and the arguments of a call, and in the ids of the answer;
+/// streamed by pieces of `most` characters.
+fn repeating(secret: &str, most: usize) -> Vec<(&'static str, Reply)> {
+    let arguments = json!({"text": secret, "list": [{ secret: 1 }]}).to_string();
+    let call = |arguments: &str| json!({"index": 0, "id": secret, "type": "function", "function": {"name": "echo", "arguments": arguments}});
+    let whole = json!({
+        "id": secret, "model": secret,
+        "choices": [{"message": {"content": format!("It is {secret}."), "reasoning_content": format!("Hm: {secret}"),
+            "tool_calls": [call(&arguments)]}, "finish_reason": "tool_calls"}],
+    });
+    let pieces = |text: &str| {
+        let characters: Vec<char> = text.chars().collect();
+        characters.chunks(most).map(|piece| piece.iter().collect::<String>()).collect::<Vec<_>>()
+    };
+    let event = |delta: serde_json::Value| format!("data: {}\n\n", json!({"id": secret, "choices": [{"delta": delta}]}));
+    let mut stream = String::new();
+    pieces(&format!("Hm: {secret}")).iter().for_each(|piece| stream += &event(json!({"reasoning_content": piece})));
+    pieces(&format!("It is {secret}.")).iter().for_each(|piece| stream += &event(json!({"content": piece})));
+    stream += &event(json!({"tool_calls": [call("")]}));
+    for piece in pieces(&arguments) {
+        stream += &event(json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}));
+    }
+    stream += "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";
+    vec![("whole", Reply::new(200, whole.to_string())), ("streamed", Reply::stream(stream))]
+}
+
+#[tokio::test]
+async fn a_key_in_a_successful_answer_is_replaced_however_it_is_spelt_and_cut() {
+    let more = ["736b2d63616e6172792b2f3d2234663961222d6b6579", "736B2D63616E6172792B2F3D2234663961222D6B6579"];
+    let more = more.into_iter().map(str::to_owned);
+    // `Basic`, with names of three lengths before the key, and in the alphabet of addresses.
+    let basic = ["u:", "me:", "you:"].map(|user| STANDARD.encode(format!("{user}{KEY}!")));
+    let for_addresses = URL_SAFE_NO_PAD.encode(format!("??{KEY}>"));
+    let spelt: Vec<String> = spellings().into_iter().chain(more).chain(basic).chain([for_addresses]).collect();
+    let mut answers = 0;
+    for spelling in &spelt {
+        for most in [1, 3, 1_000] {
+            for (name, reply) in repeating(spelling, most) {
+                let server = Server::start(move |_, _| reply.clone()).await;
+                let turn = ask(&at(&server.url, "llamacpp")).await.unwrap();
+                let said = said(&turn);
+                assert!(turn.text.starts_with("It is ") && turn.text.contains("[key]"), "{name} {spelling}: {said}");
+                // Of a longer text in base64, the characters that the key alone decides are gone.
+                let core = &spelling[spelling.len() / 3..spelling.len() * 2 / 3];
+                assert!(!said.contains(core), "{core} of {spelling} is in {said}");
+                assert!(turn.calls[0].malformed.is_none(), "{said}");
+                answers += 1;
+            }
+        }
+    }
+    println!("{answers} answers, 0 keys");
+}
+
+#[tokio::test]
+async fn an_answer_without_the_key_stays_as_it_is() {
+    let server = Server::start(|_, _| Reply::new(200, hello())).await;
+    assert_eq!(ask(&at(&server.url, "llamacpp")).await.unwrap().text, "hello");
 }

@@ -1,10 +1,10 @@
 //! What each status means, and whether it is asked again.
 
-use baton_models::ModelError;
+use baton_models::{ModelError, NoContents, Outage};
 use serde_json::json;
 
 use crate::server::{End, Reply, Server};
-use crate::{ask, at, hello};
+use crate::{ask, at, hello, model, request};
 
 /// What comes of a reply that never gets better.
 #[derive(Debug, PartialEq)]
@@ -15,6 +15,9 @@ enum Means {
     Filtered,
     RateLimited,
     Unavailable,
+    Unreachable,
+    Interrupted,
+    NotAnAnswer,
     Broken,
 }
 
@@ -29,6 +32,9 @@ fn meaning(error: &ModelError) -> Means {
         ModelError::Filtered { .. } => Means::Filtered,
         ModelError::RateLimited { .. } => Means::RateLimited,
         ModelError::Unavailable { .. } => Means::Unavailable,
+        ModelError::Unreachable { .. } => Means::Unreachable,
+        ModelError::Interrupted { .. } => Means::Interrupted,
+        ModelError::NotAnAnswer { .. } => Means::NotAnAnswer,
         ModelError::Broken { .. } => Means::Broken,
         other => panic!("no reply means {other:?}"),
     }
@@ -69,7 +75,9 @@ async fn each_status_means_what_it_means_and_only_what_may_pass_is_asked_again()
         ("200, error in the stream", Reply::stream(stream_fault), Means::Unavailable, thrice),
         ("200, empty", Reply::new(200, ""), Means::Broken, thrice),
         ("200, no choices", Reply::new(200, "{\"choices\":[]}"), Means::Broken, thrice),
-        ("200, broken off", Reply::new(200, "{\"choices\":[").ending(End::Broken), Means::Broken, thrice),
+        ("200, broken off", Reply::new(200, "{\"choices\":[").ending(End::Broken), Means::Interrupted, thrice),
+        ("200 with a page", Reply::new(200, PAGE).with("content-type", "text/html; charset=utf-8"), Means::NotAnAnswer, once),
+        ("200 with a plain text", Reply::new(200, "Welcome").with("content-type", "text/plain"), Means::NotAnAnswer, once),
         ("302", plain(302).with("location", "http://127.0.0.1:9/"), Means::Rejected, once),
         ("307", plain(307).with("location", "http://127.0.0.1:9/"), Means::Rejected, once),
     ];
@@ -102,6 +110,60 @@ async fn nobody_listens() {
     let url = server.url.clone();
     drop(server);
     let error = ask(&at(&url, "openrouter")).await.unwrap_err();
-    assert_eq!(meaning(&error), Means::Unavailable);
+    assert_eq!(meaning(&error), Means::Unreachable);
     assert!(error.to_string().contains("cannot be reached"), "{error}");
+}
+
+/// What a gate to a network answers in everybody's place.
+const PAGE: &str = "<!doctype html>\n<html><head><title>Log in to the network</title></head></html>";
+
+#[tokio::test]
+async fn what_answers_in_a_provider_s_place_is_named_by_its_type_and_its_first_words() {
+    let reply = Reply::new(200, PAGE).with("content-type", "Text/HTML");
+    let server = Server::start(move |_, _| reply.clone()).await;
+    let error = ask(&at(&server.url, "openrouter")).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "what answers in place of test is no stream of events but text/html: <!doctype html> <html><head><title>Log in to the \
+         network</title></head></html>"
+    );
+    assert_eq!(server.received().len(), 1);
+}
+
+#[tokio::test]
+async fn an_attempt_is_made_once_and_takes_no_longer_than_its_turn() {
+    for reply in [Reply::new(503, "busy"), Reply::new(200, "{}"), Reply::new(200, "").ending(End::Broken)] {
+        let server = Server::start(move |_, _| reply.clone()).await;
+        let error = model(&at(&server.url, "openrouter")).attempt(&request(), &NoContents, None).await.unwrap_err();
+        assert_eq!(server.received().len(), 1, "{error}");
+    }
+    let server = Server::start(|_, _| Reply::new(200, "").ending(End::Mute)).await;
+    let limit = std::time::Duration::from_millis(40);
+    let error = model(&at(&server.url, "openrouter")).attempt(&request(), &NoContents, Some(limit)).await.unwrap_err();
+    assert_eq!(error, ModelError::TurnTimedOut { limit });
+    assert!(error.outage().is_none(), "the provider was there");
+}
+
+#[tokio::test]
+async fn each_way_to_be_away_is_told_from_what_is_wrong_with_a_request() {
+    let fault = json!({"error": {"message": "no", "type": "some_error"}}).to_string();
+    let limited = Outage::Limited { retry_after: Some(std::time::Duration::from_secs(3_600)) };
+    let table = [
+        (400, None),
+        (401, Some(Outage::NeedsPerson)),
+        (402, Some(Outage::NeedsPerson)),
+        (403, Some(Outage::NeedsPerson)),
+        (404, None),
+        (413, None),
+        (429, Some(limited)),
+        (500, Some(Outage::Failing)),
+        (501, None),
+        (503, Some(Outage::Failing)),
+    ];
+    for (status, outage) in table {
+        let reply = Reply::new(status, fault.clone()).with("retry-after", "3600");
+        let server = Server::start(move |_, _| reply.clone()).await;
+        let error = model(&at(&server.url, "openrouter")).attempt(&request(), &NoContents, None).await.unwrap_err();
+        assert_eq!(error.outage(), outage, "{status}: {error}");
+    }
 }
