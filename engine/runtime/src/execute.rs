@@ -119,8 +119,12 @@ impl Execution {
                 })
             }
             Some(Executor::Exec(spec)) => {
-                // Asked of the host, which notes what a command was given.
-                let (folder, variable) = (self.folder.as_deref(), &|name: &str| context.secret(name).ok());
+                // The host notes what a command is given by its config.
+                let given = |name: &str| {
+                    let is_named = spec.env.iter().any(|named| named == name);
+                    if is_named { context.secret(name).ok() } else { (shared.variable)(name) }
+                };
+                let (folder, variable) = (self.folder.as_deref(), &given);
                 let endings = Endings { tracker: self.endings, grace: shared.command_grace };
                 let command = crate::exec::run(&context, &spec, folder, &self.input, variable, &endings, signs.as_ref());
                 in_time(self.tool.timeout, signs.as_ref(), command).await.map(Ended::Returned)

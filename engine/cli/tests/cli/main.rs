@@ -11,6 +11,7 @@ mod keeping;
 mod killed;
 mod looking;
 mod models;
+mod outages;
 mod projects;
 mod recordings;
 mod runs;
