@@ -10,6 +10,7 @@ use baton_core::entry::{ControlAction, Entry, Recorded, Waited};
 use baton_core::id::TaskId;
 use baton_core::json::Json;
 use baton_core::model::{ModelRequest, ModelTurn};
+use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use baton_models::{ContentSource, FunctionModel, Model, ModelError};
 use baton_proof::random::Random;
@@ -223,7 +224,7 @@ async fn a_question_to_a_person_comes_before_an_outage() {
     let outcome = handle.outcome_without_people().await;
     assert!(matches!(outcome, RunOutcome::WaitingForPerson), "{}", name_of(&outcome));
     let question = handle.open_questions().await.remove(0).task;
-    handle.answer(question, "ada", Json::from(json!("this one")), Vec::new()).await.unwrap();
+    handle.answer(question, &Principal::person("ada"), Json::from(json!("this one")), Vec::new()).await.unwrap();
     let outcome = handle.outcome().await;
     assert!(matches!(outcome, RunOutcome::ProviderAway(_)), "only the provider is waited for now: {}", name_of(&outcome));
 }

@@ -90,7 +90,11 @@ fn whatever_keeps_a_provider_away_the_run_stops_and_goes_on_when_it_is_back() {
         ("401", answers("401 Unauthorized", ""), "mine refused the key in MINE_KEY: no"),
         ("402", answers("402 Payment Required", ""), "the account at mine has no credit: no"),
         ("403", answers("403 Forbidden", ""), "mine refused the key in MINE_KEY: no"),
-        ("429 for a day", answers("429 Too Many Requests", "retry-after: 86400\r\n"), "mine limits the rate and asks to wait 86400 s"),
+        (
+            "429 for a day",
+            answers("429 Too Many Requests", "retry-after: 86400\r\n"),
+            "mine limits the rate and asks to wait 86400 s",
+        ),
         ("503", answers("503 Busy", ""), "mine failed with status 503: no"),
         ("a hang", Does::Hangs, "mine took too long: no answer began within 1 s"),
         ("babble", Does::Babbles, "the answer of mine is broken"),
