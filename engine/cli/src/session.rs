@@ -16,11 +16,11 @@ use baton_core::id::TaskId;
 use baton_core::json::Json;
 use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
-use baton_runtime::{EntryStream, RunHandle, RunOutcome};
+use baton_runtime::{EntryStream, Progress, RunHandle, RunOutcome};
 use baton_store::Store;
 use crossterm::event::{Event as Input, EventStream, KeyCode, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
@@ -149,6 +149,7 @@ impl Session<'_> {
         mut interruptions: Interruptions,
     ) -> Result<(), Failure> {
         let (mut dirty, mut waited) = (false, 0);
+        let mut progress = self.handle.progress();
         loop {
             let frame = self.live.as_ref().map(|live| if dirty { live.next_frame() } else { live.next_frame() + HEARTBEAT });
             tokio::select! {
@@ -159,6 +160,10 @@ impl Session<'_> {
                     dirty = false;
                     continue;
                 }
+                message = next_message(&mut progress), if progress.is_some() => match message {
+                    Some(message) => self.say(&[text!("  {}", style::waiting(message))]),
+                    None => progress = None,
+                },
                 entry = entries.next() => match entry {
                     None => {
                         self.happened(Event::Ended).await;
@@ -376,6 +381,19 @@ pub(crate) fn person() -> Principal {
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
         .unwrap_or_else(|| "unknown".to_owned());
     Principal::person(name)
+}
+
+/// The next message about a provider that is away or back; `None` once there are no more.
+async fn next_message(progress: &mut Option<broadcast::Receiver<Progress>>) -> Option<String> {
+    let progress = progress.as_mut()?;
+    loop {
+        match progress.recv().await {
+            Ok(Progress { call: None, message, .. }) => return Some(message),
+            // What tools say is not shown here.
+            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return None,
+        }
+    }
 }
 
 async fn at(moment: Option<Instant>) {
