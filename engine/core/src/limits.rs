@@ -64,11 +64,12 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(min = 2, max = 1_000_000))]
     pub repeats: Option<u32>,
-    /// Seconds that one model request may take; past them it is stopped and its task fails with status `timeout`.
+    /// Seconds that one attempt at a model request may take; past them it is stopped and its task fails with status `timeout`.
+    /// Time in which the provider is away does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(min = 1, max = 86_400))]
     pub turn_seconds: Option<u32>,
-    /// Seconds of work; waiting for a person does not count. Looked at before each request: what runs may finish, within
+    /// Seconds of work; waiting for a person or for a provider that is away does not count. Looked at before each request: what runs may finish, within
     /// `turn_seconds` and the time-outs of its tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(min = 1))]

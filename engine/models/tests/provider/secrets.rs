@@ -152,8 +152,11 @@ fn repeating(secret: &str, most: usize) -> Vec<(&'static str, Reply)> {
     };
     let event = |delta: serde_json::Value| format!("data: {}\n\n", json!({"id": secret, "choices": [{"delta": delta}]}));
     let mut stream = String::new();
-    pieces(&format!("Hm: {secret}")).iter().for_each(|piece| stream += &event(json!({"reasoning_content": piece})));
-    pieces(&format!("It is {secret}.")).iter().for_each(|piece| stream += &event(json!({"content": piece})));
+    for (key, text) in [("reasoning_content", format!("Hm: {secret}")), ("content", format!("It is {secret}."))] {
+        for piece in pieces(&text) {
+            stream += &event(json!({ key: piece }));
+        }
+    }
     stream += &event(json!({"tool_calls": [call("")]}));
     for piece in pieces(&arguments) {
         stream += &event(json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}));

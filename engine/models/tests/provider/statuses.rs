@@ -147,7 +147,7 @@ async fn an_attempt_is_made_once_and_takes_no_longer_than_its_turn() {
 #[tokio::test]
 async fn each_way_to_be_away_is_told_from_what_is_wrong_with_a_request() {
     let fault = json!({"error": {"message": "no", "type": "some_error"}}).to_string();
-    let limited = Outage::Limited { retry_after: Some(std::time::Duration::from_secs(3_600)) };
+    let limited = Outage::Limited { retry_after: Some(std::time::Duration::from_hours(1)) };
     let table = [
         (400, None),
         (401, Some(Outage::NeedsPerson)),
