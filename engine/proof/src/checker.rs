@@ -19,12 +19,20 @@ use crate::finding::{Finding, Invariant};
 use crate::ledger::Ledger;
 use crate::requests::Requests;
 
+/// Counting again looks at every task. In a run of more tasks than this it is done only after so many batches that each
+/// batch stands for this many tasks, and at the end: a walk over a timeline costs what the timeline is long.
+const TASKS_PER_BATCH: usize = 64;
+
 /// A timeline being checked.
 pub struct Checker {
     ledger: Ledger,
     folded: Folded,
     /// Whether the machine can go on folding: nothing was found yet.
     folds: bool,
+    /// The batches since the counts of the state were last compared with the books.
+    uncompared: usize,
+    /// The tasks that were looked at to compare them.
+    compared: usize,
 }
 
 /// What the machine makes of the timeline.
@@ -43,6 +51,8 @@ pub struct Report {
     pub requests: Requests,
     /// How many answers were compared with the request that they name.
     pub answers: usize,
+    /// How many tasks were looked at to count again what the state counts, each as often as that was done.
+    pub compared: usize,
     /// The books: tasks, calls, documents as the entries tell of them.
     pub ledger: Ledger,
     /// The state that the timeline folds to; `None` if it holds what no fold takes.
@@ -53,7 +63,7 @@ impl Checker {
     /// Nothing entered yet, of a run that is pinned to `configs`.
     pub fn new(configs: &Arc<Configs>) -> Self {
         let folded = Folded { run: Run::new(Arc::clone(configs)), requests: Requests::new(Arc::clone(configs)) };
-        Self { ledger: Ledger::new(Arc::clone(configs)), folded, folds: true }
+        Self { ledger: Ledger::new(Arc::clone(configs)), folded, folds: true, uncompared: 0, compared: 0 }
     }
 
     /// Says which configs an entry adopts that names `hash`: those of a fork, or of a migration.
@@ -69,9 +79,19 @@ impl Checker {
             self.fold(recorded);
         }
         self.ledger.end_batch();
+        self.uncompared += 1;
+        if self.uncompared * TASKS_PER_BATCH >= self.ledger.tasks.len() {
+            self.compare();
+        }
+    }
+
+    /// Compares what the state counts with the books.
+    fn compare(&mut self) {
         if self.folds && self.ledger.findings().is_empty() {
             self.ledger.compare(&self.folded.run);
+            self.compared += self.ledger.tasks.len();
         }
+        self.uncompared = 0;
     }
 
     /// Enters a whole timeline as a store gives it back.
@@ -105,11 +125,14 @@ impl Checker {
     }
 
     /// What was found, and what the timeline says.
-    pub fn report(self) -> Report {
+    pub fn report(mut self) -> Report {
+        if self.uncompared > 0 {
+            self.compare();
+        }
         let Folded { run, requests } = self.folded;
         let run = self.folds.then_some(run);
-        let (findings, answers) = (self.ledger.findings().to_vec(), self.ledger.answers);
-        Report { findings, entries: self.ledger.last_seq(), requests, answers, ledger: self.ledger, run }
+        let (findings, answers, compared) = (self.ledger.findings().to_vec(), self.ledger.answers, self.compared);
+        Report { findings, entries: self.ledger.last_seq(), requests, answers, compared, ledger: self.ledger, run }
     }
 
     fn fold(&mut self, recorded: &Recorded) {

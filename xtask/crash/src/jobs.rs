@@ -27,11 +27,29 @@ note() {
   printf '{"kind":"%s","key":"%s","tool":"%s","process":%s}\n' "$1" "$BATON_CALL_ID" "$2" "$$" >> "$BATON_LEDGER"
 }
 note attempt "$1"
-if [ "$2" = always ] || mkdir "$BATON_LEDGER-$(printf %s "$BATON_CALL_ID" | tr / _)" 2> /dev/null; then
+if [ "$2" = always ] || ! grep -qs "\"kind\":\"effect\",\"key\":\"$BATON_CALL_ID\"" "$BATON_LEDGER"; then
   note effect "$1"
 fi
 printf '{"done":true}\n'
 "#;
+
+/// The command of [`Shape::Strays`]: holds a lock of its key, as does a child of it in another session; an attempt that finds
+/// the lock held runs beside another one. It takes long enough to be met.
+const STRAY: &str = r#"# Usage: stray.sh TOOL.
+note() {
+  printf '{"kind":"%s","key":"%s","tool":"%s","process":%s}\n' "$1" "$BATON_CALL_ID" "$2" "$$" >> "$BATON_LEDGER"
+}
+exec 9>> "$BATON_LEDGER-lock-$(printf %s "$BATON_CALL_ID" | tr / _)"
+flock -n 9 || echo "$BATON_CALL_ID" >> "$BATON_LEDGER-overlaps"
+note attempt "$1"
+setsid sleep 30 < /dev/null > /dev/null 2>&1 &
+sleep 0.15
+note effect "$1"
+printf '{"done":true}\n'
+"#;
+
+/// Turns of three calls each, of a tool of each effect that a resumed run treats in its own way.
+const STRAY_TURNS: usize = 5;
 
 /// A job that the kit makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -40,8 +58,10 @@ pub enum Shape {
     Tree,
     /// 200 calls of `keyed` and `at_most_once` tools, some alone in their turn and some ten at a time, and 20 `idempotent` ones.
     Effects,
-    /// 12 calls of `exec` tools, `keyed` and `at_most_once`: commands that outlive the engine that was killed.
+    /// 12 calls of `exec` tools, `keyed` and `at_most_once`.
     Commands,
+    /// 15 calls of commands that take a moment and start processes in sessions of their own.
+    Strays,
 }
 
 impl Shape {
@@ -51,6 +71,7 @@ impl Shape {
             Self::Tree => "tree",
             Self::Effects => "effects",
             Self::Commands => "commands",
+            Self::Strays => "strays",
         }
     }
 }
@@ -61,6 +82,7 @@ pub fn lay_out(shape: Shape, folder: &Path) -> anyhow::Result<PathBuf> {
         Shape::Tree => tree(),
         Shape::Effects => effects(),
         Shape::Commands => commands(),
+        Shape::Strays => strays(),
     };
     let job = json!({
         "job_id": shape.name(),
@@ -78,7 +100,15 @@ pub fn lay_out(shape: Shape, folder: &Path) -> anyhow::Result<PathBuf> {
         std::fs::create_dir_all(place.join("tools"))?;
         std::fs::write(place.join("effect.sh"), EFFECT)?;
         for (id, effect, often) in [("command_append", "at_most_once", "always"), ("command_charge", "keyed", "once")] {
-            write(&format!("tools/{id}.json"), &command(id, effect, often))?;
+            write(&format!("tools/{id}.json"), &command(id, effect, &["sh", "effect.sh", id, often]))?;
+        }
+    }
+    if shape == Shape::Strays {
+        std::fs::create_dir_all(place.join("tools"))?;
+        std::fs::write(place.join("stray.sh"), STRAY)?;
+        for effect in STRAY_EFFECTS {
+            let id = format!("stray_{effect}");
+            write(&format!("tools/{id}.json"), &command(&id, effect, &["sh", "stray.sh", &id]))?;
         }
     }
     for agent in agents {
@@ -200,8 +230,23 @@ fn commands() -> (Vec<Value>, Value) {
     (vec![agent("operator", &tools, &[])], json!({"operator": {"turns": turns}}))
 }
 
+/// The effects of the tools of [`Shape::Strays`].
+const STRAY_EFFECTS: [&str; 3] = ["idempotent", "keyed", "at_most_once"];
+
+/// One agent that calls commands which can be met while they run.
+fn strays() -> (Vec<Value>, Value) {
+    let calls = |number: usize| {
+        let effects = STRAY_EFFECTS.iter().enumerate();
+        turn(&effects.map(|(at, effect)| call(&format!("stray_{effect}"), json!({"n": 3 * number + at}))).collect::<Vec<_>>())
+    };
+    let mut turns: Vec<Value> = (0..STRAY_TURNS).map(calls).collect();
+    turns.push(turn(&[call("handoff", json!({"result": {"summary": "done"}}))]));
+    let tools: Vec<String> = STRAY_EFFECTS.iter().map(|effect| format!("stray_{effect}")).chain(["handoff".to_owned()]).collect();
+    (vec![agent("operator", &tools, &[])], json!({"operator": {"turns": turns}}))
+}
+
 /// The config of a command.
-fn command(id: &str, effect: &str, often: &str) -> Value {
+fn command(id: &str, effect: &str, command: &[&str]) -> Value {
     json!({
         "tool_id": id,
         "type": "function_tool",
@@ -210,6 +255,6 @@ fn command(id: &str, effect: &str, often: &str) -> Value {
         "returns": {"done": "boolean"},
         "effect": effect,
         "timeout_seconds": 30,
-        "exec": {"command": ["sh", "effect.sh", id, often], "env": ["BATON_LEDGER"]},
+        "exec": {"command": command, "env": ["BATON_LEDGER"]},
     })
 }

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use crate::ledger::ENV_LEDGER;
 use crate::run::Timeline;
 
-/// How long a command may outlive the engine that began it.
+/// How long a command may outlive the engine that began it, on a machine under load.
 const COMMANDS_END_WITHIN: Duration = Duration::from_secs(30);
 
 /// A job and the program that runs it.
@@ -58,6 +58,8 @@ pub enum Step {
     Resume,
     /// `baton answer` to the question of this number.
     Answer(u32),
+    /// `baton steer` of the root with a text of this number.
+    Steer(u32),
 }
 
 /// What happens to a process on the way.
@@ -208,6 +210,30 @@ impl<'a> Scene<'a> {
         self.file("baton.db")
     }
 
+    /// Where processes have their temporary files.
+    fn temporary(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.file("tmp");
+        std::fs::create_dir_all(&folder)?;
+        Ok(folder)
+    }
+
+    /// The folders of commands that are there.
+    pub(crate) fn scratch_folders(&self) -> anyhow::Result<usize> {
+        let names = std::fs::read_dir(self.temporary()?)?.flatten().map(|entry| entry.file_name());
+        Ok(names.filter(|name| name.to_string_lossy().starts_with("baton-exec-")).count())
+    }
+
+    /// The calls that ran twice at the same time.
+    pub(crate) fn overlaps(&self) -> usize {
+        std::fs::read_to_string(self.file("ledger-overlaps")).map_or(0, |text| text.lines().count())
+    }
+
+    /// Takes the store's file away, or puts it back.
+    pub(crate) fn move_store(&self, away: bool) -> io::Result<()> {
+        let (here, there) = (self.store(), self.file("away.db"));
+        if away { std::fs::rename(here, there) } else { std::fs::rename(there, here) }
+    }
+
     /// Starts a process for `step`; `asked` are failpoints' variables.
     pub(crate) fn start(&self, step: &Step, asked: &BTreeMap<&str, String>) -> anyhow::Result<Running> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
@@ -215,6 +241,7 @@ impl<'a> Scene<'a> {
         match step {
             Step::Run => command.arg("run").arg(&self.case.job).arg("--trust"),
             Step::Resume => command.args(["resume", "@last", "--take-over"]),
+            Step::Steer(number) => command.args(["steer", "@last", &steering(*number)]),
             Step::Answer(question) => command.args(["answer", "@last", &format!("Q{question}"), &answer_to(*question)]),
         };
         command.args(["--output", "ndjson", "--no-input", "--store"]).arg(self.store());
@@ -224,7 +251,11 @@ impl<'a> Scene<'a> {
         for name in ["BATON_OUTPUT", "BATON_STORE", "COMPLETE", failpoint::ENV_KILL, failpoint::ENV_STOP] {
             command.env_remove(name);
         }
-        command.env("BATON_HOME", self.file("home")).env("BATON_USER", "kit").env(ENV_LEDGER, self.ledger());
+        command
+            .env("TMPDIR", self.temporary()?)
+            .env("BATON_HOME", self.file("home"))
+            .env("BATON_USER", "kit")
+            .env(ENV_LEDGER, self.ledger());
         command.env(failpoint::ENV_LOG, self.file(&format!("{number}.passes"))).envs(asked);
         let started = now();
         let child = command.spawn().with_context(|| format!("{} cannot be started", self.case.program.display()))?;
@@ -267,7 +298,8 @@ impl<'a> Scene<'a> {
 
     /// Waits until no command that a killed process left behind can have an effect any more.
     ///
-    /// A command outlives an engine that SIGKILL ends. It is known by the ledger's path in its environment.
+    /// The guard of the engine that SIGKILL ended kills them a moment later. They are known by the ledger's path in their
+    /// environment.
     pub(crate) fn wait_for_commands(&self) -> anyhow::Result<()> {
         let wanted = self.ledger();
         let wanted = wanted.as_os_str().as_encoded_bytes();
@@ -303,6 +335,11 @@ impl<'a> Scene<'a> {
 /// What the kit answers to a question: the same whenever it is asked.
 pub(crate) fn answer_to(question: u32) -> String {
     format!("the answer to question {question}")
+}
+
+/// What the kit steers a run with.
+pub(crate) fn steering(number: u32) -> String {
+    format!("steering {number} of the kit")
 }
 
 fn now() -> u128 {

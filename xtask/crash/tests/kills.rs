@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use baton_crash::{At, Case, Plan, Shape, Sweep, Trial, Violation, lay_out, ledger_configs, zombies};
+use baton_crash::{At, Case, Plan, Shape, Sweep, Trial, Violation, lay_out, ledger_configs, strays, zombies};
 
 /// Two at a time, nothing at random.
 const PLAN: Plan = Plan { nested: Some(0), random: 0, seed: 1, jobs: 2 };
@@ -94,6 +94,14 @@ fn an_owner_that_slept_while_another_took_its_run_over_commits_nothing() {
     let figures = zombies(&q3_sales(), 6, 1, 2).unwrap();
     assert_eq!(figures.violations, Vec::<String>::new());
     assert_eq!((figures.attempts, figures.accepted), (6, 0));
+}
+
+#[test]
+fn commands_of_engines_that_are_killed_or_asked_to_end_are_gone_and_repeat_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let figures = strays(&case(&lay_out(Shape::Strays, folder.path()).unwrap()), 10, 1, 2);
+    assert!(figures.are_sound(), "{figures:?}");
+    assert!(figures.kills >= 10 && figures.met > 0 && figures.stores > 0, "{figures:?}");
 }
 
 /// The first pass of `place` in the undisturbed run.

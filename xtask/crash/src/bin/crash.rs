@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use baton_crash::{At, Case, Figures, PassName, Plan, Shape, Sweep, lay_out, ledger_configs, zombies};
+use baton_crash::{At, Case, Figures, PassName, Plan, Shape, Sweep, lay_out, ledger_configs, strays, zombies};
 use clap::{Parser, ValueEnum};
 
 /// How many violations of one job are printed.
@@ -30,6 +30,10 @@ struct Arguments {
     /// Instead: owners that are stopped before a commit and wake up when another process has ended their run, for each job
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000")]
     zombies: Option<usize>,
+    /// Instead: so many kills at random moments of engines whose commands run; on the generated job `strays`, unless others
+    /// are given
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "500")]
+    strays: Option<usize>,
     /// Instead: one trial, PROCESS:PASS or PROCESS@MICROSECONDSus for each of its kills, as a violation names it
     #[arg(long, value_parser = kill, value_delimiter = ',', value_name = "KILL")]
     at: Vec<(usize, At)>,
@@ -87,6 +91,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(count) = arguments.zombies {
         return arguments.zombies(&cases, count);
     }
+    if let Some(count) = arguments.strays {
+        return Ok(arguments.strays(&cases, count));
+    }
     let plan = Plan { nested: arguments.nested.0, random: arguments.random, seed: arguments.seed, jobs: arguments.parallel };
     let mut all = Vec::new();
     for case in &cases {
@@ -118,8 +125,12 @@ impl Arguments {
         let tool_configs = if self.program.is_none() { ledger_configs() } else { Vec::new() };
         let (mut jobs, mut shapes) = (self.jobs.clone(), self.shapes.clone());
         if jobs.is_empty() && shapes.is_empty() {
-            shapes = vec![Shape::Tree, Shape::Effects, Shape::Commands];
-            jobs.push("examples/q3-sales".into());
+            if self.strays.is_some() {
+                shapes = vec![Shape::Strays];
+            } else {
+                shapes = vec![Shape::Tree, Shape::Effects, Shape::Commands];
+                jobs.push("examples/q3-sales".into());
+            }
         }
         let mut cases = Vec::new();
         for job in jobs {
@@ -154,6 +165,39 @@ impl Arguments {
             sound &= figures.accepted == 0 && figures.violations.is_empty() && figures.attempts > 0;
         }
         Ok(sound)
+    }
+}
+
+impl Arguments {
+    fn strays(&self, cases: &[Case], count: usize) -> bool {
+        println!(
+            "| job | runs | kills | asked to end | with commands | their processes | alive after 1 s | folders | overlaps | lost | \
+             doubled | stores taken away | other violations |"
+        );
+        println!("| --- |{}", " ---: |".repeat(12));
+        let mut sound = true;
+        for case in cases {
+            let figures = strays(case, count, self.seed, self.parallel);
+            let numbers = [
+                figures.runs,
+                figures.kills,
+                figures.asked,
+                figures.met,
+                figures.commands,
+                figures.alive,
+                figures.folders,
+                figures.overlaps,
+                figures.lost,
+                figures.doubled,
+                figures.stores,
+                figures.violations.len(),
+            ];
+            let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+            println!("| {} | {} |", case.name, numbers.join(" | "));
+            figures.violations.iter().take(SHOWN).for_each(|violation| eprintln!("{}: {violation}", case.name));
+            sound &= figures.are_sound();
+        }
+        sound
     }
 }
 
