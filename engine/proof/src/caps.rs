@@ -23,7 +23,7 @@ impl Ledger {
         let configs = std::sync::Arc::clone(&self.configs);
         let run = &configs.job.limits;
         self.within(u64::from(self.turns), run.turns.map(u64::from), || "turns of the run".to_owned());
-        self.within(self.live_tasks().count() as u64, run.live_tasks.map(u64::from), || "live tasks".to_owned());
+        self.within(self.live_count() as u64, run.live_tasks.map(u64::from), || "live tasks".to_owned());
         self.within(self.running_calls() as u64, run.parallel_calls.map(u64::from), || "parallel calls of the run".to_owned());
         self.within(u64::from(self.calls_made), run.calls.map(u64::from), || "calls of the run".to_owned());
         let touched: Vec<TaskId> = self.touched.iter().cloned().collect();

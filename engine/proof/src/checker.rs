@@ -180,7 +180,7 @@ impl Ledger {
         let reserved = asked + open().map(|request| request.reserved).sum::<u64>();
         let reserved_cost = asked_cost + open().map(|request| request.cost).sum::<u128>();
         let pairs = [
-            ("live tasks", u64::from(totals.live_tasks), self.live_tasks().count() as u64),
+            ("live tasks", u64::from(totals.live_tasks), self.live_count() as u64),
             ("calls that run", u64::from(totals.running_functions), self.running_calls() as u64),
             ("turns", u64::from(totals.turns), u64::from(self.turns)),
             ("reserved tokens", totals.reserved_tokens, reserved),

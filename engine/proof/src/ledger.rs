@@ -341,6 +341,11 @@ impl Ledger {
         self.live.iter().filter_map(|id| self.tasks.get_key_value(id))
     }
 
+    /// How many tasks have not ended.
+    pub fn live_count(&self) -> usize {
+        self.live.len()
+    }
+
     /// Whether a call of `task` waits for its next attempt.
     pub fn waits_for_an_attempt(&self, task: &TaskId) -> bool {
         self.unfinished_calls(task).iter().any(|call| self.calls[*call].retry_at.is_some())
