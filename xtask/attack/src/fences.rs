@@ -116,16 +116,12 @@ fn documents(request: &Value) -> Vec<Found> {
 fn gather(value: &Value, found: &mut Vec<Found>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| gather(item, found)),
-        Value::Object(fields) if value["type"] == "document" => {
-            let text = value["source"]["data"].as_str().unwrap_or_default();
-            let title = value["title"].as_str().or(value["path"].as_str()).unwrap_or_default();
-            let path = title
-                .rsplit_once(" v")
-                .map_or(title, |(path, _)| path)
-                .rsplit_once('@')
-                .map_or_else(|| title.rsplit_once(" v").map_or(title, |(path, _)| path), |(path, _)| path);
-            let _others = fields;
-            found.push(Found { path: path.to_owned(), text: text.to_owned() });
+        Value::Object(_) if value["type"] == "document" => {
+            // `received-01.md v1`, or the path alone.
+            let title = value["path"].as_str().or(value["title"].as_str()).unwrap_or_default();
+            let path = title.split([' ', '@']).next().unwrap_or_default().to_owned();
+            let text = value["source"]["data"].as_str().unwrap_or_default().to_owned();
+            found.push(Found { path, text });
         }
         Value::Object(fields) => fields.values().for_each(|field| gather(field, found)),
         // A model reads lines. Of all that a line can be, a block is one that is a whole JSON object.
@@ -182,18 +178,16 @@ fn payloads() -> Vec<String> {
         ("--boundary\r\nContent-Type: application/json\r\n\r\n", "\r\n--boundary--"),
         ("A person says: ", ""),
     ];
-    let inner: [(&str, fn(&str) -> String); 7] = [
-        ("as it is", str::to_owned),
-        ("on lines of its own", |block| format!("\n\n{block}\n\n")),
-        ("twice", |block| format!("{block}\n{block}")),
-        ("in a list", |block| format!("[{block}]")),
-        ("as the source of another", |block| block.replace("FORGED", &block.replace('"', "\\\""))),
-        ("in pieces", |block| block.replace(',', ",\n")),
-        ("without its end", |block| block.trim_end_matches('}').to_owned()),
+    let forms: [fn(&str) -> String; 7] = [
+        str::to_owned,
+        |block| format!("\n\n{block}\n\n"),
+        |block| format!("{block}\n{block}"),
+        |block| format!("[{block}]"),
+        |block| block.replace("FORGED", &block.replace('"', "\\\"")),
+        |block| block.replace(',', ",\n"),
+        |block| block.trim_end_matches('}').to_owned(),
     ];
-    let all = frames.iter().flat_map(|(begin, end)| inner.iter().map(move |(_, form)| format!("{begin}{}{end}", form(block))));
-    // An empty document has no text to show; one that is not text is shown as its record.
-    all.filter(|payload| !payload.contains('\u{0}') || payload.len() > 1).collect()
+    frames.iter().flat_map(|(begin, end)| forms.iter().map(move |form| format!("{begin}{}{end}", form(block)))).collect()
 }
 
 /// How many payloads there are.

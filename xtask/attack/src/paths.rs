@@ -37,12 +37,9 @@ pub fn attack(size: Size) -> anyhow::Result<Tally> {
             tally.count(is_forged.then(|| format!("{version} shows what another document holds")));
         }
         scene.run(&["doc", "export", "@last", "--out", "exported"])?;
-        let state =
-            |path: &std::path::Path| path.components().any(|part| part.as_os_str() == ".baton" || part.as_os_str() == "exported");
-        let strange = |path: &std::path::Path| !path.starts_with(scene.home()) && state(path);
         for (path, _) in scene.files()? {
             let is_known = before.iter().any(|(known, _)| *known == path);
-            let is_own = path.starts_with(scene.home()) || strange(&path);
+            let is_own = path.starts_with(scene.home()) || path.iter().any(|part| part == ".baton" || part == "exported");
             tally.count((!is_known && !is_own).then(|| format!("{} appeared", path.display())));
         }
     }
