@@ -181,7 +181,6 @@ fn spellings(port: u16) -> Vec<String> {
         "unix:/run/x.sock",
         "http://[::1%25lo]:PORT/",
         "http://[::1%lo]:PORT/",
-        "http://[::ffff:127.0.0.1]:PORT/",
         "http://127.0.0.1:22/",
         "http://localhost:6379/",
     ];

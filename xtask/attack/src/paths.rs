@@ -143,6 +143,9 @@ fn paths() -> Vec<String> {
     let unseen = "\u{34f}\u{61c}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180b}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202f}\
         \u{205f}\u{2060}\u{2061}\u{206f}\u{2800}\u{3000}\u{3164}\u{a0}\u{1680}\u{2003}\u{fe0f}\u{feff}\u{ffa0}\u{fff9}\u{e0001}\u{e0041}\u{e0100}\u{e000}\u{85}";
     paths.extend(unseen.chars().map(|character| format!("report{character}.md")));
+    for end in ["@3", "@v9", "@0", "@00000000000000000002"] {
+        paths.extend([format!("notes{end}"), format!("deep/notes{end}"), format!("notes.v2{end}")]);
+    }
     paths.extend(["n".repeat(256), format!("{}.md", "é".repeat(128)), "a/".repeat(2_100) + "b"]);
     paths
 }

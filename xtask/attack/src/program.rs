@@ -99,7 +99,10 @@ impl Scene {
     /// The program with `arguments`, unable to map more than `kilobytes` of memory.
     pub fn limited_command(&self, kilobytes: u64, arguments: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -c 0 -v {kilobytes} && exec \"$@\""), "sh"]).arg(program()?).args(arguments);
+        command
+            .args(["-c", &format!("ulimit -c 0 && ulimit -v {kilobytes} && exec \"$@\""), "sh"])
+            .arg(program()?)
+            .args(arguments);
         self.place(&mut command);
         Ok(command)
     }
