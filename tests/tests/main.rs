@@ -16,3 +16,4 @@ mod runs;
 mod scale;
 mod size;
 mod support;
+mod trust;

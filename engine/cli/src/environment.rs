@@ -1,31 +1,81 @@
 //! What the program knows beside its arguments: the environment, the project's `.env`, and the person's own models and prices.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::config::PriceTable;
+use baton_core::config::{PriceTable, ProviderSettings, Reach};
+use baton_models::provider::Profile;
 use baton_runtime::folder::MODELS_FILE;
 
 use crate::exit::Failure;
 use crate::place::Place;
+use crate::trust;
 
 /// The file of a project that holds what no config may hold.
 const ENV_FILE: &str = ".env";
 /// The file of a person that says what models cost.
 const PRICES_FILE: &str = "prices.json";
+/// The most bytes of a `.env`.
+const MAX_ENV_BYTES: u64 = 1 << 20;
 
-/// The environment, and where it does not have a variable, the project's `.env`.
-pub(crate) fn variables(place: &Place) -> Result<impl Fn(&str) -> Option<String> + Send + Sync + use<>, Failure> {
-    let file = read(&place.project().join(ENV_FILE))?;
-    Ok(move |name: &str| std::env::var(name).ok().or_else(|| file.get(name).cloned()))
+/// The environment, and where it does not have a variable, the project's `.env`, as far as the person trusts it.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    file: PathBuf,
+    of_file: HashMap<String, String>,
+    released: Mutex<BTreeSet<String>>,
+}
+
+impl Environment {
+    /// The environment at `place`. Nothing of its `.env` is trusted yet.
+    pub(crate) fn at(place: &Place) -> Result<Arc<Self>, Failure> {
+        let file = place.project().join(ENV_FILE);
+        let of_file = read(&file)?;
+        Ok(Arc::new(Self { file, of_file, released: Mutex::default() }))
+    }
+
+    /// The project's `.env`.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The value of `name`: the process's own, else that of the file where it was released.
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        let of_file = || {
+            let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+            released.contains(name).then(|| self.of_file.get(name).cloned()).flatten()
+        };
+        std::env::var(name).ok().or_else(of_file)
+    }
+
+    /// Lets the variables `names` of the file be read.
+    pub(crate) fn release(&self, names: &BTreeSet<String>) {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner).extend(names.iter().cloned());
+    }
+
+    /// Whether the file alone sets a variable that leads to a provider: its address, or its key.
+    pub(crate) fn leads_to(&self, provider: &str, settings: Option<&ProviderSettings>) -> bool {
+        let profile = Profile::named(settings.map_or(provider, |settings| settings.like.as_str()));
+        let names = profile.into_iter().flat_map(|profile| [Some(profile.key.variable), profile.base_url_variable]).flatten();
+        let own = settings.and_then(|settings| settings.key_variable.as_deref());
+        !self.reaches(&names.chain(own).map(str::to_owned).collect()).is_empty()
+    }
+
+    /// Those of `names` that the file alone sets.
+    pub(crate) fn reaches(&self, names: &BTreeSet<String>) -> Vec<Reach> {
+        let alone = names.iter().filter(|name| std::env::var_os(name).is_none());
+        alone.filter_map(|name| Some(trust::variable(ENV_FILE, name, self.of_file.get(name)?))).collect()
+    }
 }
 
 /// The variables of a `.env` file; none if there is no file. What is wrong with it is told without a word of it.
 fn read(file: &Path) -> Result<HashMap<String, String>, Failure> {
-    if !file.is_file() {
+    // Some keep a folder of that name, which has nothing to do with us.
+    if !baton_files::is_there(file) || std::fs::symlink_metadata(file).is_ok_and(|facts| facts.is_dir()) {
         return Ok(HashMap::new());
     }
-    let content = std::fs::read(file).map_err(|error| Failure::file(file, error))?;
+    let content = baton_files::read(file, MAX_ENV_BYTES).map_err(|error| Failure::file(file, error))?;
     dotenvy::from_read_iter(content.as_slice())
         .collect::<Result<_, _>>()
         .map_err(|_| Failure::Usage(format!("{}: a line of it is not NAME=VALUE", file.display())))

@@ -105,7 +105,7 @@ pub(crate) fn tools(place: &Place) -> Result<BTreeMap<ToolId, Arc<Tool>>, Failur
 
 /// Says that a resumed run keeps the configs it started with, when the job's folder has others by now.
 pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), Failure> {
-    let engine = engine(&found.store, place)?;
+    let engine = engine(&found.store)?;
     let state = engine.state(found.id()).await.map_err(run_failure)?;
     let Some((started, folder)) = state.started().and_then(|started| Some((started, started.folder.as_ref()?))) else {
         return Ok(());
@@ -169,6 +169,7 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::Tools(_)
         | RunError::NoSuchStep { .. }
         | RunError::PastTheEnd { .. }
+        | RunError::Untrusted { .. }
         | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),
         RunError::Configs(faults) => Failure::Faults(faults.to_string()),
         RunError::Model { .. } => Failure::Unavailable(error.to_string()),

@@ -24,6 +24,7 @@ mod export;
 mod job;
 mod place;
 mod question;
+mod records;
 mod runs;
 mod scaffold;
 mod scratch;
@@ -46,7 +47,7 @@ pub use baton_core::function::{ToolContext, ToolError};
 pub use baton_macros::tool;
 pub use baton_models as models;
 pub use baton_runtime as runtime;
-pub use baton_runtime::{Engine, EngineBuilder, RunHandle};
+pub use baton_runtime::{Engine, EngineBuilder, RunHandle, TrustEverything};
 pub use baton_store as store;
 
 // Names the built-in tools, so that they are linked.

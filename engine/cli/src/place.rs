@@ -1,9 +1,9 @@
 //! Where things are: the project found upward, the store beside it, the jobs and tool configs of both.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::config::{Origin, Project, Role, Sources, load_project};
+use baton_core::config::{MAX_FILE_BYTES, Origin, Project, Role, Sources, load_project};
 use baton_store::{MemoryStore, SqliteStore, Store};
 
 use crate::exit::Failure;
@@ -39,9 +39,12 @@ impl Place {
         let current = std::env::current_dir().map_err(|error| Failure::file(Path::new("."), error))?;
         let mut place = Self { screen, current, store: store.filter(|store| !store.is_empty()), settings: Project::default() };
         let file = place.project().join(PROJECT_FILE);
-        if file.is_file() {
-            let content = std::fs::read(&file).map_err(|error| Failure::file(&file, error))?;
+        if baton_files::is_there(&file) {
+            let content = read_config(&file)?;
             place.settings = load_project(&place.shown(&file), &content).map_err(|faults| Failure::Faults(faults.to_string()))?;
+            for (key, folder) in [("store", &place.settings.store), ("jobs", &place.settings.jobs)] {
+                folder.as_deref().map_or(Ok(()), |folder| place.check_inside(key, folder))?;
+            }
         }
         Ok(place)
     }
@@ -53,7 +56,7 @@ impl Place {
 
     /// The nearest folder upward with a project file, else the present one.
     pub(crate) fn project(&self) -> &Path {
-        self.current.ancestors().find(|folder| folder.join(PROJECT_FILE).is_file()).unwrap_or(&self.current)
+        self.current.ancestors().find(|folder| baton_files::is_there(&folder.join(PROJECT_FILE))).unwrap_or(&self.current)
     }
 
     /// The folder of everything that outlives a command.
@@ -77,11 +80,10 @@ impl Place {
     pub(crate) fn open_store(&self) -> Result<Arc<dyn Store>, Failure> {
         self.check_scheme()?;
         let Some(file) = self.store_file() else { return Ok(Arc::new(MemoryStore::default())) };
-        if let Some(folder) = file.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| Failure::File { path: folder.display().to_string(), error })?;
-            self.ignore_state(folder);
-        }
-        Ok(Arc::new(SqliteStore::open(&file).map_err(|error| Failure::Store(format!("{}: {error}", file.display())))?))
+        self.check_links(&file)?;
+        let store = SqliteStore::open(&file).map_err(|error| Failure::Store(format!("{}: {error}", file.display())))?;
+        file.parent().into_iter().for_each(|folder| self.ignore_state(folder));
+        Ok(Arc::new(store))
     }
 
     /// Opens the store if there is one; looking at runs creates nothing.
@@ -104,6 +106,7 @@ impl Place {
     /// Opens the store to be read, if there is one.
     pub(crate) fn store_to_read(&self) -> Result<Option<Arc<SqliteStore>>, Failure> {
         self.check_scheme()?;
+        self.store_file().map_or(Ok(()), |file| self.check_links(&file))?;
         match self.store_file() {
             Some(file) if file.is_file() => {
                 let store = SqliteStore::open_to_read(&file);
@@ -117,6 +120,7 @@ impl Place {
     /// Opens the store's file, if there is one.
     pub(crate) fn store_on_disk(&self) -> Result<Option<SqliteStore>, Failure> {
         self.check_scheme()?;
+        self.store_file().map_or(Ok(()), |file| self.check_links(&file))?;
         let Some(file) = self.store_file() else {
             return Err(Failure::Usage("a store in memory ends with its process: there is nothing to look after".to_owned()));
         };
@@ -124,6 +128,39 @@ impl Place {
             return self.without_store(&file);
         }
         SqliteStore::open(&file).map(Some).map_err(|error| Failure::Store(format!("{}: {error}", file.display())))
+    }
+
+    /// Refuses a folder that the project's file names outside of the project: it may have been sent.
+    fn check_inside(&self, key: &str, folder: &str) -> Result<(), Failure> {
+        let is_inside = Path::new(folder).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if is_inside {
+            return Ok(());
+        }
+        let file = self.shown(&self.project().join(PROJECT_FILE));
+        Err(Failure::Usage(format!("{file}: \"{key}\" names {folder:?}, which is outside of the project; name a folder in it")))
+    }
+
+    /// Refuses to keep a project's runs behind a link: it may have been sent, and lead anywhere. Where a person says
+    /// themselves that runs are kept, links are theirs.
+    fn check_links(&self, file: &Path) -> Result<(), Failure> {
+        let Ok(below) = file.strip_prefix(self.project()) else { return Ok(()) };
+        if self.store.is_some() || std::env::var_os("BATON_HOME").is_some_and(|home| !home.is_empty()) {
+            return Ok(());
+        }
+        let mut path = self.project().to_owned();
+        let own = ["baton.db-wal", "baton.db-shm", "baton.db-owners", ".gitignore"];
+        let folders = below.components().map(|part| {
+            path.push(part);
+            path.clone()
+        });
+        let paths: Vec<PathBuf> = folders.chain(own.map(|name| file.with_file_name(name))).collect();
+        match paths.iter().find(|path| std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink())) {
+            None => Ok(()),
+            Some(link) => Err(Failure::Usage(format!(
+                "{} is a symbolic link, and runs are kept in the project; name another place with --store",
+                self.shown(link)
+            ))),
+        }
     }
 
     /// A store that this program does not have must not become a file of a strange name.
@@ -140,7 +177,7 @@ impl Place {
     fn ignore_state(&self, folder: &Path) {
         let marker = folder.join(".gitignore");
         if folder == self.state() && !marker.exists() {
-            let _best_effort = std::fs::write(marker, "*\n");
+            let _best_effort = baton_files::private::write_new(&marker, b"*\n");
         }
     }
 
@@ -221,9 +258,12 @@ impl Place {
             );
         }
         for (origin, folder) in folders {
+            if origin.needs_trust() && std::fs::symlink_metadata(&folder).is_ok_and(|facts| facts.is_symlink()) {
+                return Err(Failure::Usage(format!("{} is a symbolic link; tool configs lie in the project", folder.display())));
+            }
             for file in json_files(&folder)? {
                 let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                let text = std::fs::read(&file).map_err(|error| Failure::file(&file, error))?;
+                let text = read_config(&file)?;
                 configs.replace(&name, origin, self.shown(&file), String::from_utf8_lossy(&text).into_owned());
             }
         }
@@ -266,6 +306,11 @@ fn within_project(start: &Path) -> impl Iterator<Item = &Path> {
     let is_root = |folder: &Path| folder.join(PROJECT_FILE).is_file() || folder.join(".git").exists();
     let mut done = false;
     start.ancestors().take_while(move |folder| !std::mem::replace(&mut done, is_root(folder)))
+}
+
+/// The bytes of a config, which is a file, and as many as its reader judges.
+fn read_config(file: &Path) -> Result<Vec<u8>, Failure> {
+    baton_files::read_start(file, MAX_FILE_BYTES as u64 + 1).map_err(|error| Failure::file(file, error))
 }
 
 /// The JSON files right in `folder`, by name.

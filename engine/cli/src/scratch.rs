@@ -24,6 +24,7 @@ use crate::place::Place;
 use crate::runs::store_failure;
 use crate::signals::Interruptions;
 use crate::text::text;
+use crate::trust::Manner;
 use crate::{environment, job};
 
 /// The agent that makes the call, and its model.
@@ -97,13 +98,14 @@ pub(crate) async fn call(
     tool: &str,
     input: &Value,
     documents: Vec<InitialDocument>,
+    manner: Manner,
 ) -> Result<Called, Failure> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let call = ModelCall::new(tool, Json::from(input));
     let model = FunctionModel::new(move |request| {
         Ok(if request.turn == 1 { ModelTurn::calls(vec![call.clone()]) } else { ModelTurn::text("done") })
     });
-    let engine = builder(&store, place)?.model(CALLER, Arc::new(model)).build().map_err(job::run_failure)?;
+    let engine = builder(&store, None, place, manner)?.model(CALLER, Arc::new(model)).build().map_err(job::run_failure)?;
     let mut interruptions = Interruptions::catch()?;
     let handle = engine.start(job, StartOptions { documents, ..StartOptions::default() }).await.map_err(job::run_failure)?;
     let outcome = tokio::select! {

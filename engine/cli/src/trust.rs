@@ -1,117 +1,198 @@
-//! Commands are run, keys sent to addresses that a job names, and hosts asked that it allows, only for job folders that the person trusts: asked once,
-//! remembered by a hash of these configs.
+//! Trust of the person at the command line: asked for in full, remembered in their own state folder.
+//!
+//! What the folder of a job, its `.env` or a store says needs trust; what the program or the person says does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::config::{Configs, Executor};
+use baton_core::config::{Origin, Reach, Role, Source, Target};
 use baton_core::id::ContentHash;
-use serde_json::json;
+use baton_runtime::trust::{TrustPolicy, TrustRequest, Untrusted};
 
+use crate::environment::{self, Environment};
 use crate::exit::Failure;
 use crate::place::Place;
-use crate::screen::style;
-use crate::session;
+use crate::records::Records;
+use crate::screen::{Screen, style};
 use crate::text::{Text, text};
 
-/// Whether nothing in `configs` needs trust, or the person gave it.
-pub(crate) fn is_trusted(place: &Place, configs: &Configs, folder: Option<&Path>) -> bool {
-    let (commands, mut ways) = (commands(configs), ways(configs));
-    ways.extend(tools(configs));
-    (commands.is_empty() && ways.is_empty()) || marker(place, &commands, &ways, folder).is_file()
+/// What decides whether the person at the command line trusts what a run reaches.
+pub(crate) struct PersonsTrust {
+    screen: Screen,
+    manner: Manner,
+    records: Option<Records>,
+    /// The store that runs are kept in; `None` in memory.
+    store: Option<PathBuf>,
+    environment: Arc<Environment>,
+    /// What the program and the person say now, by role and file name.
+    own: BTreeMap<(Role, String), (Origin, String)>,
+    /// Yeses of this process, for where nothing can be remembered.
+    agreed: Mutex<BTreeSet<(String, String)>>,
 }
 
-/// Refuses to go on with `configs` unless the job has no `exec` tool, no way of its own to a provider and sets nothing of its
-/// tools that needs trust, was trusted before, or is trusted now.
-pub(crate) fn require(place: &Place, configs: &Configs, folder: Option<&Path>, trust: bool) -> Result<(), Failure> {
-    let (commands, mut ways) = (commands(configs), ways(configs));
-    let sets_tools = tools(configs);
-    let names_ways = !ways.is_empty();
-    ways.extend(sets_tools.iter().cloned());
-    if commands.is_empty() && ways.is_empty() {
-        return Ok(());
+/// What happens where trust is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// The person is asked, if they can be.
+    Ask,
+    /// The person said yes on the command line.
+    Given,
+    /// The check fails, and nobody is asked.
+    Look,
+}
+
+impl Manner {
+    /// What `--trust` means.
+    pub(crate) const fn of(trust: bool) -> Self {
+        if trust { Self::Given } else { Self::Ask }
     }
-    let marker = marker(place, &commands, &ways, folder);
-    if marker.is_file() {
-        return Ok(());
-    }
-    let list: Vec<String> = commands.iter().map(|(tool, command, _)| format!("  {tool}: {}\n", command.join(" "))).collect();
-    let list = list.concat() + &ways.concat();
-    let whats = [
-        (!commands.is_empty(), "runs commands on this machine"),
-        (names_ways, "says itself where requests to models and their keys go"),
-        (!sets_tools.is_empty(), "says itself what its tools may reach"),
-    ];
-    let whats: Vec<&str> = whats.into_iter().filter(|(does, _)| *does).map(|(_, what)| what).collect();
-    let what = format!("this job {}", whats.join(", and "));
-    if !trust && !place.screen.interactive {
-        return Err(Failure::Usage(format!("{what}:\n{list}look at them, then add --trust")));
-    }
-    if !trust {
-        place.screen.tell(&text!("{} {what}:", style::waiting("?")));
-        place.screen.tell(&Text::block(&list));
-        place.screen.tell(&text!("  Go on? [y/N]"));
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer)?;
-        if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-            return Err(Failure::Usage("not trusted; nothing was run".to_owned()));
+}
+
+/// Reaches that were said in one place, and are trusted for it.
+struct Group {
+    place: String,
+    reaches: Vec<Reach>,
+}
+
+impl PersonsTrust {
+    /// The trust of the person at `place`, for runs in `store`.
+    pub(crate) fn at(
+        place: &Place,
+        store: Option<PathBuf>,
+        environment: Arc<Environment>,
+        manner: Manner,
+    ) -> Result<Self, Failure> {
+        let mut own = BTreeMap::new();
+        for (name, text) in crate::builtin_tool_configs() {
+            own.insert((Role::BuiltinTool, (*name).to_owned()), (Origin::BuiltIn, (*text).to_owned()));
         }
+        if let Some((path, content)) = environment::user_models()? {
+            own.insert((Role::UserModels, file_name(&path)), (Origin::Person, String::from_utf8_lossy(&content).into_owned()));
+        }
+        let (screen, agreed) = (place.screen, Mutex::default());
+        Ok(Self { screen, manner, records: Records::open()?, store, environment, own, agreed })
     }
-    remember(&marker, &list)
+
+    /// The reaches of `request` that need trust, by where they were said.
+    fn groups(&self, request: &TrustRequest<'_>) -> Vec<Group> {
+        let folder = request.folder.map(absolute).unwrap_or_default();
+        let said_by = |origin| request.reaches.iter().filter(move |reach| reach.origin == origin).cloned().collect();
+        let groups = [
+            Group { place: format!("job {folder}"), reaches: said_by(Origin::Job) },
+            Group { place: self.place_of_store(&folder), reaches: said_by(Origin::Store) },
+            Group {
+                place: format!("env {}", absolute(self.environment.file())),
+                reaches: self.environment.reaches(&request.variables),
+            },
+        ];
+        groups.into_iter().filter(|group| !group.reaches.is_empty()).collect()
+    }
+
+    fn place_of_store(&self, folder: &str) -> String {
+        let store = self.store.as_deref().map(absolute).unwrap_or_default();
+        format!("store {store} {folder}")
+    }
+
+    fn is_trusted(&self, group: &Group) -> bool {
+        let wanted: BTreeSet<String> = group.reaches.iter().map(Reach::canonical).collect();
+        let agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        wanted.iter().all(|reach| agreed.contains(&(group.place.clone(), reach.clone())))
+            || self.records.as_ref().is_some_and(|records| records.hold(&group.place, &wanted))
+    }
+
+    fn remember(&self, place: &str, reaches: &[Reach]) -> Result<(), Untrusted> {
+        let lines: BTreeSet<String> = reaches.iter().map(Reach::canonical).collect();
+        let mut agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        agreed.extend(lines.iter().map(|line| (place.to_owned(), line.clone())));
+        let Some(records) = self.records.as_ref().filter(|records| !records.hold(place, &lines)) else { return Ok(()) };
+        let told = |error| Untrusted { reason: format!("trust cannot be remembered in {}: {error}", records.folder().display()) };
+        records.keep(place, &lines).map_err(told)
+    }
+
+    /// Asks the person about `groups`, or takes their word from the command line.
+    fn settle(&self, groups: &[&Group]) -> Result<(), Untrusted> {
+        let lines: Vec<String> =
+            groups.iter().flat_map(|group| &group.reaches).map(|reach| format!("  {reach}\n")).collect();
+        let list = lines.concat();
+        let what = "this job was not trusted yet, and reaches outside of its run";
+        match self.manner {
+            Manner::Given => return Ok(()),
+            Manner::Ask if self.screen.interactive => {}
+            Manner::Ask | Manner::Look => {
+                return Err(Untrusted { reason: format!("{what}:\n{list}look at all of it, then add --trust") });
+            }
+        }
+        self.screen.tell(&text!("{} {what}:", style::waiting("?")));
+        self.screen.tell(&Text::block(&list));
+        self.screen.tell(&text!("  Go on? [y/N]"));
+        let answer = typed().unwrap_or_default();
+        if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+            return Ok(());
+        }
+        Err(Untrusted { reason: "not trusted; nothing was run".to_owned() })
+    }
 }
 
-/// The `exec` tools that some agent may call: id, command, environment.
-fn commands(configs: &Configs) -> Vec<(String, Vec<String>, Vec<String>)> {
-    let granted: BTreeMap<_, _> = configs.agents.values().flat_map(|agent| &agent.tools).collect();
-    granted
-        .into_values()
-        .filter_map(|tool| match &tool.executor {
-            Some(Executor::Exec(exec)) => Some((tool.id.to_string(), exec.command.clone(), exec.env.clone())),
-            _ => None,
-        })
-        .collect()
+impl TrustPolicy for PersonsTrust {
+    fn recognize(&self, source: &Source) -> Option<Origin> {
+        let (origin, text) = self.own.get(&(source.role, file_name(&source.path)))?;
+        (*text == source.text).then_some(*origin)
+    }
+
+    fn judge(&self, request: &TrustRequest<'_>) -> Result<(), Untrusted> {
+        let groups = self.groups(request);
+        let open: Vec<&Group> = groups.iter().filter(|group| !self.is_trusted(group)).collect();
+        if !open.is_empty() {
+            self.settle(&open)?;
+            open.iter().try_for_each(|group| self.remember(&group.place, &group.reaches))?;
+        }
+        self.environment.release(&request.variables);
+        // What this person lets run is theirs when it is read back from the store, whatever said it now.
+        if self.store.is_some() && self.manner != Manner::Look && !request.reaches.is_empty() {
+            let folder = request.folder.map(absolute).unwrap_or_default();
+            self.remember(&self.place_of_store(&folder), &request.reaches)?;
+        }
+        Ok(())
+    }
 }
 
-/// The ways to providers that the job itself names, a line each.
-fn ways(configs: &Configs) -> Vec<String> {
-    let own = configs.job.providers.iter().filter(|(_, settings)| settings.origin.needs_trust());
-    own.filter(|(_, settings)| settings.base_url.is_some() || settings.key_variable.is_some())
-        .map(|(name, settings)| {
-            let url = settings.base_url.as_deref().unwrap_or("its usual address");
-            let key = settings.key_variable.as_ref().map(|key| format!(" with the key in {key}")).unwrap_or_default();
-            format!("  {name}: like {} at {url}{key}\n", settings.like)
-        })
-        .collect()
-}
-
-/// What the job itself says of the tools that some agent may call, a line each.
-fn tools(configs: &Configs) -> Vec<String> {
-    let granted: BTreeMap<_, _> = configs.agents.values().flat_map(|agent| &agent.tools).collect();
-    let lines = granted.into_values().flat_map(|tool| {
-        tool.reaches
-            .iter()
-            .filter(|reach| reach.origin.needs_trust() && tool.command().is_none())
-            .map(|reach| format!("  {reach}\n"))
+/// What the person types; nothing if they interrupt instead, which the program may catch by now.
+fn typed() -> Option<String> {
+    let (sender, answer) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _closed = std::io::stdin().read_line(&mut line);
+        let _interrupted = sender.send(line);
     });
-    lines.collect()
+    let wait = async {
+        tokio::select! {
+            line = answer => line.ok(),
+            _ = tokio::signal::ctrl_c() => None,
+        }
+    };
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(wait))
 }
 
-/// The file whose existence means trust: named by the folder and everything that decides what is run.
-fn marker(place: &Place, commands: &[(String, Vec<String>, Vec<String>)], ways: &[String], folder: Option<&Path>) -> PathBuf {
-    let folder = folder.map(|folder| folder.canonicalize().unwrap_or_else(|_| folder.to_owned()));
-    let mut what = json!({"folder": folder, "commands": commands});
-    // What was trusted before jobs could name ways stays trusted.
-    if !ways.is_empty() {
-        what["ways"] = json!(ways);
-    }
-    let what = what.to_string();
-    place.state().join("trusted").join(ContentHash::of(what.as_bytes()).to_string())
+/// The last part of a path.
+fn file_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
-fn remember(marker: &Path, list: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::File { path: marker.display().to_string(), error };
-    if let Some(folder) = marker.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
-    std::fs::write(marker, format!("trusted by {}:\n{list}", session::person())).map_err(failed)
+/// A path by which a place is known, wherever the command was typed.
+fn absolute(path: &Path) -> String {
+    let known = path.canonicalize().or_else(|_| {
+        let folder = path.parent().unwrap_or(path).canonicalize()?;
+        std::io::Result::Ok(folder.join(path.file_name().unwrap_or_default()))
+    });
+    known.or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
+}
+
+/// A variable that `file` sets, as something to be trusted. Only addresses and search paths are shown; all else may be a key.
+pub(crate) fn variable(file: &str, name: &str, value: &str) -> Reach {
+    let is_shown = ["PATH", "LANG"].contains(&name) || name.ends_with("_URL") || name.ends_with("_HOST");
+    let is_shown = is_shown && !baton_core::config::may_hold_key(value);
+    let shown = if is_shown { format!("{value:?}") } else { "a value that is not shown".to_owned() };
+    let target = Target::Variable { name: name.to_owned(), shown, hash: ContentHash::of(value.as_bytes()) };
+    Reach { holder: file.to_owned(), target, origin: Origin::Job }
 }

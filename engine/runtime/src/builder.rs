@@ -14,10 +14,12 @@ use crate::contents::Contents;
 use crate::engine::{Engine, Models, Shared, Variable};
 use crate::error::RunError;
 use crate::processes::COMMAND_GRACE;
+use crate::trust::TrustPolicy;
 
 /// Builds an [`Engine`].
 pub struct EngineBuilder {
     store: Option<Arc<dyn Store>>,
+    trust: Option<Arc<dyn TrustPolicy>>,
     clock: Arc<dyn Clock>,
     variable: Variable,
     models: Models,
@@ -35,6 +37,7 @@ impl Engine {
     pub fn builder() -> EngineBuilder {
         EngineBuilder {
             store: None,
+            trust: None,
             clock: Arc::new(SystemClock),
             variable: Arc::new(|name| std::env::var(name).ok()),
             models: Models::default(),
@@ -50,9 +53,16 @@ impl Engine {
 }
 
 impl EngineBuilder {
-    /// Keeps runs in `store`. The one thing an engine cannot be built without.
+    /// Keeps runs in `store`. An engine cannot be built without one.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Runs only configs that `policy` trusts. An engine cannot be built without one: [`crate::TrustEverything`] is for programs
+    /// whose configs are their own.
+    pub fn trust(mut self, policy: impl TrustPolicy + 'static) -> Self {
+        self.trust = Some(Arc::new(policy));
         self
     }
 
@@ -123,12 +133,14 @@ impl EngineBuilder {
 
     /// Builds the engine.
     ///
-    /// Fails with [`RunError::NoStore`].
+    /// Fails with [`RunError::NoStore`] or [`RunError::NoTrust`].
     pub fn build(self) -> Result<Engine, RunError> {
         let store = self.store.ok_or(RunError::NoStore)?;
+        let trust = self.trust.ok_or(RunError::NoTrust)?;
         Ok(Engine(Arc::new(Shared {
             contents: Contents::new(Arc::clone(&store), self.content_bytes),
             store,
+            trust,
             clock: self.clock,
             variable: self.variable,
             blocking: Arc::new(Semaphore::new(self.blocking_threads)),

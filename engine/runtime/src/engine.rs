@@ -1,7 +1,7 @@
 //! The engine: what a program builds once (see [`crate::EngineBuilder`]), to start, resume and read runs with.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ use crate::processes;
 use crate::reading::Reading;
 use crate::recording::Recording;
 use crate::transcripts::{Prompts, Transcripts};
+use crate::trust::{TrustPolicy, Trusted, asked_models};
 use crate::work::Work;
 
 /// How many entries a live reader may be behind before it reads the store.
@@ -62,6 +63,8 @@ pub struct Engine(pub(crate) Arc<Shared>);
 /// What all runs of an engine share.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
+    /// Says which configs may run.
+    pub(crate) trust: Arc<dyn TrustPolicy>,
     pub(crate) contents: Contents,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) variable: Variable,
@@ -112,6 +115,7 @@ impl Engine {
             limits => job.limited(limits, &self.0.functions).map_err(|faults| RunError::Configs(Arc::new(faults)))?,
         };
         let configs = Arc::clone(&job.configs);
+        let trusted = self.0.trusted(&configs, job.folder.as_deref(), options.model.as_deref())?;
         let given = typed_inputs(&configs.job, options.inputs)?;
         let inputs = configs.check_inputs(&given).map_err(|faults| RunError::Inputs(Arc::new(faults)))?;
         let request = match options.request {
@@ -120,7 +124,7 @@ impl Engine {
         };
         let inputs = if inputs.is_empty() { Json::null() } else { Json::of(&inputs).unwrap_or_default() };
         let prompts = Prompts::render(&configs, &inputs).map_err(|error| template(&error))?;
-        let models = self.0.models(&configs, options.model.as_deref())?;
+        let models = self.0.models(&trusted, options.model.as_deref())?;
         let prices = self.0.prices(&configs, options.model.as_deref())?;
         let (pinned, sources) = job.pinned;
         let (documents, mut contents) = measured(&merged(job.documents, options.documents));
@@ -159,6 +163,7 @@ impl Engine {
                 Ok(()) => {
                     let transcripts = self.0.transcripts(&id, prompts);
                     let parts = Parts {
+                        trusted,
                         run,
                         id,
                         epoch: 1,
@@ -219,9 +224,12 @@ impl Engine {
         if let Some(lacking) = reading.lacking.take_if(|_| adopting.is_none()) {
             return Err(lacking);
         }
-        let stand_in = |run: &Run| run.started().and_then(|started| started.model.clone());
         let wanted = adopting.as_ref().map_or(reading.run.configs(), |adopting| &adopting.configs);
-        let models = self.0.models(wanted, stand_in(&reading.run).as_deref())?;
+        let (folder, stand_in) = reading.run.started().map_or((None, None), |started| {
+            (started.folder.as_ref().map(PathBuf::from), started.model.clone())
+        });
+        let mut trusted = self.0.trusted(wanted, folder.as_deref(), stand_in.as_deref())?;
+        let mut models = self.0.models(&trusted, stand_in.as_deref())?;
         // From here on nobody else can append, so what is read next is the end of the timeline.
         let owner = self.0.store.owner();
         let former = self.0.store.run(id).await?.and_then(|record| record.owner);
@@ -244,11 +252,15 @@ impl Engine {
             Some(fork) => Some(self.0.recording(fork).await?),
             None => None,
         };
-        let folder = reading.run.started().and_then(|started| started.folder.as_ref().map(PathBuf::from));
+        // Its former owner may have let the run adopt others meanwhile.
+        if !trusted.is_of(reading.run.configs()) {
+            trusted = self.0.trusted(reading.run.configs(), folder.as_deref(), stand_in.as_deref())?;
+            models = self.0.models(&trusted, stand_in.as_deref())?;
+        }
         let is_begun = begun.is_some();
         let commands = Commands::new(self.0.store.subscribe(id), true, is_begun);
         let (run, id, last) = (reading.run, id.clone(), reading.last);
-        let handle = self.0.spawn(Parts { run, id, epoch, commands, models, transcripts, folder, last, begun, recording });
+        let handle = self.0.spawn(Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording });
         if is_begun {
             return Ok(handle);
         }
@@ -316,6 +328,8 @@ async fn begin(handle: RunHandle, first: Event, contents: Vec<(ContentHash, Cont
 
 /// What an actor begins with.
 pub(crate) struct Parts {
+    /// The configs of `run`, checked.
+    pub(crate) trusted: Trusted,
     pub(crate) run: Run,
     pub(crate) id: RunId,
     pub(crate) epoch: u64,
@@ -335,7 +349,8 @@ pub(crate) fn template(error: &TemplateError) -> RunError {
 impl Shared {
     /// Spawns the actor of a run. Its first event comes with the handle.
     pub(crate) fn spawn(self: &Arc<Self>, parts: Parts) -> RunHandle {
-        let Parts { run, id, epoch, commands, models, transcripts, folder, last, begun, recording } = parts;
+        let Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording } = parts;
+        assert!(trusted.is_of(run.configs()), "a run proceeds by configs that were checked");
         let (sender, mailbox) = mpsc::unbounded_channel();
         let (live, _) = broadcast::channel(LIVE_ENTRIES);
         let (progress, _) = broadcast::channel(LIVE_PROGRESS);
@@ -420,16 +435,25 @@ impl Shared {
         Ok(self.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }))
     }
 
+    /// `configs`, if the engine's policy lets them run.
+    pub(crate) fn trusted(
+        &self,
+        configs: &Arc<Configs>,
+        folder: Option<&Path>,
+        stand_in: Option<&str>,
+    ) -> Result<Trusted, RunError> {
+        Trusted::check(configs, folder, stand_in, &*self.trust)
+    }
+
     /// The models that a run may ask: the job's and the engine's. `stand_in` must be one of them.
-    pub(crate) fn models(&self, configs: &Configs, stand_in: Option<&str>) -> Result<Models, RunError> {
+    pub(crate) fn models(&self, configs: &Trusted, stand_in: Option<&str>) -> Result<Models, RunError> {
+        let configs = configs.configs();
         let (mut models, run) = (BTreeMap::new(), RunKey::unique());
         // A key that no agent needs need not be there; a script needs nothing.
-        let of_job = configs.agents.values().map(|agent| agent.model.as_str()).chain(configs.job.summary_model.as_deref());
-        let used: BTreeSet<&str> = stand_in.map_or_else(|| of_job.collect(), |name| BTreeSet::from([name]));
+        let used = asked_models(configs, stand_in);
         let fallbacks = used.iter().flat_map(|name| configs.job.fallbacks(name)).map(String::as_str);
         let with_fallbacks = used.iter().copied().filter(|name| !configs.job.fallbacks(name).is_empty());
-        let in_turn: BTreeSet<&str> = with_fallbacks.chain(fallbacks.clone()).collect();
-        let used: BTreeSet<&str> = used.iter().copied().chain(fallbacks).collect();
+        let in_turn: BTreeSet<&str> = with_fallbacks.chain(fallbacks).collect();
         let named = configs.job.models.keys().map(String::as_str);
         for name in named.chain(used.iter().copied()).collect::<BTreeSet<_>>() {
             if self.models.contains_key(name) {

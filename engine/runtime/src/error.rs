@@ -105,6 +105,15 @@ pub enum RunError {
     /// The run no longer proceeds in this process, so nobody can act on it here.
     #[error("run {0} does not proceed here any more")]
     NotRunning(RunId),
+    /// The configs reach further than the policy of the engine lets them.
+    #[error("{reason}")]
+    Untrusted {
+        /// What they reach, as a person reads it.
+        reason: String,
+    },
+    /// The engine was built without a policy that says which configs may run.
+    #[error("the engine has no trust policy: give the builder one, such as TrustEverything for configs of the program's own")]
+    NoTrust,
     /// The engine was built without a store.
     #[error("the engine has no store: give the builder one")]
     NoStore,

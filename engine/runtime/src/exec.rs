@@ -25,6 +25,7 @@ use tokio::process::Command;
 
 use crate::execute::SignsOfLife;
 use crate::processes::{CALL_ID, Endings, Processes, Scratch};
+use crate::trust::named_file;
 
 /// The most bytes a command may write to stdout, and to stderr. Larger results belong into documents of another kind.
 const OUTPUT_BYTES: usize = 64 << 20;
@@ -99,16 +100,13 @@ pub(crate) async fn run(
     accept(context, &text)
 }
 
-/// The command with its arguments; a relative one that names a file of the job's folder is made absolute.
+/// The command with its arguments; one that names a file of the job's folder is made absolute.
 fn command(spec: &ExecSpec, folder: Option<&Path>) -> Result<Command, ToolError> {
-    let resolve = |argument: &String| -> PathBuf {
-        let stays_below = parse_path(argument).is_ok();
-        match folder.map(|folder| folder.join(argument)).filter(|file| stays_below && file.is_file()) {
-            Some(file) => std::path::absolute(&file).unwrap_or(file),
-            None => PathBuf::from(argument),
-        }
+    let resolve = |argument: &String| match named_file(folder, argument) {
+        Ok(file) => Ok(file.unwrap_or_else(|| PathBuf::from(argument))),
+        Err(error) => Err(cannot(&format!("use the file {argument}"), &error)),
     };
-    let mut arguments = spec.command.iter().map(resolve);
+    let mut arguments = spec.command.iter().map(resolve).collect::<Result<Vec<PathBuf>, ToolError>>()?.into_iter();
     let program = arguments.next().ok_or_else(|| ToolError::new("the tool's command is empty"))?;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

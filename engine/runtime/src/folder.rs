@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use baton_core::config::{MAX_FILE_BYTES, Origin, Role, Sources};
@@ -124,17 +124,7 @@ pub fn read_job(path: &Path, tool_configs: &[ToolConfig<'_>]) -> Result<(Sources
 
 /// Reads the file of a document. At most [`MAX_DOCUMENT_BYTES`], because a file may be huge, and a device endless.
 pub fn read_document(file: &Path) -> io::Result<Vec<u8>> {
-    let opened = File::open(file)?;
-    let mut content = Vec::new();
-    let known = opened.metadata()?.len();
-    if known <= MAX_DOCUMENT_BYTES {
-        opened.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut content)?;
-    }
-    if known.max(content.len() as u64) > MAX_DOCUMENT_BYTES {
-        let message = format!("it is larger than {} MiB, the most that a document may be", MAX_DOCUMENT_BYTES >> 20);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
-    }
-    Ok(content)
+    baton_files::read_from(File::open(file)?, MAX_DOCUMENT_BYTES)
 }
 
 impl JobFolder {
@@ -148,7 +138,7 @@ impl JobFolder {
         let absolute = self.path.join(path);
         let missing = || FolderError::Disk { path: absolute.clone(), error: io::Error::from(io::ErrorKind::NotFound) };
         let found = self.find(DocumentPath::parse(path)?.as_str())?.ok_or_else(missing)?;
-        read_document(&found).map_err(|error| FolderError::Disk { path: found, error })
+        baton_files::read(&found, MAX_DOCUMENT_BYTES).map_err(|error| FolderError::Disk { path: found, error })
     }
 
     /// The file at `path`, or nothing if there is none.
@@ -169,11 +159,8 @@ impl JobFolder {
     /// The first bytes of a file that the loader reads: one more than it allows.
     fn read_bounded(&self, path: &str) -> Result<Option<Vec<u8>>, FolderError> {
         let Some(found) = self.find(path)? else { return Ok(None) };
-        let mut content = Vec::new();
-        File::open(&found)
-            .and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut content))
-            .map_err(|error| FolderError::Disk { path: found, error })?;
-        Ok(Some(content))
+        let content = baton_files::read_start(&found, MAX_FILE_BYTES as u64 + 1);
+        content.map(Some).map_err(|error| FolderError::Disk { path: found, error })
     }
 
     /// The files in `subfolder`, at most `depth` levels down, ordered; none if it does not exist. Hidden ones are left out.

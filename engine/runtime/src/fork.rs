@@ -72,7 +72,9 @@ impl Engine {
         prompts.adopt(seq + 1, &configs).map_err(|error| template(&error))?;
         run.know_configs(pinned, Arc::clone(&configs));
         let model = options.model.or(started.model);
-        let models = shared.models(&configs, model.as_deref())?;
+        let folder = started.folder.as_ref().map(PathBuf::from);
+        let trusted = shared.trusted(&configs, folder.as_deref(), model.as_deref())?;
+        let models = shared.models(&trusted, model.as_deref())?;
         let prices = shared.prices(&configs, model.as_deref())?;
         let (documents, mut contents) = measured(&options.documents);
         contents.push((pinned, text));
@@ -105,9 +107,8 @@ impl Engine {
                     shared.contents.remember(&contents);
                     let transcripts = shared.transcripts(&id, prompts);
                     let recording = Some(shared.recording(&fork).await?);
-                    let folder = started.folder.map(PathBuf::from);
                     let begun = Some(begun);
-                    let parts = Parts { run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
+                    let parts = Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
                     return Ok(shared.spawn(parts));
                 }
             }

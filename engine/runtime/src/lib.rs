@@ -31,6 +31,7 @@ mod recording;
 mod replay;
 mod summary;
 mod transcripts;
+pub mod trust;
 mod work;
 
 pub use baton_core::measure::measure;
@@ -47,3 +48,4 @@ pub use job::{InitialDocument, InputValue, LoadError, LoadedJob, StartOptions, l
 pub use migrate::{Divergence, Migration};
 pub use processes::kill_commands;
 pub use replay::{Mismatch, ReplayReport, replay, request_of};
+pub use trust::{TrustEverything, TrustNothing, TrustPolicy, Trusted};

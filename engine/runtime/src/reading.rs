@@ -13,6 +13,7 @@ use crate::engine::{Engine, Shared, template};
 use crate::error::RunError;
 use crate::job::load_configs;
 use crate::transcripts::Prompts;
+use crate::trust::recognize;
 
 /// How many entries are read from the store at once.
 pub(crate) const PAGE: usize = 4_096;
@@ -115,8 +116,10 @@ impl Shared {
     pub(crate) async fn sources(&self, run: &RunId, configs: ContentHash) -> Result<Sources, RunError> {
         let missing = || RunError::MissingContent { hash: configs, what: "the configs of the run" };
         let content = self.contents.find(configs).await?.ok_or_else(missing)?;
-        serde_json::from_slice(&content)
-            .map_err(|error| StoreError::Corrupt { what: format!("the configs of run {run}: {error}") }.into())
+        let mut sources: Sources = serde_json::from_slice(&content)
+            .map_err(|error| StoreError::Corrupt { what: format!("the configs of run {run}: {error}") })?;
+        recognize(&mut sources, &*self.trust);
+        Ok(sources)
     }
 
     /// Pinned configs, loaded again by the same loader; and why they are only good for reading, if they are.

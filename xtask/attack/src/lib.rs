@@ -13,6 +13,7 @@ pub mod paths;
 pub mod program;
 mod tally;
 pub mod templates;
+pub mod trust;
 
 pub use program::{Ran, Scene, Terminal};
 pub use tally::{Size, Tally};
@@ -32,4 +33,5 @@ pub const AREAS: &[Area] = &[
     Area { name: "templates", attack: templates::attack },
     Area { name: "export", attack: export::attack },
     Area { name: "paths", attack: paths::attack },
+    Area { name: "trust", attack: trust::attack },
 ];

@@ -66,3 +66,8 @@ fn no_path_of_a_document_misleads() {
     assert!(paths::count().unwrap() >= 127);
     tries("paths", 20);
 }
+
+#[test]
+fn nothing_that_was_sent_reaches_out_before_it_is_trusted() {
+    tries("trust", 20);
+}

@@ -254,6 +254,7 @@ impl<'a> Scene<'a> {
         command
             .env("TMPDIR", self.temporary()?)
             .env("BATON_HOME", self.file("home"))
+            .env("BATON_STATE_HOME", self.file("state"))
             .env("BATON_USER", "kit")
             .env(ENV_LEDGER, self.ledger());
         command.env(failpoint::ENV_LOG, self.file(&format!("{number}.passes"))).envs(asked);

@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         )));
     };
     let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?;
-    let delivered = engine(&found.store, place)?
+    let delivered = engine(&found.store)?
         .answer(found.id(), question.task.clone(), &session::person(), Json::from(&answer), documents)
         .await
         .map_err(job::run_failure)?;

@@ -69,7 +69,7 @@ struct Asked<'a> {
 pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, view) = going(place, &args.run).await?;
     let asked = Asked { found: &found, verb: "pause", task: None };
-    let engine = engine(&found.store, place)?;
+    let engine = engine(&found.store)?;
     let run = found.id();
     if view.paused || engine.holder(run).await.map_err(job::run_failure)? == Holder::Nobody {
         let still = if view.paused { "is paused already" } else { "stands still already: no process runs it" };
@@ -84,7 +84,7 @@ pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failu
 pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, view) = going(place, &args.run).await?;
     let task = args.task.as_deref().map_or_else(|| Ok(TaskId::root()), |name| task(&view, name))?;
-    let engine = engine(&found.store, place)?;
+    let engine = engine(&found.store)?;
     let run = found.id();
     let is_root = task == TaskId::root();
     let nobody_runs_it = engine.holder(run).await.map_err(job::run_failure)? == Holder::Nobody;
@@ -113,7 +113,7 @@ pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failu
     };
     let task = name.map_or_else(|| Ok(TaskId::root()), |name| task(&view, name))?;
     let message = given(message)?;
-    let delivery = engine(&found.store, place)?
+    let delivery = engine(&found.store)?
         .steer(found.id(), task.clone(), &message, &session::person())
         .await
         .map_err(job::run_failure)?;

@@ -31,7 +31,7 @@ pub(crate) struct DiffArgs {
 /// Compares two runs. Exits with 0 whether or not they differ.
 pub(crate) async fn run(args: &DiffArgs, place: &Place) -> Result<Exit, Failure> {
     let (a, b) = (runs::find_to_read(place, &args.a).await?, runs::find_to_read(place, &args.b).await?);
-    let diff = diff(&engine(&a.store, place)?, a.id(), b.id()).await.map_err(job::run_failure)?;
+    let diff = diff(&engine(&a.store)?, a.id(), b.id()).await.map_err(job::run_failure)?;
     match place.screen.output {
         Output::Text => text(&diff, place)?,
         Output::Json => {

@@ -4,12 +4,14 @@
 //! job is trusted; `--offline` sends nothing.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use baton_core::config::{ModelSpec, ProviderSettings};
 use baton_models::provider::{Endpoint, Health, HealthError, PROFILES, Providers};
 use baton_models::{ModelError, SetupError};
+use baton_runtime::Trusted;
 use baton_store::Store;
 use clap::{Args, ValueHint};
 use serde::Serialize;
@@ -21,7 +23,9 @@ use crate::place::Place;
 use crate::runs::{INTERRUPTED, status};
 use crate::screen::style;
 use crate::text::text;
-use crate::{environment, trust, words};
+use crate::environment::Environment;
+use crate::trust::{Manner, PersonsTrust};
+use crate::words;
 
 /// How far a clock may be off before it is told. Certificates and `Retry-After` dates are judged by it.
 const CLOCK_TOLERANCE: Duration = Duration::from_mins(5);
@@ -35,6 +39,9 @@ pub(crate) struct DoctorArgs {
     /// Send nothing: only look at files and the environment
     #[arg(long)]
     offline: bool,
+    /// Trust everything that the jobs reach outside of their runs, from now on: commands, addresses, hosts, variables
+    #[arg(long)]
+    trust: bool,
 }
 
 /// How well something is.
@@ -71,13 +78,16 @@ struct Needed {
 
 /// Looks at everything.
 pub(crate) async fn run(args: &DoctorArgs, place: &Place) -> Result<Exit, Failure> {
-    let variables = environment::variables(place)?;
+    let environment = Environment::at(place)?;
+    let manner = if args.trust { Manner::Given } else { Manner::Look };
+    let trust = PersonsTrust::at(place, place.store_file(), Arc::clone(&environment), manner)?;
+    let variables = |name: &str| environment.get(name);
     let mut findings = vec![store(place).await];
     let mut needed = Vec::new();
     let names: Vec<PathBuf> =
         if args.jobs.is_empty() { place.jobs().into_iter().map(PathBuf::from).collect() } else { args.jobs.clone() };
     for name in &names {
-        findings.extend(look_at_job(place, name, &mut needed)?);
+        findings.extend(look_at_job(place, name, &trust, &environment, &mut needed)?);
     }
     let asked = needed.len();
     for profile in PROFILES.iter().filter(|profile| profile.key.is_required && variables(profile.key.variable).is_some()) {
@@ -170,7 +180,13 @@ fn tempfile_in(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Whether a job may run, which of its tools its models would not take, and which providers it needs.
-fn look_at_job(place: &Place, name: &Path, needed: &mut Vec<Needed>) -> Result<Vec<Finding>, Failure> {
+fn look_at_job(
+    place: &Place,
+    name: &Path,
+    trust: &PersonsTrust,
+    environment: &Environment,
+    needed: &mut Vec<Needed>,
+) -> Result<Vec<Finding>, Failure> {
     let shown = name.display().to_string();
     let finding = |standing, told, fix| Finding { check: "job", name: Some(shown.clone()), standing, told, fix };
     let job = match job::check(place, name)? {
@@ -181,13 +197,14 @@ fn look_at_job(place: &Place, name: &Path, needed: &mut Vec<Needed>) -> Result<V
         }
     };
     let configs = &job.configs;
-    let is_trusted = trust::is_trusted(place, configs, job.folder.as_deref());
+    let is_trusted = Trusted::check(configs, job.folder.as_deref(), None, trust).is_ok();
     let models =
         configs.agents.values().flat_map(|agent| std::iter::once(&agent.model).chain(configs.job.fallbacks(&agent.model)));
     for name in models {
         let Some(ModelSpec::Provided(model)) = configs.job.model(name) else { continue };
         let settings = configs.job.providers.get(&model.provider).cloned();
-        let is_foreign = settings.as_ref().is_some_and(|settings| settings.origin.needs_trust()) && !is_trusted;
+        let is_foreign = !is_trusted
+            && (settings.as_ref().is_some_and(|settings| settings.origin.needs_trust()) || environment.leads_to(&model.provider, settings.as_ref()));
         let known = needed.iter().position(|known| known.provider == model.provider && known.settings == settings);
         let at = known.unwrap_or_else(|| {
             let untrusted = is_foreign.then(|| shown.clone());
@@ -200,8 +217,8 @@ fn look_at_job(place: &Place, name: &Path, needed: &mut Vec<Needed>) -> Result<V
     let mut findings = vec![if is_trusted {
         finding(Standing::Ok, format!("{agents}, 0 faults"), None)
     } else {
-        let told = format!("{agents}, 0 faults; runs commands or names addresses, and is not trusted yet");
-        finding(Standing::Warn, told, Some(format!("look at it, then baton run {shown} --trust")))
+        let told = format!("{agents}, 0 faults; reaches outside of its runs, and is not trusted yet");
+        finding(Standing::Warn, told, Some(format!("look at it, then baton doctor {shown} --trust")))
     }];
     let unfit = job.check_tools().err();
     findings.extend(unfit.iter().flatten().map(|fault| Finding {
@@ -226,15 +243,15 @@ async fn look_at_provider(
         told,
         fix,
     };
+    if let Some(job) = &needed.untrusted {
+        let told = format!("not asked, because {job} is not trusted, and says where it is or which key it gets");
+        return vec![finding(Standing::Warn, told, Some(format!("look at it, then baton doctor {job} --trust")))];
+    }
     let endpoint = match Endpoint::of(&needed.provider, needed.settings.as_ref(), variable) {
         Ok(endpoint) => endpoint,
         Err(error) => return vec![finding(Standing::Fail, error.to_string(), mended(&error.into(), ""))],
     };
     let key = if endpoint.has_key() { format!("the key in {}", endpoint.key_variable) } else { "no key".to_owned() };
-    if let Some(job) = &needed.untrusted {
-        let told = format!("{key}; not asked, because {job} is not trusted and says where it is");
-        return vec![finding(Standing::Warn, told, Some(format!("look at it, then baton run {job} --trust")))];
-    }
     if offline {
         return vec![finding(Standing::Ok, format!("{key}; not asked, as you said"), None)];
     }

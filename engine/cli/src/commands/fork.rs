@@ -1,25 +1,23 @@
 //! `baton fork`: a new run from some point of another, with other configs or documents from there on.
 
-use std::path::Path;
-
-use baton_core::config::{Sources, Unconfigured};
+use baton_core::config::Sources;
 use baton_core::entry::ForkedEffects;
-use baton_core::function::registered_functions;
 use baton_core::path::DocumentPath;
 use baton_runtime::folder::read_document;
-use baton_runtime::{ForkOptions, InitialDocument, load_configs};
+use baton_runtime::{Engine, ForkOptions, InitialDocument};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::commands::completions;
-use crate::commands::run::{Ending, engine, finish};
+use crate::commands::run::{Ending, builder, finish};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
 use crate::signals::Interruptions;
 use crate::text::text;
-use crate::{job, session, trust};
+use crate::trust::Manner;
+use crate::{job, session};
 
 /// What `fork` takes.
 #[derive(Debug, Args)]
@@ -48,7 +46,7 @@ pub(crate) struct ForkArgs {
     allow_effects: Option<Allowed>,
     #[command(flatten)]
     ending: Ending,
-    /// Allow the job to run its `exec` commands on this machine, from now on
+    /// Trust everything that the job reaches outside of its run, from now on: commands, addresses, hosts, variables
     #[arg(long)]
     trust: bool,
 }
@@ -77,9 +75,10 @@ fn edit(text: &str) -> Result<(DocumentPath, String), String> {
 /// Starts the fork and follows it to its end.
 pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
-    let engine = engine(&found.store, place)?;
+    let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
+    let engine = builder.build().map_err(job::run_failure)?;
     let seq = engine.fork_place(found.id(), args.at).await.map_err(job::run_failure)?;
-    let (sources, changes) = args.configs(&found, place).await?;
+    let (sources, changes) = args.configs(&engine, &found, place).await?;
     let documents = args.edits.iter().map(|(path, file)| written(place, path, file)).collect::<Result<_, _>>()?;
     let out = args.ending.target(place)?;
     let options = ForkOptions {
@@ -104,8 +103,12 @@ pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> 
 
 impl ForkArgs {
     /// The configs to go on by, if they are to be others, and how they differ.
-    async fn configs(&self, found: &FoundRun, place: &Place) -> Result<(Option<Sources>, Vec<String>), Failure> {
-        let engine = engine(&found.store, place)?;
+    async fn configs(
+        &self,
+        engine: &Engine,
+        found: &FoundRun,
+        place: &Place,
+    ) -> Result<(Option<Sources>, Vec<String>), Failure> {
         let state = engine.state(found.id()).await.map_err(job::run_failure)?;
         let Some(started) = state.started() else { return Ok((None, Vec::new())) };
         let mut changes = Vec::new();
@@ -113,7 +116,6 @@ impl ForkArgs {
         let mut sources = pinned.clone();
         if self.reload {
             let job = job::of_run(place, started)?;
-            trust::require(place, &job.configs, job.folder.as_deref(), self.trust)?;
             sources = job.sources().clone();
             sources.keep_of_start(&pinned);
             changes.extend(sources.changes_from(&pinned));
@@ -121,11 +123,6 @@ impl ForkArgs {
         for (target, value) in &self.settings {
             sources.set(target, value.clone()).map_err(|fault| Failure::Usage(fault.to_string()))?;
             changes.push(format!("{target} = {value}"));
-        }
-        if !self.settings.is_empty() {
-            let loaded = load_configs(&sources, &registered_functions(), Unconfigured::Allowed);
-            let configs = loaded.map_err(|faults| Failure::Faults(faults.to_string()))?;
-            trust::require(place, &configs, started.folder.as_ref().map(Path::new), self.trust)?;
         }
         if let Some(model) = &self.model {
             changes.push(format!("model {model} for every agent"));

@@ -24,7 +24,7 @@ pub(crate) struct ReplayArgs {
 /// Reads a run again. Exits with 1 if a request came out differently.
 pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find_to_read(place, &args.run).await?;
-    let engine = engine(&found.store, place)?;
+    let engine = engine(&found.store)?;
     let report = baton_runtime::replay(&engine, found.id()).await.map_err(job::run_failure)?;
     let holder = |mismatch: &Mismatch| {
         report.run.task(&mismatch.task).and_then(|task| task.agent()).map(ToString::to_string).unwrap_or_default()

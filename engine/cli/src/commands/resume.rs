@@ -13,7 +13,8 @@ use crate::runs::FoundRun;
 use crate::screen::style;
 use crate::signals::Interruptions;
 use crate::text::text;
-use crate::{job, runs, session, trust};
+use crate::trust::Manner;
+use crate::{job, runs, session};
 
 /// What `resume` takes.
 #[derive(Debug, Args)]
@@ -27,8 +28,8 @@ pub(crate) struct ResumeArgs {
     /// Do not ask before --migrate changes anything
     #[arg(long, requires = "migrate")]
     yes: bool,
-    /// Allow the job to run its `exec` commands on this machine, from now on
-    #[arg(long, requires = "migrate")]
+    /// Trust everything that the job reaches outside of its run, from now on: commands, addresses, hosts, variables
+    #[arg(long)]
     trust: bool,
     #[command(flatten)]
     ending: Ending,
@@ -44,7 +45,8 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
     let found = runs::find(place, &args.run).await?;
     let out = args.ending.target(place)?;
     let recording = args.recording.of_resumption(place)?;
-    let engine = recording.used_by(builder(&found.store, place)?).build().map_err(job::run_failure)?;
+    let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
+    let engine = recording.used_by(builder).build().map_err(job::run_failure)?;
     let holder = engine.holder(found.id()).await.map_err(job::run_failure)?;
     if let Holder::Elsewhere { owner } = &holder
         && !args.take_over
@@ -105,7 +107,6 @@ async fn migrate(
     if migration.tasks.is_empty() {
         screen.tell(&text!("  no unfinished task goes on differently; tasks that are yet to come may"));
     }
-    trust::require(place, &job.configs, job.folder.as_deref(), args.trust)?;
     if !args.yes {
         if !screen.interactive {
             return Err(Failure::Usage("nothing was changed; --yes goes on by these configs".to_owned()));

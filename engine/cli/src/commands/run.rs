@@ -8,7 +8,7 @@ use baton_core::config::{PriceTable, RUN_SCRIPT};
 use baton_core::limits::{Limits, MAX_DOLLARS};
 use baton_core::path::DocumentPath;
 use baton_runtime::folder::read_document;
-use baton_runtime::{Engine, EngineBuilder, InitialDocument, InputValue, RunHandle, StartOptions};
+use baton_runtime::{Engine, EngineBuilder, InitialDocument, InputValue, RunHandle, StartOptions, TrustNothing};
 use baton_store::Store;
 use clap::{Args, ValueHint};
 
@@ -23,7 +23,8 @@ use crate::session::{self, Ended};
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::view::RunView;
-use crate::{environment, trust};
+use crate::environment::{self, Environment};
+use crate::trust::{Manner, PersonsTrust};
 
 /// What `run` takes.
 #[derive(Debug, Args)]
@@ -56,7 +57,7 @@ pub(crate) struct RunArgs {
     max_tokens: Option<u64>,
     #[command(flatten)]
     ending: Ending,
-    /// Allow the job to run its `exec` commands on this machine, from now on
+    /// Trust everything that the job reaches outside of its run, from now on: commands, addresses, hosts, variables
     #[arg(long)]
     trust: bool,
 }
@@ -87,7 +88,6 @@ fn dollars(text: &str) -> Result<f64, String> {
 /// Executes a job.
 pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let job = job::load_with(place, &args.job, args.script.as_deref())?;
-    trust::require(place, &job.configs, job.folder.as_deref(), args.trust)?;
     let options = StartOptions {
         request: args.request.map(request).transpose()?,
         inputs: args.inputs.into_iter().map(|(name, value)| (name, InputValue::Text(value))).collect(),
@@ -99,21 +99,31 @@ pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let out = args.ending.target(place)?;
     let recording = args.recording.of_start(place)?;
     let store = place.open_store()?;
-    let engine = recording.used_by(builder(&store, place)?).build().map_err(job::run_failure)?;
+    let builder = builder(&store, place.store_file(), place, Manner::of(args.trust))?;
+    let engine = recording.used_by(builder).build().map_err(job::run_failure)?;
     let interruptions = Interruptions::catch()?;
     let handle = engine.start(job, options).await.map_err(job::run_failure)?;
     let exit = finish(&handle, 0, &store, place, out.as_ref(), interruptions).await?;
     recording.close(handle.id(), exit, place)
 }
 
-/// An engine over `store`, which sees the environment and, where that says nothing, the project's `.env`.
-pub(crate) fn engine(store: &Arc<dyn Store>, place: &Place) -> Result<Engine, Failure> {
-    builder(store, place)?.build().map_err(job::run_failure)
+/// An engine over `store` that reads runs and delivers commands to them, and runs nothing.
+pub(crate) fn engine(store: &Arc<dyn Store>) -> Result<Engine, Failure> {
+    let builder = Engine::builder().store(Arc::clone(store)).trust(TrustNothing).variables(|_| None);
+    builder.build().map_err(job::run_failure)
 }
 
-/// What begins every engine of the program: it sees the environment, the project's `.env` and the person's own prices.
-pub(crate) fn builder(store: &Arc<dyn Store>, place: &Place) -> Result<EngineBuilder, Failure> {
-    let builder = Engine::builder().store(Arc::clone(store)).variables(environment::variables(place)?);
+/// Begins an engine over `store`, which is kept in `file`, that runs what the person trusts. It sees the environment, what they
+/// trust of the project's `.env`, and their own prices.
+pub(crate) fn builder(
+    store: &Arc<dyn Store>,
+    file: Option<PathBuf>,
+    place: &Place,
+    manner: Manner,
+) -> Result<EngineBuilder, Failure> {
+    let environment = Environment::at(place)?;
+    let trust = PersonsTrust::at(place, file, Arc::clone(&environment), manner)?;
+    let builder = Engine::builder().store(Arc::clone(store)).trust(trust).variables(move |name| environment.get(name));
     Ok(match environment::user_prices()? {
         Some(prices) => builder.prices(PriceTable::embedded().clone().with(prices)),
         None => builder,

@@ -170,7 +170,7 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
 
 /// Prints what a task's model is sent: the same blocks that a provider's codec is given.
 async fn messages(found: &FoundRun, task: &TaskId, place: &Place) -> Result<(), Failure> {
-    let engine = engine(&found.store, place)?;
+    let engine = engine(&found.store)?;
     let request = baton_runtime::request_of(&engine, found.id(), task).await.map_err(job::run_failure)?;
     let request = request.ok_or_else(|| Failure::Usage(format!("no model works on task {task}: a person holds it")))?;
     let mut contents = HashMap::new();

@@ -72,7 +72,7 @@ struct RunFinding {
 /// Walks the timeline of a run: every invariant, the fold against what the store says, every request rendered again and
 /// compared with the one that was sent, every content under its hash.
 async fn verify_run(found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
-    let engine = engine(&found.store, place)?;
+    let engine = engine(&found.store)?;
     let started = engine.started(found.id()).await.map_err(run_failure)?;
     let configs = engine.pinned_configs(&started).await.map_err(run_failure)?;
     let timeline: Vec<Recorded> = found.entries().await?.iter().map(|entry| Recorded::clone(entry)).collect();

@@ -41,7 +41,8 @@ fn what_a_job_lacks_is_told_with_what_mends_it() {
     folder.write("config/baton/models.json", mine("http://127.0.0.1:9/v1"));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     asking(&folder, "mine:m");
-    let ran = folder.baton(&["doctor", "echoing"]).exits(5).says("cannot be reached at http://127.0.0.1:9/v1/models");
+    folder.baton(&["doctor", "echoing"]).exits(0).says("not asked, because echoing is not trusted").says("doctor echoing --trust");
+    let ran = folder.baton(&["doctor", "echoing", "--trust"]).exits(5).says("cannot be reached at http://127.0.0.1:9/v1/models");
     assert!(!ran.stdout.contains(KEY) && !ran.stderr.contains(KEY));
     folder.baton(&["doctor", "echoing", "--offline"]).exits(0).says("the key in MINE_KEY; not asked, as you said");
     folder.write("echoing/job.json", "{}");
@@ -56,7 +57,7 @@ fn a_provider_is_asked_for_its_models_once_and_its_key_shows_nowhere() {
     let (url, received) = server("200 OK", json!({"data": [{"id": "qwen3"}, {"id": "phi4"}]}).to_string());
     folder.write("config/baton/models.json", mine(&url));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
-    let ran = folder.baton(&["doctor", "echoing", "--output", "json"]).exits(0);
+    let ran = folder.baton(&["doctor", "echoing", "--output", "json", "--trust"]).exits(0);
     assert_eq!(standings(&ran), said(&[("store", "ok"), ("job", "ok"), ("provider", "ok")]));
     let sent = received.recv().unwrap();
     assert!(sent.starts_with("GET /v1/models ") && sent.contains(&format!("authorization: Bearer {KEY}\r\n")), "{sent}");

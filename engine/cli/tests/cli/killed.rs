@@ -158,7 +158,7 @@ fn a_copy_of_a_store_ends_no_command_of_the_engine_that_has_the_original() {
         fs::copy(hanging.folder.path().join(".baton").join(file), hanging.folder.path().join("copy").join(file)).unwrap();
     }
     let copy = hanging.folder.path().join("copy/baton.db").display().to_string();
-    Ran::from(hanging.command(&["--store", &copy, "resume", "@last"]).output().unwrap()).exits(0);
+    Ran::from(hanging.command(&["--store", &copy, "resume", "@last", "--trust"]).output().unwrap()).exits(0);
     assert!(processes.iter().all(|process| is_alive(process)), "the engine that has them lives");
     engine.kill().unwrap();
     engine.wait().unwrap();

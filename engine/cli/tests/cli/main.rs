@@ -21,3 +21,4 @@ mod stores;
 mod support;
 mod terminals;
 mod tools;
+mod trust;

@@ -121,7 +121,8 @@ fn a_provider_that_refuses_the_key_is_not_available() {
     // The person's own file needs nobody's trust.
     folder.write("config/baton/models.json", mine(&url));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
-    let ran = folder.baton(&["run", "echoing", "--model", "mine:m"]).exits(5);
+    folder.baton(&["run", "echoing", "--model", "mine:m"]).exits(2).tells("the variable \"MINE_KEY\"").tells("not shown");
+    let ran = folder.baton(&["run", "echoing", "--model", "mine:m", "--trust"]).exits(5);
     assert_eq!(received.try_iter().count(), 1, "what is refused is not asked again");
     let shown = folder.baton(&["show", "@last"]);
     let all = [ran.stdout, ran.stderr, shown.stdout].concat();
@@ -144,7 +145,7 @@ fn a_job_widens_what_its_tools_reach_only_with_trust() {
     folder.write("echoing/tools/fetch_page.json", json!({"tool_id": "fetch_page", "set": {"allow_hosts": [host]}}).to_string());
     call(&[])
         .exits(2)
-        .tells("says itself what its tools may reach")
+        .tells("reaches outside of its run")
         .tells(&format!("fetch_page sets \"allow_hosts\" to [\"{host}\"]"));
     assert!(received.try_recv().is_err(), "nothing was asked");
     let read = call(&["--trust"]).exits(0).json();
@@ -160,7 +161,7 @@ fn a_person_s_own_prices_stand_beside_the_program_s() {
     let (url, _received) = server("200 OK", hello());
     folder.write("config/baton/models.json", mine(&url));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
-    let run = ["run", "echoing", "--model", "mine:m", "--max-cost", "1"];
+    let run = ["run", "echoing", "--model", "mine:m", "--max-cost", "1", "--trust"];
     folder.baton(&run).exits(2).tells("whose price is not known");
     let row =
         json!({"models": ["mine:m"], "input": 1, "output": 1, "source": "https://example.com/prices", "as_of": "2026-01-01"});
@@ -249,7 +250,7 @@ fn a_tool_that_a_provider_would_turn_down_is_told_at_its_place_before_any_run() 
         .says("baton validate echoing");
     // The start of a run says the same, and others take it.
     folder.write(".env", format!("ANTHROPIC_API_KEY={KEY}\n"));
-    folder.baton(&["run", "echoing"]).exits(2).tells("tool measure cannot be offered to anthropic").tells("größe");
+    folder.baton(&["run", "echoing", "--trust"]).exits(2).tells("tool measure cannot be offered to anthropic").tells("größe");
     odd_tool(&folder, "openai:m");
     folder.baton(&["validate", "echoing"]).exits(0);
     folder.baton(&["doctor", "echoing", "--offline"]).exits(5);

@@ -12,6 +12,7 @@ fn folder(url: &str) -> Folder {
     folder.asking_job();
     folder.write("config/baton/models.json", mine(url));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
+    folder.baton(&["doctor", "echoing", "--offline", "--trust"]).exits(0);
     folder
 }
 

@@ -56,6 +56,7 @@ impl Folder {
             command.env_remove(format!("{provider}_API_KEY"));
         }
         command.env("BATON_USER", "ann").env("XDG_CONFIG_HOME", self.path().join("config"));
+        command.env("XDG_STATE_HOME", self.path().join("state")).env_remove("BATON_STATE_HOME");
         command
     }
 

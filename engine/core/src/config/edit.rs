@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::load::stem;
+use super::reach::Origin;
 use super::source::{Role, Source, Sources};
 use crate::limits::Limits;
 
@@ -88,6 +89,7 @@ impl Sources {
             found,
         })?;
         source.text = serde_json::to_string_pretty(&file).expect("JSON always serialises");
+        source.origin = source.origin.max(Origin::Person);
         if let ("job", ["limits", limits @ ..]) = (kind, keys.as_slice()) {
             self.outdo_run_limits(limits.first().copied());
         }

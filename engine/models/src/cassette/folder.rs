@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use baton_core::id::RunId;
+use baton_files::private;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,9 @@ use super::CassetteError;
 
 /// The file that makes a folder a recording.
 const LABEL_FILE: &str = "recording.json";
+
+/// The most bytes of a cassette: more than a request and an answer within their own bounds.
+const MAX_CASSETTE_BYTES: u64 = 256 << 20;
 
 /// The form of cassettes that this program writes and reads.
 const FORMAT: u32 = 1;
@@ -49,7 +53,7 @@ impl Label {
 
 /// Makes `folder`, unless it is there and empty.
 pub(super) fn make_empty(folder: &Path) -> Result<(), CassetteError> {
-    let made = fs::create_dir_all(folder).and_then(|()| Ok(fs::read_dir(folder)?.next().is_none()));
+    let made = private::make_folder(folder).and_then(|()| Ok(fs::read_dir(folder)?.next().is_none()));
     match made {
         Ok(true) => Ok(()),
         Ok(false) => Err(CassetteError::NotEmpty { folder: folder.to_owned() }),
@@ -68,7 +72,8 @@ pub(super) fn write(folder: &Path, name: &str, value: &impl Serialize) -> Result
     let (file, aside) = (folder.join(name), folder.join(format!(".{name}.part")));
     let mut text = serde_json::to_vec_pretty(value).expect("a tree of JSON always serialises");
     text.push(b'\n');
-    let written = fs::File::create(&aside).and_then(|mut part| part.write_all(&text)).and_then(|()| fs::rename(&aside, &file));
+    let part = private::options().write(true).create(true).truncate(true).open(&aside);
+    let written = part.and_then(|mut part| part.write_all(&text)).and_then(|()| fs::rename(&aside, &file));
     written.map_err(|error| {
         let _best_effort = fs::remove_file(&aside);
         unwritten(&file, &error)
@@ -79,7 +84,7 @@ pub(super) fn write(folder: &Path, name: &str, value: &impl Serialize) -> Result
 pub(super) fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, CassetteError> {
     let file = folder.join(name);
     let unreadable = |reason: String| CassetteError::Unreadable { file: file.clone(), reason };
-    match fs::read(&file) {
+    match baton_files::read(&file, MAX_CASSETTE_BYTES) {
         Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| unreadable(error.to_string())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(unreadable(error.to_string())),

@@ -125,7 +125,7 @@ impl Bell {
     fn bind(&self) -> io::Result<(Listening, UnixDatagram)> {
         let mut attempts = 0..ATTEMPTS;
         loop {
-            std::fs::create_dir_all(&self.folder)?;
+            baton_files::private::make_folder(&self.folder)?;
             let name = format!("{}-{:08x}", std::process::id(), random() >> 32);
             // Whoever finds the socket finds the lock, so that one is taken first.
             let made = lock_life(&self.folder.join(life_file(&name))).and_then(|life| {
@@ -208,7 +208,7 @@ pub(super) fn is_there(folder: &Path, owner: &str) -> Option<bool> {
 /// Makes the file that is a sign of life, and locks it before anybody can look at it under this name.
 fn lock_life(path: &Path) -> io::Result<File> {
     let unlocked = path.with_extension("new");
-    let life = File::create_new(&unlocked)?;
+    let life = baton_files::private::options().write(true).create_new(true).open(&unlocked)?;
     fcntl_lock(&life, FlockOperation::NonBlockingLockExclusive)?;
     std::fs::rename(unlocked, path)?;
     Ok(life)

@@ -31,6 +31,7 @@ use baton_core::entry::Recorded;
 use baton_core::function::Content;
 use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
 use baton_core::json::Json;
+use baton_files::private;
 use rusqlite::ErrorCode;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -80,6 +81,8 @@ impl SqliteStore {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             make_folder(folder).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
         }
+        // SQLite gives the files beside it the mode of this one.
+        private::make_file(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
         let connection = schema::open_for_writing(path)?;
         let writer = Writer::start(connection, path)?;
         Ok(Self::with(path, Some(writer), None))
@@ -97,7 +100,7 @@ impl SqliteStore {
         }
         // The file is empty: nothing is written to it, and an empty store elsewhere is read in its place.
         let io = |source| StoreError::Io { path: path.to_owned(), source };
-        let folder = TempDir::new().map_err(io)?;
+        let folder = private::scratch_folder("baton-empty-").map_err(io)?;
         let empty = folder.path().join("empty.db");
         schema::open_for_writing(&empty)?;
         Ok(Self::with(path, None, Some((folder, empty))))
@@ -156,7 +159,7 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     if let Some(above) = above {
         make_folder(above)?;
     }
-    std::fs::create_dir_all(folder)?;
+    private::make_folder(folder)?;
     if cfg!(unix) {
         std::fs::File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;
     }

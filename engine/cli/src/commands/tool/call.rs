@@ -24,7 +24,8 @@ use crate::export::Target;
 use crate::place::Place;
 use crate::screen::{Screen, style};
 use crate::text::{Text, escaped, is_plain, text};
-use crate::{scratch, trust, words};
+use crate::trust::Manner;
+use crate::{scratch, words};
 
 /// What `tool call NAME` takes besides a flag per parameter.
 #[derive(Debug, Args)]
@@ -44,7 +45,7 @@ struct CallArgs {
     /// The tools of this job, besides those of the program
     #[arg(long, value_name = "JOB")]
     job: Option<PathBuf>,
-    /// Allow the job to run its `exec` commands on this machine, from now on
+    /// Trust everything that the job reaches outside of its run, from now on: commands, addresses, hosts, variables
     #[arg(long)]
     trust: bool,
     #[command(flatten)]
@@ -81,9 +82,8 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
     }
     let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<Vec<InitialDocument>, _>>()?;
     let job = scratch::job(place, tools.job.as_deref(), name)?;
-    trust::require(place, &job.configs, job.folder.as_deref(), args.trust)?;
     let out = args.out.as_ref().map(|out| Target::checked(place.current.join(out), false, place)).transpose()?;
-    let called = scratch::call(place, job, name, &input, documents).await?;
+    let called = scratch::call(place, job, name, &input, documents, Manner::of(args.trust)).await?;
     if let Some(out) = &out {
         called.export(out, place).await?;
     }

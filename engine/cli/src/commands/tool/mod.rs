@@ -63,7 +63,7 @@ enum ToolVerb {
         names: Vec<String>,
         #[command(flatten)]
         whose: Whose,
-        /// Allow the job to run its `exec` commands on this machine, from now on
+        /// Trust everything that the job reaches outside of its run, from now on: commands, addresses, hosts, variables
         #[arg(long)]
         trust: bool,
     },

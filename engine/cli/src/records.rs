@@ -1,0 +1,140 @@
+//! What a person has trusted: one file per yes, in their own state folder and never in a project.
+//!
+//! Files are named by a key that only this person has, so nobody can send one along. A file holds what was trusted, a line
+//! each, and holds by its name: one that was changed is none.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use baton_files::private;
+
+use crate::exit::Failure;
+
+/// The variable that says where the person's state is kept.
+pub(crate) const STATE_VARIABLE: &str = "BATON_STATE_HOME";
+/// The file that holds the key.
+const KEY_FILE: &str = "key";
+/// The most bytes of a record.
+const MAX_RECORD_BYTES: u64 = 8 << 20;
+
+/// A person's records.
+#[derive(Debug)]
+pub(crate) struct Records {
+    folder: PathBuf,
+    key: [u8; 32],
+}
+
+impl Records {
+    /// The records of the person who runs the program; `None` if the environment names no home to keep them in.
+    pub(crate) fn open() -> Result<Option<Self>, Failure> {
+        let Some(folder) = state_folder().map(|state| state.join("trust")) else { return Ok(None) };
+        let failed = |error| Failure::File { path: folder.display().to_string(), error };
+        private::make_folder(&folder).map_err(failed)?;
+        let key = key(&folder.join(KEY_FILE)).map_err(failed)?;
+        Ok(Some(Self { folder, key }))
+    }
+
+    /// Where they are.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether one yes for `place` covers all of `lines`.
+    pub(crate) fn hold(&self, place: &str, lines: &BTreeSet<String>) -> bool {
+        let files = fs::read_dir(self.of_place(place)).into_iter().flatten().flatten();
+        files.map(|file| file.path()).any(|file| self.read(place, &file).is_some_and(|known| known.is_superset(lines)))
+    }
+
+    /// Remembers a yes for `lines` at `place`.
+    pub(crate) fn keep(&self, place: &str, lines: &BTreeSet<String>) -> io::Result<()> {
+        let folder = self.of_place(place);
+        private::make_folder(&folder)?;
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let file = folder.join(self.name(&format!("{place}\n{text}")));
+        let aside = folder.join(format!(".{}.part", std::process::id()));
+        let _left_by_a_crash = fs::remove_file(&aside);
+        private::write_new(&aside, text.as_bytes())?;
+        fs::rename(&aside, &file)
+    }
+
+    /// The lines of a record, if its name is that of its text.
+    fn read(&self, place: &str, file: &Path) -> Option<BTreeSet<String>> {
+        let text = String::from_utf8(baton_files::read(file, MAX_RECORD_BYTES).ok()?).ok()?;
+        let is_own = file.file_name().is_some_and(|name| name == self.name(&format!("{place}\n{text}")).as_str());
+        is_own.then(|| text.lines().map(str::to_owned).collect())
+    }
+
+    fn of_place(&self, place: &str) -> PathBuf {
+        self.folder.join(self.name(place))
+    }
+
+    fn name(&self, text: &str) -> String {
+        blake3::keyed_hash(&self.key, text.as_bytes()).to_hex().to_string()
+    }
+}
+
+/// Where the person's state is kept: as they say, else as the XDG base directory specification says
+/// (<https://specifications.freedesktop.org/basedir-spec/latest/>). Relative paths would depend on the folder of a job.
+fn state_folder() -> Option<PathBuf> {
+    let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    named(STATE_VARIABLE)
+        .or_else(|| Some(named("XDG_STATE_HOME")?.join("baton")))
+        .or_else(|| Some(named("HOME")?.join(".local/state/baton")))
+}
+
+/// The person's key; made at random where there is none.
+fn key(file: &Path) -> io::Result<[u8; 32]> {
+    if !baton_files::is_there(file) {
+        let mut random = [0; 32];
+        fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+        // Written whole before it has its name: another process may look for it at the same time, and the first one counts.
+        let aside = file.with_extension(format!("{}.part", std::process::id()));
+        let _left_by_a_crash = fs::remove_file(&aside);
+        private::write_new(&aside, &random)?;
+        let linked = fs::hard_link(&aside, file);
+        fs::remove_file(&aside)?;
+        if let Err(error) = linked
+            && error.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(error);
+        }
+    }
+    let content = baton_files::read(file, 32)?;
+    content.try_into().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the key is not 32 bytes long; remove it to begin anew"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_holds_for_its_place_its_lines_and_its_key_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = |key| Records { folder: folder.path().to_owned(), key: [key; 32] };
+        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<BTreeSet<_>>();
+        let mine = records(1);
+        mine.keep("job /a", &lines(&["x", "y"])).unwrap();
+        mine.keep("job /a", &lines(&["z"])).unwrap();
+        assert!(mine.hold("job /a", &lines(&["x"])) && mine.hold("job /a", &lines(&["x", "y"])));
+        assert!(!mine.hold("job /a", &lines(&["x", "z"])), "two yeses do not add up to a third");
+        assert!(!mine.hold("job /b", &lines(&["x"])) && !records(2).hold("job /a", &lines(&["x"])));
+        let place = mine.of_place("job /a");
+        for file in fs::read_dir(&place).unwrap() {
+            fs::write(file.unwrap().path(), "x\ny\nz\nw\n").unwrap();
+        }
+        assert!(!mine.hold("job /a", &lines(&["w"])), "a record that was changed is none");
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_is_its_owners() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(KEY_FILE);
+        let first = key(&file).unwrap();
+        assert_eq!(key(&file).unwrap(), first);
+        assert_ne!(first, [0; 32]);
+        #[cfg(unix)]
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions()) & 0o777, 0o600);
+    }
+}
