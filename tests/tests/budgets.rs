@@ -100,7 +100,13 @@ impl Model for Silent {
 
 fn steady(model: Arc<dyn Model>) -> Engine {
     let clock = Arc::new(SteadyClock::starting_at(Timestamp::from_micros(1)));
-    Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::default())).model("m", model).clock(clock).build().unwrap()
+    Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(Arc::new(MemoryStore::default()))
+        .model("m", model)
+        .clock(clock)
+        .build()
+        .unwrap()
 }
 
 #[tokio::test]

@@ -63,14 +63,24 @@ async fn a_cancellation_drops_the_model_request_that_is_in_flight() {
 async fn a_stop_drops_the_model_request_and_the_next_owner_asks_again() {
     let silent = Arc::new(Silent::default());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::clone(&store)).model("m", Arc::clone(&silent) as Arc<dyn Model>).build().unwrap();
+    let engine = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(Arc::clone(&store))
+        .model("m", Arc::clone(&silent) as Arc<dyn Model>)
+        .build()
+        .unwrap();
     let job = TestJob::new("solo", json!({})).agent("solo", &["handoff"]).load();
     let handle = engine.start(job, StartOptions::default()).await.unwrap();
     silent.asked.notified().await;
     assert!(matches!(handle.stop().await, RunOutcome::Stopped));
     assert_eq!(silent.in_flight.load(Ordering::SeqCst), 0);
     assert_eq!(engine.holder(handle.id()).await.unwrap(), Holder::Nobody, "whoever stops lets go of the run");
-    let next = Engine::builder().trust(baton_runtime::TrustEverything).store(store).model("m", model(|_, _, _| handoff("done", &[]))).build().unwrap();
+    let next = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(store)
+        .model("m", model(|_, _, _| handoff("done", &[])))
+        .build()
+        .unwrap();
     let resumed = next.resume(handle.id()).await.unwrap();
     assert_eq!(finish(&next, &resumed).await.result, json!({"summary": "done"}));
 }
@@ -82,7 +92,12 @@ async fn commands_of_another_process_reach_a_run_wherever_it_proceeds() {
     let path = folder.path().join("a-folder-with-a-very-long-name".repeat(5)).join("runs.db");
     let connect = || -> Arc<dyn Store> { Arc::new(SqliteStore::open(&path).unwrap()) };
     let silent = Arc::new(Silent::default());
-    let owner = Engine::builder().trust(baton_runtime::TrustEverything).store(connect()).model("m", Arc::clone(&silent) as Arc<dyn Model>).build().unwrap();
+    let owner = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(connect())
+        .model("m", Arc::clone(&silent) as Arc<dyn Model>)
+        .build()
+        .unwrap();
     let other = Engine::builder().trust(baton_runtime::TrustEverything).store(connect()).build().unwrap();
     let job = TestJob::new("solo", json!({})).agent("solo", &["handoff"]).load();
     let handle = owner.start(job, StartOptions::default()).await.unwrap();
@@ -120,7 +135,8 @@ async fn a_pause_outlives_its_process() {
         1 => calls(&[("ask_master", json!({"question": "Shall I?"}))]),
         _ => handoff("done", &[]),
     });
-    let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::clone(&store)).model("m", answers).build().unwrap();
+    let engine =
+        Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::clone(&store)).model("m", answers).build().unwrap();
     let job = TestJob::new("solo", json!({})).agent("solo", &["ask_master", "handoff"]).load();
     let handle = engine.start(job, StartOptions::default()).await.unwrap();
     handle.outcome_without_people().await;

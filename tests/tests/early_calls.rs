@@ -56,7 +56,13 @@ async fn check_reads(store: Arc<dyn Store>, effect: &str, cache: usize, length: 
     let store = Arc::new(FailingStore::watching(store));
     let line = "x".repeat(length);
     let watched: Arc<dyn Store> = Arc::<FailingStore>::clone(&store);
-    let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(watched).model("m", notes_model(&line)).content_cache_bytes(cache).build().unwrap();
+    let engine = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(watched)
+        .model("m", notes_model(&line))
+        .content_cache_bytes(cache)
+        .build()
+        .unwrap();
     let entries = run_to_end(&engine, notes_job(effect)).await.entries;
     assert_eq!(call_output(&entries, "0/1.1"), json!({"lines": 1}), "{effect} {cache} {length}");
     assert_eq!(call_output(&entries, "0/1.2"), json!({"content": format!("{line}\n")}), "{effect} {cache} {length}");

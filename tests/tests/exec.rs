@@ -93,7 +93,11 @@ fn builder(input: Value) -> EngineBuilder {
         "HIDDEN" => Some("another".to_owned()),
         _ => None,
     };
-    Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::default())).model("m", answers).variables(variables)
+    Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(Arc::new(MemoryStore::default()))
+        .model("m", answers)
+        .variables(variables)
 }
 
 /// Whether a process is there and not a zombie.

@@ -242,7 +242,13 @@ async fn a_fork_begins_after_a_whole_step_and_with_what_the_person_wrote() {
 async fn a_migrated_run_goes_on_by_the_new_configs_and_replays_to_the_byte() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     // No conversation stays in memory, so each is rebuilt across the change.
-    let forgetful = Engine::builder().trust(baton_runtime::TrustEverything).store(store).model("m", payer()).transcript_cache_bytes(0).build().unwrap();
+    let forgetful = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(store)
+        .model("m", payer())
+        .transcript_cache_bytes(0)
+        .build()
+        .unwrap();
     let job = paying("Ed");
     let handle = forgetful.start(job.clone(), StartOptions::default()).await.unwrap();
     handle.outcome_without_people().await;

@@ -31,8 +31,13 @@ async fn one_call(tool: &str, config: &str, input: Value, models: Value, job: im
     let name = tool.to_owned();
     let answers = model(move |_, turn, _| if turn == 1 { calls(&[(&name, input.clone())]) } else { handoff("done", &[]) });
     let variable = |name: &str| (name == "OPENROUTER_API_KEY").then(|| KEY.to_owned());
-    let engine =
-        Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::default())).model("m", answers).variables(variable).build().unwrap();
+    let engine = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(Arc::new(MemoryStore::default()))
+        .model("m", answers)
+        .variables(variable)
+        .build()
+        .unwrap();
     run_to_end(&engine, job(made).load()).await
 }
 
@@ -185,8 +190,13 @@ async fn asked(job: TestJob, questions: &[&str]) -> Finished {
     let ask = |question: &&str| ("ask_data", json!({"file_path": "sales.csv", "question": question, "model": "helper"}));
     let first = calls(&questions.iter().map(ask).collect::<Vec<_>>());
     let answers = model(move |_, turn, _| if turn == 1 { first.clone() } else { handoff("done", &[]) });
-    let engine =
-        Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::default())).model("m", answers).variables(|_| None).build().unwrap();
+    let engine = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(Arc::new(MemoryStore::default()))
+        .model("m", answers)
+        .variables(|_| None)
+        .build()
+        .unwrap();
     run_to_end(&engine, job.load()).await
 }
 
@@ -256,7 +266,8 @@ async fn a_request_that_its_tool_waits_for_no_longer_keeps_no_room_and_costs_wha
         let ask = json!({"model": "silent", "times": 4});
         let answers =
             model(move |_, turn, _| if turn == 1 { calls(&[("impatient", ask.clone())]) } else { handoff("done", &[]) });
-        let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::default())).model("m", answers);
+        let engine =
+            Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::default())).model("m", answers);
         let finished = run_to_end(&engine.model("silent", Arc::new(Silent)).build().unwrap(), job.load()).await;
         let told = call_error(&finished.entries, "0/1.1");
         assert!(told.contains("silent was not asked") && told.contains("leaves no room"), "{told}");
@@ -278,7 +289,13 @@ async fn a_model_without_a_price_is_not_asked_where_money_is_limited() {
     let answers = model(move |_, turn, _| if turn == 1 { calls(&[("openrouter", input.clone())]) } else { handoff("done", &[]) });
     let variable = |name: &str| (name == "OPENROUTER_API_KEY").then(|| KEY.to_owned());
     let store = Arc::new(MemoryStore::default());
-    let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(store).model("m", answers).variables(variable).build().unwrap();
+    let engine = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(store)
+        .model("m", answers)
+        .variables(variable)
+        .build()
+        .unwrap();
     let finished = run_to_end(&engine, job.load()).await;
     let told = call_error(&finished.entries, "0/1.1");
     assert!(told.contains("what openrouter:nobody/knows costs is not known") && told.contains("models.json"), "{told}");

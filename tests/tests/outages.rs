@@ -80,7 +80,13 @@ fn refused() -> ModelError {
 
 fn engine(store: &Arc<dyn Store>, model: Arc<dyn Model>) -> Engine {
     let clock = Arc::new(SteadyClock::starting_at(Timestamp::from_micros(1)));
-    Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::clone(store)).model("m", model).clock(clock).build().unwrap()
+    Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(Arc::clone(store))
+        .model("m", model)
+        .clock(clock)
+        .build()
+        .unwrap()
 }
 
 fn store() -> Arc<dyn Store> {

@@ -315,8 +315,12 @@ async fn a_run_that_waits_for_a_person_still_waits_for_the_same_thing_after_a_re
 async fn conversations_that_fell_out_of_memory_are_rebuilt_to_the_byte() {
     let expected = run_to_end(&engine(Arc::new(MemoryStore::default()), &answers()), job("idempotent")).await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let forgetful =
-        baton_runtime::Engine::builder().trust(baton_runtime::TrustEverything).store(store).model("m", answers()).transcript_cache_bytes(0).content_cache_bytes(0);
+    let forgetful = baton_runtime::Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(store)
+        .model("m", answers())
+        .transcript_cache_bytes(0)
+        .content_cache_bytes(0);
     let finished = run_to_end(&forgetful.build().unwrap(), job("idempotent")).await;
     let requests = |finished: &Finished| {
         let mut hashes: Vec<_> = finished

@@ -398,7 +398,13 @@ async fn a_deadline_wakes_a_run_that_waits() {
     });
     let clock = baton_runtime::SteadyClock::starting_at(baton_core::time::Timestamp::from_micros(1));
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let engine = baton_runtime::Engine::builder().trust(baton_runtime::TrustEverything).store(store).model("m", answers).clock(Arc::new(clock)).build().unwrap();
+    let engine = baton_runtime::Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(store)
+        .model("m", answers)
+        .clock(Arc::new(clock))
+        .build()
+        .unwrap();
     let before = tokio::time::Instant::now();
     let finished = run_to_end(&engine, job).await;
     assert_eq!(before.elapsed().as_secs(), 600);

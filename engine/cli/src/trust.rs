@@ -112,8 +112,7 @@ impl PersonsTrust {
 
     /// Asks the person about `groups`, or takes their word from the command line.
     fn settle(&self, groups: &[&Group]) -> Result<(), Untrusted> {
-        let lines: Vec<String> =
-            groups.iter().flat_map(|group| &group.reaches).map(|reach| format!("  {reach}\n")).collect();
+        let lines: Vec<String> = groups.iter().flat_map(|group| &group.reaches).map(|reach| format!("  {reach}\n")).collect();
         let list = lines.concat();
         let what = "this job was not trusted yet, and reaches outside of its run";
         match self.manner {

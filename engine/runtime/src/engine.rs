@@ -225,9 +225,10 @@ impl Engine {
             return Err(lacking);
         }
         let wanted = adopting.as_ref().map_or(reading.run.configs(), |adopting| &adopting.configs);
-        let (folder, stand_in) = reading.run.started().map_or((None, None), |started| {
-            (started.folder.as_ref().map(PathBuf::from), started.model.clone())
-        });
+        let (folder, stand_in) = reading
+            .run
+            .started()
+            .map_or((None, None), |started| (started.folder.as_ref().map(PathBuf::from), started.model.clone()));
         let mut trusted = self.0.trusted(wanted, folder.as_deref(), stand_in.as_deref())?;
         let mut models = self.0.models(&trusted, stand_in.as_deref())?;
         // From here on nobody else can append, so what is read next is the end of the timeline.
@@ -260,7 +261,8 @@ impl Engine {
         let is_begun = begun.is_some();
         let commands = Commands::new(self.0.store.subscribe(id), true, is_begun);
         let (run, id, last) = (reading.run, id.clone(), reading.last);
-        let handle = self.0.spawn(Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording });
+        let handle =
+            self.0.spawn(Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording });
         if is_begun {
             return Ok(handle);
         }

@@ -108,7 +108,8 @@ impl Engine {
                     let transcripts = shared.transcripts(&id, prompts);
                     let recording = Some(shared.recording(&fork).await?);
                     let begun = Some(begun);
-                    let parts = Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
+                    let parts =
+                        Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
                     return Ok(shared.spawn(parts));
                 }
             }

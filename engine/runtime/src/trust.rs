@@ -135,7 +135,8 @@ pub(crate) fn named_file(folder: Option<&Path>, argument: &str) -> io::Result<Op
         }
         match std::fs::symlink_metadata(&path) {
             Ok(facts) if facts.is_symlink() => {
-                let message = format!("{} is a symbolic link; the files of a command must lie in the job's folder", path.display());
+                let message =
+                    format!("{} is a symbolic link; the files of a command must lie in the job's folder", path.display());
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
             }
             Ok(_) => {}
@@ -152,7 +153,10 @@ fn scripts(reaches: &[Reach], folder: Option<&Path>) -> Result<Vec<Reach>, RunEr
         let Target::Command(arguments) = &reach.target else { continue };
         for argument in arguments {
             let failed = |error: io::Error| RunError::Untrusted {
-                reason: format!("the tool {} names the file {argument:?}, which cannot be used: {error}", reach.holder.escape_debug()),
+                reason: format!(
+                    "the tool {} names the file {argument:?}, which cannot be used: {error}",
+                    reach.holder.escape_debug()
+                ),
             };
             let Some(file) = named_file(folder, argument).map_err(failed)? else { continue };
             let content = baton_files::read(&file, MAX_DOCUMENT_BYTES).map_err(failed)?;

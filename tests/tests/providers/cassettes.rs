@@ -27,7 +27,8 @@ const PROMPTS: [(&str, &str); 3] =
 fn engine(cassettes: Cassettes) -> Engine {
     let needs_key = !cassettes.is_played();
     let variable = move |name: &str| (name == "TAPE_KEY" && needs_key).then(|| KEY.to_owned());
-    let builder = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::default())).variables(variable);
+    let builder =
+        Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::default())).variables(variable);
     builder.cassettes(Arc::new(cassettes)).build().unwrap()
 }
 

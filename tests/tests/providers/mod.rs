@@ -23,7 +23,12 @@ use serde_json::{Value, json};
 
 /// An engine without models of its own.
 fn engine() -> Engine {
-    Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(MemoryStore::default())).variables(|_| None).build().unwrap()
+    Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(Arc::new(MemoryStore::default()))
+        .variables(|_| None)
+        .build()
+        .unwrap()
 }
 
 /// The `models.json` of a job whose provider `tape` speaks like `like` at `url`.

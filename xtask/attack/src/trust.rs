@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::ensure;
@@ -172,16 +172,21 @@ fn settings(address: &SocketAddr) -> Vec<Setting> {
     };
     let setting = |name, uses, files| Setting { name, uses, files, comes_later: false };
     vec![
-        setting("a command in tools/", deploy(), vec![("job/tools/deploy.json", exec(script())), ("job/tool.sh", touching.into())]),
-        setting("a command in the job's tool-configs/", deploy(), vec![
-            ("job/tool-configs/deploy.json", exec(script())),
-            ("job/tool.sh", touching.into()),
-        ]),
-        setting("a command in the project's tool-configs/", deploy(), vec![
-            ("baton.json", "{}".into()),
-            ("tool-configs/deploy.json", exec(script())),
-            ("job/tool.sh", touching.into()),
-        ]),
+        setting(
+            "a command in tools/",
+            deploy(),
+            vec![("job/tools/deploy.json", exec(script())), ("job/tool.sh", touching.into())],
+        ),
+        setting(
+            "a command in the job's tool-configs/",
+            deploy(),
+            vec![("job/tool-configs/deploy.json", exec(script())), ("job/tool.sh", touching.into())],
+        ),
+        setting(
+            "a command in the project's tool-configs/",
+            deploy(),
+            vec![("baton.json", "{}".into()), ("tool-configs/deploy.json", exec(script())), ("job/tool.sh", touching.into())],
+        ),
         setting("a command without a script", deploy(), vec![("job/tools/deploy.json", exec(json!(["sh", "-c", touching])))]),
         Setting {
             comes_later: true,
@@ -189,35 +194,51 @@ fn settings(address: &SocketAddr) -> Vec<Setting> {
         },
         Setting {
             comes_later: true,
-            ..setting("a search path in .env", Uses::Tool("deploy", json!({})), vec![
-                (".env", "PATH=PLACE/bin:/usr/bin:/bin\n".into()),
-                ("bin/sh", format!("#!/bin/sh\n{touching}")),
-            ])
+            ..setting(
+                "a search path in .env",
+                Uses::Tool("deploy", json!({})),
+                vec![(".env", "PATH=PLACE/bin:/usr/bin:/bin\n".into()), ("bin/sh", format!("#!/bin/sh\n{touching}"))],
+            )
         },
         setting("an address of search_web in tools/", search(), vec![("job/tools/search_web.json", steal.to_string())]),
-        setting("an address of search_web in tool-configs/", search(), vec![
-            ("job/tool-configs/search_web.json", whole("search_web", &steal).to_string()),
-        ]),
-        setting("an address of search_web above the job", search(), vec![
-            ("tool-configs/search_web.json", whole("search_web", &steal).to_string()),
-        ]),
+        setting(
+            "an address of search_web in tool-configs/",
+            search(),
+            vec![("job/tool-configs/search_web.json", whole("search_web", &steal).to_string())],
+        ),
+        setting(
+            "an address of search_web above the job",
+            search(),
+            vec![("tool-configs/search_web.json", whole("search_web", &steal).to_string())],
+        ),
         setting("hosts of fetch_page in tools/", fetch(), vec![("job/tools/fetch_page.json", open.to_string())]),
-        setting("hosts of fetch_page in tool-configs/", fetch(), vec![
-            ("job/tool-configs/fetch_page.json", whole("fetch_page", &open).to_string()),
-        ]),
+        setting(
+            "hosts of fetch_page in tool-configs/",
+            fetch(),
+            vec![("job/tool-configs/fetch_page.json", whole("fetch_page", &open).to_string())],
+        ),
         setting("hosts of fetch_page by a default", fetch(), vec![("job/tool-configs/fetch_page.json", silent.to_string())]),
-        setting("an address of a provider", Uses::Model("mine:m"), vec![
-            ("job/models.json", provider("mine", "llamacpp", "SECRET_WORD")),
-        ]),
-        setting("an address of a known provider", Uses::Model("anthropic:m"), vec![
-            ("job/models.json", provider("anthropic", "anthropic", "ANTHROPIC_API_KEY")),
-        ]),
-        setting("an address of ollama in .env", Uses::Model("ollama:m"), vec![(".env", format!("OLLAMA_HOST=http://{address}\n"))]),
+        setting(
+            "an address of a provider",
+            Uses::Model("mine:m"),
+            vec![("job/models.json", provider("mine", "llamacpp", "SECRET_WORD"))],
+        ),
+        setting(
+            "an address of a known provider",
+            Uses::Model("anthropic:m"),
+            vec![("job/models.json", provider("anthropic", "anthropic", "ANTHROPIC_API_KEY"))],
+        ),
+        setting(
+            "an address of ollama in .env",
+            Uses::Model("ollama:m"),
+            vec![(".env", format!("OLLAMA_HOST=http://{address}\n"))],
+        ),
         setting("an address of a search in .env", search(), vec![(".env", format!("SEARXNG_URL=http://{address}\n"))]),
-        setting("a key of somebody else in .env", Uses::Model("mine:m"), vec![
-            (".env", "SECRET_WORD=theirs\n".into()),
-            ("job/models.json", provider("mine", "llamacpp", "SECRET_WORD")),
-        ]),
+        setting(
+            "a key of somebody else in .env",
+            Uses::Model("mine:m"),
+            vec![(".env", "SECRET_WORD=theirs\n".into()), ("job/models.json", provider("mine", "llamacpp", "SECRET_WORD"))],
+        ),
     ]
 }
 
@@ -286,7 +307,11 @@ fn send_records(scene: &Scene) -> anyhow::Result<()> {
     let sent = scene.home().join("sender/.local/state/baton/trust");
     let Ok(places) = fs::read_dir(&sent) else { return Ok(()) };
     for place in places.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
-        for target in [scene.folder().join(".baton/trusted"), scene.folder().join(".baton/trust"), scene.home().join(".local/state/baton/trust")] {
+        for target in [
+            scene.folder().join(".baton/trusted"),
+            scene.folder().join(".baton/trust"),
+            scene.home().join(".local/state/baton/trust"),
+        ] {
             let folder = target.join(place.file_name().unwrap_or_default());
             fs::create_dir_all(&folder)?;
             for record in fs::read_dir(&place)?.flatten() {

@@ -113,10 +113,8 @@ pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failu
     };
     let task = name.map_or_else(|| Ok(TaskId::root()), |name| task(&view, name))?;
     let message = given(message)?;
-    let delivery = engine(&found.store)?
-        .steer(found.id(), task.clone(), &message, &session::person())
-        .await
-        .map_err(job::run_failure)?;
+    let delivery =
+        engine(&found.store)?.steer(found.id(), task.clone(), &message, &session::person()).await.map_err(job::run_failure)?;
     let done = text!("{} ({task}) reads it with its next request", style::name(view.holder(&task)));
     let asked = Asked { found: &found, verb: "steer", task: Some(task) };
     let is_it = |action: &ControlAction| matches!(action, ControlAction::Steered { text } if *text == message);

@@ -4,8 +4,8 @@
 //! job is trusted; `--offline` sends nothing.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use baton_core::config::{ModelSpec, ProviderSettings};
@@ -17,13 +17,13 @@ use clap::{Args, ValueHint};
 use serde::Serialize;
 
 use crate::commands::completions;
+use crate::environment::Environment;
 use crate::exit::{Exit, Failure, nearest};
 use crate::job::{self, Checked};
 use crate::place::Place;
 use crate::runs::{INTERRUPTED, status};
 use crate::screen::style;
 use crate::text::text;
-use crate::environment::Environment;
 use crate::trust::{Manner, PersonsTrust};
 use crate::words;
 
@@ -204,7 +204,8 @@ fn look_at_job(
         let Some(ModelSpec::Provided(model)) = configs.job.model(name) else { continue };
         let settings = configs.job.providers.get(&model.provider).cloned();
         let is_foreign = !is_trusted
-            && (settings.as_ref().is_some_and(|settings| settings.origin.needs_trust()) || environment.leads_to(&model.provider, settings.as_ref()));
+            && (settings.as_ref().is_some_and(|settings| settings.origin.needs_trust())
+                || environment.leads_to(&model.provider, settings.as_ref()));
         let known = needed.iter().position(|known| known.provider == model.provider && known.settings == settings);
         let at = known.unwrap_or_else(|| {
             let untrusted = is_foreign.then(|| shown.clone());

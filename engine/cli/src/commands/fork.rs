@@ -103,12 +103,7 @@ pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> 
 
 impl ForkArgs {
     /// The configs to go on by, if they are to be others, and how they differ.
-    async fn configs(
-        &self,
-        engine: &Engine,
-        found: &FoundRun,
-        place: &Place,
-    ) -> Result<(Option<Sources>, Vec<String>), Failure> {
+    async fn configs(&self, engine: &Engine, found: &FoundRun, place: &Place) -> Result<(Option<Sources>, Vec<String>), Failure> {
         let state = engine.state(found.id()).await.map_err(job::run_failure)?;
         let Some(started) = state.started() else { return Ok((None, Vec::new())) };
         let mut changes = Vec::new();

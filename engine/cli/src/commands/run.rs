@@ -14,6 +14,7 @@ use clap::{Args, ValueHint};
 
 use crate::cassettes::RecordingArgs;
 use crate::commands::completions;
+use crate::environment::{self, Environment};
 use crate::exit::{Exit, Failure};
 use crate::export::{Exported, Plan, Target};
 use crate::job;
@@ -22,9 +23,8 @@ use crate::screen::{Output, style};
 use crate::session::{self, Ended};
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
-use crate::view::RunView;
-use crate::environment::{self, Environment};
 use crate::trust::{Manner, PersonsTrust};
+use crate::view::RunView;
 
 /// What `run` takes.
 #[derive(Debug, Args)]

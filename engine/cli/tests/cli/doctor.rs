@@ -41,7 +41,11 @@ fn what_a_job_lacks_is_told_with_what_mends_it() {
     folder.write("config/baton/models.json", mine("http://127.0.0.1:9/v1"));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     asking(&folder, "mine:m");
-    folder.baton(&["doctor", "echoing"]).exits(0).says("not asked, because echoing is not trusted").says("doctor echoing --trust");
+    folder
+        .baton(&["doctor", "echoing"])
+        .exits(0)
+        .says("not asked, because echoing is not trusted")
+        .says("doctor echoing --trust");
     let ran = folder.baton(&["doctor", "echoing", "--trust"]).exits(5).says("cannot be reached at http://127.0.0.1:9/v1/models");
     assert!(!ran.stdout.contains(KEY) && !ran.stderr.contains(KEY));
     folder.baton(&["doctor", "echoing", "--offline"]).exits(0).says("the key in MINE_KEY; not asked, as you said");

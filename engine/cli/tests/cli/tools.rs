@@ -152,7 +152,11 @@ fn commands_run_only_where_they_are_trusted() {
     let agent = folder.read("echoing/agents/lead.json").replace("\"echo\"", "\"echo\",\"word_count\"");
     folder.write("echoing/agents/lead.json", agent);
     let call = ["tool", "call", "word_count", "--job", "echoing", "--text", "a b"];
-    folder.baton(&["run", "echoing"]).exits(2).tells(r#"word_count runs the command "python3" "tools/word_count.py""#).tells("--trust");
+    folder
+        .baton(&["run", "echoing"])
+        .exits(2)
+        .tells(r#"word_count runs the command "python3" "tools/word_count.py""#)
+        .tells("--trust");
     folder.baton(&call).exits(2).tells("--trust");
     folder.baton(&["run", "echoing", "--trust"]).exits(0);
     folder.baton(&["run", "echoing"]).exits(0);

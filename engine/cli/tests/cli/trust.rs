@@ -183,7 +183,8 @@ fn tool_configs_that_were_sent_are_no_part_of_the_program() {
     let open = config("fetch_page.json", json!({"allow_hosts": [host]}));
     let silent = {
         let mut config: Value = serde_json::from_str(&config("fetch_page.json", json!({}))).unwrap();
-        config["settings"]["allow_hosts"] = json!({"type": "array", "items": {"type": "string"}, "description": "d", "default": [host]});
+        config["settings"]["allow_hosts"] =
+            json!({"type": "array", "items": {"type": "string"}, "description": "d", "default": [host]});
         config.to_string()
     };
     for (name, text, input) in [

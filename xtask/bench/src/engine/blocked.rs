@@ -36,7 +36,11 @@ pub(super) async fn measure(n: usize, kept: Kept) -> anyhow::Result<Measurement>
         }
         Ok(answer(request, n))
     });
-    let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::clone(&place.store)).model("m", Arc::new(model)).build()?;
+    let engine = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(Arc::clone(&place.store))
+        .model("m", Arc::new(model))
+        .build()?;
     let job = job::load(Workload::Blocked, n)?;
 
     let (watch, empty) = (Stopwatch::start(), rss_bytes());

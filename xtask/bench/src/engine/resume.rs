@@ -46,7 +46,11 @@ pub(super) async fn measure(n: usize) -> anyhow::Result<Measurement> {
         Ok(ModelTurn::text("done"))
     });
     let place = Place::at(&file)?;
-    let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::clone(&place.store)).model("m", Arc::new(model)).build()?;
+    let engine = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(Arc::clone(&place.store))
+        .model("m", Arc::new(model))
+        .build()?;
     let handle = engine.resume(&made).await?;
     completed(&handle).await?;
     let entries = place.store.run(&made).await?.context("the run is unknown")?.last_seq;
@@ -79,7 +83,11 @@ pub(super) async fn make(n: usize, path: &Path) -> anyhow::Result<()> {
     let watched = Watched::new(Arc::new(MemoryStore::new()));
     let stalled = Arc::new(Notify::new());
     let model = Stalling { watched: Arc::clone(&watched), entries: n as u64, stalled: Arc::clone(&stalled) };
-    let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::clone(&watched) as Arc<dyn Store>).model("m", Arc::new(model)).build()?;
+    let engine = Engine::builder()
+        .trust(baton_runtime::TrustEverything)
+        .store(Arc::clone(&watched) as Arc<dyn Store>)
+        .model("m", Arc::new(model))
+        .build()?;
     let options = StartOptions { run: Some(RunId::new(RUN)), ..StartOptions::default() };
     let handle = engine.start(job::load(Workload::Resume, n)?, options).await?;
     stalled.notified().await;
