@@ -75,7 +75,7 @@ impl Timeline {
             }
             let mut findings = None;
             if matches!(entries.last().map(|last| &last.entry), Some(Entry::RunEnded(_))) {
-                let engine = Engine::builder().trust(baton_runtime::TrustEverything).store(store).build()?;
+                let engine = Engine::builder().trust(baton::TrustEverything).store(store).build()?;
                 let configs = engine.pinned_configs(started).await?;
                 let timeline: Vec<Recorded> = entries.iter().map(|recorded| (**recorded).clone()).collect();
                 let report = baton_proof::verify(&configs, &timeline);

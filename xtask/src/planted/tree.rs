@@ -9,8 +9,8 @@ use anyhow::{Context, ensure};
 use super::{Bug, SWITCH};
 use crate::project::root;
 
-/// The crates that are copied: those that bugs are planted in, and those whose tests catch them.
-const CRATES: [&str; 3] = ["engine/core", "engine/proof", "engine/store"];
+/// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
+const CRATES: [&str; 4] = ["engine/core", "engine/files", "engine/proof", "engine/store"];
 
 /// Where the switches are read.
 const HOME: &str = "engine/core/src/lib.rs";
