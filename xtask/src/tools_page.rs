@@ -103,7 +103,7 @@ pub(crate) fn render(configs: &[ToolConfig]) -> anyhow::Result<String> {
     Ok(page)
 }
 
-/// The table of DESIGN §4, from the rows that the machine reads.
+/// The table of the six tool types, from the rows that the machine reads.
 fn behavior_table(page: &mut String) -> anyhow::Result<()> {
     page.push_str("| type | creates a task | blocks the caller | runs code | logs | passes documents | then |\n");
     page.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");

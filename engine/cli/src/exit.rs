@@ -1,4 +1,4 @@
-//! How the program ends: the exit codes of DESIGN §15, and the failures that lead to them.
+//! How the program ends: the exit codes, and the failures that lead to them.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;

@@ -22,7 +22,7 @@ pub struct ModelCall {
     /// `false` sends the result to the user instead of the agent (seeds 000 and 001).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_to_llm: Option<bool>,
-    /// What this call asks to happen after its result (seed 004).
+    /// What this call asks to happen after its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_execution: Option<AfterExecution>,
 }
@@ -41,7 +41,7 @@ impl ModelCall {
     }
 }
 
-/// What happens to the calling task once the turn's last result is in (seed 004).
+/// What happens to the calling task once the turn's last result is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterExecution {

@@ -161,7 +161,7 @@ impl CallId {
     }
 }
 
-/// The most characters an id of a tool may have (DESIGN §5; the limit of OpenAI's and Anthropic's function names).
+/// The most characters an id of a tool may have (the limit of OpenAI's and Anthropic's function names).
 pub const MAX_ID_LENGTH: usize = 64;
 
 /// The most characters an agent id may have: `route_to_` and the id make a tool id.

@@ -136,7 +136,7 @@ fn entry(core: &Path, id: &str, function: &ItemFn) -> TokenStream {
     }
 }
 
-/// Fault (4) of DESIGN §5 at compile time: names are compared here, types and required-ness by the compiler.
+/// A disagreement of signature and config, found at compile time: names are compared here, types and required-ness by the compiler.
 fn agreement(core: &Path, config: &Config, signature: &Signature, function: &ItemFn) -> syn::Result<TokenStream> {
     let from_crate = &config.from_crate;
     // Cargo rebuilds when a file changes that the compiler was told to include.

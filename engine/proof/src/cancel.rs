@@ -1,4 +1,4 @@
-//! What a cancellation would do at this very moment, looked at from outside the machine (I19, DESIGN §3).
+//! What a cancellation would do at this very moment, looked at from outside the machine (`cancelled_stays_quiet`).
 //!
 //! The run is not changed: the same moment can be tried with every task. Who is below whom is read from the graph of
 //! callers; that all of it is closed, from the entries alone.

@@ -1,4 +1,4 @@
-//! I18: limits hold at all times, worked out from the ledger and the configs alone.
+//! `limits_hold`: limits hold at all times, worked out from the ledger and the configs alone.
 
 use baton_core::config::Configs;
 use baton_core::entry::{Holder, ModelRequested, TaskCreated};
@@ -71,6 +71,6 @@ impl Ledger {
 
     fn within(&mut self, used: u64, allowed: Option<u64>, what: impl FnOnce() -> String) {
         let Some(allowed) = allowed else { return };
-        self.rule(used <= allowed, Invariant::I18, || format!("{used} of {allowed} {}", what()));
+        self.rule(used <= allowed, Invariant::LimitsHold, || format!("{used} of {allowed} {}", what()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The books of the [`Ledger`] come first: they share no code with the machine. As long as they find nothing, the
 //! timeline is also folded and every request rendered again, by the machine itself, and compared with what the entries
-//! and the books say (I6, I7, I8, I16). A timeline that the books refuse is not folded: the machine may rely on what its
+//! and the books say (`state_is_the_fold` and the rules of requests). A timeline that the books refuse is not folded: the machine may rely on what its
 //! own timelines hold.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -154,7 +154,7 @@ impl Checker {
         }));
         if folded.is_err() {
             self.folds = false;
-            self.ledger.broken(Invariant::I6, format!("the machine cannot apply {}", recorded.entry.name()));
+            self.ledger.broken(Invariant::StateIsTheFold, format!("the machine cannot apply {}", recorded.entry.name()));
         }
     }
 }
@@ -172,7 +172,7 @@ fn bounded(picos: u128) -> u64 {
 }
 
 impl Ledger {
-    /// I6 and I17: what the run counts is what its entries add up to.
+    /// `state_is_the_fold` and `books_balance`: what the run counts is what its entries add up to.
     pub(crate) fn compare(&mut self, run: &Run) {
         let totals = run.totals();
         let open = || self.live_tasks().filter_map(|(_, book)| book.request.as_ref());
@@ -194,13 +194,15 @@ impl Ledger {
             ("ends", u64::from(totals.ended.is_some()), u64::from(self.run_ended)),
         ];
         for (what, state, books) in pairs {
-            self.rule(state == books, Invariant::I6, || format!("the state counts {state} {what}, the entries {books}"));
+            self.rule(state == books, Invariant::StateIsTheFold, || {
+                format!("the state counts {state} {what}, the entries {books}")
+            });
         }
         for what in miscounted(run) {
-            self.rule(false, Invariant::I6, || what.clone());
+            self.rule(false, Invariant::StateIsTheFold, || what.clone());
         }
         let same = totals.usage == self.settled;
-        self.rule(same, Invariant::I17, || "what the state counts as used is not what was settled".to_owned());
+        self.rule(same, Invariant::BooksBalance, || "what the state counts as used is not what was settled".to_owned());
         let unlike: Vec<_> = self
             .live_tasks()
             .filter_map(|(id, _)| run.task(id))
@@ -211,7 +213,7 @@ impl Ledger {
             })
             .map(|task| task.id.clone())
             .collect();
-        self.rule(unlike.is_empty(), Invariant::I1, || {
+        self.rule(unlike.is_empty(), Invariant::BlockedTaskCanWake, || {
             format!("{unlike:?} are blocked without waiting, or wait without being so")
         });
     }

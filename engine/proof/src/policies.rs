@@ -19,7 +19,7 @@ impl Ledger {
             let Holder::Agent(agent) = &book.created.holder else { continue };
             let Some(agent) = configs.agents.get(agent) else { continue };
             let undecided = self.join_holds(&id, agent);
-            self.rule(undecided, Invariant::I2, || format!("{id} waits for {}, which is decided", agent.join));
+            self.rule(undecided, Invariant::EndingWakesTheCaller, || format!("{id} waits for {}, which is decided", agent.join));
             let within = self.delegations(&id, agent).all(|call| {
                 let allowed = match agent.tools[call.tool.as_str()].on_failure {
                     OnFailure::Return => 0,
@@ -27,7 +27,7 @@ impl Ledger {
                 };
                 call.failed_attempts <= allowed
             });
-            self.rule(within, Invariant::I18, || format!("a delegation of {id} was tried again too often"));
+            self.rule(within, Invariant::LimitsHold, || format!("a delegation of {id} was tried again too often"));
         }
     }
 
@@ -68,7 +68,7 @@ impl Ledger {
         open == 0 || (succeeded < needed && succeeded + open >= needed)
     }
 
-    /// I1: whether the task can only wait: nothing of it runs, and what comes next in call order waits for somebody.
+    /// `blocked_task_can_wake`: whether the task can only wait: nothing of it runs, and what comes next in call order waits for somebody.
     pub(crate) fn can_only_wait(&self, id: &TaskId) -> bool {
         let mut calls = self.unfinished_calls(id);
         calls.sort_by_key(|call| call.position());

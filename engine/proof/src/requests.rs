@@ -78,7 +78,9 @@ impl Requests {
             let sent = self.places.get(&answered.task).and_then(|place| self.hashes.get(place));
             let same = sent == Some(&answered.request);
             let turn = answered.turn;
-            ledger.rule(same, Invariant::I7, || format!("turn {turn} of {task} answers another request than is rendered"));
+            ledger.rule(same, Invariant::RequestsAreReproducible, || {
+                format!("turn {turn} of {task} answers another request than is rendered")
+            });
         }
     }
 
@@ -137,7 +139,9 @@ impl Requests {
         if let Some(before) = self.newest.get(task).filter(|_| !self.restarted.remove(task)) {
             let kept = request.messages.get(..before.messages.len());
             let grows = kept == Some(before.messages.as_slice()) && before.system == request.system;
-            ledger.rule(grows, Invariant::I7, || format!("a request of {task} does not begin with the one before"));
+            ledger.rule(grows, Invariant::RequestsAreReproducible, || {
+                format!("a request of {task} does not begin with the one before")
+            });
         }
         check_shape(&request, ledger);
         if !request.is_question {
@@ -157,33 +161,37 @@ impl Requests {
         Arc::clone(self.newest.get(task).unwrap_or_else(|| panic!("{task} has sent no request")))
     }
 
-    /// Whether `other`, grown from the same timeline, rendered the same requests, byte for byte (I7).
+    /// Whether `other`, grown from the same timeline, rendered the same requests, byte for byte (`requests_are_reproducible`).
     pub fn same_as(&self, other: &Self) -> bool {
         self.hashes == other.hashes
     }
 }
 
-/// I8: every call is answered in the next message, once and in order, and nothing is empty.
+/// `requests_are_valid`: every call is answered in the next message, once and in order, and nothing is empty.
 fn check_shape(request: &ModelRequest, ledger: &mut Ledger) {
     let task = &request.task;
     let messages: &[Arc<Message>] = &request.messages;
     let first = messages.first().map(|message| message.role) == Some(Role::User);
-    ledger.rule(first, Invariant::I8, || format!("the conversation of {task} does not begin with a request"));
+    ledger.rule(first, Invariant::RequestsAreValid, || format!("the conversation of {task} does not begin with a request"));
     let last = messages.last().map(|message| message.role) != Some(Role::Assistant);
-    ledger.rule(last, Invariant::I8, || format!("the agent of {task} answers itself"));
+    ledger.rule(last, Invariant::RequestsAreValid, || format!("the agent of {task} answers itself"));
     for (place, message) in messages.iter().enumerate() {
         let calls: Vec<&CallId> = message.parts.iter().filter_map(call_of).collect();
         let legal = !message.parts.is_empty() && (calls.is_empty() || message.role == Role::Assistant);
-        ledger.rule(legal, Invariant::I8, || format!("message {place} of {task} is empty, or calls and is not the agent's"));
+        ledger.rule(legal, Invariant::RequestsAreValid, || {
+            format!("message {place} of {task} is empty, or calls and is not the agent's")
+        });
         let next = messages.get(place + 1);
         let results = next.iter().flat_map(|next| &next.parts).filter_map(result_of);
         let results: Vec<(&CallId, bool)> = results.collect();
         let answered = results.iter().map(|(call, _)| *call).eq(calls);
-        ledger.rule(answered, Invariant::I8, || {
+        ledger.rule(answered, Invariant::RequestsAreValid, || {
             format!("the calls of message {place} of {task} are not answered in the next, in order")
         });
         let waits = results.iter().any(|(_, finished)| !finished);
-        ledger.rule(!waits || request.is_question, Invariant::I4, || format!("{task} asks its model while a call waits"));
+        ledger.rule(!waits || request.is_question, Invariant::EveryCallHasOneResult, || {
+            format!("{task} asks its model while a call waits")
+        });
     }
 }
 
@@ -221,13 +229,14 @@ fn shown_in(messages: &[Arc<Message>]) -> Vec<DocumentRef> {
         .collect()
 }
 
-/// I16: what was handed to the task stands in its request once, and nothing else does.
+/// `handed_over_arrives_once`: what was handed to the task stands in its request once, and nothing else does.
 fn check_injections(request: &ModelRequest, ledger: &mut Ledger) {
     let task = &request.task;
     let mut handed = ledger.tasks.get(task).map(|book| book.injected.clone()).unwrap_or_default();
     let mut shown = shown(request);
     shown.sort();
     handed.sort();
-    ledger
-        .rule(shown == handed, Invariant::I16, || format!("the request of {task} shows {shown:?}, and it was handed {handed:?}"));
+    ledger.rule(shown == handed, Invariant::HandedOverArrivesOnce, || {
+        format!("the request of {task} shows {shown:?}, and it was handed {handed:?}")
+    });
 }

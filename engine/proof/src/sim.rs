@@ -392,7 +392,10 @@ impl Sim {
             self.run.apply(recorded);
             self.mirror.apply(&read_back(recorded));
             if recorded.seq <= EACH_ENTRY || recorded.seq % CHECKPOINT == 0 {
-                assert!(self.run == self.mirror, "I6: after {recorded:?} the run differs from the fold of its timeline");
+                assert!(
+                    self.run == self.mirror,
+                    "state_is_the_fold: after {recorded:?} the run differs from the fold of its timeline"
+                );
             }
             self.ledger.entry(recorded);
             self.requests.apply(recorded, &self.run, &mut self.ledger);
@@ -403,7 +406,7 @@ impl Sim {
         self.ledger.compare(&self.run);
         let tasks = &self.ledger.tasks;
         self.asked.retain(|question| tasks[question].ended.is_none());
-        assert!(!self.run.graph().waits_in_a_circle(), "I3: tasks wait for each other in a circle");
+        assert!(!self.run.graph().waits_in_a_circle(), "tasks_form_a_tree: tasks wait for each other in a circle");
         self.judge();
         effects_match(&decision).unwrap_or_else(|what| panic!("{what}"));
         assert!(!self.ended || decision.effects.is_empty(), "effects after the end: {:?}", decision.effects);
@@ -425,7 +428,7 @@ impl Sim {
         match effect {
             Effect::Prompt { task, turn } => {
                 let running = self.pending.iter().any(|work| *work.task() == task);
-                assert!(!running, "I9: {task} is prompted while something of it runs");
+                assert!(!running, "one_owner_one_turn: {task} is prompted while something of it runs");
                 let request = self.requests.request(&task, &mut self.ledger);
                 assert_eq!(request.turn, turn);
                 let until = self.run.turn_limit(&task).map(|limit| self.now.plus(limit));
@@ -433,7 +436,7 @@ impl Sim {
             }
             Effect::Execute { task, agent, call, tool, input } => {
                 let twice = self.pending.iter().any(|work| matches!(work, Work::Execute(other) if other.call == call));
-                assert!(!twice, "I12: {call} is executed while it runs");
+                assert!(!twice, "no_effect_twice: {call} is executed while it runs");
                 *self.executed.entry(call.clone()).or_default() += 1;
                 self.pending.push(Work::Execute(Execution { task, agent, call, tool, input }));
             }
@@ -454,14 +457,17 @@ impl Sim {
         }
     }
 
-    /// I20, as far as a shell without delays can see it: whatever lives is being worked on or waited for.
+    /// `every_run_ends`, as far as a shell without delays can see it: whatever lives is being worked on or waited for.
     fn check_rest(&self) {
         if self.ended {
             assert!(self.pending.is_empty(), "the run has ended and {:?} runs", self.pending);
             return;
         }
         for work in &self.pending {
-            assert!(self.ledger.tasks[work.task()].ended.is_none(), "I19: {work:?} runs on for a task that has ended");
+            assert!(
+                self.ledger.tasks[work.task()].ended.is_none(),
+                "cancelled_stays_quiet: {work:?} runs on for a task that has ended"
+            );
         }
         if self.run.totals().paused {
             return;
@@ -515,11 +521,11 @@ impl Sim {
     pub fn assert_over(&self) {
         assert!(self.ended, "the run has not ended:\n{}", crate::print::timeline(&self.timeline));
         assert!(self.pending.is_empty() && self.asked.is_empty());
-        assert!(self.fold() == self.run, "I6: the run is the fold of its timeline");
+        assert!(self.fold() == self.run, "state_is_the_fold: the run is the fold of its timeline");
         let read: Vec<Recorded> = self.timeline.iter().map(read_back).collect();
         let report = crate::checker::verify(&self.configs, &read);
         assert_eq!(report.findings, [], "the timeline holds when it is read back");
-        assert!(report.requests.same_as(&self.requests), "I7: the same fold gives the same requests");
+        assert!(report.requests.same_as(&self.requests), "requests_are_reproducible: the same fold gives the same requests");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The checker holds what is whole, finds what is broken, and stops at nothing (RELIABILITY B1).
+//! The checker holds what is whole, finds what is broken, and stops at nothing.
 //!
 //! Timelines of simulated runs are broken in every place: an entry is left out, told twice, told too early, or says
 //! something else. Numbers are put right afterwards, so that nothing but the meaning can give a change away.
@@ -132,10 +132,10 @@ fn numbers_with_gaps_and_moments_that_step_back_are_found() {
     let (configs, entries) = timelines().next().expect("there is a timeline");
     let mut gap = entries.clone();
     gap.remove(entries.len() / 2);
-    assert!(verify(&configs, &gap).findings.iter().any(|finding| finding.invariant == Invariant::I5));
+    assert!(verify(&configs, &gap).findings.iter().any(|finding| finding.invariant == Invariant::TimelineHasNoGaps));
     let mut back = entries.clone();
     back[3].at = baton_core::time::Timestamp::from_micros(1);
-    assert!(verify(&configs, &back).findings.iter().any(|finding| finding.invariant == Invariant::I5));
+    assert!(verify(&configs, &back).findings.iter().any(|finding| finding.invariant == Invariant::TimelineHasNoGaps));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Simulated runs keep every invariant and end, whatever goes wrong round them (T-S1 to T-S7, at the size of a test).
+//! Simulated runs keep every invariant and end, whatever goes wrong round them, at the size of a test.
 
 use baton_proof::simulation::{Fault, Figures, Plan, many, run};
 

@@ -189,7 +189,7 @@ pub(crate) fn name_of(outcome: &RunOutcome) -> String {
     }
 }
 
-/// Every call that began has exactly one result, or was closed with its subtree; none has two (I4).
+/// Every call that began has exactly one result, or was closed with its subtree; none has two (`every_call_has_one_result`).
 fn check_results(entries: &[Arc<Recorded>]) {
     let mut results: BTreeMap<String, u32> = BTreeMap::new();
     for recorded in entries {

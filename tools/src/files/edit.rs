@@ -35,7 +35,7 @@ struct Edited {
     error: Option<String>,
 }
 
-/// Changes one block of the document at `path`. What cannot be done is an answer and not a failure (SEED-NOTES §2.7).
+/// Changes one block of the document at `path`. What cannot be done is an answer and not a failure.
 #[tool]
 async fn edit_file_block(
     context: &ToolContext,

@@ -1,6 +1,6 @@
 //! The timeline as people and programs read it: one row per entry, the seed's five fields among them.
 //!
-//! A call's entries have `type` = its tool type, `tool`, `input`, `result` and `timestamp` (seed 002); every other
+//! A call's entries have `type` = its tool type, `tool`, `input`, `result` and `timestamp`; every other
 //! entry has its own name as `type`. `input` is looked up from the model's answer, where it is kept once.
 
 mod sentence;

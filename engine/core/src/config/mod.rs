@@ -184,7 +184,7 @@ pub struct Agent {
     pub offered_last: Offer,
 }
 
-/// What an answer is taken to use at most where `settings.max_tokens` is absent (the default of the seed's tools, SEED-NOTES §2.7).
+/// What an answer is taken to use at most where `settings.max_tokens` is absent (default: 4096, as in the original tools).
 pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 4_000;
 
 /// What a turn without calls means.
@@ -220,7 +220,7 @@ pub enum MasterRule {
     Person,
 }
 
-/// What a crash may do to a call that was running (DESIGN §5).
+/// What a crash may do to a call that was running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
@@ -289,7 +289,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// What the end of the turn does after a result of this tool, when nobody outranks the config (turn rule 7).
+    /// What the end of the turn does after a result of this tool, when nobody outranks the config (rule *after* of docs/RULES.md).
     pub fn after_by_default(&self) -> AfterExecution {
         self.after.unwrap_or(match self.tool_type.behavior().then {
             crate::tool_type::Then::Stop => AfterExecution::Terminate,
@@ -306,7 +306,7 @@ impl Tool {
         ContentHash::of(&tool).extended(input.text().as_bytes())
     }
 
-    /// Whether an agent that answers a question may use it: `pure` tools, questions and handoffs (DESIGN §8), but nothing
+    /// Whether an agent that answers a question may use it: `pure` tools, questions and handoffs, but nothing
     /// that must be approved first, by its own config or by the agent's grant of it.
     pub fn allowed_in_questions(&self, granted: Option<Approver>) -> bool {
         let row = self.tool_type.behavior();

@@ -1,4 +1,4 @@
-//! What acts last in a turn: delegations, questions and the handoff, with the documents attached to them (turn rules 3 and 4).
+//! What acts last in a turn: delegations, questions and the handoff, with the documents attached to them (rules *act* and *close*).
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A handoff takes effect only beside calls that all succeeded and none of which blocks (turn rule 4).
+    /// A handoff takes effect only beside calls that all succeeded and none of which blocks (rule *close*).
     fn hand_off(&mut self, id: &TaskId, index: usize, tool: &Tool, input: &Value) -> Result<(), CallError> {
         let open = self.task(id).open.as_ref().expect("the turn is open");
         let refuse = |reason: String| Err(CallError::new(ErrorCode::HandoffRefused, reason));
@@ -142,7 +142,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The task of a question: held by the agent of the asker's master, in that one's name, or by a person (DESIGN §8).
+    /// The task of a question: held by the agent of the asker's master, in that one's name, or by a person.
     fn question_task(&self, asker: &TaskId, tool: &Tool, id: TaskId, input: &Value, documents: Vec<DocumentRef>) -> TaskCreated {
         let task = self.task(asker);
         let (holder, answers_for, master) = self.master_of(asker);

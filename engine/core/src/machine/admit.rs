@@ -1,4 +1,4 @@
-//! Limits before a model is asked (DESIGN §10): the worst case is reserved on the task, on every task above it and on the run.
+//! Limits before a model is asked: the worst case is reserved on the task, on every task above it and on the run.
 //!
 //! If only others' reservations stand in the way, the request waits. If what was spent and its own worst case exceed a
 //! limit, the limit is reached: the turn set aside from the start is used, with a handoff as the only tool. What the last

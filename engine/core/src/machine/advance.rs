@@ -1,4 +1,4 @@
-//! A turn's calls proceed: functions in call order, then what acts last, then the end of the turn (turn rules 2 and 5).
+//! A turn's calls proceed: functions in call order, then what acts last, then the end of the turn (rules *start* and *end*).
 
 use serde_json::json;
 
@@ -211,7 +211,7 @@ impl Draft<'_> {
         (CallResult { status, output, error: None, documents }, Vec::new())
     }
 
-    /// The turn's last result is in: the first rule that applies decides, once (turn rule 5).
+    /// The turn's last result is in: the first rule that applies decides, once (rule *end*).
     fn close_turn(&mut self, id: &TaskId) {
         let task = self.task(id);
         let open = task.open.as_ref().expect("the turn is open");
@@ -253,7 +253,7 @@ impl Draft<'_> {
 }
 
 /// The result that a terminating turn ends with: the first terminating call's output, and the first status of the
-/// terminating calls, in call order, that is no success (turn rule 5b).
+/// terminating calls, in call order, that is no success (rule *end*).
 fn terminating_result(task: &Task) -> Option<CallResult> {
     let open = task.open.as_ref()?;
     let mut terminating = open.calls.iter().filter_map(|call| match &call.stage {

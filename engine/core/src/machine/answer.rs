@@ -1,4 +1,4 @@
-//! A model answered: what its turn means (turn rules 1, 2 and 6).
+//! A model answered: what its turn means (rules *arrive*, *start* and *text*).
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn text_result(configs: &Configs, task: &Task, text: &str) -> Result<Json, ()> {
     }
 }
 
-/// Whether a call's result goes to the user: only where the call itself says so, and never a handoff's (turn rule 8).
+/// Whether a call's result goes to the user: only where the call itself says so, and never a handoff's (rule *route*).
 pub(super) fn returns_to_user(asked: &crate::call::ModelCall, tool_type: crate::tool_type::ToolType) -> bool {
     asked.return_to_llm == Some(false) && tool_type.behavior().then != crate::tool_type::Then::Stop
 }
@@ -229,7 +229,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A turn without calls: its text is the task's result (turn rule 6).
+    /// A turn without calls: its text is the task's result (rule *text*).
     fn finish_with_text(&mut self, id: &TaskId) {
         let answered = self.decision.entries.iter().rev().find_map(|recorded| match &recorded.entry {
             Entry::ModelAnswered(answered) if answered.task == *id => Some(answered.text.clone()),
@@ -284,7 +284,7 @@ impl Draft<'_> {
         self.push(Entry::CallRefused(CallRefused { task: id.clone(), call, tool, tool_type, error }));
     }
 
-    /// Gives a call its result, with what decides the end of the turn (turn rule 7): envelope > call > config > row.
+    /// Gives a call its result, with what decides the end of the turn (rule *after*): envelope > call > config > row.
     pub(super) fn finish_call(
         &mut self,
         id: &TaskId,

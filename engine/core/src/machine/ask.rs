@@ -1,4 +1,4 @@
-//! The code of a running call asks a model (DESIGN §10): what it may spend is reserved before, and settled after, as for a
+//! The code of a running call asks a model: what it may spend is reserved before, and settled after, as for a
 //! task's own requests. What others have reserved makes it wait; a limit that leaves no room is an error to the code.
 
 use super::admit::Admission;

@@ -1,4 +1,4 @@
-//! Whether a call may begin (turn rule 1): known, granted, readable, valid, within limits.
+//! Whether a call may begin (rule *arrive*): known, granted, readable, valid, within limits.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Older turns give way when a conversation comes near the end of its window (DESIGN §9, §10).
+//! Older turns give way when a conversation comes near the end of its window.
 //!
 //! A request that exceeds the window is never made: either a summary takes the place of older turns first, or the task ends
 //! with what it has. The summary is a digest that rendering makes, or what the agent's own model writes in a turn of its own,

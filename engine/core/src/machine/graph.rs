@@ -88,7 +88,7 @@ impl TaskGraph {
     }
 
     /// Whether following "waits for" from any task ever comes back to it. Callees are always new tasks, so it cannot;
-    /// tests ask after every commit (invariant I3).
+    /// tests ask after every commit (`tasks_form_a_tree`).
     pub fn waits_in_a_circle(&self) -> bool {
         petgraph::algo::is_cyclic_directed(&self.graph)
     }

@@ -69,7 +69,7 @@ impl OpenTurn {
 impl Draft<'_> {
     /// Ends the delegations of the open turn of `id` that its agent's join no longer needs.
     ///
-    /// Their results decide nothing about the end of the turn (turn rule 5b): a delegation whose config says `terminate`
+    /// Their results decide nothing about the end of the turn (rule *end*): a delegation whose config says `terminate`
     /// ends the task with the success that met the join, not with the cancellation of another.
     pub(super) fn join(&mut self, id: &TaskId) {
         let task = self.task(id);

@@ -1,4 +1,4 @@
-//! Faults (6) to (9) of DESIGN §5: what files say of each other.
+//! Faults between files: what files say of each other.
 
 use baton_core::config::Role;
 

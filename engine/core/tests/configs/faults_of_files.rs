@@ -1,4 +1,4 @@
-//! Faults (1) of DESIGN §5: what one file says wrong by itself.
+//! Faults of one file: what one file says wrong by itself.
 
 use crate::support::{check, sound};
 

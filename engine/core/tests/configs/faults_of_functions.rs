@@ -1,4 +1,4 @@
-//! Faults (2) to (5) of DESIGN §5: configs against functions and their own examples.
+//! Faults between configs and code: configs against functions and their own examples.
 
 use crate::support::{WORD_COUNT, check, sound};
 

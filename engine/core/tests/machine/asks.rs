@@ -1,5 +1,5 @@
 //! The code of a call asks models: within the limits of its task and of all above it, reserved before and settled after
-//! (DESIGN §10, I17, I18).
+//! (`books_balance`, `limits_hold`).
 
 use std::collections::BTreeMap;
 

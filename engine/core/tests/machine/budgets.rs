@@ -1,5 +1,5 @@
 //! Budgets: money and tokens are reserved before a request and settled after, on every task above, so that parallel
-//! tasks cannot overshoot (DESIGN §10, I18). Calls are counted, and a request's time is limited.
+//! tasks cannot overshoot (`limits_hold`). Calls are counted, and a request's time is limited.
 
 use std::cell::RefCell;
 use std::rc::Rc;

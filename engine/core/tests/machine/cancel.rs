@@ -1,4 +1,4 @@
-//! A cancellation at every step of a tree of tasks (T-X6): whatever moment it comes at, nothing below it is left.
+//! A cancellation at every step of a tree of tasks: whatever moment it comes at, nothing below it is left.
 
 use std::collections::{BTreeMap, VecDeque};
 

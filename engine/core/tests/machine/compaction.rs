@@ -1,4 +1,4 @@
-//! Older turns give way before a request exceeds its window: to a digest, or to what the agent's model writes (DESIGN §9, §10).
+//! Older turns give way before a request exceeds its window: to a digest, or to what the agent's model writes.
 
 use std::collections::BTreeMap;
 

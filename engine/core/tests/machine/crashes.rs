@@ -1,5 +1,5 @@
 //! Another process takes the run over at any step: nothing finished runs again, what is in doubt is said, and the same
-//! tasks wait for the same things (DESIGN §11, I12, I13).
+//! tasks wait for the same things (`no_effect_twice`, `acknowledged_is_durable`).
 
 use std::collections::BTreeSet;
 
@@ -296,7 +296,7 @@ fn a_cancel_at_every_step_of_every_task_ends_what_is_below_it_and_nothing_else_b
                     _ => None,
                 };
                 let below = begins.is_some_and(|begun| *begun == task || sim.ledger.is_below(begun, &task));
-                assert!(!below, "I19: {recorded:?} after {task} was cancelled, {steps} steps in");
+                assert!(!below, "cancelled_stays_quiet: {recorded:?} after {task} was cancelled, {steps} steps in");
             }
         }
     }

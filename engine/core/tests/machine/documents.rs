@@ -1,4 +1,4 @@
-//! Documents: versions, bases, conflicts, and who is shown what (DESIGN §7, I14, I16, T-X10).
+//! Documents: versions, bases, conflicts, and who is shown what (`versions_form_a_chain`, `handed_over_arrives_once`).
 
 use std::collections::BTreeMap;
 

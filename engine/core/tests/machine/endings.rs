@@ -1,4 +1,4 @@
-//! However a task ends, its caller gets exactly one typed result, in the same batch, and goes on (I2, T-X5).
+//! However a task ends, its caller gets exactly one typed result, in the same batch, and goes on (`ending_wakes_the_caller`).
 
 use baton_core::call::{AfterExecution, CallError, CallStatus, ErrorCode};
 use baton_core::entry::{Entry, FinalState};

@@ -1,4 +1,4 @@
-//! What comes late, twice or from nowhere is recorded or refused, and never applied (I4, I10, I12, I19).
+//! What comes late, twice or from nowhere is recorded or refused, and never applied (`every_call_has_one_result`, `ended_stays_ended`).
 
 use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::entry::{ControlAction, Entry, FinalState, Notice, ReminderReason, RunStarted};

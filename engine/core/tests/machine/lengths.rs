@@ -1,4 +1,4 @@
-//! How long requests are taken to be before a provider counts them: all that is sent counts, and nothing else (DESIGN §9, §10).
+//! How long requests are taken to be before a provider counts them: all that is sent counts, and nothing else.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Limits: checked before the act, kept at all times, and reached with what there is (DESIGN §10, I18, T-X1 to T-X3).
+//! Limits: checked before the act, kept at all times, and reached with what there is (`limits_hold`).
 
 use std::sync::Arc;
 
@@ -332,7 +332,7 @@ fn what_models_used_is_what_the_timeline_settles() {
         )
         .start();
     sim.assert_over();
-    assert_eq!(sim.ledger.settled, sim.used, "I17");
+    assert_eq!(sim.ledger.settled, sim.used, "books_balance");
     assert_eq!(sim.run.totals().usage, sim.used);
 }
 

@@ -1,4 +1,4 @@
-//! The machine under test: expectations come from DESIGN §3–§10 and RELIABILITY B1, never from the implementation.
+//! The machine under test: expectations come from docs/RULES.md, never from the implementation.
 
 mod adoption;
 mod approvals;

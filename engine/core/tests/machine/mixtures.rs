@@ -1,4 +1,4 @@
-//! Every mixture of two or three calls in one turn has the outcome that DESIGN §6 gives it (T-L12).
+//! Every mixture of two or three calls in one turn has the outcome that the turn rules of docs/RULES.md give it.
 
 use baton_core::call::{CallStatus, ErrorCode, ModelCall};
 use baton_core::entry::{Entry, Recorded};
@@ -161,7 +161,7 @@ fn check_end(sim: &Sim, mixer: &TaskId, next: Next, calls: usize, context: &str)
     let delegated = sim.ledger.tasks.keys().filter(|task| sim.ledger.is_below(task, mixer)).count();
     assert_eq!(delegated > 0, next == Next::BlocksThenPrompted, "{context}");
     if expected_turns == 2 {
-        // I4 and I8: each call has its one result before the next request, rendered in call order.
+        // `every_call_has_one_result`, `requests_are_valid`: each call has its one result before the next request, rendered in call order.
         let request = sim.request(mixer.as_str());
         let results = request.messages.iter().find(|message| message.role == Role::Tool).expect("results were rendered");
         let order: Vec<&CallId> = results

@@ -1,4 +1,4 @@
-//! What a mixed turn must do, worked out from the text of DESIGN §6 and from nothing else.
+//! What a mixed turn must do, worked out from the text of docs/RULES.md and from nothing else.
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

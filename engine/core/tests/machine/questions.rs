@@ -1,4 +1,4 @@
-//! Questions: who answers, in whose name, when, and what the others learn of it (DESIGN §8, I22, T-X4).
+//! Questions: who answers, in whose name, when, and what the others learn of it (`every_question_has_one_end`).
 
 use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::entry::{Entry, FinalState, Holder, Master, QuestionEnd, TaskCreated, TaskKind};

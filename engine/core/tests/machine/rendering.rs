@@ -1,5 +1,5 @@
-//! What a model is sent: a pure function of the timeline that only grows, in which text is only ever a value (DESIGN §9,
-//! I7, I8, Z20, Z21). That requests only append and are the same on every fold is checked by every other test as well.
+//! What a model is sent: a pure function of the timeline that only grows, in which text is only ever a value
+//! (`requests_are_reproducible`, `requests_are_valid`). That requests only append and are the same on every fold is checked by every other test as well.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Random walks: jobs of any shape, turns of any mixture, answers in any order, cancels, crashes, late results, pauses,
-//! time. Every invariant is checked after every step, and every run ends (T-S1, at the size of a test).
+//! time. Every invariant is checked after every step, and every run ends, at the size of a test.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! When older turns give way, and which: every compaction of seeded tasks by a second reading of the rule (DESIGN §9, §10).
+//! When older turns give way, and which: every compaction of seeded tasks by a second reading of the rule.
 //!
 //! At four fifths of the window, turns that make up a tenth of it at least give way; beyond the window, whatever may. As many of
 //! the newest four stay as leave half of the window free, and the newest always stays. A digest takes at most 2,000 tokens, an

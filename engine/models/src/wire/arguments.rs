@@ -10,7 +10,7 @@ use super::AnsweredCall;
 const PREVIEW_CHARACTERS: usize = 200;
 
 /// The call that a model asked for, as the machine takes it. Arguments that are no JSON object are kept as a preview with
-/// the reason, and the turn rules answer them with an error that teaches. No arguments at all are an empty object, which
+/// the reason, and the machine answers them with an error that teaches. No arguments at all are an empty object, which
 /// a tool with required fields refuses.
 pub fn call_of(call: AnsweredCall) -> ModelCall {
     let AnsweredCall { id, tool, arguments } = call;

@@ -1,4 +1,4 @@
-//! Whatever goes wrong, and however much is logged: no key gets out (I23, Z40).
+//! Whatever goes wrong, and however much is logged: no key gets out (`no_secret_is_kept`).
 
 use std::fmt::Write as _;
 use std::io;

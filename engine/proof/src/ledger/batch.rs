@@ -23,13 +23,13 @@ impl Ledger {
         self.asks_at_rest();
         let root = self.tasks.get(&TaskId::root()).is_some_and(|root| root.ended.is_some());
         let ended = self.run_ended;
-        self.rule(root == ended, Invariant::I10, || "the run and its root end together".to_owned());
+        self.rule(root == ended, Invariant::EndedStaysEnded, || "the run and its root end together".to_owned());
         if ended {
             self.at_the_end();
         }
     }
 
-    /// I2: the batch that ends a task gives its caller's call the result; escalation passes the call on.
+    /// `ending_wakes_the_caller`: the batch that ends a task gives its caller's call the result; escalation passes the call on.
     fn caller_told(&mut self, id: &TaskId) {
         let call = id.originating_call();
         let ended = self.tasks.get(id).is_some_and(|book| book.ended.is_some());
@@ -41,10 +41,10 @@ impl Ledger {
             _ => book.is_finished() || book.retry_at.is_some(),
         });
         let held = !ended || told || self.is_escalated(id);
-        self.rule(held, Invariant::I2, || format!("{id} has ended and its caller was not told"));
+        self.rule(held, Invariant::EndingWakesTheCaller, || format!("{id} has ended and its caller was not told"));
     }
 
-    /// I1 and what goes with it: a live task is being worked on, or waits for what can still come.
+    /// `blocked_task_can_wake`: a live task is being worked on, or waits for what can still come.
     fn at_rest(&mut self, id: &TaskId) {
         let Some(book) = self.tasks.get(id) else { return };
         let (asks, cancelled, question) = (book.request.is_some(), book.cancelled, book.question);
@@ -65,32 +65,38 @@ impl Ledger {
             let unanswered = book.asks() || book.is_doubtful();
             let dead = callee.is_some_and(|callee| has_ended(callee) && !self.is_escalated(callee))
                 || (unanswered && book.question.as_ref().is_some_and(|(question, _)| has_ended(question)));
-            self.rule(!in_doubt, Invariant::I12, || format!("{call} was interrupted and its outcome is not doubted"));
-            self.rule(!begun || created, Invariant::I1, || format!("{id} waits for {call}, for which there is no task"));
-            self.rule(!dead, Invariant::I1, || format!("{id} waits for {call}, which has ended"));
+            self.rule(!in_doubt, Invariant::NoEffectTwice, || format!("{call} was interrupted and its outcome is not doubted"));
+            self.rule(!begun || created, Invariant::BlockedTaskCanWake, || {
+                format!("{id} waits for {call}, for which there is no task")
+            });
+            self.rule(!dead, Invariant::BlockedTaskCanWake, || format!("{id} waits for {call}, which has ended"));
         }
-        self.rule(!stale, Invariant::I9, || format!("the request of {id} outlived the process that made it"));
-        self.rule(!cancelled, Invariant::I19, || format!("{id} was cancelled and lives"));
-        self.rule(!asks || calls.is_empty(), Invariant::I4, || format!("{id} asks its model while {calls:?} are open"));
+        self.rule(!stale, Invariant::OneOwnerOneTurn, || format!("the request of {id} outlived the process that made it"));
+        self.rule(!cancelled, Invariant::CancelledStaysQuiet, || format!("{id} was cancelled and lives"));
+        self.rule(!asks || calls.is_empty(), Invariant::EveryCallHasOneResult, || {
+            format!("{id} asks its model while {calls:?} are open")
+        });
         // A call may wait for a place among the run's parallel calls; then others run.
         let held = asks || waits || self.running > 0 || calls.is_empty();
-        self.rule(held, Invariant::I1, || format!("{id} has calls that nobody works on: {calls:?}"));
+        self.rule(held, Invariant::BlockedTaskCanWake, || format!("{id} has calls that nobody works on: {calls:?}"));
         let is_question = self.tasks.get(id).is_some_and(|book| book.created.kind == TaskKind::Question);
-        self.rule(!is_question || question.is_some(), Invariant::I22, || format!("{id} is a question that was not opened"));
+        self.rule(!is_question || question.is_some(), Invariant::EveryQuestionHasOneEnd, || {
+            format!("{id} is a question that was not opened")
+        });
         let how = question.and_then(|number| self.questions.get(&number)).and_then(|question| question.how.as_ref());
         let over = how.is_some_and(|how| !matches!(how, QuestionEnd::Escalated { .. }));
-        self.rule(!over, Invariant::I22, || format!("the question of {id} is closed and the task lives"));
+        self.rule(!over, Invariant::EveryQuestionHasOneEnd, || format!("the question of {id} is closed and the task lives"));
     }
 
-    /// I11, I17 and I22, over the whole run.
+    /// `callees_end_first`, `books_balance` and `every_question_has_one_end`, over the whole run.
     fn at_the_end(&mut self) {
         let live = self.live.len();
-        self.rule(live == 0, Invariant::I11, || format!("the run has ended and {live} tasks live"));
+        self.rule(live == 0, Invariant::CalleesEndFirst, || format!("the run has ended and {live} tasks live"));
         let open = self.calls.values().filter(|call| !call.is_finished()).count();
-        self.rule(open == 0, Invariant::I17, || format!("the run has ended and {open} calls have no result"));
+        self.rule(open == 0, Invariant::BooksBalance, || format!("the run has ended and {open} calls have no result"));
         let untold: Vec<u32> =
             self.questions.iter().filter(|(_, question)| question.ends != 1).map(|(number, _)| *number).collect();
-        self.rule(untold.is_empty(), Invariant::I22, || format!("questions {untold:?} have not one end"));
+        self.rule(untold.is_empty(), Invariant::EveryQuestionHasOneEnd, || format!("questions {untold:?} have not one end"));
     }
 
     /// Whether the question that `task` is went on to another task, which now answers the same call.

@@ -25,14 +25,18 @@ impl Ledger {
     pub(crate) fn entry(&mut self, recorded: &Recorded) {
         let Recorded { seq, at, entry } = recorded;
         let before = std::mem::replace(&mut self.last_seq, *seq);
-        self.rule(*seq == before.saturating_add(1), Invariant::I5, || format!("entry {seq} follows entry {before}"));
+        self.rule(*seq == before.saturating_add(1), Invariant::TimelineHasNoGaps, || {
+            format!("entry {seq} follows entry {before}")
+        });
         let (moment, earlier) = (at.as_micros(), self.last_at);
-        self.rule(moment >= earlier, Invariant::I5, || "it was decided before the entry that it follows".to_owned());
+        self.rule(moment >= earlier, Invariant::TimelineHasNoGaps, || {
+            "it was decided before the entry that it follows".to_owned()
+        });
         self.last_at = moment.max(earlier);
         let starts = matches!(entry, Entry::RunStarted(_));
-        self.rule(starts == (before == 0), Invariant::I5, || "the run starts once, first".to_owned());
+        self.rule(starts == (before == 0), Invariant::TimelineHasNoGaps, || "the run starts once, first".to_owned());
         let after_end = self.run_ended && !matches!(entry, Entry::Control(_));
-        self.rule(!after_end, Invariant::I10, || format!("{} after the end of the run", entry.name()));
+        self.rule(!after_end, Invariant::EndedStaysEnded, || format!("{} after the end of the run", entry.name()));
         if let Some(task) = entry.task() {
             self.touched.insert(task.clone());
         }
@@ -60,12 +64,12 @@ impl Ledger {
         }
     }
 
-    /// Whether `id` was created and has not ended; if not, `what` is said of it in vain (I10).
+    /// Whether `id` was created and has not ended; if not, `what` is said of it in vain (`ended_stays_ended`).
     fn live(&mut self, id: &TaskId, what: &str) -> bool {
         match self.tasks.get(id).map(|book| book.ended) {
-            None => self.broken(Invariant::I3, format!("{what} for task {id}, which was never created")),
+            None => self.broken(Invariant::TasksFormATree, format!("{what} for task {id}, which was never created")),
             Some(Some(state)) => {
-                self.broken(Invariant::I10, format!("{what} for task {id}, which has ended as {}", state.as_str()));
+                self.broken(Invariant::EndedStaysEnded, format!("{what} for task {id}, which has ended as {}", state.as_str()));
             }
             Some(None) => return true,
         }
@@ -76,14 +80,16 @@ impl Ledger {
     fn open_call(&mut self, id: &CallId, task: &TaskId, tool: &str) -> Option<&mut CallBook> {
         let open = self.tasks.get(task).is_some_and(|book| book.open.contains(id));
         let Some(call) = self.calls.get(id) else {
-            self.broken(Invariant::I4, format!("call {id} was made by nobody"));
+            self.broken(Invariant::EveryCallHasOneResult, format!("call {id} was made by nobody"));
             return None;
         };
         let (ours, finished, named) = (call.task == *task, call.is_finished(), call.tool == tool);
-        self.rule(ours, Invariant::I4, || format!("{id} is a call of another task than {task}"));
-        self.rule(open || !ours, Invariant::I4, || format!("{id} belongs to an earlier turn"));
-        self.rule(!finished, Invariant::I4, || format!("a second result, or a step after the result, of {id}"));
-        self.rule(named, Invariant::I4, || format!("{id} goes on as a call of {tool}"));
+        self.rule(ours, Invariant::EveryCallHasOneResult, || format!("{id} is a call of another task than {task}"));
+        self.rule(open || !ours, Invariant::EveryCallHasOneResult, || format!("{id} belongs to an earlier turn"));
+        self.rule(!finished, Invariant::EveryCallHasOneResult, || {
+            format!("a second result, or a step after the result, of {id}")
+        });
+        self.rule(named, Invariant::EveryCallHasOneResult, || format!("{id} goes on as a call of {tool}"));
         if ours && open && !finished { self.calls.get_mut(id) } else { None }
     }
 
@@ -100,8 +106,10 @@ impl Ledger {
         let path = version.path.as_str().to_owned();
         let head = self.heads.get(&path).copied();
         let next = version.version == head.unwrap_or(0).saturating_add(1);
-        self.rule(next, Invariant::I14, || format!("version {} of {path} follows {head:?}", version.version));
-        self.rule(version.base == head, Invariant::I14, || format!("{path} was made from {:?}, not {head:?}", version.base));
+        self.rule(next, Invariant::VersionsFormAChain, || format!("version {} of {path} follows {head:?}", version.version));
+        self.rule(version.base == head, Invariant::VersionsFormAChain, || {
+            format!("{path} was made from {:?}, not {head:?}", version.base)
+        });
         let by_call = version.call.as_ref().and_then(|call| self.calls.get(call));
         let may = by_call.is_some_and(|call| {
             let tool = self.tool(&call.tool);
@@ -109,17 +117,23 @@ impl Ledger {
             call.runs() && version.task.as_ref() == Some(&call.task) && may_write
         });
         let by_nobody = version.call.is_none() && version.task.is_none();
-        self.rule(may || by_nobody, Invariant::I15, || format!("{path} was written by a call that may not or does not run"));
+        self.rule(may || by_nobody, Invariant::OnlyTheGrantedIsUsed, || {
+            format!("{path} was written by a call that may not or does not run")
+        });
         if let Some(call) = version.call.as_ref().and_then(|call| self.calls.get_mut(call)) {
             call.wrote = true;
         }
         if let Some(task) = version.task.as_ref().and_then(|task| self.tasks.get_mut(task)) {
             let seen = task.known.insert(path.clone(), version.version) == head;
-            self.rule(seen, Invariant::I14, || format!("{path} was written over by a task that has not seen version {head:?}"));
+            self.rule(seen, Invariant::VersionsFormAChain, || {
+                format!("{path} was written over by a task that has not seen version {head:?}")
+            });
         }
         let size = version.content.size_bytes;
         let before = self.contents.insert(version.content.hash, size);
-        self.rule(before.is_none_or(|before| before == size), Invariant::I14, || format!("a content of {path} has two sizes"));
+        self.rule(before.is_none_or(|before| before == size), Invariant::VersionsFormAChain, || {
+            format!("a content of {path} has two sizes")
+        });
         self.heads.insert(path, version.version);
     }
 
@@ -129,7 +143,7 @@ impl Ledger {
             return;
         }
         let next = self.questions.len() + 1;
-        self.rule(number as usize == next, Invariant::I22, || format!("Q{number} is the {next}. question"));
+        self.rule(number as usize == next, Invariant::EveryQuestionHasOneEnd, || format!("Q{number} is the {next}. question"));
         let Some(book) = self.tasks.get_mut(id) else { return };
         let again = book.question.replace(number).is_some();
         let created = &book.created;
@@ -138,12 +152,16 @@ impl Ledger {
             && created.documents == opened.documents
             && created.request == opened.question
             && created.answer_schema == opened.answer_schema;
-        self.rule(!again && same, Invariant::I22, || format!("Q{number} is not what task {id} was created for"));
+        self.rule(!again && same, Invariant::EveryQuestionHasOneEnd, || {
+            format!("Q{number} is not what task {id} was created for")
+        });
         let asked = self.above(id).any(|above| *above == opened.asker);
-        self.rule(asked, Invariant::I22, || format!("Q{number} is asked by {}, who does not wait for it", opened.asker));
+        self.rule(asked, Invariant::EveryQuestionHasOneEnd, || {
+            format!("Q{number} is asked by {}, who does not wait for it", opened.asker)
+        });
         let book = QuestionBook { task: id.clone(), ends: 0, how: None };
         let twice = self.questions.insert(number, book).is_some();
-        self.rule(!twice, Invariant::I22, || format!("Q{number} was opened twice"));
+        self.rule(!twice, Invariant::EveryQuestionHasOneEnd, || format!("Q{number} was opened twice"));
     }
 
     fn question_closed(&mut self, closed: &QuestionClosed) {
@@ -152,13 +170,13 @@ impl Ledger {
             return;
         }
         let Some(question) = self.questions.get_mut(&number) else {
-            return self.broken(Invariant::I22, format!("Q{number} is closed and was never opened"));
+            return self.broken(Invariant::EveryQuestionHasOneEnd, format!("Q{number} is closed and was never opened"));
         };
         question.ends = question.ends.saturating_add(1);
         question.how = Some(closed.how.clone());
         let (ends, same) = (question.ends, question.task == closed.task);
-        self.rule(ends == 1, Invariant::I22, || format!("Q{number} has more than one end"));
-        self.rule(same, Invariant::I22, || format!("Q{number} ends in another task than it is"));
+        self.rule(ends == 1, Invariant::EveryQuestionHasOneEnd, || format!("Q{number} has more than one end"));
+        self.rule(same, Invariant::EveryQuestionHasOneEnd, || format!("Q{number} ends in another task than it is"));
     }
 
     fn control(&mut self, control: &Control, seq: u64) {
@@ -167,7 +185,9 @@ impl Ledger {
             ControlAction::Paused | ControlAction::Unpaused => {
                 let paused = *action == ControlAction::Paused;
                 let before = std::mem::replace(&mut self.paused, paused);
-                self.rule(before != paused, Invariant::I5, || "a pause of what is paused, or an end of no pause".to_owned());
+                self.rule(before != paused, Invariant::TimelineHasNoGaps, || {
+                    "a pause of what is paused, or an end of no pause".to_owned()
+                });
             }
             ControlAction::Cancelled { .. } => {
                 if let Some(id) = task
@@ -201,13 +221,15 @@ impl Ledger {
                 if let Some(id) = task {
                     self.live(id, "a wait");
                     let asks = self.tasks.get(id).is_some_and(|book| book.request.is_some());
-                    self.rule(asks, Invariant::I5, || format!("{id} waits for a provider and asks nobody"));
+                    self.rule(asks, Invariant::TimelineHasNoGaps, || format!("{id} waits for a provider and asks nobody"));
                 }
             }
             ControlAction::Late { .. } => {
                 if let Some(id) = task {
                     let known = self.tasks.contains_key(id);
-                    self.rule(known, Invariant::I3, || format!("something late for task {id}, which was never created"));
+                    self.rule(known, Invariant::TasksFormATree, || {
+                        format!("something late for task {id}, which was never created")
+                    });
                 }
             }
         }
@@ -218,7 +240,7 @@ impl Ledger {
         let same = root.is_some_and(|root| {
             root.ended == Some(ended.state) && root.result.as_ref().map(|result| result.status) == Some(ended.status)
         });
-        self.rule(same, Invariant::I10, || "the run ends otherwise than its root".to_owned());
+        self.rule(same, Invariant::EndedStaysEnded, || "the run ends otherwise than its root".to_owned());
         self.run_ended = true;
     }
 }

@@ -75,7 +75,7 @@ impl World {
         let batch = Batch { epoch: owner.epoch, expected_seq, entries, consumed };
         owner.commit = Some(Commit { batch, effects });
         if let Some(what) = unlike {
-            self.broken(Invariant::I6, what);
+            self.broken(Invariant::StateIsTheFold, what);
         }
     }
 
@@ -98,7 +98,7 @@ impl World {
         }
         let seq = self.store.last_seq();
         if (seq <= EACH_BATCH || seq.is_multiple_of(CHECKPOINT)) && self.owners[index].run != *self.checker.run() {
-            self.broken(Invariant::I6, "the state differs from the fold of the timeline".to_owned());
+            self.broken(Invariant::StateIsTheFold, "the state differs from the fold of the timeline".to_owned());
         }
         let owner = self.owners[index].id;
         for effect in effects {
@@ -113,7 +113,7 @@ impl World {
         };
         if let Some((_, work)) = self.works.iter().find(runs_on) {
             let what = format!("{work:?} runs on for a task that has ended");
-            self.broken(Invariant::I19, what);
+            self.broken(Invariant::CancelledStaysQuiet, what);
         }
     }
 
@@ -142,7 +142,7 @@ impl World {
                 // A process that lost the run between its commit and this effect does not know it.
                 let current = self.owners.iter().any(|other| other.id == owner && other.epoch == self.store.epoch());
                 if let Err(what) = self.effects.start(&execution, class, finished && current) {
-                    self.broken(Invariant::I12, what);
+                    self.broken(Invariant::NoEffectTwice, what);
                 }
                 self.works.push((owner, Work::Execute(execution)));
             }
@@ -290,7 +290,7 @@ impl World {
     fn happen(&mut self, execution: &Execution) {
         let class = class_of(&self.configs, execution.tool.as_str());
         if let Err(what) = self.effects.happen(&execution.call, class) {
-            self.broken(Invariant::I12, what);
+            self.broken(Invariant::NoEffectTwice, what);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What tools really did: the world outside, by idempotency key (I12).
+//! What tools really did: the world outside, by idempotency key (`no_effect_twice`).
 
 use std::collections::BTreeMap;
 

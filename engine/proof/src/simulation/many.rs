@@ -86,7 +86,7 @@ fn simulate_seed(seed: u64, twice_in: u64) -> Simulated {
     let mut simulated = simulate(seed);
     if is_run_twice(seed, twice_in) && simulated.findings.is_empty() && super::run(seed, true).timeline != simulated.timeline {
         simulated.findings.push(crate::Finding {
-            invariant: crate::Invariant::I6,
+            invariant: crate::Invariant::StateIsTheFold,
             seq: simulated.entries,
             what: "the same seed makes two timelines".to_owned(),
         });

@@ -76,7 +76,7 @@ pub fn simulate(seed: u64) -> Simulated {
         simulated.findings.extend(calm.findings);
         if simulated.findings.is_empty() && simulated.outcome != calm.outcome {
             let what = format!("with faults the run comes to {:?}, without to {:?}", simulated.outcome, calm.outcome);
-            simulated.findings.push(Finding { invariant: Invariant::I13, seq: simulated.entries, what });
+            simulated.findings.push(Finding { invariant: Invariant::AcknowledgedIsDurable, seq: simulated.entries, what });
         }
     }
     simulated
@@ -121,7 +121,7 @@ fn walk(seed: u64, faults: bool) -> World {
     if let Err(panic) = walked {
         let what = panic.downcast_ref::<String>().cloned();
         let what = what.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        world.broken(Invariant::I6, format!("a panic: {}", what.unwrap_or_default()));
+        world.broken(Invariant::StateIsTheFold, format!("a panic: {}", what.unwrap_or_default()));
     }
     world
 }

@@ -26,7 +26,7 @@ use crate::script::write;
 /// How many things happen at most before the faults stop.
 const FAULTY_STEPS: usize = 600;
 
-/// How many things may happen after that until the run must have ended (I20).
+/// How many things may happen after that until the run must have ended (`every_run_ends`).
 const STEPS_TO_END: u64 = 20_000;
 
 /// Once in how many steps a fault comes from nowhere.
@@ -101,7 +101,7 @@ impl World {
                 self.steps_to_end += 1;
             }
             if self.steps_to_end > STEPS_TO_END {
-                self.broken(Invariant::I20, format!("the run goes on {STEPS_TO_END} steps after the last fault"));
+                self.broken(Invariant::EveryRunEnds, format!("the run goes on {STEPS_TO_END} steps after the last fault"));
             }
             self.step();
         }
@@ -190,7 +190,10 @@ impl World {
         } else if let Some(wake) = wake.filter(|wake| *wake > self.now) {
             self.now = wake;
         } else {
-            self.broken(Invariant::I20, "nothing runs, nobody is asked and no time is waited for, yet the run lives".to_owned());
+            self.broken(
+                Invariant::EveryRunEnds,
+                "nothing runs, nobody is asked and no time is waited for, yet the run lives".to_owned(),
+            );
         }
     }
 

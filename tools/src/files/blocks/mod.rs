@@ -2,7 +2,7 @@
 //!
 //! The bytes are the truth. A block is a range of them, and a change replaces a range, so that whatever it does not
 //! touch survives exactly: blank lines, line endings, quoting, indentation. The systems this view comes from wrote
-//! documents back from their blocks and lost all of that (SEED-NOTES §2.6).
+//! documents back from their blocks and lost all of that.
 //!
 //! Every change is checked by reading its outcome again: the block is there with its type, and all others are as they
 //! were. So a change can be refused, but it cannot quietly do more than was asked.

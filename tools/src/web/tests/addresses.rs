@@ -1,4 +1,4 @@
-//! Addresses that must not be asked (RELIABILITY Z5), in every spelling: none makes a connection.
+//! Addresses that must not be asked, in every spelling: none makes a connection.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Answers that are meant to hurt (RELIABILITY Z7): each ends by a bound, with little of it taken.
+//! Answers that are meant to hurt: each ends by a bound, with little of it taken.
 
 use std::io::Write;
 

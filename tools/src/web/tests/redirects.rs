@@ -1,4 +1,4 @@
-//! Pages that send on (RELIABILITY Z6): every hop is judged as the first one was.
+//! Pages that send on: every hop is judged as the first one was.
 
 use super::*;
 

@@ -13,14 +13,14 @@ impl Ledger {
             return;
         }
         let runs = self.calls.get(call).is_some_and(|book| book.runs() && book.task == *id);
-        self.rule(runs, Invariant::I9, || format!("{call} of {id} asks a model and does not run"));
+        self.rule(runs, Invariant::OneOwnerOneTurn, || format!("{call} of {id} asks a model and does not run"));
         let sane = *reserved_tokens < TOO_MANY && asked.input_tokens <= *reserved_tokens;
-        self.rule(sane, Invariant::I18, || format!("{call} reserves {reserved_tokens} tokens"));
+        self.rule(sane, Invariant::LimitsHold, || format!("{call} reserves {reserved_tokens} tokens"));
         let reserved = if sane { *reserved_tokens } else { 0 };
         let cost = asked.reserved_cost.map(|cost| u128::from(cost.picos()));
         let book = AskBook { task: id.clone(), asked_at: self.last_seq, reserved, cost };
         if let Some(before) = self.asks.insert((call.clone(), *request), book) {
-            self.broken(Invariant::I9, format!("request {request} of {call} is made twice at once"));
+            self.broken(Invariant::OneOwnerOneTurn, format!("request {request} of {call} is made twice at once"));
             self.hold(id, (0, 0), (before.reserved, before.cost.unwrap_or(0)));
         }
         self.hold(id, (reserved, cost.unwrap_or(0)), (0, 0));
@@ -30,13 +30,14 @@ impl Ledger {
     pub(super) fn ask_settled(&mut self, settled: &BudgetSettled, by: &CallRequest) {
         let CallRequest { call, request } = by;
         let Some(ask) = self.asks.remove(&(call.clone(), *request)) else {
-            return self.broken(Invariant::I17, format!("request {request} of {call} is settled and was not reserved for"));
+            return self
+                .broken(Invariant::BooksBalance, format!("request {request} of {call} is settled and was not reserved for"));
         };
         let (id, used) = (&settled.task, settled.usage.total());
         let same = ask.task == *id && ask.reserved == settled.reserved_tokens;
-        self.rule(same, Invariant::I17, || format!("what is settled for {call} is not what was reserved"));
+        self.rule(same, Invariant::BooksBalance, || format!("what is settled for {call} is not what was reserved"));
         let told = settled.cost.map(|cost| u128::from(cost.picos()));
-        self.rule(told.is_some() || ask.cost.is_none(), Invariant::I17, || {
+        self.rule(told.is_some() || ask.cost.is_none(), Invariant::BooksBalance, || {
             format!("{call} asked at a price and cost nobody knows")
         });
         if let Some(task) = self.tasks.get_mut(id) {
@@ -61,6 +62,8 @@ impl Ledger {
             (!runs || book.asked_at < self.last_takeover).then(|| by.0.clone())
         };
         let stale: Vec<_> = self.asks.iter().filter_map(stale).collect();
-        self.rule(stale.is_empty(), Invariant::I17, || format!("requests of {stale:?} outlive their calls and are not settled"));
+        self.rule(stale.is_empty(), Invariant::BooksBalance, || {
+            format!("requests of {stale:?} outlive their calls and are not settled")
+        });
     }
 }

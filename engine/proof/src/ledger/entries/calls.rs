@@ -19,7 +19,7 @@ impl Ledger {
         let Some(call) = self.open_call(&refused.call, &refused.task, refused.tool.as_str()) else { return };
         call.refused = true;
         let started = call.started.is_some();
-        self.rule(!started, Invariant::I4, || format!("{} was refused after it had started", refused.call));
+        self.rule(!started, Invariant::EveryCallHasOneResult, || format!("{} was refused after it had started", refused.call));
         if let Some(book) = self.calls.remove(&refused.call) {
             self.count_call(&book, false);
             self.calls.insert(refused.call.clone(), book);
@@ -38,8 +38,8 @@ impl Ledger {
         let Some(call) = self.open_call(id, &approved.task, approved.tool.as_str()) else { return };
         let early = call.started.is_none() && !std::mem::replace(&mut call.approved, true);
         call.binds = Some(approved.binds);
-        self.rule(early, Invariant::I4, || format!("{id} is approved twice, or too late"));
-        self.rule(granted && bound, Invariant::I15, || format!("{id} begins by an approval that nobody gave"));
+        self.rule(early, Invariant::EveryCallHasOneResult, || format!("{id} is approved twice, or too late"));
+        self.rule(granted && bound, Invariant::OnlyTheGrantedIsUsed, || format!("{id} begins by an approval that nobody gave"));
     }
 
     pub(super) fn call_started(&mut self, started: &CallStarted, seq: u64) {
@@ -49,11 +49,13 @@ impl Ledger {
         }
         let row = started.tool_type.behavior();
         let typed = self.tool(name).is_some_and(|tool| tool.tool_type == started.tool_type);
-        self.rule(typed, Invariant::I21, || format!("{id} starts {name} as what it is not, a {}", started.tool_type));
+        self.rule(typed, Invariant::TypeDecidesBehaviour, || {
+            format!("{id} starts {name} as what it is not, a {}", started.tool_type)
+        });
         let granted = self.agent_of(&started.task).is_some_and(|agent| agent.tools.contains_key(name));
-        self.rule(granted, Invariant::I15, || format!("{id} starts {name}, which its agent was not granted"));
+        self.rule(granted, Invariant::OnlyTheGrantedIsUsed, || format!("{id} starts {name}, which its agent was not granted"));
         let known = started.documents.iter().all(|document| self.has_version(document));
-        self.rule(known, Invariant::I16, || format!("{id} attaches documents that do not exist"));
+        self.rule(known, Invariant::HandedOverArrivesOnce, || format!("{id} attaches documents that do not exist"));
         if row.runs_code {
             let writes = |name: &str| self.tool(name).is_some_and(|tool| tool.writes);
             let running: Vec<bool> = self
@@ -66,9 +68,9 @@ impl Ledger {
                 .map(|call| writes(&call.tool))
                 .collect();
             let alone = running.is_empty() || (!writes(name) && !running.contains(&true));
-            self.rule(alone, Invariant::I14, || format!("{id} runs beside a call that writes"));
+            self.rule(alone, Invariant::VersionsFormAChain, || format!("{id} runs beside a call that writes"));
         } else {
-            self.rule(row.creates_task, Invariant::I21, || format!("{id} starts {name}, of which nothing runs"));
+            self.rule(row.creates_task, Invariant::TypeDecidesBehaviour, || format!("{id} starts {name}, of which nothing runs"));
         }
         let needed = self
             .agent_of(&started.task)
@@ -80,9 +82,11 @@ impl Ledger {
         let again = call.started.replace((seq, started.tool_type)).is_some();
         let as_approved = tool.is_none() || call.is_as_approved(tool.as_deref());
         call.attached.clone_from(&started.documents);
-        self.rule(!again, Invariant::I12, || format!("{id} started twice"));
-        self.rule(approved, Invariant::I15, || format!("{id} began without its approval"));
-        self.rule(as_approved, Invariant::I15, || format!("{id} began as another call than the one that was approved"));
+        self.rule(!again, Invariant::NoEffectTwice, || format!("{id} started twice"));
+        self.rule(approved, Invariant::OnlyTheGrantedIsUsed, || format!("{id} began without its approval"));
+        self.rule(as_approved, Invariant::OnlyTheGrantedIsUsed, || {
+            format!("{id} began as another call than the one that was approved")
+        });
         self.running += usize::from(row.runs_code && !again);
         if row.then == Then::Block
             && self.tool(name).is_some_and(|tool| tool.agent.is_some())
@@ -108,11 +112,13 @@ impl Ledger {
         self.running -= usize::from(ran);
         let row = finished.tool_type.behavior();
         let must_start = row.runs_code || row.creates_task;
-        self.rule(started.is_some() == must_start || never_begun, Invariant::I12, || {
+        self.rule(started.is_some() == must_start || never_begun, Invariant::NoEffectTwice, || {
             format!("{id} has a result and never started")
         });
         if let Some(tool) = self.tool(name).cloned() {
-            self.rule(tool.tool_type == finished.tool_type, Invariant::I21, || format!("{id} ends as another kind of tool"));
+            self.rule(tool.tool_type == finished.tool_type, Invariant::TypeDecidesBehaviour, || {
+                format!("{id} ends as another kind of tool")
+            });
             // What a join cancels says nothing about the end of the turn.
             let joined = result.status == CallStatus::Cancelled && tool.agent.is_some();
             let said = match row.then {
@@ -121,20 +127,24 @@ impl Ledger {
                 // An executor may say it in its envelope; nobody else may.
                 _ => row.runs_code || finished.after == asked.after_execution.unwrap_or_else(|| tool.after_by_default()),
             };
-            self.rule(said, Invariant::I24, || format!("nobody who may asked for what happens after {id}"));
+            self.rule(said, Invariant::ContentControlsNothing, || format!("nobody who may asked for what happens after {id}"));
             let in_doubt =
                 tool.effect == EffectClass::AtMostOnce && row.runs_code && started.is_some_and(|(at, _)| at < takeover);
             let doubted = result.status == CallStatus::UnknownOutcome;
             let stopped = result.status == CallStatus::Cancelled;
-            self.rule(!in_doubt || doubted || stopped || told, Invariant::I12, || format!("{id} was in doubt and has a result"));
+            self.rule(!in_doubt || doubted || stopped || told, Invariant::NoEffectTwice, || {
+                format!("{id} was in doubt and has a result")
+            });
         }
-        self.rule(!wrote || result.status == CallStatus::Success, Invariant::I14, || format!("{id} wrote and did not succeed"));
+        self.rule(!wrote || result.status == CallStatus::Success, Invariant::VersionsFormAChain, || {
+            format!("{id} wrote and did not succeed")
+        });
         let known = result.documents.iter().all(|document| self.has_version(document));
-        self.rule(known, Invariant::I16, || format!("the result of {id} brings documents that do not exist"));
+        self.rule(known, Invariant::HandedOverArrivesOnce, || format!("the result of {id} brings documents that do not exist"));
         for conflict in &finished.conflicts {
             let head = self.heads.get(conflict.path.as_str()).copied();
             let real = head == Some(conflict.current) && conflict.base != head && result.status == CallStatus::Failed && !wrote;
-            self.rule(real, Invariant::I14, || format!("{id} has a conflict that is none"));
+            self.rule(real, Invariant::VersionsFormAChain, || format!("{id} has a conflict that is none"));
         }
         if row.creates_task {
             self.callee_told(finished);
@@ -153,7 +163,9 @@ impl Ledger {
         let (waited, tried_again) = (call.retry_at.take().is_some(), call.failed_attempts > 0);
         let Some(callee) = call.worked_on_by.as_ref().and_then(|callee| self.tasks.get(callee)) else { return };
         let (ended, given) = (callee.ended, callee.result.clone());
-        self.rule(ended.is_some(), Invariant::I5, || format!("the result of {} before the end of its task", finished.call));
+        self.rule(ended.is_some(), Invariant::TimelineHasNoGaps, || {
+            format!("the result of {} before the end of its task", finished.call)
+        });
         let result = &finished.result;
         let same = match (given, ended) {
             _ if waited && result.status == CallStatus::Cancelled => true,
@@ -166,7 +178,7 @@ impl Ledger {
             (None, Some(FinalState::Cancelled)) => result.status == CallStatus::Cancelled,
             (None, _) => true,
         };
-        self.rule(same, Invariant::I2, || format!("{} has another result than its task", finished.call));
+        self.rule(same, Invariant::EndingWakesTheCaller, || format!("{} has another result than its task", finished.call));
     }
 
     pub(super) fn output(&mut self, output: &Output) {
@@ -175,13 +187,13 @@ impl Ledger {
             return;
         }
         let Some(call) = self.calls.get_mut(id) else {
-            return self.broken(Invariant::I4, format!("an output of call {id}, which nobody made"));
+            return self.broken(Invariant::EveryCallHasOneResult, format!("an output of call {id}, which nobody made"));
         };
         let again = std::mem::replace(&mut call.sent, true);
         let wanted = call.asked.return_to_llm == Some(false);
         let same = call.result.as_ref().is_some_and(|result| result.status == output.status && result.output == output.output);
-        self.rule(!again, Invariant::I4, || format!("the result of {id} goes to the user twice"));
-        self.rule(wanted && same, Invariant::I24, || {
+        self.rule(!again, Invariant::EveryCallHasOneResult, || format!("the result of {id} goes to the user twice"));
+        self.rule(wanted && same, Invariant::ContentControlsNothing, || {
             format!("what goes to the user is not the result of {id}, or not asked for")
         });
     }

@@ -16,16 +16,16 @@ impl Ledger {
     pub(super) fn task_created(&mut self, created: &TaskCreated, seq: u64, at: Timestamp) {
         let id = &created.task;
         if self.tasks.contains_key(id) {
-            return self.broken(Invariant::I3, format!("task {id} was created twice"));
+            return self.broken(Invariant::TasksFormATree, format!("task {id} was created twice"));
         }
         if let Holder::Agent(agent) = &created.holder {
             let known = self.configs.agents.contains_key(agent);
-            self.rule(known, Invariant::I3, || format!("task {id} is held by {agent}, whom the job does not know"));
+            self.rule(known, Invariant::TasksFormATree, || format!("task {id} is held by {agent}, whom the job does not know"));
         }
         let known = created.documents.iter().all(|document| self.has_version(document));
-        self.rule(known, Invariant::I16, || format!("task {id} was given documents that do not exist"));
+        self.rule(known, Invariant::HandedOverArrivesOnce, || format!("task {id} was given documents that do not exist"));
         let once = created.documents.iter().collect::<BTreeSet<_>>().len() == created.documents.len();
-        self.rule(once, Invariant::I16, || format!("task {id} was given a document twice"));
+        self.rule(once, Invariant::HandedOverArrivesOnce, || format!("task {id} was given a document twice"));
         let mut book = TaskBook {
             created: created.clone(),
             ended: None,
@@ -52,9 +52,9 @@ impl Ledger {
             None => {
                 let root = created.kind == TaskKind::Root && *id == TaskId::root() && created.depth == 0;
                 let first = self.tasks.is_empty();
-                self.rule(root && first, Invariant::I3, || format!("task {id} has no caller and is not the root"));
+                self.rule(root && first, Invariant::TasksFormATree, || format!("task {id} has no caller and is not the root"));
                 let held = created.holder == Holder::Agent(self.configs.job.root.clone());
-                self.rule(held, Invariant::I3, || "the root is held by another agent than the job's".to_owned());
+                self.rule(held, Invariant::TasksFormATree, || "the root is held by another agent than the job's".to_owned());
             }
             Some(caller) => {
                 if !self.live(caller, "a new callee") {
@@ -73,9 +73,11 @@ impl Ledger {
         let delegation = created.kind == TaskKind::Delegation;
         let above = self.tasks.get(caller).map_or(0, |book| book.created.depth);
         let depth = above.saturating_add(u32::from(delegation));
-        self.rule(created.depth == depth, Invariant::I3, || format!("task {id} says that it is {} deep", created.depth));
+        self.rule(created.depth == depth, Invariant::TasksFormATree, || {
+            format!("task {id} says that it is {} deep", created.depth)
+        });
         let known = created.answers_for.as_ref().is_none_or(|master| self.tasks.contains_key(master));
-        self.rule(known, Invariant::I22, || format!("task {id} answers for a task that does not exist"));
+        self.rule(known, Invariant::EveryQuestionHasOneEnd, || format!("task {id} answers for a task that does not exist"));
         let call = id.originating_call();
         if self.escalated_to(caller) == Some(id) {
             return;
@@ -84,7 +86,7 @@ impl Ledger {
             return self.question_about_call(created, caller, &call, concern);
         }
         let Some(book) = self.calls.get(&call).filter(|book| book.task == *caller) else {
-            return self.broken(Invariant::I3, format!("no call of {caller} created task {id}"));
+            return self.broken(Invariant::TasksFormATree, format!("no call of {caller} created task {id}"));
         };
         let failed = created.failed_attempts;
         // A later attempt gets the documents as they are by then.
@@ -100,13 +102,15 @@ impl Ledger {
             (None, _) => created.kind == TaskKind::Question,
             (Some(_), Holder::Person) => false,
         };
-        self.rule(before && open, Invariant::I5, || format!("task {id} exists before its call has started"));
-        self.rule(!again, Invariant::I3, || format!("call {call} created a task too many, or too early"));
-        self.rule(named_so, Invariant::I3, || format!("task {id} is not the next attempt at {call}"));
-        self.rule(named && held, Invariant::I21, || format!("task {id} is not what its call asks for"));
-        self.rule(attached, Invariant::I16, || format!("task {id} gets other documents than its call attached"));
+        self.rule(before && open, Invariant::TimelineHasNoGaps, || format!("task {id} exists before its call has started"));
+        self.rule(!again, Invariant::TasksFormATree, || format!("call {call} created a task too many, or too early"));
+        self.rule(named_so, Invariant::TasksFormATree, || format!("task {id} is not the next attempt at {call}"));
+        self.rule(named && held, Invariant::TypeDecidesBehaviour, || format!("task {id} is not what its call asks for"));
+        self.rule(attached, Invariant::HandedOverArrivesOnce, || {
+            format!("task {id} gets other documents than its call attached")
+        });
         let as_approved = self.calls.get(&call).is_none_or(|book| book.is_as_approved(self.tool(&book.tool).map(AsRef::as_ref)));
-        self.rule(as_approved, Invariant::I15, || format!("task {id} is not what was approved"));
+        self.rule(as_approved, Invariant::OnlyTheGrantedIsUsed, || format!("task {id} is not what was approved"));
         if let Some(book) = self.calls.get_mut(&call) {
             book.created = true;
             book.worked_on_by = Some(id.clone());
@@ -123,10 +127,10 @@ impl Ledger {
     pub(super) fn question_about_call(&mut self, created: &TaskCreated, caller: &TaskId, call: &CallId, concern: Concern) {
         let id = &created.task;
         let is_question = created.kind == TaskKind::Question;
-        self.rule(is_question, Invariant::I22, || format!("task {id} is about a call and no question"));
+        self.rule(is_question, Invariant::EveryQuestionHasOneEnd, || format!("task {id} is about a call and no question"));
         let takeover = self.last_takeover;
         let Some(book) = self.calls.get_mut(call).filter(|book| book.task == *caller) else {
-            return self.broken(Invariant::I3, format!("task {id} is about a call that {caller} did not make"));
+            return self.broken(Invariant::TasksFormATree, format!("task {id} is about a call that {caller} did not make"));
         };
         let ran = book.runs();
         let interrupted = ran && book.started.is_some_and(|(at, _)| at < takeover);
@@ -145,18 +149,22 @@ impl Ledger {
         if concern == Concern::Outcome {
             self.running -= usize::from(ran);
         }
-        self.rule(*id == expected && may && open, Invariant::I22, || format!("task {id} asks what is no question of {call}"));
+        self.rule(*id == expected && may && open, Invariant::EveryQuestionHasOneEnd, || {
+            format!("task {id} asks what is no question of {call}")
+        });
     }
 
     pub(super) fn task_ended(&mut self, ended: &TaskEnded) {
         let id = &ended.task;
         let below: Vec<TaskId> = self.live.iter().filter(|live| self.is_below(live, id)).cloned().collect();
-        self.rule(below.is_empty(), Invariant::I11, || format!("{id} ends while {below:?} live below it"));
+        self.rule(below.is_empty(), Invariant::CalleesEndFirst, || format!("{id} ends while {below:?} live below it"));
         if !self.live(id, "a second end") {
             return;
         }
         let unfinished = self.unfinished_calls(id).len();
-        self.rule(unfinished == 0, Invariant::I4, || format!("{id} ends while {unfinished} of its calls have no result"));
+        self.rule(unfinished == 0, Invariant::EveryCallHasOneResult, || {
+            format!("{id} ends while {unfinished} of its calls have no result")
+        });
         let status = ended.result.status;
         let fits = match ended.state {
             FinalState::Completed => matches!(status, CallStatus::Success | CallStatus::Partial),
@@ -164,24 +172,24 @@ impl Ledger {
             FinalState::Cancelled => status == CallStatus::Cancelled,
             FinalState::TimedOut => status == CallStatus::Timeout,
         };
-        self.rule(fits, Invariant::I10, || format!("{id} ends as {} with {}", ended.state.as_str(), status.as_str()));
+        self.rule(fits, Invariant::EndedStaysEnded, || format!("{id} ends as {} with {}", ended.state.as_str(), status.as_str()));
         let known = ended.result.documents.iter().all(|document| self.has_version(document));
-        self.rule(known, Invariant::I16, || format!("{id} hands off documents that do not exist"));
+        self.rule(known, Invariant::HandedOverArrivesOnce, || format!("{id} hands off documents that do not exist"));
         let question = self.tasks.get(id).and_then(|book| book.question).and_then(|number| self.questions.get(&number));
         let (open, answer) = match question {
             Some(QuestionBook { how: None, .. }) => (true, None),
             Some(QuestionBook { how: Some(QuestionEnd::Answered { answer, .. }), .. }) => (false, Some(answer.clone())),
             _ => (false, None),
         };
-        self.rule(!open, Invariant::I22, || format!("{id} ends and its question stays open"));
+        self.rule(!open, Invariant::EveryQuestionHasOneEnd, || format!("{id} ends and its question stays open"));
         let same = answer.is_none_or(|answer| answer == ended.result.output);
-        self.rule(same, Invariant::I22, || format!("{id} gives another answer than its question got"));
+        self.rule(same, Invariant::EveryQuestionHasOneEnd, || format!("{id} gives another answer than its question got"));
         self.close(id, ended.state);
         match ended.retry_at {
             Some(retry_at) => self.awaits_another_try(id, ended.state, retry_at),
             None => {
                 let due = self.must_be_tried_again(id, ended.state);
-                self.rule(!due, Invariant::I2, || {
+                self.rule(!due, Invariant::EndingWakesTheCaller, || {
                     format!("{id} failed, and the further attempt that its tool promises is not made")
                 });
             }
@@ -199,20 +207,22 @@ impl Ledger {
         call.failed_attempts = call.failed_attempts.saturating_add(1);
         call.retry_at = Some(retry_at);
         let due = retry_at.as_micros() >= self.last_at;
-        self.rule(failed && newest && due, Invariant::I2, || format!("{id} is tried again, and may not be"));
+        self.rule(failed && newest && due, Invariant::EndingWakesTheCaller, || format!("{id} is tried again, and may not be"));
     }
 
     pub(super) fn subtree_closed(&mut self, top: &TaskId, tasks: &[TaskId]) {
-        self.rule(!tasks.is_empty(), Invariant::I19, || format!("nothing below {top} was closed"));
+        self.rule(!tasks.is_empty(), Invariant::CancelledStaysQuiet, || format!("nothing below {top} was closed"));
         for id in tasks {
             let below = self.is_below(id, top);
-            self.rule(below, Invariant::I19, || format!("{id} is closed with {top} and is not below it"));
+            self.rule(below, Invariant::CancelledStaysQuiet, || format!("{id} is closed with {top} and is not below it"));
             if self.live(id, "a closing") {
                 self.close(id, FinalState::Cancelled);
             }
         }
         let left: Vec<TaskId> = self.live.iter().filter(|id| self.is_below(id, top)).cloned().collect();
-        self.rule(left.is_empty(), Invariant::I19, || format!("{left:?} live on below {top}, whose subtree was closed"));
+        self.rule(left.is_empty(), Invariant::CancelledStaysQuiet, || {
+            format!("{left:?} live on below {top}, whose subtree was closed")
+        });
     }
 
     /// A live task is over: nothing of it runs from here on.
@@ -223,7 +233,7 @@ impl Ledger {
         self.touched.insert(id.clone());
         let (open, reserved) = (std::mem::take(&mut task.open), task.request.is_some());
         let question = task.question;
-        self.rule(!reserved, Invariant::I17, || format!("{id} ends while a request of it is not settled"));
+        self.rule(!reserved, Invariant::BooksBalance, || format!("{id} ends while a request of it is not settled"));
         for call in open {
             let Some(call) = self.calls.get_mut(&call) else { continue };
             self.running -= usize::from(call.runs());

@@ -18,13 +18,15 @@ impl Ledger {
             return;
         }
         let unfinished = self.unfinished_calls(id).len();
-        self.rule(unfinished == 0, Invariant::I4, || format!("{id} asks its model while {unfinished} calls have no result"));
+        self.rule(unfinished == 0, Invariant::EveryCallHasOneResult, || {
+            format!("{id} asks its model while {unfinished} calls have no result")
+        });
         let paused = self.paused;
-        self.rule(!paused, Invariant::I19, || format!("{id} asks its model while the run is paused"));
+        self.rule(!paused, Invariant::CancelledStaysQuiet, || format!("{id} asks its model while the run is paused"));
         let by_agent = self.agent_of(id).is_some();
-        self.rule(by_agent, Invariant::I9, || format!("task {id} has no agent and asks a model"));
+        self.rule(by_agent, Invariant::OneOwnerOneTurn, || format!("task {id} has no agent and asks a model"));
         let sane = requested.reserved_tokens < TOO_MANY && requested.input_tokens <= requested.reserved_tokens;
-        self.rule(sane, Invariant::I18, || format!("{id} reserves {} tokens", requested.reserved_tokens));
+        self.rule(sane, Invariant::LimitsHold, || format!("{id} reserves {} tokens", requested.reserved_tokens));
         let reserved = if sane { requested.reserved_tokens } else { 0 };
         let cost = u128::from(requested.reserved_cost.picos());
         self.check_window(requested);
@@ -42,9 +44,13 @@ impl Ledger {
         task.requested_at = seq;
         task.open.clear();
         let expected = if again { before } else { before.saturating_add(1) };
-        self.rule(unheard.is_none(), Invariant::I7, || format!("{id} was asked for a summary, and nothing came of it"));
-        self.rule(!open, Invariant::I9, || format!("two model requests of {id} are open at once"));
-        self.rule(requested.turn == expected, Invariant::I9, || format!("turn {} of {id} after turn {before}", requested.turn));
+        self.rule(unheard.is_none(), Invariant::RequestsAreReproducible, || {
+            format!("{id} was asked for a summary, and nothing came of it")
+        });
+        self.rule(!open, Invariant::OneOwnerOneTurn, || format!("two model requests of {id} are open at once"));
+        self.rule(requested.turn == expected, Invariant::OneOwnerOneTurn, || {
+            format!("turn {} of {id} after turn {before}", requested.turn)
+        });
         self.turns = self.turns.saturating_add(u32::from(!again));
         self.hold(id, (reserved, cost), (0, 0));
         self.check_reservation(id);
@@ -56,7 +62,7 @@ impl Ledger {
             return;
         }
         let Some(request) = self.tasks.get_mut(id).and_then(|task| task.request.as_mut()) else {
-            return self.broken(Invariant::I9, format!("{id} falls back to {to}, and asks nobody"));
+            return self.broken(Invariant::OneOwnerOneTurn, format!("{id} falls back to {to}, and asks nobody"));
         };
         let same = (request.turn, &request.model) == (fell.turn, &fell.from);
         let first = request.fell_from.get_or_insert_with(|| request.model.clone());
@@ -71,9 +77,9 @@ impl Ledger {
         let worst = Usage { input_tokens, output_tokens: request.reserved.saturating_sub(input_tokens), ..Usage::default() };
         let needed = self.prices.get(to).map_or(0, |price| cost(price, &worst)).min(u128::from(u64::MAX));
         request.model.clone_from(to);
-        self.rule(same, Invariant::I9, || format!("{id} falls back from {}, which it did not ask", fell.from));
-        self.rule(is_next, Invariant::I9, || format!("{id} falls back to {to}, which is not the next to be asked"));
-        self.rule(needed <= reserved, Invariant::I18, || {
+        self.rule(same, Invariant::OneOwnerOneTurn, || format!("{id} falls back from {}, which it did not ask", fell.from));
+        self.rule(is_next, Invariant::OneOwnerOneTurn, || format!("{id} falls back to {to}, which is not the next to be asked"));
+        self.rule(needed <= reserved, Invariant::LimitsHold, || {
             format!("{to} may cost {id} {needed} picodollars of {reserved} reserved")
         });
     }
@@ -90,7 +96,9 @@ impl Ledger {
         let calls = (1..).zip(&answered.calls).map(|(position, call)| (id.call(answered.turn, position), call));
         let calls: Vec<_> = calls.collect();
         task.open = calls.iter().map(|(call, _)| call.clone()).collect();
-        self.rule(asked, Invariant::I9, || format!("an answer to turn {} of {id}, which nobody waits for", answered.turn));
+        self.rule(asked, Invariant::OneOwnerOneTurn, || {
+            format!("an answer to turn {} of {id}, which nobody waits for", answered.turn)
+        });
         for (call, asked) in calls {
             let book = CallBook {
                 task: id.clone(),
@@ -114,7 +122,7 @@ impl Ledger {
                 sent: false,
             };
             let twice = self.calls.contains_key(&call);
-            self.rule(!twice, Invariant::I4, || format!("the call id {call} was used twice"));
+            self.rule(!twice, Invariant::EveryCallHasOneResult, || format!("the call id {call} was used twice"));
             if !twice {
                 self.count_call(&book, true);
                 self.calls.insert(call, book);
@@ -128,7 +136,9 @@ impl Ledger {
             return;
         }
         let unfinished = self.unfinished_calls(id).len();
-        self.rule(unfinished == 0, Invariant::I4, || format!("turns of {id} give way while {unfinished} calls have no result"));
+        self.rule(unfinished == 0, Invariant::EveryCallHasOneResult, || {
+            format!("turns of {id} give way while {unfinished} calls have no result")
+        });
         let Some(task) = self.tasks.get_mut(id) else { return };
         let (open, newest, before) = (task.request.is_some(), task.turns, task.compacted_through);
         task.compacted_through = compacted.through_turn;
@@ -138,11 +148,13 @@ impl Ledger {
         }
         let told = summarised.is_none_or(|through| through == compacted.through_turn);
         let older = (before.saturating_add(1)..newest).contains(&compacted.through_turn);
-        self.rule(!open, Invariant::I9, || format!("turns of {id} give way while its model is asked"));
-        self.rule(older, Invariant::I7, || {
+        self.rule(!open, Invariant::OneOwnerOneTurn, || format!("turns of {id} give way while its model is asked"));
+        self.rule(older, Invariant::RequestsAreReproducible, || {
             format!("turns up to {} of {newest} of {id} give way, after those up to {before}", compacted.through_turn)
         });
-        self.rule(told, Invariant::I7, || format!("the summary of {id} was to stand for turns up to {summarised:?}"));
+        self.rule(told, Invariant::RequestsAreReproducible, || {
+            format!("the summary of {id} was to stand for turns up to {summarised:?}")
+        });
     }
 
     /// Counts a call that was made, or no longer one that was refused after all; handoffs are not counted.
@@ -162,14 +174,15 @@ impl Ledger {
         let usage = &settled.usage;
         let used = [usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens];
         if used.iter().any(|tokens| *tokens >= TOO_MANY) {
-            return self.broken(Invariant::I17, format!("turn {} of {id} used {used:?} tokens", settled.turn));
+            return self.broken(Invariant::BooksBalance, format!("turn {} of {id} used {used:?} tokens", settled.turn));
         }
         if let Some(by) = &settled.by {
             return self.ask_settled(settled, by);
         }
         let Some(task) = self.tasks.get_mut(id) else { return };
         let Some(request) = task.request.take() else {
-            return self.broken(Invariant::I17, format!("turn {} of {id} is settled and was not reserved for", settled.turn));
+            return self
+                .broken(Invariant::BooksBalance, format!("turn {} of {id} is settled and was not reserved for", settled.turn));
         };
         let (turn, reserved) = (request.turn, request.reserved);
         task.spent = task.spent.saturating_add(usage.total());
@@ -177,7 +190,7 @@ impl Ledger {
         let is_worst = task.interrupted;
         let same = (turn, reserved) == (settled.turn, settled.reserved_tokens);
         self.settled.add(usage);
-        self.rule(same, Invariant::I17, || format!("what is settled for {id} is not what was reserved"));
+        self.rule(same, Invariant::BooksBalance, || format!("what is settled for {id} is not what was reserved"));
         // What nobody answered costs what was reserved; the rest costs what it used, at the price of the start.
         let price = self.prices.get(&request.model);
         let told = settled.cost.map(|cost| u128::from(cost.picos()));
@@ -188,7 +201,9 @@ impl Ledger {
             _ if is_worst => None,
             price => price.map(|price| cost(price, usage).min(u128::from(u64::MAX))),
         };
-        self.rule(told == known, Invariant::I17, || format!("turn {turn} of {id} cost {known:?} picodollars, not {told:?}"));
+        self.rule(told == known, Invariant::BooksBalance, || {
+            format!("turn {turn} of {id} cost {known:?} picodollars, not {told:?}")
+        });
         self.settled_cost = self.settled_cost.saturating_add(told.unwrap_or(0));
         self.unpriced = self.unpriced.saturating_add(u64::from(told.is_none()));
         self.hold(id, (usage.total(), told.unwrap_or(0)), (reserved, request.cost));
