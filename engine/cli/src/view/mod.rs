@@ -3,6 +3,7 @@
 //! The live tree, the lines of a piped run, `show`, `graph` and the JSON of `run` all read this one value.
 //! It decides nothing: what may happen next is the machine's business.
 
+mod approval;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod live;
@@ -13,11 +14,11 @@ mod usage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_core::call::{CallResult, CallStatus};
+use baton_core::call::{CallResult, CallStatus, ModelCall};
 use baton_core::document::{DocumentRef, DocumentVersion, Documents};
 use baton_core::entry::{
-    ControlAction, Entry, FinalState, ForkPoint, Holder, Otherwise, QuestionEnd, Recorded, RunEnded, RunStarted, TaskCreated,
-    TaskKind, Waited,
+    Concern, ControlAction, Entry, FinalState, ForkPoint, Holder, Otherwise, QuestionEnd, Recorded, RunEnded, RunStarted,
+    TaskCreated, TaskKind, Waited,
 };
 use baton_core::id::{CallId, TaskId};
 use baton_core::json::Json;
@@ -109,6 +110,8 @@ pub(crate) struct TaskRow {
     pub(crate) usage: Usage,
     /// What they cost.
     pub(crate) cost: Cost,
+    /// The calls of its newest turn.
+    pub(crate) asked: Vec<Arc<ModelCall>>,
     /// Its requests without an answer.
     pub(crate) requests: Requests,
     /// Its result.
@@ -199,6 +202,7 @@ impl RunView {
                 self.calls += answered.calls.len();
                 let said = crate::words::preview(&answered.text, 60).as_str().to_owned();
                 self.row(&answered.task, |row| {
+                    row.asked.clone_from(&answered.calls);
                     if answered.recorded.is_some() {
                         row.recorded_turn = answered.turn;
                     }
@@ -351,6 +355,7 @@ impl RunView {
             awaited: BTreeSet::new(),
             usage: Usage::default(),
             cost: Cost::default(),
+            asked: Vec::new(),
             requests: Requests::default(),
             result: None,
             wrote: Vec::new(),
@@ -422,6 +427,15 @@ impl RunView {
             }
         }
         spent
+    }
+
+    /// The call that the question `task` asks to approve.
+    pub(crate) fn to_approve(&self, task: &TaskId) -> Option<&ModelCall> {
+        let row = self.tasks.get(task)?;
+        matches!(row.created.concern, Some(Concern::Approval { .. })).then_some(())?;
+        let (_, position) = task.originating_call().position()?;
+        let caller = self.tasks.get(row.created.caller.as_ref()?)?;
+        caller.asked.get((position as usize).checked_sub(1)?).map(AsRef::as_ref)
     }
 
     /// What of `task` and all below it is not known to be used; of the whole run for the root.

@@ -9,6 +9,7 @@ use baton_core::model::Usage;
 use baton_core::money::{Cost, Money, Price};
 use serde_json::{Map, Value};
 
+use super::approval;
 use super::tree::approx;
 use super::{NotUsed, Question, RunView};
 use crate::question::{CHOICES_SHOWN, choices};
@@ -167,7 +168,16 @@ impl RunView {
     pub(crate) fn question_lines(&self, question: &Question, width: usize) -> Vec<Text> {
         let Some(row) = self.tasks.get(&question.task) else { return Vec::new() };
         let asker = self.holder(&question.asker);
-        let plain = format!("{asker} asks (Q{}): {}", question.number, row.created.request);
+        let call = self.to_approve(&question.task);
+        let plain = match call {
+            Some(call) => {
+                format!(
+                    "{asker} wants to call {} (Q{}). It begins only once you approve exactly this:",
+                    call.tool, question.number
+                )
+            }
+            None => format!("{asker} asks (Q{}): {}", question.number, row.created.request),
+        };
         let mut wrapped = words::wrap(&plain, width.saturating_sub(4)).into_iter();
         let first = wrapped.next().unwrap_or_default();
         let first = match first.as_str().strip_prefix(asker.as_str()) {
@@ -176,6 +186,11 @@ impl RunView {
         };
         let mut lines = vec![text!("{} {}", style::waiting("?"), first)];
         lines.extend(wrapped.map(|line| text!("  {}", line)));
+        if let Some(call) = call {
+            lines.extend(
+                approval::input_lines(&call.input, width.saturating_sub(6)).into_iter().map(|line| text!("    {}", line)),
+            );
+        }
         if !row.created.documents.is_empty() {
             let names: Vec<String> = row.created.documents.iter().map(ToString::to_string).collect();
             lines.push(text!("  attached: {}", names.join(", ")));
