@@ -234,7 +234,7 @@ impl Told {
 
     /// Whether every answer's usage was told by the server, and none is an estimate.
     pub(crate) fn usage_is_told(&self) -> bool {
-        let usage = &self.report["usage"];
+        let usage = &self.report["usage"]["used"];
         usage["estimated"] == false && usage["input_tokens"] != 0 && usage["output_tokens"] != 0
     }
 

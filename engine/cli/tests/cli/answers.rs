@@ -36,7 +36,7 @@ fn an_answer_is_checked_first_and_resume_goes_on_with_it() {
     folder.baton(&["answer", "Q1", "2"]).exits(0).says("Q1 answered: units").tells("baton resume");
     let report = folder.baton(&["resume", "@last", "--output", "json"]).exits(0).json();
     assert_eq!((&report["result"], &report["status"]), (&json!({"summary": "units"}), &json!("success")));
-    assert_eq!(report["questions"][0]["answered_by"], "ann");
+    assert_eq!(report["questions"][0]["answered_by"], json!({"person": "ann"}));
     folder.baton(&["answer", "@last", "Q1", "units"]).exits(1).tells("question Q1 is closed");
     folder.baton(&["answer", "@last", "units"]).exits(1).tells("no question of this run waits");
 }

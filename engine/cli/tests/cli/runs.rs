@@ -34,7 +34,7 @@ fn a_run_as_json_is_one_object_with_the_promised_keys() {
     }
     assert_eq!(
         (&document["path"], &document["version"], &document["created_by"]),
-        (&json!("out/page.md"), &json!(2), &json!("worker"))
+        (&json!("out/page.md"), &json!(2), &json!({"agent": "worker"}))
     );
     assert_eq!(report["documents"].as_array().unwrap().len(), 1, "the attached source is not handed back");
     let tasks: Vec<Value> = report["tasks"]
@@ -121,7 +121,7 @@ fn inputs_requests_and_documents_come_from_the_command_line() {
 
     let report = with(&["--input", "what=sheep", "--input", "times=3"]).exits(0).json();
     assert_eq!(report["result"], json!({"request": "Count sheep 3 times"}));
-    assert_eq!((&report["documents"][0]["path"], &report["documents"][0]["created_by"]), (&json!("notes/a.txt"), &json!("job")));
+    assert_eq!((&report["documents"][0]["path"], &report["documents"][0]["created_by"]), (&json!("notes/a.txt"), &json!(null)));
     let report =
         folder.baton_with_input(&[&run[..], &["--input", "what=x", "--request", "-"]].concat(), "from stdin\n").exits(0).json();
     assert_eq!(report["result"], json!({"request": "from stdin"}));
