@@ -13,6 +13,7 @@ pub mod paths;
 pub mod program;
 mod tally;
 pub mod templates;
+mod terminal;
 pub mod trust;
 
 pub use program::{Ran, Scene, Terminal};
@@ -34,4 +35,5 @@ pub const AREAS: &[Area] = &[
     Area { name: "export", attack: export::attack },
     Area { name: "paths", attack: paths::attack },
     Area { name: "trust", attack: trust::attack },
+    Area { name: "terminal", attack: terminal::attack },
 ];

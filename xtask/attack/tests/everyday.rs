@@ -71,3 +71,8 @@ fn no_path_of_a_document_misleads() {
 fn nothing_that_was_sent_reaches_out_before_it_is_trusted() {
     tries("trust", 20);
 }
+
+#[test]
+fn no_text_reaches_a_terminal_as_a_command_to_it() {
+    tries("terminal", 40);
+}

@@ -151,7 +151,7 @@ fn a_pause_from_another_terminal_holds_the_next_step_until_the_run_is_resumed() 
         (&json!("pause"), &json!("done"), &json!("paused"))
     );
     terminal.shows(&["\"paused\""]);
-    terminal.tells("paused by ann   → baton resume");
+    terminal.tells("paused by ann (person)   → baton resume");
     folder.baton(&["pause", "@last"]).exits(0).says("is paused already").tells("baton resume");
     assert_eq!(listed(&folder)["status"], "paused");
     folder.baton(&["show", "@last"]).exits(0).says("‖ paused").says("waits for worker");
@@ -207,7 +207,7 @@ fn cancelling_a_run_ends_it_in_its_own_terminal_too() {
     let process = gate.reached();
     let told = folder.baton(&["cancel", "@last", "--reason", "the wrong job", "--output", "json"]).exits(0).json();
     assert_eq!((&told["delivery"], &told["entry"]["result"]), (&json!("done"), &json!({"cancelled": "the wrong job"})));
-    let ran = terminal.ends().exits(1).tells("cancelled by ann: the wrong job");
+    let ran = terminal.ends().exits(1).tells("cancelled by ann (person): the wrong job");
     assert_eq!(ran.lines().last().unwrap()["report"]["status"], "cancelled");
     wait_until_gone(&process);
     assert_eq!((&listed(&folder)["status"], &listed(&folder)["owner"]), (&json!("cancelled"), &Value::Null));
