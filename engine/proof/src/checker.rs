@@ -20,8 +20,9 @@ use crate::ledger::Ledger;
 use crate::requests::Requests;
 
 /// Counting again looks at every task. In a run of more tasks than this it is done only after so many batches that each
-/// batch stands for this many tasks, and at the end: a walk over a timeline costs what the timeline is long.
-const TASKS_PER_BATCH: usize = 64;
+/// batch stands for [`TASKS_PER_BATCH`] of them, and at the end: a walk over a timeline costs what the timeline is long.
+const FEW_TASKS: usize = 64;
+const TASKS_PER_BATCH: usize = 4;
 
 /// A timeline being checked.
 pub struct Checker {
@@ -80,7 +81,8 @@ impl Checker {
         }
         self.ledger.end_batch();
         self.uncompared += 1;
-        if self.uncompared * TASKS_PER_BATCH >= self.ledger.tasks.len() {
+        let tasks = self.ledger.tasks.len();
+        if tasks <= FEW_TASKS || self.uncompared * TASKS_PER_BATCH >= tasks {
             self.compare();
         }
     }

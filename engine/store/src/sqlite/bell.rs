@@ -133,7 +133,7 @@ impl Bell {
                 Ok((life, socket))
             });
             match made {
-                Ok((_life, socket)) => return Ok((Listening { name, _life }, socket)),
+                Ok((life, socket)) => return Ok((Listening { name, _life: life }, socket)),
                 // The last of the others has closed and removed the folder, or the name is taken.
                 Err(error) => {
                     remove_files(&self.folder, &name);

@@ -89,7 +89,10 @@ fn address(path: &Path, parameter: &str) -> OsString {
     for byte in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).as_os_str().as_bytes() {
         match byte {
             b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => address.push(char::from(*byte)),
-            other => address.push_str(&format!("%{other:02X}")),
+            other => {
+                let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+                address.extend(['%', digit(other >> 4), digit(other & 15)]);
+            }
         }
     }
     OsString::from(format!("{address}?{parameter}"))
