@@ -281,9 +281,15 @@ impl Draft<'_> {
                 continue;
             }
             let tool = &configs.tools[call.asked.tool.as_str()];
+            let is_as_approved = call.approved.is_none_or(|binds| tool.bound_hash(&call.asked.input) == binds);
             // In a fork the shell knows what became of the call in the original.
             if tool.effect == EffectClass::AtMostOnce && recovery == Recovery::AfterCrash {
                 self.interrupted(id, index, tool);
+            } else if !is_as_approved {
+                // It began as what was approved, and would begin again as something else.
+                let result = CallResult::error(CallStatus::Failed, super::approval::changed(tool));
+                self.finish_call(id, index, result, None, Vec::new());
+                self.changed.push_back(id.clone());
             } else {
                 let agent = self.task(id).agent().expect("only agents make calls").clone();
                 self.decision.effects.push(Effect::Execute {

@@ -264,6 +264,24 @@ fn a_definition_that_changed_between_the_grant_and_the_start_is_not_what_was_app
     assert!(!entries.iter().any(|entry| matches!(entry, Entry::CallStarted(_))), "{entries:?}");
 }
 
+#[test]
+fn a_call_that_began_as_approved_does_not_begin_again_as_something_else() {
+    let draft = |effect| job([agent("root", "delete")]).tool(function("delete").effect(effect).approved_by(Approver::Person));
+    let mut sim = Sim::new(&draft(EffectClass::Keyed)).holding("delete").agent("root", [turn([call("delete", "a")])]).start();
+    sim.person_answers("0/1.1/approval", yes()).unwrap();
+    let executed = |effect| {
+        let run = with_other_configs(&sim, &draft(effect));
+        let decision = run.decide(sim.now, Event::TakenOver { process: "another".to_owned() }).unwrap();
+        let denied = decision.entries.iter().any(|recorded| {
+            matches!(&recorded.entry, Entry::CallFinished(finished)
+                if finished.result.error.as_ref().is_some_and(|error| error.code == ErrorCode::Denied))
+        });
+        (decision.effects.iter().any(|effect| matches!(effect, Effect::Execute { .. })), denied)
+    };
+    assert_eq!(executed(EffectClass::Keyed), (true, false));
+    assert_eq!(executed(EffectClass::Idempotent), (false, true));
+}
+
 /// Whether `entries` open the question `id` to a person.
 fn asks(entries: &[Entry], id: &str) -> bool {
     let is_asked =
