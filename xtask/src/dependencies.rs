@@ -301,6 +301,11 @@ mod tests {
     }
 
     #[test]
+    fn the_dependencies_of_this_repository_are_allowed() {
+        check().unwrap();
+    }
+
+    #[test]
     fn the_policy_of_this_repository_can_be_judged() {
         let policy: Policy = toml::from_str(&fs::read_to_string(root().join("deny.toml")).unwrap()).unwrap();
         assert!(!policy.licenses.allow.is_empty() && policy.bans.deny.len() >= 3);
