@@ -16,15 +16,20 @@ pub(crate) struct Text(String);
 /// Makes a [`Text`] as `format!` makes a string. Values are escaped, line breaks in them too; a `Text` goes in as it is, but
 /// only as an argument of its own (`text!("{}", text)`, not `text!("{text}")`).
 macro_rules! text {
-    ($format:literal $(, $argument:expr)* $(,)?) => {{
-        let sink = $crate::text::Sink::default();
-        sink.write(format_args!($format $(, $crate::text::Argument { sink: &sink, value: &$argument })*));
-        sink.into_text()
-    }};
+    ($format:literal $(, $argument:expr)* $(,)?) => {
+        $crate::text::Text::written(|sink| sink.write(format_args!($format $(, $crate::text::Argument { sink, value: &$argument })*)))
+    };
 }
 pub(crate) use text;
 
 impl Text {
+    /// Makes the text that `write` writes.
+    pub(crate) fn written(write: impl FnOnce(&Sink)) -> Self {
+        let sink = Sink::default();
+        write(&sink);
+        Self(sink.0.into_inner())
+    }
+
     /// Makes a text of several lines: line breaks and tabs of `value` stay.
     pub(crate) fn block(value: &str) -> Self {
         let mut text = String::with_capacity(value.len());
@@ -177,11 +182,6 @@ impl Sink {
     /// Writes what `format_args!` made.
     pub(crate) fn write(&self, arguments: fmt::Arguments<'_>) {
         let _infallible = Escaper(self).write_fmt(arguments);
-    }
-
-    /// The text.
-    pub(crate) fn into_text(self) -> Text {
-        Text(self.0.into_inner())
     }
 }
 

@@ -150,8 +150,7 @@ fn obeyed(bytes: &[u8], has_own_lines: bool) -> Option<String> {
         let end = text[at..].char_indices().nth(30).map_or(text.len(), |(length, _)| at + length);
         text[start..end].escape_debug().to_string()
     };
-    let mut characters = text.char_indices().peekable();
-    while let Some((at, character)) = characters.next() {
+    for (at, character) in text.char_indices() {
         let rest = &text[at + character.len_utf8()..];
         let is_known = match character {
             '\n' | '\t' => true,

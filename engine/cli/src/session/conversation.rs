@@ -172,10 +172,9 @@ impl Conversation {
             Event::WaitsForPeople(seq) => self.waits_since = Some(seq),
             Event::Key(key) => return self.on_key(key),
             Event::Judged { question, fault } => return self.on_judged(&question, fault),
-            Event::Interrupted => return self.on_interruption(),
             // As if interrupted, but once only: a disk that is full does not end the process.
             Event::Unread if self.is_interrupted() => return Vec::new(),
-            Event::Unread => return self.on_interruption(),
+            Event::Interrupted | Event::Unread => return self.on_interruption(),
             Event::Ended => {
                 let interrupted = self.is_interrupted();
                 return self.enter(State::Over { interrupted });
@@ -246,18 +245,18 @@ impl Conversation {
     }
 
     fn on_judged(&mut self, question: &TaskId, fault: Option<String>) -> Vec<Action> {
-        match (&mut self.state, fault) {
-            // Accepted: the question stays up until the entry that closes it arrives.
-            (_, None) => Vec::new(),
-            (State::Asking(asked), Some(fault)) if asked.open.question == *question => {
+        // One that is accepted stays up until the entry that closes it arrives.
+        let Some(fault) = fault else { return Vec::new() };
+        match &mut self.state {
+            State::Asking(asked) if asked.open.question == *question => {
                 asked.handed_over = false;
                 asked.fault = Some(fault);
                 Vec::new()
             }
             // The next start asks again.
-            (State::Stopping { .. } | State::Over { .. }, Some(_)) => Vec::new(),
+            State::Stopping { .. } | State::Over { .. } => Vec::new(),
             // It was closed meanwhile, by somebody else or by its deadline.
-            (_, Some(fault)) => vec![Action::Say(fault)],
+            State::Running | State::Asking(_) | State::WaitingForOthers => vec![Action::Say(fault)],
         }
     }
 

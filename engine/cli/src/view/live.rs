@@ -103,8 +103,9 @@ impl LiveTree {
     /// Prints lines that stay, above the drawing.
     pub(crate) fn say(&mut self, lines: &[Text]) {
         self.clear();
-        let lines: String = lines.iter().flat_map(Text::lines).map(|line| format!("{}\r\n", line.as_str())).collect();
-        write_all(lines.as_bytes());
+        let lines: Vec<u8> =
+            lines.iter().flat_map(Text::lines).flat_map(|line| [line.as_str().as_bytes(), b"\r\n"].concat()).collect();
+        write_all(&lines);
     }
 
     /// Clears the drawing away, so that other words can be said; the next drawing starts below them.

@@ -70,8 +70,10 @@ impl Round<'_> {
     }
 }
 
+type Shape = fn(&Round<'_>);
+
 /// What a person does, from the moment that the question is on the screen.
-const SHAPES: &[(&str, fn(&Round<'_>))] = &[
+const SHAPES: &[(&str, Shape)] = &[
     ("answered here", |round| {
         let mut screen = round.asked();
         round.answer(&mut screen);
