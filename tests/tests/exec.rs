@@ -91,6 +91,7 @@ fn builder(input: Value) -> EngineBuilder {
         "PATH" => std::env::var("PATH").ok(),
         "GRANTED" => Some("a secret".to_owned()),
         "HIDDEN" => Some("another".to_owned()),
+        "SERVICE_TOKEN" => Some(TOKEN.to_owned()),
         _ => None,
     };
     Engine::builder()
@@ -136,6 +137,43 @@ async fn a_command_sees_nothing_but_what_its_config_names() {
     assert_eq!(output["granted"], "a secret");
     assert_eq!(output["call"], format!("{}/0/1.1", finished.run.started().unwrap().run));
     assert_eq!(output["files"], "");
+}
+
+/// A secret that a command is given.
+const TOKEN: &str = "tok-canary/3b1f77";
+
+#[tokio::test]
+async fn a_secret_that_a_command_was_given_is_taken_out_of_what_it_brings_back() {
+    let text = r"
+import base64
+token = os.environ['SERVICE_TOKEN']
+spelt = [token, token.encode().hex(), base64.b64encode(b'me:' + token.encode()).decode(), os.environ['GRANTED']]
+print(json.dumps({'output': {'spelt': spelt, token: 1}, 'documents': [
+    {'path': 'out.md', 'content': 'It is ' + token + '.', 'description': 'about ' + token, 'tags': [token]},
+    {'path': 'out.bin', 'content_base64': base64.b64encode(b'\xff\xfe' + token.encode()).decode()},
+]}))";
+    let script = Script::python(text).config(json!({"writes": true}));
+    let (finished, engine) = script.call_with(json!({}), &["SERVICE_TOKEN", "GRANTED"]).await;
+    let output = call_output(&finished.entries, "0/1.1");
+    assert_eq!((&output["spelt"][0], &output["spelt"][1], &output["[key]"]), (&json!("[key]"), &json!("[key]"), &json!(1)));
+    assert_eq!(output["spelt"][3], "a secret", "a variable whose name does not say that it holds a secret stays");
+    let mut kept = finished.entries.iter().map(|recorded| serde_json::to_string(&recorded.entry).unwrap()).collect::<String>();
+    for path in ["out.md", "out.bin"] {
+        let path = baton_core::path::DocumentPath::parse(path).unwrap();
+        let document = finished.run.documents().get(&path).unwrap().current().clone();
+        let content = engine.content(document.content.hash).await.unwrap().unwrap();
+        assert_eq!(document.content.size_bytes, content.len() as u64);
+        kept += &String::from_utf8_lossy(&content);
+    }
+    assert!(kept.contains("It is [key].") && kept.contains("about [key]"), "{kept}");
+    for spelling in ["canary", "746f6b2d63616e617279", "b2stY2FuYXJ5"] {
+        assert!(!kept.contains(spelling), "{spelling} is in {kept}");
+    }
+
+    let failing = Script::python("print(os.environ['SERVICE_TOKEN'], file=sys.stderr)\nsys.exit(3)");
+    let (finished, _) = failing.call_with(json!({}), &["SERVICE_TOKEN"]).await;
+    let told = call_error(&finished.entries, "0/1.1");
+    assert!(!told.contains("canary"), "{told}");
 }
 
 #[tokio::test]
