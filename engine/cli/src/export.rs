@@ -96,14 +96,12 @@ impl<'v> Plan<'v> {
     /// The plan, a line for each document.
     pub(crate) fn lines(&self, place: &Place) -> Vec<String> {
         let line = |step: &Step<'_>| {
-            let mut line = place.shown(&self.target.folder.join(&step.file));
-            if step.file != step.version.path.as_str() {
-                line += &format!("   (renamed: {} cannot be a file everywhere)", step.version.path);
-            }
-            if step.replaces {
-                line += "   (replaces a file)";
-            }
-            line
+            let file = place.shown(&self.target.folder.join(&step.file));
+            let path = &step.version.path;
+            let is_renamed = step.file != path.as_str();
+            let renamed = if is_renamed { format!("   (renamed: {path} cannot be a file everywhere)") } else { String::new() };
+            let replaces = if step.replaces { "   (replaces a file)" } else { "" };
+            format!("{file}{renamed}{replaces}")
         };
         self.steps.iter().map(line).collect()
     }
@@ -134,9 +132,9 @@ impl<'v> Plan<'v> {
             let content = content(store, step.version).await?;
             let written = place_for(folder, &step.file).and_then(|file| {
                 if *is_forced {
-                    replace_file(&file, &content, index)?
+                    replace_file(&file, &content, index)?;
                 } else {
-                    write_new_file(&file, &content)?
+                    write_new_file(&file, &content)?;
                 }
                 Ok(file)
             });
@@ -154,8 +152,8 @@ impl Exported {
     pub(crate) fn files(self) -> Result<Vec<PathBuf>, Failure> {
         let mut failed = self.failed.into_iter();
         let Some((path, error)) = failed.next() else { return Ok(self.written) };
-        let others: String = failed.map(|(path, error)| format!("\n{path}: {error}")).collect();
-        let error = if others.is_empty() { error } else { io::Error::other(format!("{error}{others}")) };
+        let others: Vec<String> = failed.map(|(path, error)| format!("\n{path}: {error}")).collect();
+        let error = if others.is_empty() { error } else { io::Error::other(format!("{error}{}", others.concat())) };
         Err(Failure::File { path, error })
     }
 }

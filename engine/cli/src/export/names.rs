@@ -41,7 +41,8 @@ impl Taken {
             let first = if number == 1 { first.to_owned() } else { with_end(first, &format!("-{number}")) };
             rest.map_or_else(|| first.clone(), |rest| format!("{first}/{rest}"))
         };
-        let file = (1..).map(numbered).find(|name| self.is_free(name)).unwrap_or_default();
+        let tries = 1..=self.files.len() + self.folders.len() + 1;
+        let file = tries.map(numbered).find(|name| self.is_free(name)).unwrap_or_default();
         let key = file.to_lowercase();
         self.folders.extend(key.match_indices('/').map(|(end, _)| key[..end].to_owned()));
         self.files.insert(key);
@@ -156,6 +157,6 @@ mod tests {
         let long = |end: &str| format!(".{}{end}", "n".repeat(250));
         let files = files(&[&long("1.md"), &long("2.md"), &"é".repeat(127)]);
         assert!(files.iter().all(|file| file.len() <= 255), "{files:?}");
-        assert!(files[0] != files[1] && files[0].ends_with(".md"), "{files:?}");
+        assert!(files[0] != files[1] && files[0].rsplit('.').next() == Some("md"), "{files:?}");
     }
 }

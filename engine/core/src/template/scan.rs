@@ -81,8 +81,7 @@ impl Nesting {
                 self.start();
                 self.begins_block = true;
             }
-            Token::VariableStart => self.start(),
-            Token::TemplateData(_) | Token::VariableEnd | Token::BlockEnd => self.start(),
+            Token::TemplateData(_) | Token::VariableStart | Token::VariableEnd | Token::BlockEnd => self.start(),
             Token::Ident(word) if begins_block => self.open_block(word),
             Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => {
                 self.brackets.push(self.operators);

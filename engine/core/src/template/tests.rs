@@ -76,9 +76,9 @@ fn what_grows_is_refused_before_it_is_large() {
     ] {
         refused(&format!("{doubled}{step}{{% endfor %}}"), "the template makes too much");
     }
-    let steps: String = (0..60).map(|n| format!("{{% set a{} = a{n} ~ a{n} %}}", n + 1)).collect();
+    let steps = (0..60).map(|n| format!("{{% set a{} = a{n} ~ a{n} %}}", n + 1)).collect::<Vec<_>>().concat();
     refused(&format!("{{% set a0 = 'x' %}}{steps}"), "too much");
-    let withs: String = (0..40).map(|n| format!("{{% with a{} = a{n} ~ a{n} %}}", n + 1)).collect();
+    let withs = (0..40).map(|n| format!("{{% with a{} = a{n} ~ a{n} %}}", n + 1)).collect::<Vec<_>>().concat();
     refused(&format!("{{% set a0 = 'xxxxx' %}}{withs}{}", "{% endwith %}".repeat(40)), "too much");
     let nested = format!("{}'x'{}", "m(".repeat(40), ")".repeat(40));
     refused(&format!("{{% macro m(x) %}}{{{{ x }}}}{{{{ x }}}}{{% endmacro %}}{{{{ {nested} }}}}"), "too much");
@@ -127,7 +127,7 @@ fn text_in_a_loop_is_counted_too() {
     let text = "y".repeat(100_000);
     refused(&format!("{{% set x %}}{{% for i in range(100000) %}}{text}{{% endfor %}}{{% endset %}}"), "too much");
     refused(&format!("{{% for i in range(100000) %}}{text}{{% endfor %}}"), "too much");
-    let held: String = (0..2_000).map(|n| format!("{{% set x{n} %}}{{{{ m() }}}}{{% endset %}}")).collect();
+    let held = (0..2_000).map(|n| format!("{{% set x{n} %}}{{{{ m() }}}}{{% endset %}}")).collect::<Vec<_>>().concat();
     refused(&format!("{{% macro m() %}}{text}{{% endmacro %}}{held}"), "too much");
 }
 
