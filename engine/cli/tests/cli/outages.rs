@@ -31,7 +31,7 @@ fn serve(listener: TcpListener, does: Vec<Does>) -> mpsc::Receiver<()> {
         let mut kept = Vec::new();
         for (before, stream) in listener.incoming().enumerate() {
             let mut stream = stream.unwrap();
-            let _first_bytes = stream.read(&mut [0; 64 << 10]);
+            let _first_bytes = stream.read(&mut [0; 16 << 10]);
             // Whoever counts may have seen enough.
             let _enough = sender.send(());
             kept.extend(answer(stream, &does[before.min(does.len() - 1)]));
@@ -111,7 +111,7 @@ fn whatever_keeps_a_provider_away_the_run_stops_and_goes_on_when_it_is_back() {
             let mut kept = Vec::new();
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let _first_bytes = stream.read(&mut [0; 64 << 10]);
+                let _first_bytes = stream.read(&mut [0; 16 << 10]);
                 let does = if cure.load(std::sync::atomic::Ordering::SeqCst) { well() } else { does.clone() };
                 kept.extend(answer(stream, &does));
             }
