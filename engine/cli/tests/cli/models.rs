@@ -156,7 +156,8 @@ fn a_person_s_own_prices_stand_beside_the_program_s() {
     let folder = Folder::new();
     folder.echo_job();
     let (url, _received) = server("200 OK", hello());
-    folder.write("config/baton/models.json", mine(&url));
+    // Not like a server of this machine, whose models cost nothing.
+    folder.write("config/baton/models.json", mine(&url).replace("llamacpp", "openai"));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     let run = ["run", "echoing", "--model", "mine:m", "--max-cost", "1", "--trust"];
     folder.baton(&run).exits(2).tells("whose price is not known");
@@ -173,14 +174,15 @@ fn a_job_s_own_price_keeps_no_cap() {
     let folder = Folder::new();
     folder.echo_job();
     let (url, received) = server("200 OK", hello());
-    folder.write("config/baton/models.json", mine(&url));
+    // Not like a server of this machine, whose models cost nothing.
+    folder.write("config/baton/models.json", mine(&url).replace("llamacpp", "openai"));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     let free = json!({"models": {"cheap": {"model": "mine:m", "price": {"input": 0, "output": 0}}}});
     folder.write("echoing/models.json", free.to_string());
-    let capped = folder.baton(&["run", "echoing", "--model", "cheap", "--max-cost", "1"]).exits(2);
+    let capped = folder.baton(&["run", "echoing", "--trust", "--model", "cheap", "--max-cost", "1"]).exits(2);
     capped.tells("B0129").tells("whose price is not known").tells("of your own, in ~/.config/baton/models.json");
     assert!(received.try_recv().is_err(), "nothing was asked");
-    folder.baton(&["run", "echoing", "--model", "cheap"]).exits(0).tells("by the job's own prices");
+    folder.baton(&["run", "echoing", "--trust", "--model", "cheap"]).exits(0).tells("by the job's own prices");
 }
 
 #[test]
@@ -195,7 +197,7 @@ fn each_model_that_the_docs_name_can_be_capped() {
     let (url, _received) = server("200 OK", hello());
     folder.write("config/baton/models.json", mine(&url));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
-    folder.baton(&["run", "echoing", "--model", "mine:m", "--record", "tape"]).exits(0);
+    folder.baton(&["run", "echoing", "--model", "mine:m", "--record", "tape", "--trust"]).exits(0);
     for model in named {
         // Nobody is asked: the run ends at its first request, which is not the recorded one. Its start has admitted the cap.
         let ran = folder.baton(&["run", "echoing", "--model", model, "--max-cost", "0.5", "--replay", "tape"]);

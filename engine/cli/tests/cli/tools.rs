@@ -54,7 +54,7 @@ fn a_tool_that_a_provider_would_turn_down_names_the_place_and_stops_the_start() 
     folder.baton(&[&asked[..], &["anthropic"]].concat()).exits(2).tells(place).tells("/properties/größe");
     folder.baton(&[&asked[..], &["openai"]].concat()).exits(0).says("größe");
     folder.write(".env", "ANTHROPIC_API_KEY=sk-none\n");
-    folder.baton(&["run", "echoing", "--model", "anthropic:m"]).exits(2).tells(place).tells("/properties/größe");
+    folder.baton(&["run", "echoing", "--model", "anthropic:m", "--trust"]).exits(2).tells(place).tells("/properties/größe");
     assert_eq!(folder.baton(&["ps", "--output", "json"]).json(), json!([]), "nothing is stored");
     folder.baton(&["run", "echoing"]).exits(0);
 }

@@ -267,8 +267,6 @@ fn files_of_every_kind_are_refused_at_once() {
         for kind in ["pipe", "endless", "link", "huge"] {
             let folder = Folder::new();
             folder.echo_job();
-            let agent = folder.read("echoing/agents/lead.json").replace("\"scripted\"", "\"ollama:llama3\"");
-            folder.write("echoing/agents/lead.json", agent);
             plant(&folder.path().join(name), kind);
             let arguments: &[&str] =
                 if name.starts_with("tape") { &["run", "echoing", "--replay", "tape"] } else { &["run", "echoing"] };
