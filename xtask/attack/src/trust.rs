@@ -258,7 +258,7 @@ fn write_job(scene: &Scene, setting: &Setting, waits: bool) -> anyhow::Result<()
         Uses::Tool(tool, _) => vec!["ask_master", "handoff", tool],
         Uses::Model(_) => vec!["ask_master", "handoff"],
     };
-    scene.write_job("job", &[("lead", &tools)], script, json!({}))?;
+    scene.write_job("job", &[("lead", &tools)], script, json!({"outage_seconds": 1}))?;
     if let Uses::Model(model) = &setting.uses {
         let file = scene.folder().join("job/agents/lead.json");
         let agent = fs::read_to_string(&file)?.replace("\"model\":\"scripted\"", &format!("\"model\":\"{model}\""));
@@ -338,7 +338,7 @@ impl Canary {
             for mut stream in listener.incoming().flatten() {
                 count.fetch_add(1, Ordering::SeqCst);
                 let _request = stream.read(&mut [0; 4_096]);
-                let _closed = stream.write_all(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
+                let _closed = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
             }
         });
         Ok(Self { address, asked })
