@@ -168,6 +168,8 @@ impl Actor {
             if let Some(end) = self.run.ended() {
                 return self.ended(end.clone(), None).await;
             }
+            // A fork or a migration may begin with a question, after which nothing happens by itself.
+            self.tell_standing();
         }
         loop {
             let (incoming, consumed) = self.gather().await?;
