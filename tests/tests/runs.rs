@@ -352,7 +352,7 @@ async fn progress_is_told_to_whoever_watches() {
     gate.reached().await;
     gate.open();
     let told = progress.recv().await.unwrap();
-    assert_eq!((told.call.as_ref().map(|call| call.as_str()), told.message.as_str()), (Some("0/1.1"), "half of it"));
+    assert_eq!((told.call.as_ref().map(baton_core::id::CallId::as_str), told.message.as_str()), (Some("0/1.1"), "half of it"));
     finish(&engine, &handle).await;
     assert!(handle.progress().is_none());
 }

@@ -24,10 +24,7 @@ impl TrustPolicy for Switch {
     fn judge(&self, request: &TrustRequest<'_>) -> Result<(), Untrusted> {
         let reaches = request.reaches.iter().map(|reach| (reach.origin, reach.target.clone()));
         self.judged.lock().unwrap().extend(reaches);
-        match self.trusts.load(Ordering::SeqCst) {
-            true => Ok(()),
-            false => Err(Untrusted { reason: "not now".to_owned() }),
-        }
+        if self.trusts.load(Ordering::SeqCst) { Ok(()) } else { Err(Untrusted { reason: "not now".to_owned() }) }
     }
 }
 

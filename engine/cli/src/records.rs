@@ -51,7 +51,7 @@ impl Records {
     pub(crate) fn keep(&self, place: &str, lines: &BTreeSet<String>) -> io::Result<()> {
         let folder = self.of_place(place);
         private::make_folder(&folder)?;
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
         let file = folder.join(self.name(&format!("{place}\n{text}")));
         let aside = folder.join(format!(".{}.part", std::process::id()));
         let _left_by_a_crash = fs::remove_file(&aside);

@@ -18,9 +18,8 @@ use crate::folder::MAX_DOCUMENT_BYTES;
 
 /// Decides which configs an engine runs.
 pub trait TrustPolicy: Send + Sync {
-    /// Who said `source`, a file that was read back from a store; `None` if nobody but the store is known to say it.
-    fn recognize(&self, source: &Source) -> Option<Origin> {
-        let _unknown = source;
+    /// Returns the origin of a file that was read back from a store; `None` (default) if only the store is known to contain it.
+    fn recognize(&self, _: &Source) -> Option<Origin> {
         None
     }
 

@@ -106,7 +106,9 @@ impl StrayFigures {
             (&mut self.doubled, doubled),
             (&mut self.stores, stores),
         ];
-        pairs.into_iter().for_each(|(sum, number)| *sum += number);
+        for (sum, number) in pairs {
+            *sum += number;
+        }
         self.violations.extend(violations);
     }
 }

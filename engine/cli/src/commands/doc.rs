@@ -114,13 +114,13 @@ fn list(view: &RunView, versions: bool, place: &Place) -> Result<(), Failure> {
         .map(AsRef::as_ref)
         .collect();
     if !place.screen.is_text() {
-        let reports: Vec<_> = all.iter().map(|version| view.document_report(version)).collect();
+        let reports: Vec<_> = all.iter().map(|version| RunView::document_report(version)).collect();
         return place.screen.json_list(&reports);
     }
     if all.is_empty() {
         place.screen.tell(&text!("no documents"));
     }
-    view.document_table(&all, session::width()).iter().try_for_each(|line| place.screen.text(line))
+    RunView::document_table(&all, session::width()).iter().try_for_each(|line| place.screen.text(line))
 }
 
 async fn cat(found: &FoundRun, version: &DocumentVersion, place: &Place) -> Result<(), Failure> {

@@ -177,7 +177,7 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
             screen.text(&result)?;
         }
         let width = session::width();
-        for (index, line) in view.document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
+        for (index, line) in RunView::document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
             screen.text(&text!("{}{}", if index == 0 { "documents   " } else { "            " }, line))?;
         }
     } else if screen.output == Output::Ndjson {

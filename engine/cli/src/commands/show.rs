@@ -75,7 +75,7 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
     }
     screen.text(&text!(""))?;
     let documents: Vec<_> = view.documents.iter().map(|(_, document)| document.current().as_ref()).collect();
-    for (index, line) in view.document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
+    for (index, line) in RunView::document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
         screen.text(&text!("{}{}", if index == 0 { "documents   " } else { "            " }, line))?;
     }
     for question in view.questions.iter().filter(|question| question.closed.is_some()) {

@@ -184,7 +184,7 @@ impl RunView {
             result: result.map_or(Value::Null, |result| result.output.value()),
             error: self.error().as_ref().map(CallError::to_value),
             limit: self.ended.as_ref().and_then(|ended| ended.limit).map(|limit| limit.to_string()),
-            documents: self.handed_off().into_iter().map(|version| self.document_report(version)).collect(),
+            documents: self.handed_off().into_iter().map(Self::document_report).collect(),
             tasks: self.task_reports(),
             questions: self.questions.iter().map(|question| self.question_report(question)).collect(),
             outputs: self.outputs.clone(),
@@ -223,7 +223,7 @@ impl RunView {
     }
 
     /// One document's report.
-    pub(crate) fn document_report(&self, version: &DocumentVersion) -> DocumentReport {
+    pub(crate) fn document_report(version: &DocumentVersion) -> DocumentReport {
         DocumentReport {
             path: version.path.to_string(),
             version: version.version,

@@ -148,7 +148,7 @@ impl RunView {
     }
 
     /// A table of documents: path, version, size, tokens, author, summary.
-    pub(crate) fn document_table(&self, documents: &[&DocumentVersion], width: usize) -> Vec<Text> {
+    pub(crate) fn document_table(documents: &[&DocumentVersion], width: usize) -> Vec<Text> {
         let rows = documents
             .iter()
             .map(|version| {

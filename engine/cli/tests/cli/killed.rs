@@ -112,7 +112,9 @@ fn commands_die_with_an_engine_that_is_killed_and_their_folders_go_at_the_next_s
         let guard = guard_of(engine.id()).expect("a command runs");
         engine.kill().unwrap();
         engine.wait().unwrap();
-        processes.iter().for_each(|process| wait_until_gone(process));
+        for process in &processes {
+            wait_until_gone(process);
+        }
         wait_until_gone(&guard.to_string());
         assert_eq!(hanging.folders().len(), 1);
         hanging.resume();
@@ -145,7 +147,9 @@ fn who_resumes_a_run_ends_commands_that_engine_and_guard_left_behind() {
         engine.wait().unwrap();
         assert!(processes.iter().all(|process| is_alive(process)), "nobody could end them");
         hanging.resume();
-        processes.iter().for_each(|process| wait_until_gone(process));
+        for process in &processes {
+            wait_until_gone(process);
+        }
     }
 }
 
@@ -162,7 +166,9 @@ fn a_copy_of_a_store_ends_no_command_of_the_engine_that_has_the_original() {
     assert!(processes.iter().all(|process| is_alive(process)), "the engine that has them lives");
     engine.kill().unwrap();
     engine.wait().unwrap();
-    processes.iter().for_each(|process| wait_until_gone(process));
+    for process in &processes {
+        wait_until_gone(process);
+    }
 }
 
 /// Runs its arguments on a pseudo-terminal.

@@ -185,14 +185,13 @@ impl Ledger {
         let same = answer.is_none_or(|answer| answer == ended.result.output);
         self.rule(same, Invariant::EveryQuestionHasOneEnd, || format!("{id} gives another answer than its question got"));
         self.close(id, ended.state);
-        match ended.retry_at {
-            Some(retry_at) => self.awaits_another_try(id, ended.state, retry_at),
-            None => {
-                let due = self.must_be_tried_again(id, ended.state);
-                self.rule(!due, Invariant::EndingWakesTheCaller, || {
-                    format!("{id} failed, and the further attempt that its tool promises is not made")
-                });
-            }
+        if let Some(retry_at) = ended.retry_at {
+            self.awaits_another_try(id, ended.state, retry_at);
+        } else {
+            let due = self.must_be_tried_again(id, ended.state);
+            self.rule(!due, Invariant::EndingWakesTheCaller, || {
+                format!("{id} failed, and the further attempt that its tool promises is not made")
+            });
         }
         if let Some(task) = self.tasks.get_mut(id) {
             task.result = Some(Arc::clone(&ended.result));
