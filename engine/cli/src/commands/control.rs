@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::commands::completions;
-use crate::commands::run::engine;
+use crate::commands::run::{builder, engine};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
@@ -21,6 +21,7 @@ use crate::screen::style;
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::timeline::Rows;
+use crate::trust::Manner;
 use crate::view::{RunView, TaskState};
 use crate::{job, session};
 
@@ -44,6 +45,9 @@ pub(crate) struct CancelArgs {
     /// Why; whoever waits for the task is told
     #[arg(long, value_name = "TEXT", default_value = "a person cancelled it")]
     reason: String,
+    /// Trust what the run reaches, where no process runs it and this one has to take it over
+    #[arg(long)]
+    trust: bool,
 }
 
 /// What `steer` takes.
@@ -91,7 +95,8 @@ pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Fai
     let mut delivery = engine.cancel(run, task.clone(), &args.reason, &session::person()).await.map_err(job::run_failure)?;
     if is_root && nobody_runs_it {
         // The inbox is drained with the take-over, so the run ends before anything of it is done again.
-        end(&engine, &found).await?;
+        let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
+        end(&builder.build().map_err(job::run_failure)?, &found).await?;
         delivery = Delivery::Done;
     }
     let done = if is_root {

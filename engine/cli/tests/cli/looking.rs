@@ -115,6 +115,7 @@ fn a_person_and_an_agent_of_the_same_name_are_told_apart_in_every_view() {
         let run = folder.last_run();
         if job == "asking" {
             folder.baton(&["answer", &run, "units"]).exits(0);
+            folder.baton(&["resume", &run]).exits(0);
         }
         let rows = folder.baton(&["timeline", &run, "--output", "ndjson"]).exits(0).lines();
         let closed = rows.iter().find(|row| row["type"] == "question_closed").unwrap();
