@@ -65,6 +65,9 @@ fn what_is_left_out_or_told_twice_or_too_early_is_found() {
     for (configs, entries) in timelines() {
         for place in 1..entries.len() {
             let entry = &entries[place].entry;
+            if !tells(entry) {
+                continue;
+            }
             let mut left_out = entries.clone();
             left_out.remove(place);
             let mut twice = entries.clone();
@@ -72,7 +75,7 @@ fn what_is_left_out_or_told_twice_or_too_early_is_found() {
             let mut early = entries.clone();
             early.swap(place - 1, place);
             for (kind, changed) in [("left out", left_out), ("twice", twice), ("too early", early)] {
-                if !judge(&mut counts, kind, &configs, changed) && tells(entry) {
+                if !judge(&mut counts, kind, &configs, changed) {
                     *missed.entry((kind, entry.name())).or_default() += 1;
                 }
             }
@@ -80,7 +83,7 @@ fn what_is_left_out_or_told_twice_or_too_early_is_found() {
     }
     println!("{counts:?}\nmissed: {missed:?}");
     // Neighbours that could as well have come in the other order are not wrong; so fewer of those are found.
-    for (kind, share) in [("left out", 0.92), ("twice", 0.94), ("too early", 0.58)] {
+    for (kind, share) in [("left out", 0.96), ("twice", 1.0), ("too early", 0.6)] {
         let (made, found) = counts[kind];
         assert!(f64::from(found) >= f64::from(made) * share, "{kind}: {found} of {made} were found; missed: {missed:?}");
     }

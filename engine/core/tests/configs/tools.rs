@@ -99,5 +99,5 @@ fn an_approval_binds_the_command_that_would_run_and_the_input_it_gets() {
     assert_ne!(run_by("wc").bound_hash(&input), run_by("rm").bound_hash(&input));
     assert_ne!(run_by("wc").bound_hash(&input), run_by("wc").bound_hash(&Json::from(json!({"text": "b"}))));
     let executors = [Executor::Function(&WORD_COUNT), run_by("wc").executor.clone().expect("a command runs it")];
-    assert_eq!(executors.map(|executor| format!("{executor:?}")), ["fn word_count", "exec [\"wc\"]"]);
+    assert_eq!(executors.map(|executor| format!("{executor:?}")), ["fn word_count", "exec [\"wc\"] with []"]);
 }
