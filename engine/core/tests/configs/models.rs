@@ -58,7 +58,11 @@ fn the_job_names_its_models_and_the_person_says_how_providers_are_reached() {
 fn a_limit_of_money_needs_a_price_at_a_start_and_not_to_go_on() {
     let limited = |price: &str| {
         let models = format!(r#"{{"models": {{"m": {{"model": "acme:m"{price}}}}}}}"#);
-        let files = sound().with(Role::UserModels, "/home/me/models.json", models).edited("agents/counter.json", MODEL, "\"model\": \"m\"");
+        let files = sound().with(Role::UserModels, "/home/me/models.json", models).edited(
+            "agents/counter.json",
+            MODEL,
+            "\"model\": \"m\"",
+        );
         files.edited("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 1.5")
     };
     let shown = limited("").faults();
@@ -288,7 +292,11 @@ fn a_limit_of_money_needs_the_price_of_every_fallback() {
         let models = format!(
             r#"{{"models": {{"m": {{"model": "acme:m", {priced}, "fallbacks": ["n"]}}, "n": {{"model": "acme:n"{price}}}}}}}"#
         );
-        let files = sound().with(Role::UserModels, "/home/me/models.json", models).edited("agents/counter.json", MODEL, "\"model\": \"m\"");
+        let files = sound().with(Role::UserModels, "/home/me/models.json", models).edited(
+            "agents/counter.json",
+            MODEL,
+            "\"model\": \"m\"",
+        );
         files.edited("agents/counter.json", "\"turns\": 7", "\"cost_usd\": 1.5")
     };
     let shown = limited("").faults();
