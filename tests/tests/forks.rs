@@ -187,7 +187,7 @@ async fn a_fork_never_repeats_an_effect_unless_it_may() {
         _ => None,
     });
     let by = by.unwrap();
-    assert!(by.contains("Person(\"ada\")") && by.contains(id.as_str()), "who answered, and where: {by}");
+    assert!(by.contains("Person(ada)") && by.contains(id.as_str()), "who answered, and where: {by}");
 
     // Another effect is refused, and the agent reads why.
     let other = |effects| {
