@@ -1,4 +1,4 @@
-//! Requests whose provider is away (DESIGN §12): each stays open as a record here, and is made again when its time has come.
+//! Requests whose provider is away: each stays open as a record here, and is made again when its back-off ends.
 //!
 //! The machine knows nothing of an outage until it is over, or the run stops because of it. No future and no thread waits.
 
