@@ -18,7 +18,7 @@ use crate::exit::Failure;
 use crate::place::Place;
 use crate::runs::store_failure;
 
-/// What will be written where.
+/// The files that an export writes, planned before the first one.
 pub(crate) struct Plan<'v> {
     target: &'v Target,
     steps: Vec<Step<'v>>,
@@ -41,7 +41,7 @@ struct StepReport {
     replaces: bool,
 }
 
-/// What became of a plan.
+/// The outcome of an export.
 #[derive(Debug, Default)]
 pub(crate) struct Exported {
     /// The files that were written.
@@ -106,7 +106,7 @@ impl<'v> Plan<'v> {
         self.steps.iter().map(line).collect()
     }
 
-    /// What a person should know before the plan is carried out: names that change, and files that are replaced.
+    /// Returns the lines that a person reads before the export: changed names and replaced files.
     pub(crate) fn notices(&self, place: &Place) -> Vec<String> {
         let lines = self.lines(place).into_iter().zip(&self.steps);
         lines.filter(|(_, step)| step.replaces || step.file != step.version.path.as_str()).map(|(line, _)| line).collect()

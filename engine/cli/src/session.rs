@@ -305,7 +305,7 @@ impl Session<'_> {
         let (handle, judged) = (self.handle.clone(), self.judged.clone());
         tokio::spawn(async move {
             let answered = handle.answer(question.clone(), &person(), answer, Vec::new()).await;
-            // Whoever asked may have gone.
+            // The receiver may have been dropped.
             let _gone = judged.send(Event::Judged { question, fault: answered.err().map(|error| error.to_string()) });
         });
         None
@@ -389,7 +389,7 @@ async fn next_message(progress: &mut Option<broadcast::Receiver<Progress>>) -> O
     loop {
         match progress.recv().await {
             Ok(Progress { call: None, message, .. }) => return Some(message),
-            // What tools say is not shown here.
+            // Progress of tools is not shown here.
             Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => return None,
         }

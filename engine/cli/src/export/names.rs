@@ -15,7 +15,7 @@ pub(super) fn files(paths: &[&str]) -> Vec<String> {
     let wanted: Vec<String> = paths.iter().map(|path| path.split('/').map(portable).collect::<Vec<_>>().join("/")).collect();
     let mut files = vec![String::new(); paths.len()];
     let mut taken = Taken::default();
-    // Names that need no change come first: what is renamed gives way.
+    // Names that need no change come first, so a changed name never takes another document's place.
     for is_kept in [true, false] {
         for (index, (path, wanted)) in paths.iter().zip(&wanted).enumerate() {
             if (path == wanted) == is_kept {

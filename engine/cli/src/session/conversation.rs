@@ -45,13 +45,13 @@ pub(crate) struct Asked {
     pub(crate) open: Open,
     /// The text typed so far.
     pub(crate) typed: String,
-    /// What was wrong with the last answer.
+    /// The fault of the last answer.
     pub(crate) fault: Option<String>,
     /// Whether an answer was handed over that the run has not judged yet.
     pub(crate) handed_over: bool,
 }
 
-/// What happened.
+/// An event of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The run's entries up to this one were taken in, and these questions wait for a person, oldest first.
@@ -69,7 +69,7 @@ pub(crate) enum Event {
     Judged {
         /// The question's task.
         question: TaskId,
-        /// What is wrong with the answer.
+        /// The fault of the answer.
         fault: Option<String>,
     },
     /// The person, or the system, interrupts.
@@ -93,7 +93,7 @@ pub(crate) enum Key {
     Enter,
 }
 
-/// What the shell has to do.
+/// An action for the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Show this question and read keys.
@@ -217,7 +217,7 @@ impl Conversation {
     }
 
     fn on_key(&mut self, key: Key) -> Vec<Action> {
-        // What is typed while an answer is judged was typed without knowing which question comes next.
+        // Keys typed while an answer is judged are dropped: the person cannot know which question comes next.
         let State::Asking(asked) = &mut self.state else { return Vec::new() };
         if asked.handed_over {
             return Vec::new();

@@ -70,7 +70,7 @@ fn an_answer_from_elsewhere_ends_the_asking() {
     assert_eq!(typed(&mut conversation, "uni"), []);
     assert_eq!(conversation.on(entries(8, &[])), [Action::AskNothing]);
     assert_eq!(conversation.state(), &State::Running);
-    // What is typed late means nothing.
+    // Late keys are ignored.
     assert_eq!(typed(&mut conversation, "ts\n"), []);
 }
 
