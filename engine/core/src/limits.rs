@@ -39,7 +39,8 @@ pub struct Limits {
     #[validate(range(min = 1))]
     pub tokens: Option<u64>,
     /// Calls that a task may make in its life, and a run in all of its tasks: functions, logged calls, delegations and
-    /// questions. Refused calls and handoffs do not count; the call beyond is refused with `limit_reached`.
+    /// questions. Refused calls count too, so that a model cannot make them without end. Handoffs do not count, nor do calls of a
+    /// turn that executes nothing. The call beyond the limit is refused with `limit_reached`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[validate(range(max = 10_000_000))]
     pub calls: Option<u32>,

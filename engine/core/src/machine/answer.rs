@@ -8,7 +8,7 @@ use super::{Draft, Task, TaskState, World, agent};
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{Configs, OnText, Schema};
 use crate::entry::{
-    BudgetSettled, CallFinished, CallRefused, Control, ControlAction, Entry, FellBack, FinalState, ForkPoint, ModelAnswered,
+    CallFinished, CallRefused, Control, ControlAction, Entry, FellBack, FinalState, ForkPoint, ModelAnswered,
     Output, ReminderReason, TaskKind, Waited,
 };
 use crate::event::Effect;
@@ -104,15 +104,7 @@ impl Draft<'_> {
             answered,
             recorded,
         }));
-        self.push(Entry::BudgetSettled(BudgetSettled {
-            task: id.clone(),
-            turn,
-            by: None,
-            reserved_tokens,
-            usage,
-            unknown: false,
-            cost,
-        }));
+        self.settle_request(id, turn, reserved_tokens, usage, cost, false);
         if self.task(id).is_summarising() {
             self.summarised(id, summary);
         } else if self.task(id).fault.is_some() {

@@ -29,6 +29,8 @@ impl Draft<'_> {
         let task = self.task(id);
         let open = task.open.as_ref().expect("calls are checked in an open turn");
         let asked = &open.calls[index].asked;
+        // First, since whatever else a call is refused for, it counts.
+        self.check_calls(task, index)?;
         let agent = agent(&configs, task.agent().expect("only agents make calls"));
         let callable = |tool: &Tool| tool.tool_type.behavior().then != Then::Enter;
         let answers_with = |tool: &Tool| tool.allowed_in_questions(agent.approvals.get(&tool.id).copied());
@@ -55,7 +57,6 @@ impl Draft<'_> {
         if row.creates_task {
             self.check_creation(task, tool, &input, earlier)?;
         }
-        self.check_calls(task, index, row.then)?;
         self.check_repeats(task, asked)?;
         Ok(Arc::clone(tool))
     }
@@ -96,13 +97,13 @@ impl Draft<'_> {
 
     /// Whether one more call fits the limits of the task and of the run. The calls of the turn that are yet to be checked,
     /// this one first, are already counted, handoffs apart.
-    fn check_calls(&self, task: &Task, index: usize, then: Then) -> Result<(), CallError> {
+    fn check_calls(&self, task: &Task, index: usize) -> Result<(), CallError> {
         let configs = self.configs();
         let (own, run) = (task_limits(&configs, task).calls, configs.job.limits.calls);
-        if then == Then::Stop || (own.is_none() && run.is_none()) {
+        let open = task.open.as_ref().expect("calls are checked in an open turn");
+        if !super::apply::counts(open.calls[index].tool_type) || (own.is_none() && run.is_none()) {
             return Ok(());
         }
-        let open = task.open.as_ref().expect("calls are checked in an open turn");
         let unchecked = open.calls.iter().skip(index).filter(|call| super::apply::counts(call.tool_type)).count();
         let unchecked = u32::try_from(unchecked).unwrap_or(u32::MAX);
         let of_run = self.world.shared().calls;

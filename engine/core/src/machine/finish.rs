@@ -120,9 +120,7 @@ impl Draft<'_> {
 
     /// Settles an open request that used nothing, or that another run has in its books.
     pub(super) fn settle_at_nothing(&mut self, id: &TaskId, turn: u32) {
-        let (task, reserved_tokens) = (id.clone(), self.task(id).reserved_tokens);
-        let (usage, cost) = (Usage::default(), Some(Money::ZERO));
-        self.push(Entry::BudgetSettled(BudgetSettled { task, turn, by: None, reserved_tokens, usage, unknown: false, cost }));
+        self.settle_request(id, turn, self.task(id).reserved_tokens, Usage::default(), Some(Money::ZERO), false);
     }
 
     /// Settles an open request at what was reserved for it.
@@ -131,15 +129,21 @@ impl Draft<'_> {
         let usage = Usage { input_tokens, output_tokens: reserved_tokens - input_tokens, estimated: true, ..Usage::default() };
         let reserved_cost = self.task(id).reserved_cost;
         let cost = (self.price(id).is_some() || !reserved_cost.is_zero()).then_some(reserved_cost);
-        self.push(Entry::BudgetSettled(BudgetSettled {
-            task: id.clone(),
-            turn,
-            by: None,
-            reserved_tokens,
-            usage,
-            unknown: true,
-            cost,
-        }));
+        self.settle_request(id, turn, reserved_tokens, usage, cost, true);
+    }
+
+    /// Replaces what was reserved for the open request of `id` by what it used; `unknown` if nobody knows that.
+    pub(super) fn settle_request(
+        &mut self,
+        id: &TaskId,
+        turn: u32,
+        reserved_tokens: u64,
+        usage: Usage,
+        cost: Option<Money>,
+        unknown: bool,
+    ) {
+        let task = id.clone();
+        self.push(Entry::BudgetSettled(BudgetSettled { task, turn, by: None, reserved_tokens, usage, unknown, cost }));
     }
 
     /// Gives every call of the open turn that lacks a result one that says it was cancelled.

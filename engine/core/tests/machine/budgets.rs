@@ -1,11 +1,11 @@
 //! Budgets: money and tokens are reserved before a request and settled after, on every task above, so that parallel
-//! tasks cannot overshoot (`limits_hold`). Calls are counted, and a request's time is limited.
+//! tasks cannot overshoot (`limits_hold`). A request's time is limited.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use baton_core::Run;
-use baton_core::call::{CallStatus, ErrorCode};
+use baton_core::call::CallStatus;
 use baton_core::entry::{Entry, FinalState, Recorded};
 use baton_core::event::Event;
 use baton_core::id::TaskId;
@@ -16,7 +16,7 @@ use baton_core::principal::Principal;
 use baton_proof::jobs::{JobDraft, ToolDraft};
 use baton_proof::random::Random;
 use baton_proof::script::Prompted;
-use baton_proof::{Sim, agent, ask, call, function, handoff, job, note, print, route, turn, write, writes};
+use baton_proof::{Sim, agent, call, function, handoff, job, print, route, turn, write, writes};
 use serde_json::json;
 
 /// Picodollars for a token of a request, one that was cached, and one of an answer.
@@ -359,60 +359,6 @@ fn a_task_whose_siblings_spent_the_shared_limit_ends_partial_with_its_documents(
     assert_eq!(slow.documents.len(), 1, "its document is kept");
     assert_eq!(result_of(&sim, "0").1, "\"both\"", "what the caller of both needs was not theirs to spend");
     assert!(sim.ledger.settled.total() <= 6_000);
-}
-
-fn calls(allowed: u32) -> Limits {
-    Limits { calls: Some(allowed), ..Limits::default() }
-}
-
-#[test]
-fn the_call_beyond_the_limit_is_refused_and_a_handoff_never_is() {
-    let draft = job([agent("root", "work jot route_to_child ask_master").limits(calls(4)), agent("child", "")])
-        .tools([function("work"), note("jot")]);
-    let mut sim = Sim::new(&draft)
-        .agent(
-            "root",
-            [
-                turn([call("work", "a"), call("nothing", "refused"), call("jot", "b")]),
-                turn([route("child", "c"), ask("?"), call("work", "beyond")]),
-                turn([call("work", "beyond")]),
-                turn([handoff("done")]),
-            ],
-        )
-        .agent("child", [turn([handoff("child")])])
-        .start();
-    sim.person_answers("0/2.2", "yes").expect("the question is open");
-    sim.assert_over();
-    let beyond = |call| (call, ErrorCode::LimitReached);
-    let expected = [("0/1.2", ErrorCode::UnknownTool), beyond("0/2.3"), beyond("0/3.1")];
-    assert_eq!(sim.refusals(), expected, "a call of each kind counts, a refused one does not");
-    assert_eq!(sim.run.totals().calls, 4);
-}
-
-#[test]
-fn parallel_tasks_share_the_calls_of_the_run() {
-    for allowed in 0..12 {
-        let draft = job([agent("root", "route_to_child"), agent("child", "work")]).tool(function("work")).limits(calls(allowed));
-        let busy = |prompted: &Prompted<'_>| {
-            Ok(match (prompted.request.agent.as_str(), prompted.turn) {
-                ("root", 1) => turn((0..4).map(|child| route("child", &child.to_string()))),
-                ("child", 1) => turn([call("work", "a"), call("work", "b")]),
-                _ => turn([handoff("done")]),
-            })
-        };
-        let sim = Sim::new(&draft).agent_with("root", busy).agent_with("child", busy).by_chance(u64::from(allowed)).start();
-        sim.assert_over();
-        assert_eq!(sim.run.totals().calls, allowed.min(12), "all that are allowed are made and none more");
-    }
-}
-
-#[test]
-fn a_call_that_is_refused_when_it_acts_makes_room_for_another() {
-    let draft = job([agent("root", "work route_to_child").limits(calls(1)), agent("child", "")]).tool(function("work"));
-    let missing = baton_proof::route_with("child", "x", &["missing.md"]);
-    let sim = Sim::new(&draft).agent("root", [turn([missing]), turn([call("work", "a")]), turn([handoff("done")])]).start();
-    sim.assert_over();
-    assert_eq!(sim.refusals(), [("0/1.1", ErrorCode::UnknownDocument)]);
 }
 
 fn seconds(of_a_turn: u32) -> Limits {

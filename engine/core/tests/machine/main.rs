@@ -5,6 +5,7 @@ mod approvals;
 mod asides;
 mod asks;
 mod budgets;
+mod call_limits;
 mod cancel;
 mod compaction;
 mod crashes;

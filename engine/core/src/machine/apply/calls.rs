@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::known;
 use super::tasks::enter;
 use super::turns::counts;
-use crate::call::AfterExecution;
+use crate::call::{AfterExecution, ErrorCode};
 use crate::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern};
 use crate::id::{CallId, TaskId};
 use crate::machine::task::{Attempts, CallStage, Finish, OpenCall, Streak, TaskState};
@@ -28,11 +28,17 @@ pub(super) fn call_refused<W: World>(world: &mut W, at: Timestamp, entry: &CallR
     if call.is_function() {
         open.waiting_functions -= 1;
     }
-    if counts(call.tool_type) {
+    if counts(call.tool_type) && !stays_counted(entry.error.code) {
         task.calls -= 1;
         world.shared_mut().calls -= 1;
     }
     stand(world, at, &entry.task);
+}
+
+/// Whether a call that is refused for `code` counts as made: all do but those for which a limit leaves no room, and those of
+/// a turn that executes nothing.
+fn stays_counted(code: ErrorCode) -> bool {
+    !matches!(code, ErrorCode::LimitReached | ErrorCode::TurnDiscarded)
 }
 
 pub(super) fn call_approved<W: World>(world: &mut W, at: Timestamp, entry: &CallApproved) {

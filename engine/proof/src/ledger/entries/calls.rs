@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_core::call::{AfterExecution, CallResult, CallStatus};
+use baton_core::call::{AfterExecution, CallResult, CallStatus, ErrorCode};
 use baton_core::config::EffectClass;
 use baton_core::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern, FinalState, Output};
 use baton_core::tool_type::Then;
@@ -20,7 +20,9 @@ impl Ledger {
         call.refused = true;
         let started = call.started.is_some();
         self.rule(!started, Invariant::EveryCallHasOneResult, || format!("{} was refused after it had started", refused.call));
-        if let Some(book) = self.calls.remove(&refused.call) {
+        // Any other refused call counts as made.
+        let is_taken_back = matches!(refused.error.code, ErrorCode::LimitReached | ErrorCode::TurnDiscarded);
+        if is_taken_back && let Some(book) = self.calls.remove(&refused.call) {
             self.count_call(&book, false);
             self.calls.insert(refused.call.clone(), book);
         }
