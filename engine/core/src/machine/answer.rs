@@ -8,8 +8,8 @@ use super::{Draft, Task, TaskState, World, agent};
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{Configs, OnText, Schema};
 use crate::entry::{
-    CallFinished, CallRefused, Control, ControlAction, Entry, FellBack, FinalState, ForkPoint, ModelAnswered,
-    Output, ReminderReason, TaskKind, Waited,
+    CallFinished, CallRefused, Control, ControlAction, Entry, FellBack, FinalState, ForkPoint, ModelAnswered, Output,
+    ReminderReason, TaskKind, Waited,
 };
 use crate::event::Effect;
 use crate::id::{ContentHash, TaskId, ToolId};
