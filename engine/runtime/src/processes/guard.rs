@@ -89,6 +89,8 @@ impl Guard {
         // It keeps no folder, no pipe, no terminal and no secret.
         command.arg0(NAME).env_clear().env(GUARD_OF, engine()).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // A group of its own from its first instant: Ctrl-C and the hang-up of a terminal go to the group of the engine.
+        command.process_group(0);
         let mut process = command.spawn()?;
         let pipe = process.stdin.take().ok_or_else(|| io::Error::other("the guard of commands has no pipe"))?;
         rustix::io::ioctl_fionbio(&pipe, true)?;
@@ -126,8 +128,7 @@ ctor::declarative::ctor! {
 
 /// What the guard does from its start to its end.
 fn keep_guard(engine: &str) {
-    // Signals of the terminal do not reach another session; those that a supervisor sends to all are not for the guard.
-    let _own_already = rustix::process::setsid();
+    // Signals that a supervisor sends to all processes are not for the guard.
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
         let _not_ignored = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
     }
@@ -154,5 +155,21 @@ fn keep_guard(engine: &str) {
             let _already_gone = kill_process_group(*leader, Signal::KILL);
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::getpgid;
+
+    use super::*;
+
+    #[test]
+    fn the_guard_is_never_in_the_group_that_ctrl_c_goes_to() {
+        let mut guard = Guard::start().unwrap();
+        let process = Pid::from_child(&guard.process);
+        assert_eq!(getpgid(Some(process)).unwrap(), process, "before it could do anything itself");
+        drop(guard.pipe);
+        guard.process.wait().unwrap();
     }
 }

@@ -56,13 +56,15 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Kills every command that runs in this process, with its descendants: for a program that ends at once. Their calls never
 /// return here; whoever resumes their runs finds them open, as after any other sudden end.
+///
+/// On Linux this reaches a command that another thread is just starting; elsewhere only the guard does.
 pub fn kill_commands() {
     ENDING.store(true, Ordering::SeqCst);
-    let running = running().clone();
-    for (leader, id) in running {
-        if let Some(leader) = Pid::from_raw(leader) {
-            kill(leader, &id);
-        }
+    let leaders: Vec<Pid> = running().keys().copied().filter_map(Pid::from_raw).collect();
+    strays::kill(&Wanted::Engine { engine: engine(), leaders: leaders.clone() });
+    for leader in leaders {
+        // An error means that nobody is left in the group.
+        let _already_gone = kill_process_group(leader, Signal::KILL);
     }
 }
 
@@ -237,5 +239,19 @@ pub(crate) fn end_former(run: &RunId, replaced: Option<&str>) {
     let replaced = replaced.and_then(|owner| strays::number_of(owner.rsplit(' ').next()?));
     if strays::kill(&Wanted::Run { run: run.as_str(), replaced }) {
         tracing::warn!(%run, "commands of the run's former owner were still running and have been ended");
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_is_just_being_started_is_killed_with_the_others() {
+        let mut command = std::process::Command::new("sleep");
+        command.arg("60").env(COMMAND_ID, format!("{}-0", engine()));
+        let mut started = command.spawn().unwrap();
+        kill_commands();
+        assert!(!started.wait().unwrap().success());
     }
 }
