@@ -22,3 +22,4 @@ mod support;
 mod terminals;
 mod tools;
 mod trust;
+mod usage;
