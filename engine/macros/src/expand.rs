@@ -16,8 +16,12 @@ use crate::signature::{self, Faults, Parameter, Signature};
 pub(crate) fn tool(options: &Options, function: ItemFn) -> TokenStream {
     let addition = registration(options, &function).unwrap_or_else(syn::Error::into_compile_error);
     quote! {
-        // The shape of the signature is the engine's, so style lints about it would ask for what cannot be.
-        #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, clippy::unnecessary_wraps)]
+        #[allow(
+            clippy::needless_pass_by_value,
+            clippy::too_many_arguments,
+            clippy::unnecessary_wraps,
+            reason = "the engine prescribes the shape of the signature"
+        )]
         #function
         #addition
     }
@@ -191,7 +195,7 @@ fn assertion(core: &Path, config: &Config, parameter: &Parameter, declared: &Dec
         };
         assertions.extend(quote_spanned! {span=>
             const _: () = {
-                #[allow(unused_imports)]
+                #[allow(unused_imports, reason = "a type with its own constant needs none of the traits")]
                 use #core::function::signature::{OptionalByDefault as _, Probe};
                 ::core::assert!(Probe::<#rust_type>::OPTIONAL != #required, #message);
             };
@@ -203,7 +207,7 @@ fn assertion(core: &Path, config: &Config, parameter: &Parameter, declared: &Dec
             format!("{shown} says that parameter {key:?} is {}, which its type `{written}` does not take", types.join(" or "));
         assertions.extend(quote_spanned! {span=>
             const _: () = {
-                #[allow(unused_imports)]
+                #[allow(unused_imports, reason = "a type with its own constant needs none of the traits")]
                 use #core::function::signature::{OptionalByDefault as _, Probe, UnknownByDefault as _};
                 #(::core::assert!(Probe::<#rust_type>::TYPE.takes(#types), #message);)*
             };

@@ -236,28 +236,15 @@ impl ModelError {
 
     /// Whether the same request may be answered a moment later.
     pub fn is_retryable(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Unavailable { .. }
-            | Self::Unreachable { .. }
-            | Self::Interrupted { .. }
-            | Self::RateLimited { .. }
-            | Self::Broken { .. }
-            | Self::TimedOut { .. } => true,
-            Self::Unexpected { .. }
-            | Self::Template { .. }
-            | Self::Content { .. }
-            | Self::Tool(_)
-            | Self::Cassette(_)
-            | Self::Panicked { .. }
-            | Self::Rejected { .. }
-            | Self::ContextExceeded { .. }
-            | Self::Filtered { .. }
-            | Self::KeyRefused { .. }
-            | Self::NoCredit { .. }
-            | Self::TooLong { .. }
-            | Self::NotAnAnswer { .. }
-            | Self::TurnTimedOut { .. } => false,
-        }
+                | Self::Unreachable { .. }
+                | Self::Interrupted { .. }
+                | Self::RateLimited { .. }
+                | Self::Broken { .. }
+                | Self::TimedOut { .. }
+        )
     }
 
     /// Whether it is the provider, the model, the key or the way there that is at fault, and not what was asked: another model

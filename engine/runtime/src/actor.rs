@@ -247,7 +247,7 @@ impl Actor {
                     incoming.extend(failed.map(|event| Incoming { event, contents: Vec::new(), reply: None }));
                 }
                 Message::Questions(reply) => {
-                    // Whoever asked may have gone.
+                    // The receiver may have been dropped.
                     let _gone = reply.send(OpenQuestion::all(&self.run));
                 }
                 Message::Stop => self.work.stopping = true,
@@ -367,7 +367,7 @@ impl Actor {
             }
         }
         for (reply, decided) in replies {
-            // Whoever asked may have gone.
+            // The receiver may have been dropped.
             let _gone = reply.send(decided);
         }
         for effect in effects {

@@ -14,7 +14,7 @@ use crate::sites::{self, Site};
 /// What the switches ask. `at` answers which of these mutants is on, or 0, and notes that they were reached.
 const SWITCHES: &str = r#"
 #[doc(hidden)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "only planted code uses it")]
 pub mod mutation {
     use std::fs::File;
     use std::io::Write;

@@ -38,7 +38,7 @@ pub(crate) struct Prompt<'a> {
     pub(crate) typed: &'a str,
     /// What the keys do.
     pub(crate) keys: &'static str,
-    /// What was wrong with the last answer.
+    /// Why the last answer was refused.
     pub(crate) fault: Option<&'a str>,
 }
 
