@@ -84,15 +84,16 @@ impl FoundRun {
 
     /// Gives the entries of the run to `with`, in order, a page at a time.
     pub(crate) async fn each_entry(&self, mut with: impl FnMut(&Recorded) -> Result<(), Failure>) -> Result<(), Failure> {
-        let mut after = 0;
-        loop {
-            let page = self.store.entries(self.id(), after, PAGE).await.map_err(store_failure)?;
+        let mut pages = self.pages();
+        while let Some(page) = pages.next().await? {
             page.iter().try_for_each(|recorded| with(recorded))?;
-            match page.last() {
-                Some(last) if page.len() == PAGE => after = last.seq,
-                _ => return Ok(()),
-            }
         }
+        Ok(())
+    }
+
+    /// The entries of the run in order, a page at a time.
+    pub(crate) fn pages(&self) -> Pages<'_> {
+        Pages { run: self, after: Some(0) }
     }
 
     /// All entries of the run, in order.
@@ -118,6 +119,23 @@ impl FoundRun {
     pub(crate) async fn view(&self) -> Result<RunView, Failure> {
         let entries = self.entries().await?;
         Ok(RunView::of(entries.iter().map(AsRef::as_ref)))
+    }
+}
+
+/// The entries of a run, as they are read.
+pub(crate) struct Pages<'a> {
+    run: &'a FoundRun,
+    /// The last entry that was read; `None` after the last page.
+    after: Option<u64>,
+}
+
+impl Pages<'_> {
+    /// The next page; `None` when all entries were read.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Arc<Recorded>>>, Failure> {
+        let Some(after) = self.after else { return Ok(None) };
+        let page = self.run.store.entries(self.run.id(), after, PAGE).await.map_err(store_failure)?;
+        self.after = page.last().filter(|_| page.len() == PAGE).map(|last| last.seq);
+        Ok(Some(page))
     }
 }
 

@@ -32,7 +32,7 @@ impl Ledger {
             let own = limits(&configs, &book.created);
             let (turns, children, depth) = (u64::from(book.turns), u64::from(book.children), u64::from(book.created.depth));
             let calls = u64::from(book.calls_made);
-            let running = self.running_calls_of(&id) as u64;
+            let running = u64::from(book.counts.running);
             self.within(turns, own.turns.map(u64::from), || format!("turns of {id}"));
             self.within(children, own.children.map(u64::from), || format!("children of {id}"));
             self.within(calls, own.calls.map(u64::from), || format!("calls of {id}"));

@@ -12,15 +12,16 @@ use baton_core::Run;
 use baton_core::config::Configs;
 use baton_core::entry::{Entry, Recorded};
 use baton_core::id::ContentHash;
-use baton_core::machine::TaskState;
+use baton_core::time::Timestamp;
 
-use crate::counters::miscounted;
+use crate::counters::Counters;
 use crate::finding::{Finding, Invariant};
 use crate::ledger::Ledger;
 use crate::requests::Requests;
 
-/// Counting again looks at every task. In a run of more tasks than this it is done only after so many batches that each
-/// batch stands for [`TASKS_PER_BATCH`] of them, and at the end: a walk over a timeline costs what the timeline is long.
+/// What the state counts is compared after every batch, of the tasks that the batch concerns. All tasks and their calls are
+/// looked at again where there are no more than this, else only after so many batches that each batch stands for
+/// [`TASKS_PER_BATCH`] of them, and at the end: a walk over a timeline costs what the timeline is long.
 const FEW_TASKS: usize = 64;
 const TASKS_PER_BATCH: usize = 4;
 
@@ -30,9 +31,13 @@ pub struct Checker {
     folded: Folded,
     /// Whether the machine can go on folding: nothing was found yet.
     folds: bool,
-    /// The batches since the counts of the state were last compared with the books.
+    /// The moment of the batch that is being read.
+    began: Option<Timestamp>,
+    /// What the tasks of the state add to its numbers.
+    counters: Counters,
+    /// The batches since all tasks were looked at.
     uncompared: usize,
-    /// The tasks that were looked at to compare them.
+    /// The tasks that were looked at to compare what the state counts.
     compared: usize,
 }
 
@@ -54,6 +59,10 @@ pub struct Report {
     pub answers: usize,
     /// How many tasks were looked at to count again what the state counts, each as often as that was done.
     pub compared: usize,
+    /// How many tasks and calls the books looked at, each as often as that was done.
+    pub visited: usize,
+    /// How many messages of requests were looked at, each as often as that was done.
+    pub messages: usize,
     /// The books: tasks, calls, documents as the entries tell of them.
     pub ledger: Ledger,
     /// The state that the timeline folds to; `None` if it holds what no fold takes.
@@ -64,7 +73,8 @@ impl Checker {
     /// Nothing entered yet, of a run that is pinned to `configs`.
     pub fn new(configs: &Arc<Configs>) -> Self {
         let folded = Folded { run: Run::new(Arc::clone(configs)), requests: Requests::new(Arc::clone(configs)) };
-        Self { ledger: Ledger::new(Arc::clone(configs)), folded, folds: true, uncompared: 0, compared: 0 }
+        let (ledger, counters) = (Ledger::new(Arc::clone(configs)), Counters::default());
+        Self { ledger, folded, folds: true, began: None, counters, uncompared: 0, compared: 0 }
     }
 
     /// Says which configs an entry adopts that names `hash`: those of a fork, or of a migration.
@@ -76,18 +86,33 @@ impl Checker {
     /// Enters one batch: entries that became durable together.
     pub fn enter(&mut self, batch: &[Recorded]) {
         for recorded in batch {
-            self.ledger.entry(recorded);
-            self.fold(recorded);
+            self.entry(recorded);
         }
-        self.ledger.end_batch();
+        self.end_batch();
+    }
+
+    fn entry(&mut self, recorded: &Recorded) {
+        self.ledger.entry(recorded);
+        self.fold(recorded);
+    }
+
+    /// Checks what must hold now that a batch is complete.
+    fn end_batch(&mut self) {
+        self.began = None;
+        let touched = self.ledger.end_batch();
         self.uncompared += 1;
         let tasks = self.ledger.tasks.len();
+        if self.folds && self.ledger.findings().is_empty() {
+            let miscounted = self.counters.look_at(&self.folded.run, &touched);
+            self.ledger.compare_after(&self.folded.run, &touched, miscounted);
+            self.compared += touched.len();
+        }
         if tasks <= FEW_TASKS || self.uncompared * TASKS_PER_BATCH >= tasks {
             self.compare();
         }
     }
 
-    /// Compares what the state counts with the books.
+    /// Compares everything that the state counts with the books.
     fn compare(&mut self) {
         if self.folds && self.ledger.findings().is_empty() {
             self.ledger.compare(&self.folded.run);
@@ -96,14 +121,16 @@ impl Checker {
         self.uncompared = 0;
     }
 
-    /// Enters a whole timeline as a store gives it back.
+    /// Enters the next entry of a timeline as a store gives it back.
     ///
     /// A store does not keep where batches end. The entries of one batch have one moment, so what must hold between batches
-    /// is looked at where the moment changes.
-    pub fn walk(&mut self, entries: &[Recorded]) {
-        for batch in entries.chunk_by(|one, next| one.at == next.at) {
-            self.enter(batch);
+    /// is looked at where the moment changes, and in the [`report`](Self::report).
+    pub fn read(&mut self, recorded: &Recorded) {
+        if self.began.is_some_and(|at| at != recorded.at) {
+            self.end_batch();
         }
+        self.entry(recorded);
+        self.began = Some(recorded.at);
     }
 
     /// What was found so far, in the order of the entries.
@@ -128,13 +155,26 @@ impl Checker {
 
     /// What was found, and what the timeline says.
     pub fn report(mut self) -> Report {
+        if self.began.is_some() {
+            self.end_batch();
+        }
         if self.uncompared > 0 {
             self.compare();
         }
         let Folded { run, requests } = self.folded;
         let run = self.folds.then_some(run);
-        let (findings, answers, compared) = (self.ledger.findings().to_vec(), self.ledger.answers, self.compared);
-        Report { findings, entries: self.ledger.last_seq(), requests, answers, compared, ledger: self.ledger, run }
+        let Self { ledger, compared, .. } = self;
+        Report {
+            findings: ledger.findings().to_vec(),
+            entries: ledger.last_seq(),
+            answers: ledger.answers,
+            visited: ledger.visited,
+            messages: requests.looked_at,
+            compared,
+            requests,
+            ledger,
+            run,
+        }
     }
 
     fn fold(&mut self, recorded: &Recorded) {
@@ -161,62 +201,11 @@ impl Checker {
     }
 }
 
-/// Checks a whole timeline of a run that is pinned to `configs`; see [`Checker::walk`].
+/// Checks a whole timeline of a run that is pinned to `configs`; see [`Checker::read`].
 pub fn verify(configs: &Arc<Configs>, entries: &[Recorded]) -> Report {
     let mut checker = Checker::new(configs);
-    checker.walk(entries);
-    checker.report()
-}
-
-/// The amount as far as the run's own books can hold it.
-fn bounded(picos: u128) -> u64 {
-    u64::try_from(picos).unwrap_or(u64::MAX)
-}
-
-impl Ledger {
-    /// `state_is_the_fold` and `books_balance`: what the run counts is what its entries add up to.
-    pub(crate) fn compare(&mut self, run: &Run) {
-        let totals = run.totals();
-        let open = || self.live_tasks().filter_map(|(_, book)| book.request.as_ref());
-        let (asked, asked_cost) = self.asked();
-        let reserved = asked + open().map(|request| request.reserved).sum::<u64>();
-        let reserved_cost = asked_cost + open().map(|request| request.cost).sum::<u128>();
-        let pairs = [
-            ("live tasks", u64::from(totals.live_tasks), self.live_count() as u64),
-            ("calls that run", u64::from(totals.running_functions), self.running_calls() as u64),
-            ("turns", u64::from(totals.turns), u64::from(self.turns)),
-            ("reserved tokens", totals.reserved_tokens, reserved),
-            ("reserved picodollars", totals.reserved_cost.picos(), bounded(reserved_cost)),
-            ("picodollars spent", totals.cost.known.picos(), bounded(self.settled_cost)),
-            ("requests without a price", totals.cost.unpriced, self.unpriced),
-            ("calls made", u64::from(totals.calls), u64::from(self.calls_made)),
-            ("documents", totals.documents.len() as u64, self.heads.len() as u64),
-            ("questions", totals.questions.len() as u64, self.questions.len() as u64),
-            ("pauses", u64::from(totals.paused), u64::from(self.paused)),
-            ("ends", u64::from(totals.ended.is_some()), u64::from(self.run_ended)),
-        ];
-        for (what, state, books) in pairs {
-            self.rule(state == books, Invariant::StateIsTheFold, || {
-                format!("the state counts {state} {what}, the entries {books}")
-            });
-        }
-        for what in miscounted(run) {
-            self.rule(false, Invariant::StateIsTheFold, || what.clone());
-        }
-        let same = totals.usage == self.settled;
-        self.rule(same, Invariant::BooksBalance, || "what the state counts as used is not what was settled".to_owned());
-        let unlike: Vec<_> = self
-            .live_tasks()
-            .filter_map(|(id, _)| run.task(id))
-            .filter(|task| task.agent().is_some())
-            .filter(|task| {
-                let waits = matches!(task.state, TaskState::Blocked);
-                waits != (self.can_only_wait(&task.id) || task.escalated.is_some())
-            })
-            .map(|task| task.id.clone())
-            .collect();
-        self.rule(unlike.is_empty(), Invariant::BlockedTaskCanWake, || {
-            format!("{unlike:?} are blocked without waiting, or wait without being so")
-        });
+    for recorded in entries {
+        checker.read(recorded);
     }
+    checker.report()
 }

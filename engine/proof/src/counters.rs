@@ -2,61 +2,130 @@
 //!
 //! The fold cannot tell a wrong number, since it goes wrong with the run; and the machine relies on these to know, without
 //! looking at every task, what may begin, who waits and when nothing can proceed.
+//!
+//! What each task adds is kept. After a batch only the tasks that it concerns are looked at again, so counting costs what the
+//! batch is long. A task that changes although no entry concerns it is found when all are looked at.
+
+use std::collections::{BTreeSet, HashMap};
 
 use baton_core::Run;
-use baton_core::machine::{CallStage, OpenTurn, TaskState};
+use baton_core::id::TaskId;
+use baton_core::machine::{CallStage, OpenTurn, Task, TaskState};
 
-/// Every number that is not what it counts: what, the number, and the count.
-pub(crate) fn miscounted(run: &Run) -> Vec<String> {
-    let totals = run.totals();
-    let (mut agents, mut people, mut active, mut ready, mut queued, mut alarms) = (0_u64, 0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
-    let mut wrong = Vec::new();
-    for task in run.graph().iter().filter(|task| task.is_live()) {
-        if task.agent().is_none() {
-            people += 1;
-        } else if task.escalated.is_none() {
-            // Of a question that went on to another master, no turn is set aside any more.
-            agents += 1;
+/// What living tasks add to the numbers of their run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Share {
+    agents: u64,
+    people: u64,
+    active: u64,
+    ready: u64,
+    queued: u64,
+    alarms: u64,
+}
+
+/// The share of each living task, and all of them together.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    shares: HashMap<TaskId, Share>,
+    sum: Share,
+}
+
+impl Counters {
+    /// Looks at the tasks that a batch concerns, and names every number that is not what it counts.
+    pub(crate) fn look_at(&mut self, run: &Run, tasks: &BTreeSet<TaskId>) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for id in tasks {
+            let share = run.task(id).filter(|task| task.is_live()).map(|task| share(run, task, &mut wrong));
+            let before = match share {
+                Some(share) => self.shares.insert(id.clone(), share),
+                None => self.shares.remove(id),
+            };
+            self.sum.replace(before.unwrap_or_default(), share.unwrap_or_default());
         }
-        active += u64::from(matches!(task.state, TaskState::Ready | TaskState::Running));
-        if task.state == TaskState::Ready {
-            ready += 1;
-            let place = task.place.and_then(|place| totals.ready.get(&place));
-            if place != Some(&task.id) {
-                wrong.push(format!("{} is ready and not in the queue", task.id));
-            }
-        }
-        if task.working_since.is_some() != matches!(task.state, TaskState::Ready | TaskState::Running) {
-            wrong.push(format!("{} is {:?} and has worked since {:?}", task.id, task.state, task.working_since));
-        }
-        // A question that went on to another master has rung already.
-        let deadline = task.deadline.filter(|_| task.escalated.is_none());
-        alarms += u64::from(deadline.is_some());
-        if let Some(deadline) = deadline
-            && !totals.deadlines.contains(&(deadline, task.id.clone()))
-        {
-            wrong.push(format!("nobody wakes {} at its deadline", task.id));
-        }
-        if let Some(open) = &task.open {
-            // A blocked task waits for something else first, and keeps no place from others.
-            queued += u64::from(open.waiting_functions > 0 && task.state == TaskState::Running);
-            let miscounted = of_turn(open).into_iter().filter(|(_, number, count)| number != count);
-            wrong
-                .extend(miscounted.map(|(what, number, count)| format!("{} counts {number} calls {what}, not {count}", task.id)));
+        wrong.extend(self.miscounted(run));
+        wrong
+    }
+
+    /// Looks at every task and every call of theirs, and names every number that is not what it counts.
+    pub(crate) fn look_at_all(run: &Run) -> Vec<String> {
+        let live = || run.graph().iter().filter(|task| task.is_live());
+        let mut wrong = Self::default().look_at(run, &live().map(|task| task.id.clone()).collect());
+        wrong.extend(live().flat_map(miscounted_calls));
+        wrong
+    }
+
+    /// Every number of the run that is not what it counts: what, the number, and the count.
+    fn miscounted(&self, run: &Run) -> impl Iterator<Item = String> {
+        let (totals, sum) = (run.totals(), self.sum);
+        let counts = [
+            ("tasks of agents", u64::from(totals.live_agent_tasks), sum.agents),
+            ("questions to people", u64::from(totals.open_questions), sum.people),
+            ("tasks that are active", u64::from(totals.active_tasks), sum.active),
+            ("tasks that are ready", totals.ready.size() as u64, sum.ready),
+            ("tasks with calls that have not begun", totals.waiting_for_calls.size() as u64, sum.queued),
+            ("deadlines", totals.deadlines.size() as u64, sum.alarms),
+            ("stretches of work", u64::from(totals.active_since.is_some()), u64::from(sum.active > 0)),
+        ];
+        let miscounted = counts.into_iter().filter(|(_, number, count)| number != count);
+        miscounted.map(|(what, number, count)| format!("the run counts {number} {what}, not {count}"))
+    }
+}
+
+impl Share {
+    fn numbers(&mut self) -> [&mut u64; 6] {
+        let Self { agents, people, active, ready, queued, alarms } = self;
+        [agents, people, active, ready, queued, alarms]
+    }
+
+    /// Counts `new` in place of `old`, which was counted before.
+    fn replace(&mut self, mut old: Self, mut new: Self) {
+        let pairs = old.numbers().into_iter().zip(new.numbers());
+        for (number, (old, new)) in self.numbers().into_iter().zip(pairs) {
+            *number = *number + *new - *old;
         }
     }
-    let counts = [
-        ("tasks of agents", u64::from(totals.live_agent_tasks), agents),
-        ("questions to people", u64::from(totals.open_questions), people),
-        ("tasks that are active", u64::from(totals.active_tasks), active),
-        ("tasks that are ready", totals.ready.size() as u64, ready),
-        ("tasks with calls that have not begun", totals.waiting_for_calls.size() as u64, queued),
-        ("deadlines", totals.deadlines.size() as u64, alarms),
-        ("stretches of work", u64::from(totals.active_since.is_some()), u64::from(active > 0)),
-    ];
-    let miscounted = counts.into_iter().filter(|(_, number, count)| number != count);
-    wrong.extend(miscounted.map(|(what, number, count)| format!("the run counts {number} {what}, not {count}")));
-    wrong
+}
+
+/// What a living task adds; what it counts wrongly of itself is added to `wrong`.
+fn share(run: &Run, task: &Task, wrong: &mut Vec<String>) -> Share {
+    let totals = run.totals();
+    let mut share = Share::default();
+    if task.agent().is_none() {
+        share.people = 1;
+    } else if task.escalated.is_none() {
+        // Of a question that went on to another master, no turn is set aside any more.
+        share.agents = 1;
+    }
+    share.active = u64::from(matches!(task.state, TaskState::Ready | TaskState::Running));
+    if task.state == TaskState::Ready {
+        share.ready = 1;
+        let place = task.place.and_then(|place| totals.ready.get(&place));
+        if place != Some(&task.id) {
+            wrong.push(format!("{} is ready and not in the queue", task.id));
+        }
+    }
+    if task.working_since.is_some() != matches!(task.state, TaskState::Ready | TaskState::Running) {
+        wrong.push(format!("{} is {:?} and has worked since {:?}", task.id, task.state, task.working_since));
+    }
+    // A question that went on to another master has rung already.
+    let deadline = task.deadline.filter(|_| task.escalated.is_none());
+    share.alarms = u64::from(deadline.is_some());
+    if let Some(deadline) = deadline
+        && !totals.deadlines.contains(&(deadline, task.id.clone()))
+    {
+        wrong.push(format!("nobody wakes {} at its deadline", task.id));
+    }
+    // A blocked task waits for something else first, and keeps no place from others.
+    let queued = task.open.as_ref().is_some_and(|open| open.waiting_functions > 0 && task.state == TaskState::Running);
+    share.queued = u64::from(queued);
+    share
+}
+
+/// Every number of a task that is not what it counts of the calls of its turn; counted again, call by call.
+fn miscounted_calls(task: &Task) -> Vec<String> {
+    let counts = task.open.iter().flat_map(|open| of_turn(open));
+    let miscounted = counts.filter(|(_, number, count)| number != count);
+    miscounted.map(|(what, number, count)| format!("{} counts {number} calls {what}, not {count}", task.id)).collect()
 }
 
 fn of_turn(open: &OpenTurn) -> [(&'static str, u32, u32); 6] {

@@ -4,6 +4,7 @@
 //! be is a [`Finding`], and the books go on as well as they can.
 
 mod batch;
+pub(crate) mod counts;
 mod entries;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,8 @@ use baton_core::model::Usage;
 use baton_core::money::{Money, Price};
 use baton_core::time::Timestamp;
 use baton_core::tool_type::ToolType;
+
+use self::counts::Counts;
 
 use crate::finding::{Finding, Invariant};
 
@@ -69,6 +72,14 @@ pub struct Ledger {
     running: usize,
     /// Tasks that entries of this batch concern.
     pub(crate) touched: BTreeSet<TaskId>,
+    /// Calls that the last entry changed; they are counted again after it.
+    changed: BTreeSet<CallId>,
+    /// Calls that entries of this batch changed.
+    pub(crate) touched_calls: BTreeSet<CallId>,
+    /// Tokens and picodollars that are reserved for requests without an answer.
+    pub(crate) reserved: (u64, u128),
+    /// How many tasks and calls were looked at, each as often as it was: the work that the books took.
+    pub(crate) visited: usize,
     findings: Vec<Finding>,
 }
 
@@ -106,6 +117,14 @@ pub struct TaskBook {
     pub calls_made: u32,
     /// The calls of the newest turn.
     pub open: BTreeSet<CallId>,
+    /// What they are, counted.
+    pub(crate) counts: Counts,
+    /// Those of them that are functions and have not begun, in the order of the turn.
+    pub(crate) unstarted: BTreeMap<(u32, u32), CallId>,
+    /// How many tasks below it have not ended.
+    live_below: u32,
+    /// How many questions that it asks have not ended: a question of a task that is one itself may be the same, which went on.
+    live_questions: u32,
     /// Documents that were handed to this task, by the call's result or with the request.
     pub injected: Vec<DocumentRef>,
     /// The versions that were injected into it, loaded, written by it or shown to it in a conflict: the bases of its writes.
@@ -181,6 +200,8 @@ pub struct CallBook {
     wrote: bool,
     /// Its result was sent to the user.
     sent: bool,
+    /// What it adds to the counts of its task.
+    pub(crate) counted: Counts,
 }
 
 /// A request of a call's code without an answer.
@@ -260,6 +281,10 @@ impl Ledger {
             live: BTreeSet::new(),
             running: 0,
             touched: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            touched_calls: BTreeSet::new(),
+            reserved: (0, 0),
+            visited: 0,
             findings: Vec::new(),
         }
     }
@@ -273,11 +298,14 @@ impl Ledger {
     }
 
     /// Checks what must hold now that a batch is complete.
-    pub(crate) fn end_batch(&mut self) {
+    ///
+    /// Returns the tasks that it concerns, and those that wait for them.
+    pub(crate) fn end_batch(&mut self) -> BTreeSet<TaskId> {
         self.after_batch();
         self.check_limits();
         self.check_policies();
-        self.touched.clear();
+        self.touched_calls.clear();
+        std::mem::take(&mut self.touched)
     }
 
     /// What was found so far, in the order of the entries.
@@ -356,10 +384,9 @@ impl Ledger {
         self.running
     }
 
-    /// How many function calls of `task` run.
-    pub fn running_calls_of(&self, task: &TaskId) -> usize {
-        let open = self.tasks.get(task).into_iter().flat_map(|book| &book.open);
-        open.filter(|call| self.calls.get(*call).is_some_and(CallBook::runs)).count()
+    /// How many calls of the newest turn of `task` are what.
+    pub(crate) fn counts(&self, task: &TaskId) -> Counts {
+        self.tasks.get(task).map(|book| book.counts).unwrap_or_default()
     }
 
     /// Tokens spent and reserved by `top` and all below it.
@@ -372,14 +399,33 @@ impl Ledger {
         self.tasks.get(top).map_or(0, |book| book.subtree_cost)
     }
 
+    /// Reserves tokens and picodollars for a request of `task`.
+    fn reserve(&mut self, task: &TaskId, reserved: (u64, u128)) {
+        self.reserved = (self.reserved.0.saturating_add(reserved.0), self.reserved.1.saturating_add(reserved.1));
+        self.hold(task, reserved, (0, 0));
+    }
+
+    /// Gives back what was reserved for a request of `task`, of which this much was used.
+    fn release(&mut self, task: &TaskId, reserved: (u64, u128), used: (u64, u128)) {
+        self.reserved = (self.reserved.0.saturating_sub(reserved.0), self.reserved.1.saturating_sub(reserved.1));
+        self.hold(task, used, reserved);
+    }
+
     /// Changes what `task` and all above it hold: tokens and picodollars to `add` and to `take`.
     fn hold(&mut self, task: &TaskId, add: (u64, u128), take: (u64, u128)) {
-        let holders: Vec<TaskId> = std::iter::once(task).chain(self.above(task)).cloned().collect();
-        for id in holders {
-            let Some(book) = self.tasks.get_mut(&id) else { return };
+        self.each_from(task, |book| {
             book.subtree_tokens = book.subtree_tokens.saturating_add(add.0).saturating_sub(take.0);
             book.subtree_cost = book.subtree_cost.saturating_add(add.1).saturating_sub(take.1);
-            self.touched.insert(id);
+        });
+    }
+
+    /// Changes the books of `task` and of all above it.
+    fn each_from(&mut self, task: &TaskId, mut change: impl FnMut(&mut TaskBook)) {
+        let mut next = Some(task.clone());
+        while let Some(book) = next.take().and_then(|id| self.tasks.get_mut(&id)) {
+            self.visited += 1;
+            change(book);
+            next.clone_from(&book.created.caller);
         }
     }
 }

@@ -8,6 +8,7 @@
 pub mod cancel;
 mod caps;
 pub mod checker;
+mod compare;
 mod counters;
 pub mod finding;
 pub mod jobs;

@@ -1,33 +1,34 @@
 //! What configs ask of delegations and approvals holds after every batch, worked out from the books and the configs alone.
 
-use baton_core::call::CallStatus;
-use baton_core::config::{Agent, Join, OnFailure};
+use baton_core::config::{Agent, Configs, Join, OnFailure};
 use baton_core::entry::{FinalState, Holder, TaskKind};
-use baton_core::id::TaskId;
+use baton_core::id::{CallId, TaskId};
 
 use crate::finding::Invariant;
-use crate::ledger::{CallBook, Ledger};
+use crate::ledger::counts::Counts;
+use crate::ledger::{CallBook, Ledger, TaskBook};
 
 impl Ledger {
-    /// Checks, of the tasks that the batch concerns, that no delegation goes on which its turn no longer needs, and that none
-    /// is tried too often.
+    /// Checks, of the tasks and calls that the batch concerns, that no delegation goes on which its turn no longer needs, and
+    /// that none is tried too often.
     pub(crate) fn check_policies(&mut self) {
         let configs = std::sync::Arc::clone(&self.configs);
         let touched: Vec<TaskId> = self.touched.iter().cloned().collect();
         for id in touched {
-            let Some(book) = self.tasks.get(&id).filter(|book| book.ended.is_none()) else { continue };
-            let Holder::Agent(agent) = &book.created.holder else { continue };
-            let Some(agent) = configs.agents.get(agent) else { continue };
-            let undecided = self.join_holds(&id, agent);
+            let Some(agent) = self.tasks.get(&id).and_then(|book| living_agent(book, &configs)) else { continue };
+            let undecided = join_holds(self.counts(&id), agent.join);
             self.rule(undecided, Invariant::EndingWakesTheCaller, || format!("{id} waits for {}, which is decided", agent.join));
-            let within = self.delegations(&id, agent).all(|call| {
-                let allowed = match agent.tools[call.tool.as_str()].on_failure {
-                    OnFailure::Return => 0,
-                    OnFailure::Retry(retry) => retry.times,
-                };
-                call.failed_attempts <= allowed
-            });
-            self.rule(within, Invariant::LimitsHold, || format!("a delegation of {id} was tried again too often"));
+        }
+        let calls: Vec<CallId> = self.touched_calls.iter().cloned().collect();
+        for call in calls {
+            let Some(book) = self.calls.get(&call).filter(|book| book.counted.delegations > 0) else { continue };
+            let Some(agent) = self.tasks.get(&book.task).and_then(|task| living_agent(task, &configs)) else { continue };
+            let allowed = match agent.tools.get(book.tool.as_str()).map(|tool| tool.on_failure) {
+                Some(OnFailure::Retry(retry)) => retry.times,
+                Some(OnFailure::Return) | None => 0,
+            };
+            let within = book.failed_attempts <= allowed;
+            self.rule(within, Invariant::LimitsHold, || format!("the delegation {call} was tried again too often"));
         }
     }
 
@@ -47,45 +48,39 @@ impl Ledger {
             && room
     }
 
-    /// The delegations of the newest turn that were not refused.
-    fn delegations<'a>(&'a self, id: &TaskId, agent: &'a Agent) -> impl Iterator<Item = &'a CallBook> {
-        let open = self.tasks.get(id).into_iter().flat_map(|book| &book.open);
-        let calls = open.filter_map(|call| self.calls.get(call));
-        calls.filter(|call| !call.refused && agent.tools.get(call.tool.as_str()).is_some_and(|tool| tool.agent.is_some()))
-    }
-
-    /// Whether the delegations of the newest turn are all over, or their join is not yet decided.
-    fn join_holds(&self, id: &TaskId, agent: &Agent) -> bool {
-        let statuses: Vec<Option<CallStatus>> = self.delegations(id, agent).map(|call| call.status).collect();
-        let open = statuses.iter().filter(|status| status.is_none()).count();
-        let succeeded = statuses.iter().filter(|status| **status == Some(CallStatus::Success)).count();
-        let needed = match agent.join {
-            Join::All => return true,
-            Join::FirstSuccess => 1,
-            Join::Quorum(least) if least as usize > statuses.len() => return true,
-            Join::Quorum(least) => least as usize,
-        };
-        open == 0 || (succeeded < needed && succeeded + open >= needed)
-    }
-
     /// `blocked_task_can_wake`: whether the task can only wait: nothing of it runs, and what comes next in call order waits for somebody.
     pub(crate) fn can_only_wait(&self, id: &TaskId) -> bool {
-        let mut calls = self.unfinished_calls(id);
-        calls.sort_by_key(|call| call.position());
-        let books: Vec<&CallBook> = calls.iter().filter_map(|call| self.calls.get(*call)).collect();
-        let is_function = |book: &CallBook| {
-            let tool = self.configs.tools.get(book.tool.as_str());
-            tool.is_some_and(|tool| tool.tool_type.behavior().runs_code)
-        };
-        if books.iter().any(|book| book.runs()) {
+        let Some(book) = self.tasks.get(id) else { return false };
+        let counts = book.counts;
+        if counts.running > 0 {
             return false;
         }
-        if books.iter().any(|book| book.is_doubtful()) {
+        if counts.doubtful > 0 {
             return true;
         }
-        match books.iter().find(|book| is_function(book) && book.started.is_none()) {
-            Some(next) => next.asks(),
-            None => books.iter().any(|book| book.created || book.asks()),
+        match book.unstarted.values().next() {
+            Some(next) => self.calls.get(next).is_some_and(CallBook::asks),
+            None => counts.others_work(),
         }
     }
+}
+
+/// The agent that holds a task, if it has not ended.
+fn living_agent<'a>(book: &TaskBook, configs: &'a Configs) -> Option<&'a Agent> {
+    match &book.created.holder {
+        Holder::Agent(agent) if book.ended.is_none() => configs.agents.get(agent).map(AsRef::as_ref),
+        _ => None,
+    }
+}
+
+/// Whether the delegations of the newest turn are all over, or their join is not yet decided.
+fn join_holds(counts: Counts, join: Join) -> bool {
+    let Counts { delegations, open_delegations: open, succeeded, .. } = counts;
+    let needed = match join {
+        Join::All => return true,
+        Join::FirstSuccess => 1,
+        Join::Quorum(least) if least > delegations => return true,
+        Join::Quorum(least) => least,
+    };
+    open == 0 || (succeeded < needed && succeeded + open >= needed)
 }

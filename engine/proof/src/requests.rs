@@ -19,6 +19,8 @@ pub struct Requests {
     configs: Arc<Configs>,
     transcripts: BTreeMap<TaskId, Transcript>,
     newest: BTreeMap<TaskId, Arc<ModelRequest>>,
+    /// The documents that the newest request of each task shows.
+    shown: BTreeMap<TaskId, Vec<DocumentRef>>,
     /// Tasks whose next request begins a new prefix.
     restarted: BTreeSet<TaskId>,
     /// The hash of every request, by the place of its `model_requested` or `fell_back` in the timeline.
@@ -27,6 +29,8 @@ pub struct Requests {
     places: BTreeMap<TaskId, u64>,
     /// The system prompts, rendered when they are needed first.
     prompts: BTreeMap<AgentId, Arc<str>>,
+    /// How many messages were looked at, each as often as it was.
+    pub(crate) looked_at: usize,
 }
 
 impl Requests {
@@ -36,10 +40,12 @@ impl Requests {
             configs,
             transcripts: BTreeMap::new(),
             newest: BTreeMap::new(),
+            shown: BTreeMap::new(),
             restarted: BTreeSet::new(),
             hashes: BTreeMap::new(),
             places: BTreeMap::new(),
             prompts: BTreeMap::new(),
+            looked_at: 0,
         }
     }
 
@@ -136,16 +142,27 @@ impl Requests {
     /// The request that `task` sends now; it must continue the one before, and be one a provider takes.
     pub fn request(&mut self, task: &TaskId, ledger: &mut Ledger) -> Arc<ModelRequest> {
         let request = Arc::new(self.transcripts[task].request());
+        let mut known = 0;
         if let Some(before) = self.newest.get(task).filter(|_| !self.restarted.remove(task)) {
             let kept = request.messages.get(..before.messages.len());
-            let grows = kept == Some(before.messages.as_slice()) && before.system == request.system;
+            let grows = kept.is_some_and(|kept| are_same(kept, &before.messages)) && before.system == request.system;
             ledger.rule(grows, Invariant::RequestsAreReproducible, || {
                 format!("a request of {task} does not begin with the one before")
             });
+            known = if grows { before.messages.len() } else { 0 };
         }
-        check_shape(&request, ledger);
+        // What follows the last message of the request before was not known then.
+        let checked = known.saturating_sub(1);
+        check_shape(&request, checked, ledger);
+        self.looked_at += request.messages.len() - checked;
         if !request.is_question {
-            check_injections(&request, ledger);
+            let shown = self.shown.entry(task.clone()).or_default();
+            if known == 0 {
+                shown.clear();
+            }
+            shown.extend(shown_in(&request.messages[known..]));
+            shown.sort();
+            check_injections(task, shown, ledger);
         }
         self.newest.insert(task.clone(), Arc::clone(&request));
         request
@@ -167,15 +184,22 @@ impl Requests {
     }
 }
 
-/// `requests_are_valid`: every call is answered in the next message, once and in order, and nothing is empty.
-fn check_shape(request: &ModelRequest, ledger: &mut Ledger) {
+/// Whether two conversations are the same. A conversation that grew shares its messages with what it was.
+fn are_same(one: &[Arc<Message>], other: &[Arc<Message>]) -> bool {
+    let mut pairs = one.iter().zip(other);
+    one.len() == other.len() && pairs.all(|(one, other)| Arc::ptr_eq(one, other) || one == other)
+}
+
+/// `requests_are_valid`: every call is answered in the next message, once and in order, and nothing is empty. Messages before
+/// the one at `from` were looked at in the request before.
+fn check_shape(request: &ModelRequest, from: usize, ledger: &mut Ledger) {
     let task = &request.task;
     let messages: &[Arc<Message>] = &request.messages;
     let first = messages.first().map(|message| message.role) == Some(Role::User);
     ledger.rule(first, Invariant::RequestsAreValid, || format!("the conversation of {task} does not begin with a request"));
     let last = messages.last().map(|message| message.role) != Some(Role::Assistant);
     ledger.rule(last, Invariant::RequestsAreValid, || format!("the agent of {task} answers itself"));
-    for (place, message) in messages.iter().enumerate() {
+    for (place, message) in messages.iter().enumerate().skip(from) {
         let calls: Vec<&CallId> = message.parts.iter().filter_map(call_of).collect();
         let legal = !message.parts.is_empty() && (calls.is_empty() || message.role == Role::Assistant);
         ledger.rule(legal, Invariant::RequestsAreValid, || {
@@ -230,11 +254,8 @@ fn shown_in(messages: &[Arc<Message>]) -> Vec<DocumentRef> {
 }
 
 /// `handed_over_arrives_once`: what was handed to the task stands in its request once, and nothing else does.
-fn check_injections(request: &ModelRequest, ledger: &mut Ledger) {
-    let task = &request.task;
+fn check_injections(task: &TaskId, shown: &[DocumentRef], ledger: &mut Ledger) {
     let mut handed = ledger.tasks.get(task).map(|book| book.injected.clone()).unwrap_or_default();
-    let mut shown = shown(request);
-    shown.sort();
     handed.sort();
     ledger.rule(shown == handed, Invariant::HandedOverArrivesOnce, || {
         format!("the request of {task} shows {shown:?}, and it was handed {handed:?}")

@@ -1,6 +1,6 @@
 //! `baton verify`: whether the store is as it was written, or whether a run keeps every invariant.
 
-use baton_core::entry::{Recorded, RunStarted};
+use baton_core::entry::RunStarted;
 use baton_core::id::RunId;
 use baton_proof::{Checker, Report};
 use baton_store::{StoreError, Verification};
@@ -75,13 +75,17 @@ async fn verify_run(found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
     let engine = engine(&found.store)?;
     let started = engine.started(found.id()).await.map_err(run_failure)?;
     let configs = engine.pinned_configs(&started).await.map_err(run_failure)?;
-    let timeline: Vec<Recorded> = found.entries().await?.iter().map(|entry| Recorded::clone(entry)).collect();
     let mut checker = Checker::new(&configs);
-    for adoption in timeline.iter().filter_map(|recorded| recorded.entry.adopts()) {
-        let adopting = RunStarted { configs: adoption.configs, ..started.clone() };
-        checker.know_configs(adoption.configs, &engine.pinned_configs(&adopting).await.map_err(run_failure)?);
+    let mut pages = found.pages();
+    while let Some(page) = pages.next().await? {
+        for adoption in page.iter().filter_map(|recorded| recorded.entry.adopts()) {
+            let adopting = RunStarted { configs: adoption.configs, ..started.clone() };
+            checker.know_configs(adoption.configs, &engine.pinned_configs(&adopting).await.map_err(run_failure)?);
+        }
+        for recorded in &page {
+            checker.read(recorded);
+        }
     }
-    checker.walk(&timeline);
     let report = checker.report();
     let of_timeline = report.findings.iter().map(|finding| RunFinding {
         invariant: Some(finding.invariant.to_string()),

@@ -8,19 +8,26 @@ use super::Ledger;
 use crate::finding::Invariant;
 
 impl Ledger {
-    /// Looks at every task that the batch concerns, and at those that wait for it.
+    /// Looks at every task that the batch concerns, at those that wait for it, and at every call that changed, or whose task
+    /// or question is among them.
     pub(super) fn after_batch(&mut self) {
         let callers: Vec<TaskId> =
             self.touched.iter().filter_map(|id| self.tasks.get(id)).filter_map(|book| book.created.caller.clone()).collect();
         self.touched.extend(callers);
         let touched: Vec<TaskId> = self.touched.iter().cloned().collect();
+        self.touched_calls.extend(touched.iter().map(TaskId::originating_call));
+        let calls: Vec<CallId> = self.touched_calls.iter().cloned().collect();
+        self.visited += touched.len() + calls.len();
         for id in &touched {
             self.caller_told(id);
             if self.tasks.get(id).is_some_and(|book| book.ended.is_none()) {
                 self.at_rest(id);
             }
         }
-        self.asks_at_rest();
+        for id in &calls {
+            self.call_at_rest(id);
+            self.asks_at_rest(id);
+        }
         let root = self.tasks.get(&TaskId::root()).is_some_and(|root| root.ended.is_some());
         let ended = self.run_ended;
         self.rule(root == ended, Invariant::EndedStaysEnded, || "the run and its root end together".to_owned());
@@ -44,41 +51,45 @@ impl Ledger {
         self.rule(held, Invariant::EndingWakesTheCaller, || format!("{id} has ended and its caller was not told"));
     }
 
+    /// `blocked_task_can_wake`, of a call of a live task: what it waits for was begun and has not ended.
+    fn call_at_rest(&mut self, call: &CallId) {
+        let Some(book) = self.calls.get(call).filter(|book| !book.is_finished()) else { return };
+        let id = book.task.clone();
+        if self.tasks.get(&id).is_none_or(|task| task.ended.is_some() || !task.open.contains(call)) {
+            return;
+        }
+        let takeover = self.last_takeover;
+        let in_doubt = book.runs()
+            && book.started.is_some_and(|(at, _)| at < takeover)
+            && self.tool(&book.tool).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce);
+        let begun = book.started.is_some_and(|(_, tool_type)| tool_type.behavior().creates_task);
+        let created = book.created;
+        let has_ended = |task: &TaskId| self.tasks.get(task).is_some_and(|task| task.ended.is_some());
+        let callee = book.worked_on_by.as_ref().filter(|_| created && book.retry_at.is_none());
+        let unanswered = book.asks() || book.is_doubtful();
+        let dead = callee.is_some_and(|callee| has_ended(callee) && !self.is_escalated(callee))
+            || (unanswered && book.question.as_ref().is_some_and(|(question, _)| has_ended(question)));
+        self.rule(!in_doubt, Invariant::NoEffectTwice, || format!("{call} was interrupted and its outcome is not doubted"));
+        self.rule(!begun || created, Invariant::BlockedTaskCanWake, || {
+            format!("{id} waits for {call}, for which there is no task")
+        });
+        self.rule(!dead, Invariant::BlockedTaskCanWake, || format!("{id} waits for {call}, which has ended"));
+    }
+
     /// `blocked_task_can_wake`: a live task is being worked on, or waits for what can still come.
     fn at_rest(&mut self, id: &TaskId) {
         let Some(book) = self.tasks.get(id) else { return };
-        let (asks, cancelled, question) = (book.request.is_some(), book.cancelled, book.question);
-        let (requested, takeover) = (book.requested_at, self.last_takeover);
-        let stale = asks && requested < takeover;
-        let calls: Vec<CallId> = self.unfinished_calls(id).into_iter().cloned().collect();
-        let mut waits = false;
-        for call in &calls {
-            let Some(book) = self.calls.get(call) else { continue };
-            waits |= book.created || book.runs() || book.asks() || book.is_doubtful();
-            let in_doubt = book.runs()
-                && book.started.is_some_and(|(at, _)| at < takeover)
-                && self.tool(&book.tool).is_some_and(|tool| tool.effect == EffectClass::AtMostOnce);
-            let begun = book.started.is_some_and(|(_, tool_type)| tool_type.behavior().creates_task);
-            let created = book.created;
-            let has_ended = |task: &TaskId| self.tasks.get(task).is_some_and(|task| task.ended.is_some());
-            let callee = book.worked_on_by.as_ref().filter(|_| created && book.retry_at.is_none());
-            let unanswered = book.asks() || book.is_doubtful();
-            let dead = callee.is_some_and(|callee| has_ended(callee) && !self.is_escalated(callee))
-                || (unanswered && book.question.as_ref().is_some_and(|(question, _)| has_ended(question)));
-            self.rule(!in_doubt, Invariant::NoEffectTwice, || format!("{call} was interrupted and its outcome is not doubted"));
-            self.rule(!begun || created, Invariant::BlockedTaskCanWake, || {
-                format!("{id} waits for {call}, for which there is no task")
-            });
-            self.rule(!dead, Invariant::BlockedTaskCanWake, || format!("{id} waits for {call}, which has ended"));
-        }
+        let (asks, cancelled, question, counts) = (book.request.is_some(), book.cancelled, book.question, book.counts);
+        let stale = asks && book.requested_at < self.last_takeover;
         self.rule(!stale, Invariant::OneOwnerOneTurn, || format!("the request of {id} outlived the process that made it"));
         self.rule(!cancelled, Invariant::CancelledStaysQuiet, || format!("{id} was cancelled and lives"));
-        self.rule(!asks || calls.is_empty(), Invariant::EveryCallHasOneResult, || {
-            format!("{id} asks its model while {calls:?} are open")
+        let unfinished = counts.unfinished;
+        self.rule(!asks || unfinished == 0, Invariant::EveryCallHasOneResult, || {
+            format!("{id} asks its model while {unfinished} calls are open")
         });
         // A call may wait for a place among the run's parallel calls; then others run.
-        let held = asks || waits || self.running > 0 || calls.is_empty();
-        self.rule(held, Invariant::BlockedTaskCanWake, || format!("{id} has calls that nobody works on: {calls:?}"));
+        let held = asks || counts.are_held() || self.running > 0 || unfinished == 0;
+        self.rule(held, Invariant::BlockedTaskCanWake, || format!("{id} has {unfinished} calls that nobody works on"));
         let is_question = self.tasks.get(id).is_some_and(|book| book.created.kind == TaskKind::Question);
         self.rule(!is_question || question.is_some(), Invariant::EveryQuestionHasOneEnd, || {
             format!("{id} is a question that was not opened")
@@ -101,10 +112,6 @@ impl Ledger {
 
     /// Whether the question that `task` is went on to another task, which now answers the same call.
     fn is_escalated(&self, task: &TaskId) -> bool {
-        let goes_on = |id: &TaskId| {
-            let book = self.tasks.get(id);
-            book.is_some_and(|book| book.created.caller.as_ref() == Some(task) && book.created.kind == TaskKind::Question)
-        };
-        self.live.iter().any(goes_on)
+        self.tasks.get(task).is_some_and(|book| book.live_questions > 0)
     }
 }

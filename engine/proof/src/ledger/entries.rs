@@ -62,6 +62,7 @@ impl Ledger {
             Entry::TaskEnded(ended) => self.task_ended(ended),
             Entry::RunEnded(ended) => self.run_end(ended),
         }
+        self.count_changed();
     }
 
     /// Whether `id` was created and has not ended; if not, `what` is said of it in vain (`ended_stays_ended`).
@@ -90,7 +91,7 @@ impl Ledger {
             format!("a second result, or a step after the result, of {id}")
         });
         self.rule(named, Invariant::EveryCallHasOneResult, || format!("{id} goes on as a call of {tool}"));
-        if ours && open && !finished { self.calls.get_mut(id) } else { None }
+        if ours && open && !finished { self.call_mut(id) } else { None }
     }
 
     /// The task that the question `task` went on to.
@@ -216,6 +217,7 @@ impl Ledger {
                 self.takeovers = self.takeovers.saturating_add(1);
                 let live = self.live.clone();
                 self.touched.extend(live);
+                self.count_again();
             }
             ControlAction::Waited(_) => {
                 if let Some(id) = task {

@@ -1,6 +1,7 @@
 //! What the code of calls asks models.
 
 use baton_core::entry::{BudgetSettled, CallAskedModel, CallRequest};
+use baton_core::id::CallId;
 
 use super::{Ledger, TOO_MANY};
 use crate::finding::Invariant;
@@ -21,9 +22,9 @@ impl Ledger {
         let book = AskBook { task: id.clone(), asked_at: self.last_seq, reserved, cost };
         if let Some(before) = self.asks.insert((call.clone(), *request), book) {
             self.broken(Invariant::OneOwnerOneTurn, format!("request {request} of {call} is made twice at once"));
-            self.hold(id, (0, 0), (before.reserved, before.cost.unwrap_or(0)));
+            self.release(id, (before.reserved, before.cost.unwrap_or(0)), (0, 0));
         }
-        self.hold(id, (reserved, cost.unwrap_or(0)), (0, 0));
+        self.reserve(id, (reserved, cost.unwrap_or(0)));
         self.check_reservation(id);
     }
 
@@ -46,24 +47,14 @@ impl Ledger {
         self.settled.add(&settled.usage);
         self.settled_cost = self.settled_cost.saturating_add(told.unwrap_or(0));
         self.unpriced = self.unpriced.saturating_add(u64::from(told.is_none()));
-        self.hold(id, (used, told.unwrap_or(0)), (ask.reserved, ask.cost.unwrap_or(0)));
-    }
-
-    /// Tokens and picodollars reserved for what calls ask at the moment.
-    pub(crate) fn asked(&self) -> (u64, u128) {
-        let asks = self.asks.values();
-        asks.fold((0, 0), |(tokens, cost), ask| (tokens + ask.reserved, cost + ask.cost.unwrap_or(0)))
+        self.release(id, (ask.reserved, ask.cost.unwrap_or(0)), (used, told.unwrap_or(0)));
     }
 
     /// Between two batches, only calls that run have requests without an answer, and none of another process.
-    pub(in crate::ledger) fn asks_at_rest(&mut self) {
-        let stale = |(by, book): (&(baton_core::id::CallId, u32), &AskBook)| {
-            let runs = self.calls.get(&by.0).is_some_and(super::CallBook::runs);
-            (!runs || book.asked_at < self.last_takeover).then(|| by.0.clone())
-        };
-        let stale: Vec<_> = self.asks.iter().filter_map(stale).collect();
-        self.rule(stale.is_empty(), Invariant::BooksBalance, || {
-            format!("requests of {stale:?} outlive their calls and are not settled")
-        });
+    pub(in crate::ledger) fn asks_at_rest(&mut self, call: &CallId) {
+        let runs = self.calls.get(call).is_some_and(super::CallBook::runs);
+        let mut asks = self.asks.range((call.clone(), 0)..=(call.clone(), u32::MAX));
+        let stale = asks.any(|(_, ask)| !runs || ask.asked_at < self.last_takeover);
+        self.rule(!stale, Invariant::BooksBalance, || format!("requests of {call} outlive their call and are not settled"));
     }
 }

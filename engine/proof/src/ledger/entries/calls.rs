@@ -21,10 +21,8 @@ impl Ledger {
         let started = call.started.is_some();
         self.rule(!started, Invariant::EveryCallHasOneResult, || format!("{} was refused after it had started", refused.call));
         // Any other refused call counts as made.
-        let is_taken_back = matches!(refused.error.code, ErrorCode::LimitReached | ErrorCode::TurnDiscarded);
-        if is_taken_back && let Some(book) = self.calls.remove(&refused.call) {
-            self.count_call(&book, false);
-            self.calls.insert(refused.call.clone(), book);
+        if matches!(refused.error.code, ErrorCode::LimitReached | ErrorCode::TurnDiscarded) {
+            self.count_call(&refused.task, refused.tool.as_str(), false);
         }
     }
 
@@ -59,17 +57,9 @@ impl Ledger {
         let known = started.documents.iter().all(|document| self.has_version(document));
         self.rule(known, Invariant::HandedOverArrivesOnce, || format!("{id} attaches documents that do not exist"));
         if row.runs_code {
-            let writes = |name: &str| self.tool(name).is_some_and(|tool| tool.writes);
-            let running: Vec<bool> = self
-                .tasks
-                .get(&started.task)
-                .into_iter()
-                .flat_map(|book| &book.open)
-                .filter_map(|call| self.calls.get(call))
-                .filter(|call| call.runs())
-                .map(|call| writes(&call.tool))
-                .collect();
-            let alone = running.is_empty() || (!writes(name) && !running.contains(&true));
+            let writes = self.tool(name).is_some_and(|tool| tool.writes);
+            let counts = self.counts(&started.task);
+            let alone = counts.running == 0 || (!writes && counts.writing == 0);
             self.rule(alone, Invariant::VersionsFormAChain, || format!("{id} runs beside a call that writes"));
         } else {
             self.rule(row.creates_task, Invariant::TypeDecidesBehaviour, || format!("{id} starts {name}, of which nothing runs"));
@@ -89,7 +79,6 @@ impl Ledger {
         self.rule(as_approved, Invariant::OnlyTheGrantedIsUsed, || {
             format!("{id} began as another call than the one that was approved")
         });
-        self.running += usize::from(row.runs_code && !again);
         if row.then == Then::Block
             && self.tool(name).is_some_and(|tool| tool.agent.is_some())
             && let Some(task) = self.tasks.get_mut(&started.task)
@@ -108,10 +97,8 @@ impl Ledger {
         let Some(call) = self.open_call(id, &finished.task, name) else { return };
         let (started, wrote, asked) = (call.started, call.wrote, Arc::clone(&call.asked));
         let (never_begun, told) = (call.asks() && result.status == CallStatus::Cancelled, call.is_doubtful());
-        let ran = call.runs();
         call.status = Some(result.status);
         call.result = Some(Arc::clone(result));
-        self.running -= usize::from(ran);
         let row = finished.tool_type.behavior();
         let must_start = row.runs_code || row.creates_task;
         self.rule(started.is_some() == must_start || never_begun, Invariant::NoEffectTwice, || {
@@ -161,9 +148,10 @@ impl Ledger {
     /// The result of a delegation or a question is that of its task; of one that was tried again, that of its last task,
     /// with what is told of the others.
     pub(super) fn callee_told(&mut self, finished: &CallFinished) {
-        let Some(call) = self.calls.get_mut(&finished.call) else { return };
+        let Some(call) = self.call_mut(&finished.call) else { return };
         let (waited, tried_again) = (call.retry_at.take().is_some(), call.failed_attempts > 0);
-        let Some(callee) = call.worked_on_by.as_ref().and_then(|callee| self.tasks.get(callee)) else { return };
+        let callee = call.worked_on_by.clone();
+        let Some(callee) = callee.and_then(|callee| self.tasks.get(&callee)) else { return };
         let (ended, given) = (callee.ended, callee.result.clone());
         self.rule(ended.is_some(), Invariant::TimelineHasNoGaps, || {
             format!("the result of {} before the end of its task", finished.call)

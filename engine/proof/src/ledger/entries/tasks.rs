@@ -1,6 +1,6 @@
 //! Tasks begin and end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_core::call::CallStatus;
@@ -10,6 +10,7 @@ use baton_core::time::Timestamp;
 
 use super::as_known;
 use crate::finding::Invariant;
+use crate::ledger::counts::Counts;
 use crate::ledger::{Ledger, QuestionBook, TaskBook};
 
 impl Ledger {
@@ -43,6 +44,10 @@ impl Ledger {
             spent: 0,
             subtree_tokens: 0,
             open: BTreeSet::new(),
+            counts: Counts::default(),
+            unstarted: BTreeMap::new(),
+            live_below: 0,
+            live_questions: 0,
             injected: created.documents.clone(),
             known: created.documents.iter().map(as_known).collect(),
             cancelled: false,
@@ -66,6 +71,30 @@ impl Ledger {
         }
         self.live.insert(id.clone());
         self.tasks.insert(id.clone(), book);
+        self.count_life(id, true);
+    }
+
+    /// Counts, of the tasks above it, a task that lives from here on, or lives no more.
+    fn count_life(&mut self, id: &TaskId, lives: bool) {
+        let Some(created) = self.tasks.get(id).map(|book| &book.created) else { return };
+        let Some(caller) = created.caller.clone() else { return };
+        let change = |number: &mut u32| {
+            *number = if lives { number.saturating_add(1) } else { number.saturating_sub(1) };
+        };
+        if created.kind == TaskKind::Question
+            && let Some(asker) = self.tasks.get_mut(&caller)
+        {
+            change(&mut asker.live_questions);
+        }
+        self.each_from(&caller, |above| change(&mut above.live_below));
+    }
+
+    /// The living tasks below `top`, to be named.
+    fn live_below(&self, top: &TaskId) -> Vec<TaskId> {
+        if self.tasks.get(top).is_none_or(|book| book.live_below == 0) {
+            return Vec::new();
+        }
+        self.live.iter().filter(|id| self.is_below(id, top)).cloned().collect()
     }
 
     pub(super) fn callee_created(&mut self, created: &TaskCreated, caller: &TaskId, seq: u64, at: Timestamp) {
@@ -111,7 +140,7 @@ impl Ledger {
         });
         let as_approved = self.calls.get(&call).is_none_or(|book| book.is_as_approved(self.tool(&book.tool).map(AsRef::as_ref)));
         self.rule(as_approved, Invariant::OnlyTheGrantedIsUsed, || format!("task {id} is not what was approved"));
-        if let Some(book) = self.calls.get_mut(&call) {
+        if let Some(book) = self.call_mut(&call) {
             book.created = true;
             book.worked_on_by = Some(id.clone());
             book.retry_at = None;
@@ -129,11 +158,10 @@ impl Ledger {
         let is_question = created.kind == TaskKind::Question;
         self.rule(is_question, Invariant::EveryQuestionHasOneEnd, || format!("task {id} is about a call and no question"));
         let takeover = self.last_takeover;
-        let Some(book) = self.calls.get_mut(call).filter(|book| book.task == *caller) else {
+        let Some(book) = self.call_mut(call).filter(|book| book.task == *caller) else {
             return self.broken(Invariant::TasksFormATree, format!("task {id} is about a call that {caller} did not make"));
         };
-        let ran = book.runs();
-        let interrupted = ran && book.started.is_some_and(|(at, _)| at < takeover);
+        let interrupted = book.runs() && book.started.is_some_and(|(at, _)| at < takeover);
         let (expected, may) = match concern {
             // What has changed since is asked about again; an approval of what it was counts no more.
             Concern::Approval { binds } => {
@@ -146,9 +174,6 @@ impl Ledger {
         };
         let open = !book.is_finished();
         book.question = Some((id.clone(), concern));
-        if concern == Concern::Outcome {
-            self.running -= usize::from(ran);
-        }
         self.rule(*id == expected && may && open, Invariant::EveryQuestionHasOneEnd, || {
             format!("task {id} asks what is no question of {call}")
         });
@@ -156,12 +181,12 @@ impl Ledger {
 
     pub(super) fn task_ended(&mut self, ended: &TaskEnded) {
         let id = &ended.task;
-        let below: Vec<TaskId> = self.live.iter().filter(|live| self.is_below(live, id)).cloned().collect();
+        let below = self.live_below(id);
         self.rule(below.is_empty(), Invariant::CalleesEndFirst, || format!("{id} ends while {below:?} live below it"));
         if !self.live(id, "a second end") {
             return;
         }
-        let unfinished = self.unfinished_calls(id).len();
+        let unfinished = self.counts(id).unfinished;
         self.rule(unfinished == 0, Invariant::EveryCallHasOneResult, || {
             format!("{id} ends while {unfinished} of its calls have no result")
         });
@@ -201,7 +226,7 @@ impl Ledger {
     /// The newest attempt at a delegation failed, and another is to be made.
     pub(super) fn awaits_another_try(&mut self, id: &TaskId, state: FinalState, retry_at: Timestamp) {
         let failed = matches!(state, FinalState::Failed | FinalState::TimedOut);
-        let Some(call) = self.calls.get_mut(&id.originating_call()) else { return };
+        let Some(call) = self.call_mut(&id.originating_call()) else { return };
         let newest = !call.is_finished() && call.worked_on_by.as_ref() == Some(id) && call.retry_at.is_none();
         call.failed_attempts = call.failed_attempts.saturating_add(1);
         call.retry_at = Some(retry_at);
@@ -218,7 +243,7 @@ impl Ledger {
                 self.close(id, FinalState::Cancelled);
             }
         }
-        let left: Vec<TaskId> = self.live.iter().filter(|id| self.is_below(id, top)).cloned().collect();
+        let left = self.live_below(top);
         self.rule(left.is_empty(), Invariant::CancelledStaysQuiet, || {
             format!("{left:?} live on below {top}, whose subtree was closed")
         });
@@ -228,16 +253,18 @@ impl Ledger {
     pub(super) fn close(&mut self, id: &TaskId, state: FinalState) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         task.ended = Some(state);
-        self.live.remove(id);
         self.touched.insert(id.clone());
-        let (open, reserved) = (std::mem::take(&mut task.open), task.request.is_some());
+        let (open, reserved) = (task.open.clone(), task.request.is_some());
         let question = task.question;
         self.rule(!reserved, Invariant::BooksBalance, || format!("{id} ends while a request of it is not settled"));
         for call in open {
-            let Some(call) = self.calls.get_mut(&call) else { continue };
-            self.running -= usize::from(call.runs());
+            let Some(call) = self.call_mut(&call) else { continue };
             call.closed |= !call.is_finished();
             call.retry_at = None;
+        }
+        self.open_calls(id, BTreeSet::new());
+        if self.live.remove(id) {
+            self.count_life(id, false);
         }
         if let Some(question) = question.and_then(|number| self.questions.get_mut(&number)) {
             question.ends = question.ends.max(1);

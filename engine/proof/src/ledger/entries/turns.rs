@@ -1,14 +1,17 @@
 //! A model is asked and answers, and what that cost is settled.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use baton_core::config::ModelSpec;
 use baton_core::entry::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice};
+use baton_core::id::TaskId;
 use baton_core::model::Usage;
 use baton_core::tool_type::Then;
 
 use super::TOO_MANY;
 use crate::finding::Invariant;
+use crate::ledger::counts::Counts;
 use crate::ledger::{CallBook, Ledger, OpenRequest, cost};
 
 impl Ledger {
@@ -17,7 +20,7 @@ impl Ledger {
         if !self.live(id, "a model request") {
             return;
         }
-        let unfinished = self.unfinished_calls(id).len();
+        let unfinished = self.counts(id).unfinished;
         self.rule(unfinished == 0, Invariant::EveryCallHasOneResult, || {
             format!("{id} asks its model while {unfinished} calls have no result")
         });
@@ -42,7 +45,6 @@ impl Ledger {
         let (turn, model, input) = (requested.turn, requested.model.clone(), requested.input_tokens);
         task.request = Some(OpenRequest { turn, model, fell_from: None, input, reserved, cost });
         task.requested_at = seq;
-        task.open.clear();
         let expected = if again { before } else { before.saturating_add(1) };
         self.rule(unheard.is_none(), Invariant::RequestsAreReproducible, || {
             format!("{id} was asked for a summary, and nothing came of it")
@@ -52,7 +54,8 @@ impl Ledger {
             format!("turn {} of {id} after turn {before}", requested.turn)
         });
         self.turns = self.turns.saturating_add(u32::from(!again));
-        self.hold(id, (reserved, cost), (0, 0));
+        self.open_calls(id, BTreeSet::new());
+        self.reserve(id, (reserved, cost));
         self.check_reservation(id);
     }
 
@@ -95,10 +98,10 @@ impl Ledger {
         task.answered = answered.turn;
         let calls = (1..).zip(&answered.calls).map(|(position, call)| (id.call(answered.turn, position), call));
         let calls: Vec<_> = calls.collect();
-        task.open = calls.iter().map(|(call, _)| call.clone()).collect();
         self.rule(asked, Invariant::OneOwnerOneTurn, || {
             format!("an answer to turn {} of {id}, which nobody waits for", answered.turn)
         });
+        self.open_calls(id, calls.iter().map(|(call, _)| call.clone()).collect());
         for (call, asked) in calls {
             let book = CallBook {
                 task: id.clone(),
@@ -120,11 +123,12 @@ impl Ledger {
                 closed: false,
                 wrote: false,
                 sent: false,
+                counted: Counts::default(),
             };
             let twice = self.calls.contains_key(&call);
             self.rule(!twice, Invariant::EveryCallHasOneResult, || format!("the call id {call} was used twice"));
             if !twice {
-                self.count_call(&book, true);
+                self.count_call(id, &book.tool, true);
                 self.calls.insert(call, book);
             }
         }
@@ -135,7 +139,7 @@ impl Ledger {
         if !self.live(id, "a compaction") {
             return;
         }
-        let unfinished = self.unfinished_calls(id).len();
+        let unfinished = self.counts(id).unfinished;
         self.rule(unfinished == 0, Invariant::EveryCallHasOneResult, || {
             format!("turns of {id} give way while {unfinished} calls have no result")
         });
@@ -157,10 +161,10 @@ impl Ledger {
         });
     }
 
-    /// Counts a call that was made, or no longer one that was refused after all; handoffs are not counted.
-    pub(super) fn count_call(&mut self, call: &CallBook, is_made: bool) {
-        let hands_off = self.tool(&call.tool).is_some_and(|tool| tool.tool_type.behavior().then == Then::Stop);
-        let Some(task) = self.tasks.get_mut(&call.task).filter(|_| !hands_off) else { return };
+    /// Counts a call of `tool` that was made, or no longer one that was refused after all; handoffs are not counted.
+    pub(super) fn count_call(&mut self, task: &TaskId, tool: &str, is_made: bool) {
+        let hands_off = self.tool(tool).is_some_and(|tool| tool.tool_type.behavior().then == Then::Stop);
+        let Some(task) = self.tasks.get_mut(task).filter(|_| !hands_off) else { return };
         for count in [&mut task.calls_made, &mut self.calls_made] {
             *count = if is_made { count.saturating_add(1) } else { count.saturating_sub(1) };
         }
@@ -206,6 +210,6 @@ impl Ledger {
         });
         self.settled_cost = self.settled_cost.saturating_add(told.unwrap_or(0));
         self.unpriced = self.unpriced.saturating_add(u64::from(told.is_none()));
-        self.hold(id, (usage.total(), told.unwrap_or(0)), (reserved, request.cost));
+        self.release(id, (reserved, request.cost), (usage.total(), told.unwrap_or(0)));
     }
 }

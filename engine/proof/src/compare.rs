@@ -1,0 +1,86 @@
+//! Whether what the machine counts is what the books count: of the run, and of the calls of each task.
+
+use std::collections::BTreeSet;
+
+use baton_core::Run;
+use baton_core::id::TaskId;
+use baton_core::machine::{OpenTurn, TaskState};
+
+use crate::counters::Counters;
+use crate::finding::Invariant;
+use crate::ledger::Ledger;
+use crate::ledger::counts::Counts;
+
+/// The amount as far as the run's own books can hold it.
+fn bounded(picos: u128) -> u64 {
+    u64::try_from(picos).unwrap_or(u64::MAX)
+}
+
+/// What a task of the machine counts of the calls of its turn, and what the books count.
+fn counted(open: &OpenTurn, books: Counts) -> [(&'static str, u32, u32); 6] {
+    [
+        ("without a result", open.unfinished, books.unfinished),
+        ("of functions that have not begun", open.waiting_functions, books.unstarted),
+        ("of functions that run", open.running_functions, books.running),
+        ("that others work on", open.awaited, books.awaited),
+        ("that wait for an approval", open.asking, books.asking),
+        ("in doubt", open.doubtful, books.doubtful),
+    ]
+}
+
+impl Ledger {
+    /// `state_is_the_fold` and `books_balance`: everything that the run counts is what its entries add up to.
+    pub(crate) fn compare(&mut self, run: &Run) {
+        let live: BTreeSet<TaskId> = self.live_tasks().map(|(id, _)| id.clone()).collect();
+        let miscounted = Counters::look_at_all(run);
+        self.compare_after(run, &live, miscounted);
+    }
+
+    /// As [`Ledger::compare`], of the run itself and of `tasks`; `miscounted` is what the run counts wrongly of its tasks.
+    pub(crate) fn compare_after(&mut self, run: &Run, tasks: &BTreeSet<TaskId>, miscounted: Vec<String>) {
+        self.compare_totals(run);
+        for what in miscounted {
+            self.broken(Invariant::StateIsTheFold, what);
+        }
+        for id in tasks {
+            let Some(task) = run.task(id).filter(|task| task.is_live()) else { continue };
+            let counts = self.counts(id);
+            let unlike = task.open.iter().flat_map(|open| counted(open, counts)).filter(|(_, state, books)| state != books);
+            for (what, state, books) in unlike {
+                self.broken(Invariant::StateIsTheFold, format!("{id} counts {state} calls {what}, the entries {books}"));
+            }
+            let waits = matches!(task.state, TaskState::Blocked);
+            let should = self.can_only_wait(id) || task.escalated.is_some();
+            self.rule(task.agent().is_none() || waits == should, Invariant::BlockedTaskCanWake, || {
+                format!("{id} is blocked without waiting, or waits without being so")
+            });
+        }
+    }
+
+    /// What the run counts of all that it holds.
+    fn compare_totals(&mut self, run: &Run) {
+        let totals = run.totals();
+        let (reserved, reserved_cost) = self.reserved;
+        let pairs = [
+            ("live tasks", u64::from(totals.live_tasks), self.live_count() as u64),
+            ("calls that run", u64::from(totals.running_functions), self.running_calls() as u64),
+            ("turns", u64::from(totals.turns), u64::from(self.turns)),
+            ("reserved tokens", totals.reserved_tokens, reserved),
+            ("reserved picodollars", totals.reserved_cost.picos(), bounded(reserved_cost)),
+            ("picodollars spent", totals.cost.known.picos(), bounded(self.settled_cost)),
+            ("requests without a price", totals.cost.unpriced, self.unpriced),
+            ("calls made", u64::from(totals.calls), u64::from(self.calls_made)),
+            ("documents", totals.documents.len() as u64, self.heads.len() as u64),
+            ("questions", totals.questions.len() as u64, self.questions.len() as u64),
+            ("pauses", u64::from(totals.paused), u64::from(self.paused)),
+            ("ends", u64::from(totals.ended.is_some()), u64::from(self.run_ended)),
+        ];
+        for (what, state, books) in pairs {
+            self.rule(state == books, Invariant::StateIsTheFold, || {
+                format!("the state counts {state} {what}, the entries {books}")
+            });
+        }
+        let same = totals.usage == self.settled;
+        self.rule(same, Invariant::BooksBalance, || "what the state counts as used is not what was settled".to_owned());
+    }
+}

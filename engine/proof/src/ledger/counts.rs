@@ -1,0 +1,139 @@
+//! Numbers kept of the calls of each task's newest turn, so that no check has to walk over them.
+//!
+//! An entry changes few calls. Those are classified again after the entry, and what they added to the numbers of their
+//! task before is taken away. Whoever changes a call goes through [`Ledger::call_mut`], which notes it for that.
+
+use std::collections::BTreeSet;
+
+use baton_core::call::CallStatus;
+use baton_core::config::Tool;
+use baton_core::id::{CallId, TaskId};
+
+use super::{CallBook, Ledger};
+
+/// How many calls of a task's newest turn are what; of one call, whether it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Without a result.
+    pub(crate) unfinished: u32,
+    /// Of these, those for which a task was created.
+    pub(crate) awaited: u32,
+    /// Of these, those that wait for an approval.
+    pub(crate) asking: u32,
+    /// Functions that run.
+    pub(crate) running: u32,
+    /// Of these, those that write documents.
+    pub(crate) writing: u32,
+    /// Whose outcome a question is about.
+    pub(crate) doubtful: u32,
+    /// Functions that have not begun.
+    pub(crate) unstarted: u32,
+    /// Delegations that were not refused.
+    pub(crate) delegations: u32,
+    /// Of these, those without a result.
+    pub(crate) open_delegations: u32,
+    /// Of these, those that succeeded.
+    pub(crate) succeeded: u32,
+}
+
+impl Counts {
+    /// What `call` adds; `tool` is its tool, and `delegates` says whether that tool delegates to an agent.
+    fn of(call: &CallBook, tool: Option<&Tool>, delegates: bool) -> Self {
+        let unfinished = !call.is_finished();
+        let delegates = delegates && !call.refused;
+        let runs_code = tool.is_some_and(|tool| tool.tool_type.behavior().runs_code);
+        Self {
+            unfinished: u32::from(unfinished),
+            awaited: u32::from(unfinished && call.created && !call.asks()),
+            asking: u32::from(call.asks()),
+            running: u32::from(call.runs()),
+            writing: u32::from(call.runs() && tool.is_some_and(|tool| tool.writes)),
+            doubtful: u32::from(call.is_doubtful()),
+            unstarted: u32::from(unfinished && runs_code && call.started.is_none()),
+            delegations: u32::from(delegates),
+            open_delegations: u32::from(delegates && call.status.is_none()),
+            succeeded: u32::from(delegates && call.status == Some(CallStatus::Success)),
+        }
+    }
+
+    fn numbers(&mut self) -> [&mut u32; 10] {
+        let Self { unfinished, awaited, asking, running, writing, doubtful, unstarted, .. } = self;
+        let Self { delegations, open_delegations, succeeded, .. } = self;
+        [unfinished, awaited, asking, running, writing, doubtful, unstarted, delegations, open_delegations, succeeded]
+    }
+
+    /// Whether somebody works on one of the calls, or is asked about one.
+    pub(crate) fn are_held(self) -> bool {
+        self.running > 0 || self.doubtful > 0 || self.others_work()
+    }
+
+    /// Whether a task works on one of the calls, or an approval is waited for.
+    pub(crate) fn others_work(self) -> bool {
+        self.awaited > 0 || self.asking > 0
+    }
+
+    /// Counts `new` in place of `old`, which was counted before.
+    fn replace(&mut self, mut old: Self, mut new: Self) {
+        let pairs = old.numbers().into_iter().zip(new.numbers());
+        for (number, (old, new)) in self.numbers().into_iter().zip(pairs) {
+            *number = (*number + *new).saturating_sub(*old);
+        }
+    }
+}
+
+impl Ledger {
+    /// The books of a call, to be changed.
+    pub(crate) fn call_mut(&mut self, id: &CallId) -> Option<&mut CallBook> {
+        let call = self.calls.get_mut(id)?;
+        self.changed.insert(id.clone());
+        Some(call)
+    }
+
+    /// Counts again the calls that the last entry changed.
+    pub(crate) fn count_changed(&mut self) {
+        for id in std::mem::take(&mut self.changed) {
+            self.count(&id);
+            self.touched_calls.insert(id);
+        }
+    }
+
+    /// The newest turn of `task` has these calls from here on; those of the turn before count no more.
+    pub(crate) fn open_calls(&mut self, task: &TaskId, calls: BTreeSet<CallId>) {
+        let Some(book) = self.tasks.get_mut(task) else { return };
+        self.changed.extend(calls.iter().cloned());
+        let before = std::mem::replace(&mut book.open, calls);
+        for call in &before {
+            self.count(call);
+        }
+    }
+
+    /// Which of a task's tools a call names may be another from here on: the calls of all living tasks are looked at again.
+    pub(crate) fn count_again(&mut self) {
+        let live = self.live.iter().filter_map(|id| self.tasks.get(id));
+        self.changed.extend(live.flat_map(|book| &book.open).cloned());
+    }
+
+    /// Puts what a call adds now in the place of what it added before.
+    fn count(&mut self, id: &CallId) {
+        self.visited += 1;
+        let Some(call) = self.calls.get(id) else { return };
+        let Some(task) = self.tasks.get(&call.task) else { return };
+        let counts = if task.open.contains(id) {
+            let tool = self.tool(&call.tool).map(AsRef::as_ref);
+            let granted = self.agent_of(&call.task).and_then(|agent| agent.tools.get(call.tool.as_str()));
+            Counts::of(call, tool, granted.is_some_and(|tool| tool.agent.is_some()))
+        } else {
+            Counts::default()
+        };
+        let (Some(call), Some(position)) = (self.calls.get_mut(id), id.position()) else { return };
+        let before = std::mem::replace(&mut call.counted, counts);
+        let Some(task) = self.tasks.get_mut(&call.task) else { return };
+        task.counts.replace(before, counts);
+        self.running = (self.running + counts.running as usize).saturating_sub(before.running as usize);
+        if counts.unstarted > 0 {
+            task.unstarted.insert(position, id.clone());
+        } else if before.unstarted > 0 {
+            task.unstarted.remove(&position);
+        }
+    }
+}
