@@ -7,6 +7,7 @@
 //! - `BATON_FAILPOINT_LOG=FILE` appends a line for every pass: its name, the microseconds since 1970, the place.
 //! - `BATON_FAILPOINT_KILL=NAME` ends the process at that pass with SIGKILL: nothing is flushed, dropped or said.
 //! - `BATON_FAILPOINT_STOP=NAME` stops it there with SIGSTOP until somebody sends SIGCONT.
+//! - `BATON_FAILPOINT_WITHOUT=GUARD,…` switches safeguards off, so that a test can show that it notices their absence.
 //!
 //! A pass of a place of the store is called `w` and its number among those of this process, from 1; any other is called
 //! `e` and its number among the others. Counted apart, writes keep their names when calls come in another order.
@@ -15,7 +16,7 @@
 //! does *not* imitate is a loss of power: what the process gave to the system survives it.
 
 #[cfg(feature = "failpoints")]
-pub use active::pass;
+pub use active::{is_off, pass};
 
 /// Names the file that passes are appended to.
 pub const ENV_LOG: &str = "BATON_FAILPOINT_LOG";
@@ -23,6 +24,16 @@ pub const ENV_LOG: &str = "BATON_FAILPOINT_LOG";
 pub const ENV_KILL: &str = "BATON_FAILPOINT_KILL";
 /// Says at which pass the process is stopped.
 pub const ENV_STOP: &str = "BATON_FAILPOINT_STOP";
+
+/// Names the safeguards that the process goes without.
+pub const ENV_WITHOUT: &str = "BATON_FAILPOINT_WITHOUT";
+
+/// Whether the environment switches this safeguard off. Without the feature `failpoints`, as here, nothing can.
+#[cfg(not(feature = "failpoints"))]
+#[inline]
+pub const fn is_off(_safeguard: &str) -> bool {
+    false
+}
 
 /// Passes `place`. Without the feature `failpoints`, as here, nothing happens.
 #[cfg(not(feature = "failpoints"))]
@@ -38,7 +49,7 @@ mod active {
 
     use rustix::process::{Signal, getpid, kill_process};
 
-    use super::{ENV_KILL, ENV_LOG, ENV_STOP};
+    use super::{ENV_KILL, ENV_LOG, ENV_STOP, ENV_WITHOUT};
 
     /// How long a process takes at most until all of its threads have stopped.
     const STOPS_WITHIN: Duration = Duration::from_millis(300);
@@ -63,6 +74,11 @@ mod active {
             });
             Self { log, kill: std::env::var(ENV_KILL).ok(), stop: std::env::var(ENV_STOP).ok(), writes: 0, others: 0 }
         }
+    }
+
+    /// Whether the environment switches this safeguard off.
+    pub fn is_off(safeguard: &str) -> bool {
+        std::env::var(ENV_WITHOUT).is_ok_and(|named| named.split(',').any(|name| name == safeguard))
     }
 
     /// Passes `place`: counts it, writes it down, and dies or stops here if that was asked for.

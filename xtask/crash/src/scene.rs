@@ -37,6 +37,9 @@ pub struct Case {
     pub tool_configs: Vec<(String, String)>,
     /// Where trials have their folders; the system's place for temporary files without one.
     pub scratch: Option<PathBuf>,
+    /// Safeguards that the program goes without, to see whether the kit notices: `exec.guard` ends commands with their engine,
+    /// `exec.former` ends those of a former owner.
+    pub without: Vec<String>,
 }
 
 /// The tool configs of the ledger's tools, for a [`Case`] whose program links them.
@@ -251,6 +254,7 @@ impl<'a> Scene<'a> {
         for name in ["BATON_OUTPUT", "BATON_STORE", "COMPLETE", failpoint::ENV_KILL, failpoint::ENV_STOP] {
             command.env_remove(name);
         }
+        command.env(failpoint::ENV_WITHOUT, self.case.without.join(","));
         command
             .env("TMPDIR", self.temporary()?)
             .env("BATON_HOME", self.file("home"))

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use baton_core::entry::{ControlAction, Entry};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::ledger;
 use crate::scene::{Case, Scene, Step, steering};
@@ -27,6 +27,8 @@ const ASKED: usize = 5;
 const LOST_STORES: usize = 8;
 /// How long commands may outlive their engine.
 const ALIVE_FOR: Duration = Duration::from_secs(1);
+/// After so many runs without a command that was met, or so many violations, there will be no other.
+const FRUITLESS: usize = 40;
 /// How a process ends that was asked to, and how one whose store is gone.
 const INTERRUPTED: i32 = 130;
 const FAILED: i32 = 1;
@@ -38,11 +40,13 @@ pub struct StrayFigures {
     pub runs: usize,
     /// Processes that SIGKILL ended.
     pub kills: usize,
+    /// Of these, those whose commands ran.
+    pub met: usize,
     /// Processes that SIGTERM ended.
     pub asked: usize,
-    /// How many of them had commands that ran.
-    pub met: usize,
-    /// The processes of these commands.
+    /// Of these, those whose commands ran.
+    pub asked_met: usize,
+    /// The processes of the commands that ran.
     pub commands: usize,
     /// Those that were alive one second after their engine.
     pub alive: usize,
@@ -68,14 +72,15 @@ impl StrayFigures {
     }
 }
 
-/// Runs the job again and again until `count` processes were killed, `jobs` runs at the same time.
+/// Runs the job again and again until SIGKILL met running commands `count` times, `jobs` runs at the same time. Runs that meet
+/// none at all, or that nothing but violations come of, are given up.
 pub fn strays(case: &Case, count: usize, seed: u64, jobs: usize) -> StrayFigures {
     let (next, figures) = (AtomicUsize::new(0), Mutex::new(StrayFigures::default()));
     let locked = || figures.lock().unwrap_or_else(PoisonError::into_inner);
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
-                while locked().kills < count {
+                while locked().needs_runs(count, next.load(Ordering::Relaxed)) {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let mut random = Random(seed.wrapping_add(number as u64));
                     let mut of_run = StrayFigures::default();
@@ -87,17 +92,29 @@ pub fn strays(case: &Case, count: usize, seed: u64, jobs: usize) -> StrayFigures
             });
         }
     });
-    figures.into_inner().unwrap_or_else(PoisonError::into_inner)
+    let mut figures = figures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if figures.met < count {
+        figures.violations.push(format!("{} kills met commands, and {count} were to", figures.met));
+    }
+    figures
 }
 
 impl StrayFigures {
+    /// Whether more runs are to begin after `begun`, until kills have met commands `count` times.
+    fn needs_runs(&self, count: usize, begun: usize) -> bool {
+        let is_hopeless = (self.met == 0 && begun >= FRUITLESS) || self.violations.len() >= FRUITLESS;
+        self.met < count && !is_hopeless
+    }
+
     fn add(&mut self, other: Self) {
-        let Self { runs, kills, asked, met, commands, alive, folders, overlaps, lost, doubled, stores, violations } = other;
+        let Self { runs, kills, met, asked, asked_met, commands, alive, folders, overlaps, lost, doubled, stores, violations } =
+            other;
         let pairs = [
             (&mut self.runs, runs),
             (&mut self.kills, kills),
-            (&mut self.asked, asked),
             (&mut self.met, met),
+            (&mut self.asked, asked),
+            (&mut self.asked_met, asked_met),
             (&mut self.commands, commands),
             (&mut self.alive, alive),
             (&mut self.folders, folders),
@@ -125,30 +142,29 @@ fn one(case: &Case, number: usize, random: &mut Random, figures: &mut StrayFigur
     for kills in 0.. {
         let step = if scene.timeline()?.is_some() { Step::Resume } else { Step::Run };
         let process = scene.start(&step, &BTreeMap::new())?;
+        let mut ran = false;
         if kills < KILLS_OF_A_RUN {
             std::thread::sleep(Duration::from_micros(random.below(KILLED_WITHIN.as_micros() as usize) as u64));
             let running = commands_of(process.pid().as_raw_pid());
             let signal = if random.below(ASKED) == 0 { Signal::TERM } else { Signal::KILL };
             kill_process(process.pid(), signal).context("a process cannot be killed")?;
-            figures.met += usize::from(!running.is_empty());
+            ran = !running.is_empty();
             figures.commands += running.len();
             doomed.push((running, Instant::now() + ALIVE_FOR));
         }
         let ended = scene.finish(process)?;
         told.extend(ended.told.iter().cloned());
         let code = ended.status.code();
-        figures.kills += usize::from(ended.was_killed());
-        figures.asked += usize::from(code == Some(INTERRUPTED));
+        let (killed, asked) = (ended.was_killed(), code == Some(INTERRUPTED));
+        figures.kills += usize::from(killed);
+        figures.met += usize::from(killed && ran);
+        figures.asked += usize::from(asked);
+        figures.asked_met += usize::from(asked && ran);
         if code == Some(0) {
             break;
         }
-        let by_term = ended.status.code().is_none() && !ended.was_killed();
-        ensure!(
-            ended.was_killed() || by_term || code == Some(INTERRUPTED),
-            "a process ended with {}: {}",
-            ended.status,
-            ended.stderr.trim()
-        );
+        let by_term = code.is_none() && !killed;
+        ensure!(killed || by_term || asked, "a process ended with {}: {}", ended.status, ended.stderr.trim());
         // Some runs are resumed at once, others when the commands had their second.
         if random.below(2) == 0 {
             std::thread::sleep(ALIVE_FOR);
@@ -214,7 +230,8 @@ fn is_marked(process: i32, mark: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(mark.as_bytes()))
 }
 
-/// How many of the commands whose moment has come are alive; with `wait`, of all of them when it has.
+/// How many of the commands whose moment has come are alive; with `wait`, of all of them when it has. They are ended here, so
+/// that the kit leaves none behind.
 fn alive_too_long(doomed: &mut Vec<(Vec<i32>, Instant)>, wait: bool) -> usize {
     let mut alive = 0;
     doomed.retain(|(processes, due)| {
@@ -224,7 +241,12 @@ fn alive_too_long(doomed: &mut Vec<(Vec<i32>, Instant)>, wait: bool) -> usize {
         if *due > Instant::now() {
             return true;
         }
-        alive += processes.iter().filter(|process| is_marked(**process, "BATON_COMMAND_ID=")).count();
+        for process in processes.iter().filter(|process| is_marked(**process, "BATON_COMMAND_ID=")) {
+            alive += 1;
+            if let Some(process) = Pid::from_raw(*process) {
+                let _gone = kill_process(process, Signal::KILL);
+            }
+        }
         false
     });
     alive

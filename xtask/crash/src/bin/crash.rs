@@ -30,13 +30,16 @@ struct Arguments {
     /// Instead: owners that are stopped before a commit and wake up when another process has ended their run, for each job
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000")]
     zombies: Option<usize>,
-    /// Instead: so many kills at random moments of engines whose commands run; on the generated job `strays`, unless others
-    /// are given
+    /// Instead: kills at random moments until so many met running commands; on the generated job `strays`, unless others are
+    /// given
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "500")]
     strays: Option<usize>,
     /// Instead: one trial, PROCESS:PASS or PROCESS@MICROSECONDSus for each of its kills, as a violation names it
     #[arg(long, value_parser = kill, value_delimiter = ',', value_name = "KILL")]
     at: Vec<(usize, At)>,
+    /// Safeguards to go without, to see whether the kit notices: `exec.guard`, `exec.former`
+    #[arg(long, value_delimiter = ',', value_name = "SAFEGUARD")]
+    without: Vec<String>,
     /// What random choices grow from
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -150,6 +153,7 @@ impl Arguments {
             program: program.clone(),
             tool_configs: tool_configs.clone(),
             scratch: scratch.clone(),
+            without: self.without.clone(),
         };
         Ok(cases.into_iter().map(case).collect())
     }
@@ -171,18 +175,19 @@ impl Arguments {
 impl Arguments {
     fn strays(&self, cases: &[Case], count: usize) -> bool {
         println!(
-            "| job | runs | kills | asked to end | with commands | their processes | alive after 1 s | folders | overlaps | lost | \
-             doubled | stores taken away | other violations |"
+            "| job | runs | kills | that met commands | asked to end | that met commands | their processes | alive after 1 s | \
+             folders | overlaps | lost | doubled | stores taken away | other violations |"
         );
-        println!("| --- |{}", " ---: |".repeat(12));
+        println!("| --- |{}", " ---: |".repeat(13));
         let mut sound = true;
         for case in cases {
             let figures = strays(case, count, self.seed, self.parallel);
             let numbers = [
                 figures.runs,
                 figures.kills,
-                figures.asked,
                 figures.met,
+                figures.asked,
+                figures.asked_met,
                 figures.commands,
                 figures.alive,
                 figures.folders,
