@@ -10,8 +10,8 @@ use crate::exit::Failure;
 use crate::place::Place;
 use crate::view::RunView;
 
-/// How many entries are read at a time.
-const PAGE: usize = 1_000;
+/// How many entries are read at a time: few, because one may be as long as what a tool was given.
+const PAGE: usize = 100;
 
 /// The store and one run in it.
 pub(crate) struct FoundRun {

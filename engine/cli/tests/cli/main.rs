@@ -9,6 +9,8 @@ mod exports;
 mod forks;
 mod keeping;
 mod killed;
+#[cfg(target_os = "linux")]
+mod large;
 mod looking;
 mod models;
 mod outages;

@@ -1,0 +1,54 @@
+//! A timeline may be larger than the memory: `timeline` holds a page of it at a time.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::Folder;
+
+/// How many bytes a worker's call is given.
+const INPUT: usize = 400_000;
+
+/// A run with `workers` tasks, one after the other, each with a call of a long input; the size of its store in bytes.
+fn run(folder: &Folder, workers: usize) -> u64 {
+    let delegations =
+        (0..workers).map(|part| json!({"calls": [{"tool": "route_to_worker", "input": {"request": format!("part {part}")}}]}));
+    let end = json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "done"}}}]});
+    let lead: Vec<Value> = delegations.chain([end.clone()]).collect();
+    let echo = json!({"calls": [{"tool": "echo", "input": {"message": "m".repeat(INPUT)}}]});
+    let agents: &[(&str, &[&str])] = &[("lead", &["route_to_worker", "handoff"]), ("worker", &["echo", "handoff"])];
+
+    folder.job("large", agents, json!({"lead": {"turns": lead}, "worker": {"turns": [echo, end]}}), json!({}));
+    folder.baton(&["--store", "large.db", "run", "large"]).exits(0);
+    fs::metadata(folder.path().join("large.db")).unwrap().len()
+}
+
+/// The most memory, in bytes, that `timeline` had resident until only the rows of a few workers were left to print.
+fn peak(folder: &Folder, workers: usize) -> u64 {
+    let mut command =
+        folder.command(&["--store", "large.db", "--output", "ndjson", "timeline", "@last", "--type", "function_tool"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // Each worker has two rows. What is left fits into no pipe, so the process cannot have ended.
+    let read = 2 * workers - 6;
+    assert_eq!(lines.by_ref().take(read).filter(|line| line.as_ref().unwrap().len() > INPUT).count(), read);
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kibibytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert_eq!(lines.count(), 6);
+    assert!(child.wait().unwrap().success());
+    kibibytes * 1_024
+}
+
+#[test]
+fn a_timeline_takes_no_more_memory_when_it_is_longer() {
+    let [(short, before), (long, after)] = [20, 90].map(|workers| {
+        let folder = Folder::new();
+        (run(&folder, workers), peak(&folder, workers))
+    });
+    assert!(long > short + 20_000_000, "{long} bytes are more than {short}");
+    let (longer, more) = (long - short, after.saturating_sub(before));
+    assert!(more < longer / 4, "{longer} bytes of a timeline take {more} bytes of memory more");
+}
