@@ -249,6 +249,7 @@ impl ToolDraft {
         });
         Arc::new(Tool {
             tool_type: self.tool_type,
+            title: None,
             description: definition.description.clone(),
             input,
             output: self.output.as_ref().map(|schema| Schema::compile(schema).expect("the output schema of a test compiles")),
@@ -262,6 +263,7 @@ impl ToolDraft {
             on_failure: self.on_failure,
             approval: self.approval,
             on_unknown_outcome: self.on_unknown_outcome,
+            changes: None,
             executor: self
                 .tool_type
                 .behavior()

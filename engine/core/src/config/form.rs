@@ -19,8 +19,8 @@ pub use self::model::{
     ProviderSettingsForm, TimeoutsForm,
 };
 pub use self::tool::{
-    ExampleForm, ExecForm, ParameterForm, PartForm, ReturnForm, ReturnPartForm, ReturnTypeName, SettingForm, ToolForm,
-    ToolTypeForm, TypeName,
+    ChangesForm, ExampleForm, ExecForm, ParameterForm, PartForm, ReturnForm, ReturnPartForm, ReturnTypeName, SettingForm,
+    ToolForm, ToolTypeForm, TypeName,
 };
 
 /// A project: what the command line assumes in a folder and below.

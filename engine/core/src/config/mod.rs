@@ -37,6 +37,7 @@ mod reader;
 mod schema;
 mod settings;
 mod shape;
+mod shown;
 mod signature;
 mod source;
 mod template;
@@ -54,6 +55,7 @@ pub use reach::{Origin, Reach, Target};
 pub use reader::MAX_FILE_BYTES;
 pub use schema::{Schema, SchemaFault};
 pub use shape::{schema_of, schemas};
+pub use shown::{Changes, NewContent};
 pub use source::{Role, Source, Sources};
 pub use template::TemplateError;
 pub use tool::DEFAULT_TIMEOUT;
@@ -242,6 +244,8 @@ pub struct Tool {
     pub id: ToolId,
     /// Its type; the machine reads the row, never the type.
     pub tool_type: ToolType,
+    /// What a call does, as people read it.
+    pub title: Option<String>,
     /// What agents are told.
     pub description: String,
     /// What an input must meet.
@@ -268,6 +272,8 @@ pub struct Tool {
     pub approval: Option<Approver>,
     /// What happens to a call of which a crash left it unknown whether it took effect.
     pub on_unknown_outcome: OnUnknownOutcome,
+    /// What of an input says what a call would do to a document.
+    pub changes: Option<Changes>,
     /// What runs a call.
     pub executor: Option<Executor>,
     /// Examples, which hold by its schemas and run as tests.
@@ -299,10 +305,16 @@ impl Tool {
 
     /// The hash of all that decides what a call with `input` would do: what an approval binds. The input counts as it is
     /// written, byte for byte, so no two ways of reading it can differ.
+    ///
+    /// The title and the change count too, although they decide nothing: the person said yes to what they were shown. Where
+    /// a config has neither, the hash is that of the versions which knew neither.
     pub fn bound_hash(&self, input: &Json) -> ContentHash {
         let executor = self.executor.as_ref().map(|executor| format!("{executor:?}"));
         let definition = (&*self.definition, self.tool_type, self.effect, self.writes, &self.agent, executor);
-        let tool = serde_json::to_vec(&definition).expect("a definition always serialises");
+        let mut tool = serde_json::to_vec(&definition).expect("a definition always serialises");
+        if self.title.is_some() || self.changes.is_some() {
+            tool.extend(serde_json::to_vec(&(&self.title, &self.changes)).expect("names always serialise"));
+        }
         ContentHash::of(&tool).extended(input.text().as_bytes())
     }
 

@@ -15,7 +15,7 @@ use super::price::{MoneyHolder, MoneyLimit};
 use super::reader::{Spot, Text, pointer};
 use super::shape::{TOOL, show};
 use super::source::Role;
-use super::{EffectClass, ExecSpec, Executor, OnFailure, OnUnknownOutcome, Origin, Schema, Tool};
+use super::{Changes, EffectClass, ExecSpec, Executor, OnFailure, OnUnknownOutcome, Origin, Schema, Tool};
 use crate::id::{AgentId, ROUTE_PREFIX, ToolId};
 use crate::json::Json;
 use crate::limits::Limits;
@@ -201,6 +201,7 @@ impl<'s> Loader<'s> {
         let tool = Tool {
             id: id.clone(),
             tool_type: ToolType::AgentAsTool,
+            title: None,
             description,
             input,
             output: None,
@@ -214,6 +215,7 @@ impl<'s> Loader<'s> {
             on_failure: OnFailure::default(),
             approval: None,
             on_unknown_outcome: OnUnknownOutcome::default(),
+            changes: None,
             executor: None,
             examples: Vec::new(),
             category: None,
@@ -259,15 +261,18 @@ impl<'s> Loader<'s> {
         if over.value.get("tool_id").is_none() {
             self.faults.push(over.text.fault(FaultKind::MissingKey, "/tool_id", Spot::Key, "key \"tool_id\" is missing"));
         }
-        for key in ["type", "agent", "settings"] {
-            if let (Some(refined), Some(kept)) = (over.value.get(key), below.get(key))
-                && refined != kept
-                && (refined.is_string() || key == "settings")
-            {
-                let message = format!("a config that refines a tool cannot change its \"{key}\"");
-                let fault = texts.fault(FaultKind::ReservedName, &pointer(&[key]), Spot::Value, message);
-                self.faults.push(fault.expected(show(kept)).found(show(refined)));
-                unchanged.insert(key.to_owned(), kept.clone());
+        for key in ["type", "agent", "settings", "changes"] {
+            let Some(refined) = over.value.get(key) else { continue };
+            let message = format!("a config that refines a tool cannot change its \"{key}\"");
+            let fault = || texts.fault(FaultKind::ReservedName, &pointer(&[key]), Spot::Value, message);
+            match below.get(key) {
+                Some(kept) if refined != kept && (refined.is_string() || matches!(key, "settings" | "changes")) => {
+                    self.faults.push(fault().expected(show(kept)).found(show(refined)));
+                    unchanged.insert(key.to_owned(), kept.clone());
+                }
+                // Whoever wrote the tool knows what its calls change, and people rely on what they are shown of that.
+                None if key == "changes" => self.faults.push(fault().expected("none")),
+                _ => {}
             }
         }
         unchanged
@@ -285,10 +290,12 @@ impl<'s> Loader<'s> {
         self.check_keys(tool_type, value, texts);
         self.check_agent(tool_type, &form, texts);
         self.check_questions(tool_type, &form, texts);
+        self.check_title(&form, texts);
         let executor = self.executor(tool_type, &form, texts);
         let input = self.input_schema(&form, texts);
         if let Some((schema, _)) = &input {
             self.check_type_inputs(tool_type, schema, form.parameters.is_some(), texts);
+            self.check_changes(&form, schema, texts);
             if let Some(Executor::Function(function)) = &executor {
                 self.check_signature(function, schema, form.parameters.is_some(), texts);
             }
@@ -310,6 +317,7 @@ impl<'s> Loader<'s> {
         let tool = Tool {
             id: id.clone(),
             tool_type,
+            title: form.title,
             description: form.description,
             input,
             output,
@@ -323,6 +331,7 @@ impl<'s> Loader<'s> {
             on_failure: form.on_failure.unwrap_or_default(),
             approval: form.approval,
             on_unknown_outcome: form.on_unknown_outcome.unwrap_or_default(),
+            changes: form.changes.map(Changes::from),
             executor,
             examples,
             category: form.category,

@@ -70,8 +70,9 @@ impl Draft<'_> {
     ) -> Result<(), CallError> {
         let call = &self.task(id).open.as_ref().expect("the turn is open").calls[index];
         let (task, input) = (call.id.approval(call.approvals + 1), call.asked.input.clone());
+        let title = tool.title.as_ref().map(|title| format!(" ({title})")).unwrap_or_default();
         let request = format!(
-            "May I call {}? It begins only once you approve exactly this.\n\n{}\n\nIts input:\n{}",
+            "May I call {}{title}? It begins only once you approve exactly this.\n\n{}\n\nIts input:\n{}",
             tool.id,
             tool.description,
             shown(&input)

@@ -264,3 +264,96 @@ error B0128: this script cannot be followed
 "#,
     );
 }
+
+// What people are shown of a call.
+
+/// A tool that writes documents, with `title` and `changes`.
+fn publishing(title: &str, changes: &str) -> String {
+    format!(
+        r#"{{
+  "tool_id": "publish",
+  "type": "function_tool",
+  "title": {title},
+  "description": "d",
+  "input_schema": {{ "type": "object", "properties": {{ "path": {{ "type": "string" }}, "rows": {{ "type": "array" }}, "at": {{ "type": "integer" }} }} }},
+  "writes": true,
+  "changes": {changes},
+  "exec": {{ "command": ["cat"] }}
+}}"#
+    )
+}
+
+#[test]
+fn a_title_is_one_line_and_changes_name_inputs_of_the_right_type() {
+    let with = |title: &str, changes: &str| sound().with(Role::Tool, "tools/publish.json", publishing(title, changes));
+    with("\"Publish\"", r#"{ "path": "path", "block": "at", "data": "rows" }"#).load().expect("it is sound");
+    check(
+        with(r#""Publish\nall""#, r#"{ "path": "pth", "content": "rows", "block": "at", "encoding": "path" }"#),
+        r#"
+error B0107: "title" has a form that is not allowed
+   ┌─ demo/tools/publish.json:4:12
+ 4 │   "title": "Publish\nall",
+   │            ^^^^^^^^^^^^^^ expected one line without spaces around it, found "Publish\nall"
+error B0131: the tool has no input "pth"
+   ┌─ demo/tools/publish.json:8:24
+ 8 │   "changes": { "path": "pth", "content": "rows", "block": "at", "encoding": "path" },
+   │                        ^^^^^ expected the name of an input
+error B0115: the input "rows" is of another type
+   ┌─ demo/tools/publish.json:8:42
+ 8 │   "changes": { "path": "pth", "content": "rows", "block": "at", "encoding": "path" },
+   │                                          ^^^^^^ expected an input of type string
+error B0109: "content" and "block" exclude each other
+   ┌─ demo/tools/publish.json:8:50
+ 8 │   "changes": { "path": "pth", "content": "rows", "block": "at", "encoding": "path" },
+   │                                                  ^^^^^^^ expected one of them
+4 errors
+"#,
+    );
+}
+
+#[test]
+fn changes_belong_to_a_tool_that_writes_and_a_refinement_keeps_them() {
+    let publish = publishing("\"Publish\"", r#"{ "path": "path", "encoding": "path", "data": "rows" }"#);
+    check(
+        sound().with(Role::Tool, "tools/publish.json", publish.replace("\"writes\": true", "\"writes\": false")),
+        r#"
+error B0109: "changes" means nothing for a tool that writes no documents
+   ┌─ demo/tools/publish.json:8:3
+ 8 │   "changes": { "path": "path", "encoding": "path", "data": "rows" },
+   │   ^^^^^^^^^ expected it beside "writes": true
+error B0109: "encoding" means nothing without "content"
+   ┌─ demo/tools/publish.json:8:32
+ 8 │   "changes": { "path": "path", "encoding": "path", "data": "rows" },
+   │                                ^^^^^^^^^^ expected both or neither
+error B0109: "data" means nothing without "block"
+   ┌─ demo/tools/publish.json:8:52
+ 8 │   "changes": { "path": "path", "encoding": "path", "data": "rows" },
+   │                                                    ^^^^^^ expected both or neither
+3 errors
+"#,
+    );
+    let built_in = |changes: &str| sound().edited("tool-configs/word_count.json", "\"effect\"", &format!("{changes}\"effect\""));
+    let refining = r#"{ "tool_id": "word_count", "writes": true, "changes": { "path": "text" } }"#;
+    let refined = |changes: &str| built_in(changes).with(Role::Tool, "tools/word_count.json", refining);
+    refined(r#""writes": true, "changes": { "path": "text" }, "#).load().expect("it says the same");
+    check(
+        refined(r#""writes": true, "changes": { "path": "text", "content": "text" }, "#),
+        r#"
+error B0122: a config that refines a tool cannot change its "changes"
+   ┌─ demo/tools/word_count.json:1:55
+ 1 │ { "tool_id": "word_count", "writes": true, "changes": { "path": "text" } }
+   │                                                       ^ expected {"path":"text","content":"text"}, found {"path":"text"}
+1 error
+"#,
+    );
+    check(
+        refined(""),
+        r#"
+error B0122: a config that refines a tool cannot change its "changes"
+   ┌─ demo/tools/word_count.json:1:55
+ 1 │ { "tool_id": "word_count", "writes": true, "changes": { "path": "text" } }
+   │                                                       ^ expected none
+1 error
+"#,
+    );
+}

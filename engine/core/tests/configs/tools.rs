@@ -98,6 +98,13 @@ fn an_approval_binds_the_command_that_would_run_and_the_input_it_gets() {
     assert_eq!(run_by("wc").bound_hash(&input), run_by("wc").bound_hash(&input));
     assert_ne!(run_by("wc").bound_hash(&input), run_by("rm").bound_hash(&input));
     assert_ne!(run_by("wc").bound_hash(&input), run_by("wc").bound_hash(&Json::from(json!({"text": "b"}))));
+    let shown = |keys: &str| {
+        let files = sound().edited(BUILT_IN, "\"effect\"", &format!("\"writes\": true, {keys}\"effect\""));
+        files.load().expect("it is sound").tools["word_count"].bound_hash(&input)
+    };
+    let shown = ["", "\"title\": \"Count\", ", "\"title\": \"Measure\", ", "\"changes\": { \"path\": \"text\" }, "].map(shown);
+    let distinct: std::collections::BTreeSet<_> = shown.iter().map(ToString::to_string).collect();
+    assert_eq!(distinct.len(), shown.len(), "the person approved what they were shown");
     let executors = [Executor::Function(&WORD_COUNT), run_by("wc").executor.clone().expect("a command runs it")];
     assert_eq!(executors.map(|executor| format!("{executor:?}")), ["fn word_count", "exec [\"wc\"] with []"]);
 }

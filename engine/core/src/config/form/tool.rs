@@ -28,6 +28,10 @@ pub struct ToolForm {
     /// What a call does: run code, log its input, finish the task, delegate to an agent or ask the master.
     #[serde(rename = "type")]
     pub tool_type: ToolTypeForm,
+    /// What a call does, for people, in a few words on one line: the question whether a call may begin shows it.
+    #[serde(default)]
+    #[validate(length(min = 1, max = 60))]
+    pub title: Option<String>,
     /// What the tool does and when to use it, for the agent.
     #[validate(length(min = 1, max = 20_000))]
     pub description: String,
@@ -65,6 +69,9 @@ pub struct ToolForm {
     /// Whether a call may write documents; `false` unless said.
     #[serde(default)]
     pub writes: Option<bool>,
+    /// The inputs that say what a call would do to a document. The question whether a call may begin shows that change.
+    #[serde(default)]
+    pub changes: Option<ChangesForm>,
     /// What kind of tool it is, for people.
     #[serde(default)]
     #[validate(length(min = 1, max = 64))]
@@ -347,4 +354,25 @@ pub struct ExecForm {
     #[serde(default)]
     #[schemars(inner(regex(pattern = ENV_PATTERN)))]
     pub env: Vec<String>,
+}
+
+/// The inputs of a call, by name, that say what it would do to a document.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Changes")]
+pub struct ChangesForm {
+    /// The input with the path of the document.
+    pub path: String,
+    /// The input with the whole new content.
+    #[serde(default)]
+    pub content: Option<String>,
+    /// The input that says how `content` is written: `utf-8` (default) or `base64`.
+    #[serde(default)]
+    pub encoding: Option<String>,
+    /// The input with the number of the one block that changes.
+    #[serde(default)]
+    pub block: Option<String>,
+    /// The input with what the block shall hold.
+    #[serde(default)]
+    pub data: Option<String>,
 }
