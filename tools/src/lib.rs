@@ -30,3 +30,5 @@ mod models;
 mod stop;
 pub mod utility;
 pub mod web;
+
+pub use files::{block_text, edited_text};

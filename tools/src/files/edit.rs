@@ -1,5 +1,6 @@
 //! `edit_file_block`: one block of a text document, every other byte left as it is.
 
+use baton_core::document::DocumentVersion;
 use baton_core::function::{PendingWrite, ToolContext, ToolError, parse_path};
 use baton_macros::tool;
 use schemars::JsonSchema;
@@ -59,6 +60,7 @@ async fn edit_file_block(
     })
 }
 
+#[derive(Deserialize)]
 struct Request {
     operation: Operation,
     block_id: Option<String>,
@@ -72,15 +74,26 @@ async fn change(context: &ToolContext, path: &str, request: Request) -> Result<C
     let change = understand(request)?;
     let version = context.document(path).map_err(|error| error.message)?;
     let content = context.read(path).await.map_err(|error| error.message)?;
-    let doc_type = doc_type(&content, version);
-    let text = std::str::from_utf8(&content).map_err(|_| format!("{path} is not text, so it has no blocks"))?;
-    let changed = blocks::edit(text, doc_type, &change).map_err(|reason| format!("{path} was not changed: {reason}"))?;
+    let changed = changed(&change, version, &content)?;
     let path = parse_path(path).map_err(|error| error.message)?;
     let mut write = PendingWrite::new(path, changed.text.as_bytes());
     // The bytes of a document under an odd name may not give its type away.
     write.mime_type = Some(version.content.mime_type.clone());
     context.write(write).map_err(|error| error.message)?;
     Ok(changed)
+}
+
+/// The document `version` with the content `content`, changed.
+fn changed(change: &Change, version: &DocumentVersion, content: &[u8]) -> Result<Changed, String> {
+    let path = &version.path;
+    let text = std::str::from_utf8(content).map_err(|_| format!("{path} is not text, so it has no blocks"))?;
+    blocks::edit(text, doc_type(content, version), change).map_err(|reason| format!("{path} was not changed: {reason}"))
+}
+
+/// The text that a call of `edit_file_block` with `input` would make of the document `version`, or why it would change nothing.
+pub fn edited_text(input: &Value, version: &DocumentVersion, content: &[u8]) -> Result<String, String> {
+    let request = Request::deserialize(input).map_err(|error| error.to_string())?;
+    changed(&understand(request)?, version, content).map(|changed| changed.text)
 }
 
 /// What the parameters mean together.

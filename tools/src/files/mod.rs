@@ -10,6 +10,13 @@ mod write;
 use baton_core::document::DocumentVersion;
 
 use blocks::DocType;
+pub use edit::edited_text;
+
+/// The text of the block that has the number `id` in a document, counted as agents count blocks; `None` if there is none.
+pub fn block_text<'t>(text: &'t str, mime_type: &str, id: usize) -> Option<&'t str> {
+    let blocks = blocks::blocks(text, DocType::of(mime_type)).ok()?;
+    text.get(blocks.get(id)?.range.clone())
+}
 
 /// The kind of a document: what its media type says, if it is text.
 fn doc_type(content: &[u8], version: &DocumentVersion) -> DocType {
