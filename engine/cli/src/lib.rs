@@ -14,6 +14,7 @@
 //!
 //! This is the only package that links everything; nothing depends on it but programs.
 
+mod approvals;
 mod args;
 mod cassettes;
 mod commands;

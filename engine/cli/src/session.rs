@@ -32,7 +32,7 @@ use crate::timeline::Rows;
 use crate::view::RunView;
 use crate::view::lines::line;
 use crate::view::live::{LiveTree, Prompt};
-use crate::{export, job};
+use crate::{approvals, export, job};
 
 use conversation::{Action, Conversation, Event, Key, Open};
 
@@ -239,6 +239,7 @@ impl Session<'_> {
         if self.conversation.is_interrupted() {
             self.say_awaited();
         }
+        approvals::look(&mut self.view, self.handle.configs(), self.store).await;
         let has_documents = |task: &TaskId| self.view.tasks.get(task).is_some_and(|row| !row.created.documents.is_empty());
         let open = self
             .view

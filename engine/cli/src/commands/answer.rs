@@ -15,7 +15,7 @@ use crate::runs::{self, FoundRun};
 use crate::screen::style;
 use crate::text::{Text, text};
 use crate::view::{Question, RunView};
-use crate::{job, question, session};
+use crate::{approvals, job, question, session};
 
 /// What `answer` takes.
 #[derive(Debug, Args)]
@@ -37,7 +37,8 @@ pub(crate) struct AnswerArgs {
 
 /// Answers.
 pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failure> {
-    let (found, view, words) = find(args, place).await?;
+    let (found, mut view, words) = find(args, place).await?;
+    approvals::look_in_store(&found, &mut view).await?;
     let (number, typed) = match words.as_slice() {
         [first, rest @ ..] if number(first).is_some() => (number(first), rest),
         typed => (None, typed),

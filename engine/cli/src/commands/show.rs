@@ -14,9 +14,10 @@ use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
 use crate::text::{Text, text};
-use crate::view::RunView;
+use crate::view::approval::Extent;
 use crate::view::json::{SpentReport, UsageReport, usd};
-use crate::{job, session, words};
+use crate::view::{Question, RunView};
+use crate::{approvals, job, session, words};
 
 /// How many tasks that called others have a row that says what was spent below them.
 const SPENT_ROWS: usize = 20;
@@ -33,6 +34,9 @@ pub(crate) struct ShowArgs {
     /// Show what the task's model is sent: system prompt, conversation, tools
     #[arg(long, requires = "task")]
     messages: bool,
+    /// Show one question whole, such as Q1
+    #[arg(long, value_name = "QUESTION", conflicts_with = "task")]
+    question: Option<String>,
 }
 
 /// Shows a run.
@@ -40,6 +44,10 @@ pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure>
     let found = runs::find_to_read(place, &args.run).await?;
     let mut view = found.view().await?;
     view.interrupted = found.status() == runs::INTERRUPTED;
+    approvals::look_in_store(&found, &mut view).await?;
+    if let Some(question) = &args.question {
+        return show_question(&view, question, place);
+    }
     match &args.task {
         Some(task) => {
             let task = TaskId::new(task.as_str());
@@ -110,10 +118,32 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
             }
             _ => text!("{}       baton resume {}", style::faint("next:"), found.id()),
         });
-    } else {
-        next(view, exit).iter().filter(|line| !line.as_str().contains("baton show")).for_each(|line| screen.tell(line));
+    } else if exit == Exit::Waiting {
+        for line in next(view, exit) {
+            screen.tell(&line);
+        }
     }
     Ok(())
+}
+
+/// Shows a question with nothing left out.
+fn show_question(view: &RunView, name: &str, place: &Place) -> Result<Exit, Failure> {
+    let named = |question: &&Question| format!("Q{}", question.number).eq_ignore_ascii_case(name);
+    let Some(question) = view.questions.iter().find(named) else {
+        let known = view.questions.iter().map(|known| format!("Q{}", known.number));
+        return Err(Failure::not_found("question", name, known));
+    };
+    if !place.screen.is_text() {
+        place.screen.json(&view.question_report(question))?;
+    } else if question.closed.is_none() {
+        let lines = view.question_lines_within(question, session::width(), Extent::Whole);
+        lines.iter().try_for_each(|line| place.screen.text(line))?;
+    } else {
+        let asked = view.tasks.get(&question.task).map(|row| row.created.request.clone()).unwrap_or_default();
+        place.screen.text(&text!("{} asked (Q{}): {}", view.holder(&question.asker), question.number, Text::block(&asked)))?;
+        place.screen.text(&text!("→ {}", question.ending()))?;
+    }
+    Ok(Exit::Done)
 }
 
 fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Result<(), Failure> {

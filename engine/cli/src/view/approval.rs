@@ -1,62 +1,161 @@
-//! The question whether a call may begin, as a person reads it: the tool, then its input, each text as its lines.
+//! The question whether a call may begin, as a person reads it: the tool, its input with each text as its lines, and what it
+//! would do to a document.
 //!
 //! The request of the question is written for agents too. It has the input as JSON, where a text is one escaped line.
 
+use baton_core::call::ModelCall;
+use baton_core::document::DocumentRef;
 use baton_core::json::Json;
+use serde::Serialize;
 use serde_json::Value;
 
+use super::change::Change;
 use crate::text::{Text, text};
 use crate::words;
 
-/// The most lines of one value. The timeline has the rest.
-const LINES: usize = 200;
+/// The most lines of one value or change. A command shows the rest.
+const LINES: usize = 60;
 
-/// The lines of an input, at most `width` characters each.
-pub(crate) fn input_lines(input: &Json, width: usize) -> Vec<Text> {
+/// How much of a question is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extent<'a> {
+    /// At most [`LINES`] lines of a value or a change; this command shows all.
+    Bounded(&'a str),
+    /// All of it.
+    Whole,
+}
+
+/// What is known about a call that waits for an approval, beside the call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Preview {
+    /// The tool's title.
+    pub(crate) title: Option<String>,
+    /// The version that the change was worked out from.
+    pub(crate) base: Option<DocumentRef>,
+    /// What the call would do to a document.
+    pub(crate) change: Option<Change>,
+    /// Why that, or the title, is not known.
+    pub(crate) fault: Option<String>,
+}
+
+/// A call that waits for an approval, in a report.
+#[derive(Debug, Serialize)]
+pub(crate) struct CallReport {
+    tool: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    input: Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<Change>,
+    /// Why the change is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
+}
+
+impl Extent<'_> {
+    /// As many of `lines` as are shown, with how many are not. Each comes in the pieces that fit the window.
+    pub(crate) fn of(self, lines: impl IntoIterator<Item = Vec<Text>>) -> Vec<Text> {
+        let mut lines = lines.into_iter();
+        let Self::Bounded(command) = self else { return lines.flatten().collect() };
+        let mut shown: Vec<Text> = Vec::new();
+        let mut more = 0;
+        while shown.len() < LINES
+            && let Some(pieces) = lines.next()
+        {
+            shown.extend(pieces);
+        }
+        if shown.len() > LINES {
+            shown.truncate(LINES);
+            more = 1;
+        }
+        // The rest is counted only: it may be long, and a question is drawn often.
+        more += lines.count();
+        if more > 0 {
+            shown.push(text!("… {}; all of it: {command}", words::counted(more, "more line")));
+        }
+        shown
+    }
+}
+
+impl CallReport {
+    /// The report of `call`.
+    pub(crate) fn of(call: &ModelCall, preview: Option<&Preview>) -> Self {
+        Self {
+            tool: call.tool.clone(),
+            title: preview.and_then(|preview| preview.title.clone()),
+            input: call.input.clone(),
+            change: preview.and_then(|preview| preview.change.clone()),
+            fault: preview.and_then(|preview| preview.fault.clone()),
+        }
+    }
+}
+
+/// The lines of a call: its input, then what it would do to a document; at most `width` characters each.
+pub(crate) fn call_lines(call: &ModelCall, preview: Option<&Preview>, width: usize, extent: Extent<'_>) -> Vec<Text> {
+    let change = preview.and_then(|preview| preview.change.as_ref());
+    let mut lines = input_lines(&call.input, change, width, extent);
+    lines.extend(change.into_iter().flat_map(|change| change.lines(width, extent)));
+    lines.extend(preview.and_then(|preview| preview.fault.as_ref()).map(|fault| text!("→ {}", Text::line(fault))));
+    lines
+}
+
+/// The lines of an input, without what `change` shows.
+fn input_lines(input: &Json, change: Option<&Change>, width: usize, extent: Extent<'_>) -> Vec<Text> {
     let width = width.max(20);
     match input.value() {
         Value::Object(fields) if !fields.is_empty() => {
-            fields.iter().flat_map(|(name, value)| field_lines(name, value, width)).collect()
+            let lines = |(name, value): (&String, &Value)| {
+                if change.is_some_and(|change| change.shows(name)) {
+                    return vec![text!("{}: as shown below", shown_name(name))];
+                }
+                field_lines(name, value, width, extent)
+            };
+            fields.iter().flat_map(lines).collect()
         }
         Value::Object(_) | Value::Null => vec![text!("no input")],
-        other => block(&pretty(&other), "", width),
+        other => extent.of(block(&pretty(&other), "│ ", width)),
     }
 }
 
 /// `name: value`, or the name and below it the lines of the value.
-fn field_lines(name: &str, value: &Value, width: usize) -> Vec<Text> {
+fn field_lines(name: &str, value: &Value, width: usize, extent: Extent<'_>) -> Vec<Text> {
     let shown = match value {
         Value::String(text) => text.clone(),
         other => pretty(other),
     };
-    let is_short = !shown.contains('\n') && name.chars().count() + 2 + shown.chars().count() <= width;
-    if is_short {
-        return vec![text!("{}: {}", Text::line(name), Text::line(&shown))];
+    let line = text!("{}: {}", shown_name(name), Text::line(&shown));
+    if !shown.contains('\n') && line.width() <= width {
+        return vec![line];
     }
-    let mut lines = vec![text!("{}:", Text::line(name))];
-    lines.extend(block(&shown, "│ ", width));
+    let mut lines = vec![text!("{}:", shown_name(name))];
+    lines.extend(extent.of(block(&shown, "│ ", width)));
     lines
 }
 
-/// The lines of `value`, each behind `mark`; long ones are continued on the next.
-fn block(value: &str, mark: &'static str, width: usize) -> Vec<Text> {
-    let room = width.saturating_sub(mark.chars().count()).max(1);
-    let mut lines = Vec::new();
-    for line in value.lines() {
-        let characters: Vec<char> = line.chars().collect();
-        let pieces: Vec<String> = characters.chunks(room).map(|piece| piece.iter().collect()).collect();
-        let pieces = if pieces.is_empty() { vec![String::new()] } else { pieces };
-        lines.extend(pieces.iter().map(|piece| text!("{}{}", mark, Text::line(piece))));
-    }
-    let more = lines.len().saturating_sub(LINES);
-    lines.truncate(LINES);
-    if more > 0 {
-        lines.push(text!("{}… {}; the timeline has them", mark, words::counted(more, "more line")));
-    }
-    lines
+/// The name of an input. One that is no plain word is quoted, so that none reads as a line of a change.
+fn shown_name(name: &str) -> Text {
+    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let is_plain = name.starts_with(is_word) && name.chars().all(|character| is_word(character) || "-.".contains(character));
+    if is_plain { text!("{name}") } else { Text::json(&name) }
 }
 
-fn pretty(value: &Value) -> String {
+/// The lines of `value` in pieces, each behind `mark`; long ones are continued on the next.
+pub(crate) fn block<'v>(value: &'v str, mark: &'static str, width: usize) -> impl Iterator<Item = Vec<Text>> + 'v {
+    let room = width.saturating_sub(mark.chars().count());
+    value.lines().map(move |line| pieces(line, room).iter().map(|piece| text!("{}{}", mark, piece)).collect())
+}
+
+/// A line in pieces of at most `width` characters, counted as they are shown: an escape takes the room of its letters.
+pub(crate) fn pieces(line: &str, width: usize) -> Vec<Text> {
+    let shown = text!("{}", line.replace('\t', "⇥   "));
+    let characters: Vec<char> = shown.as_str().chars().collect();
+    if characters.is_empty() {
+        return vec![shown];
+    }
+    characters.chunks(width.max(1)).map(|piece| text!("{}", piece.iter().collect::<String>())).collect()
+}
+
+pub(crate) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
@@ -67,7 +166,8 @@ mod tests {
     use super::*;
 
     fn shown(input: Value, width: usize) -> String {
-        let lines: Vec<String> = input_lines(&Json::from(input), width).iter().map(|line| line.as_str().to_owned()).collect();
+        let lines = input_lines(&Json::from(input), None, width, Extent::Bounded("baton show"));
+        let lines: Vec<String> = lines.iter().map(|line| line.as_str().to_owned()).collect();
         lines.join("\n")
     }
 
@@ -83,7 +183,12 @@ mod tests {
     fn long_lines_are_continued_long_texts_are_counted_and_nothing_commands_a_terminal() {
         assert_eq!(shown(json!({"a": "x".repeat(40)}), 22), format!("a:\n│ {}\n│ {}", "x".repeat(20), "x".repeat(20)));
         let long = shown(json!({"a": "x\n".repeat(LINES + 2)}), 60);
-        assert!(long.ends_with("│ … 2 more lines; the timeline has them"), "{long}");
+        assert!(long.ends_with("… 2 more lines; all of it: baton show"), "{long}");
+        let escapes = shown(json!({"a": "\u{1b}".repeat(40)}), 22);
+        assert!(
+            escapes.lines().all(|line| line.chars().count() <= 22),
+            "no end of a line is pushed out of the window: {escapes}"
+        );
         assert!(!shown(json!({"a": "\u{1b}]0;title\u{7}"}), 60).contains('\u{1b}'));
     }
 }

@@ -12,6 +12,7 @@ use baton_core::principal::Principal;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::approval::CallReport;
 use super::usage::UnsettledReport;
 use super::{NotUsed, Question, RunView};
 
@@ -90,6 +91,9 @@ pub(crate) struct QuestionReport {
     asked_by: Option<Holder>,
     asked_of: Holder,
     text: String,
+    /// The call that an open question asks to approve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<CallReport>,
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<Json>,
@@ -255,6 +259,10 @@ impl RunView {
             asked_by: self.holder_of(&question.asker).cloned(),
             asked_of: question.holder.clone(),
             text: row.map(|row| row.created.request.clone()).unwrap_or_default(),
+            call: self
+                .to_approve(&question.task)
+                .filter(|_| question.closed.is_none())
+                .map(|call| CallReport::of(call, self.previews.get(&question.task))),
             state,
             answer,
             answered_by: by,

@@ -3,7 +3,8 @@
 //! The live tree, the lines of a piped run, `show`, `graph` and the JSON of `run` all read this one value.
 //! It decides nothing: what may happen next is the machine's business.
 
-mod approval;
+pub(crate) mod approval;
+pub(crate) mod change;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod live;
@@ -27,6 +28,7 @@ use baton_core::model::Usage;
 use baton_core::money::Cost;
 use baton_core::time::Timestamp;
 
+use approval::Preview;
 use usage::{NotUsed, Requests};
 
 /// A run, folded.
@@ -68,6 +70,9 @@ pub(crate) struct RunView {
     pub(crate) fork: Option<Fork>,
     /// The requests whose provider was away when the run stopped.
     pub(crate) away: BTreeMap<TaskId, Waited>,
+    /// What was read about calls that wait for an approval, by the question's task. No entry holds it: it comes from the
+    /// configs and the contents that the run is pinned to.
+    pub(crate) previews: BTreeMap<TaskId, Preview>,
 }
 
 /// What a fork has of its original.
@@ -158,6 +163,8 @@ pub(crate) struct Question {
     pub(crate) holder: Holder,
     /// What happens when nobody answers.
     pub(crate) otherwise: Otherwise,
+    /// The workspace as it was when it was asked.
+    pub(crate) documents: Documents,
     /// How it closed.
     pub(crate) closed: Option<QuestionEnd>,
 }
@@ -259,6 +266,7 @@ impl RunView {
                     asker: opened.asker.clone(),
                     holder: opened.holder.clone(),
                     otherwise: opened.otherwise.clone(),
+                    documents: self.documents.clone(),
                     closed: None,
                 });
                 if opened.holder == Holder::Person {
@@ -266,6 +274,7 @@ impl RunView {
                 }
             }
             Entry::QuestionClosed(closed) => {
+                self.previews.remove(&closed.task);
                 if let Some(question) = self.questions.iter_mut().rev().find(|known| known.task == closed.task) {
                     question.closed = Some(closed.how.clone());
                 }
@@ -429,7 +438,7 @@ impl RunView {
         spent
     }
 
-    /// The call that the question `task` asks to approve.
+    /// The call that the open question `task` asks to approve.
     pub(crate) fn to_approve(&self, task: &TaskId) -> Option<&ModelCall> {
         let row = self.tasks.get(task)?;
         matches!(row.created.concern, Some(Concern::Approval { .. })).then_some(())?;

@@ -9,7 +9,7 @@ use baton_core::model::Usage;
 use baton_core::money::{Cost, Money, Price};
 use serde_json::{Map, Value};
 
-use super::approval;
+use super::approval::{self, Extent};
 use super::tree::approx;
 use super::{NotUsed, Question, RunView};
 use crate::question::{CHOICES_SHOWN, choices};
@@ -166,13 +166,23 @@ impl RunView {
 
     /// The lines of an open question, with its choices numbered; what the person is asked, and what they need to decide.
     pub(crate) fn question_lines(&self, question: &Question, width: usize) -> Vec<Text> {
+        let run = self.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
+        let all = format!("baton show {run} --question Q{}", question.number);
+        self.question_lines_within(question, width, Extent::Bounded(&all))
+    }
+
+    /// The lines of a question, as many as `extent` allows.
+    pub(crate) fn question_lines_within(&self, question: &Question, width: usize, extent: Extent<'_>) -> Vec<Text> {
         let Some(row) = self.tasks.get(&question.task) else { return Vec::new() };
         let asker = self.holder(&question.asker);
         let call = self.to_approve(&question.task);
+        let preview = self.previews.get(&question.task);
         let plain = match call {
             Some(call) => {
+                let title = preview.and_then(|preview| preview.title.as_ref());
+                let title = title.map(|title| format!(": {title}")).unwrap_or_default();
                 format!(
-                    "{asker} wants to call {} (Q{}). It begins only once you approve exactly this:",
+                    "{asker} wants to call {}{title} (Q{}). It begins only once you approve exactly this:",
                     call.tool, question.number
                 )
             }
@@ -187,9 +197,8 @@ impl RunView {
         let mut lines = vec![text!("{} {}", style::waiting("?"), first)];
         lines.extend(wrapped.map(|line| text!("  {}", line)));
         if let Some(call) = call {
-            lines.extend(
-                approval::input_lines(&call.input, width.saturating_sub(6)).into_iter().map(|line| text!("    {}", line)),
-            );
+            let shown = approval::call_lines(call, preview, width.saturating_sub(6), extent);
+            lines.extend(shown.into_iter().map(|line| text!("    {}", line)));
         }
         if !row.created.documents.is_empty() {
             let names: Vec<String> = row.created.documents.iter().map(ToString::to_string).collect();

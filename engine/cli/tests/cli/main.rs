@@ -1,6 +1,7 @@
 //! The command line as its users meet it: the program is run, and what it prints and how it exits is looked at.
 
 mod answers;
+mod approvals;
 mod conversations;
 mod crates;
 mod doctor;

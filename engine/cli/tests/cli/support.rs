@@ -76,7 +76,7 @@ impl Folder {
     /// Writes a job of agents who follow `script`; each agent has `tools`, the first one is the root.
     pub(crate) fn job(&self, name: &str, agents: &[(&str, &[&str])], script: Value, more: Value) -> PathBuf {
         let mut job = json!({
-            "job_id": name, "description": "A job for a test.", "root": agents[0].0, "request": "Do it.",
+            "job_id": name, "description": "A job for a test.", "root": agents.first().map(|(agent, _)| agent), "request": "Do it.",
             "models": {"scripted": {"provider": "scripted", "script": "the.script.json"}},
         });
         for (key, value) in more.as_object().unwrap() {

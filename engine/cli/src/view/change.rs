@@ -1,0 +1,366 @@
+//! What a call that waits for an approval would do to a document, as lines and as JSON.
+//!
+//! It is worked out from the call's input and the version that is stored now, by what the tool's config says its inputs mean
+//! ([`Changes`]). Nothing is run for it. So of a block, what is there and what the call gives are shown one after the other,
+//! except for `edit_file_block`: what it makes of a text is known without a run.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use baton_core::config::{Changes, Executor, NewContent, Tool};
+use baton_core::document::{DocumentRef, DocumentVersion};
+use baton_core::measure::measure;
+use baton_core::path::DocumentPath;
+use baton_tools::edited_text;
+use serde::Serialize;
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+
+use super::approval::{Extent, block, pieces, pretty};
+use crate::screen::style;
+use crate::text::{Text, text};
+use crate::words;
+
+/// The most bytes of both versions that are compared line by line, and how long that may take; a coarser comparison follows.
+const COMPARED_BYTES: usize = 2 << 20;
+const COMPARING: Duration = Duration::from_millis(500);
+
+/// Lines around a change that did not change.
+const CONTEXT: usize = 3;
+
+/// A change of one document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Change {
+    /// The document.
+    document: DocumentPath,
+    /// The version that it replaces; `None` if the document is new.
+    from: Option<DocumentRef>,
+    /// The version that was there when the question was asked, if another is there now; 0 if there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked_about: Option<u32>,
+    /// What becomes of it.
+    #[serde(flatten)]
+    kind: Kind,
+    /// The input that is shown as the change.
+    #[serde(skip)]
+    shows: Option<String>,
+}
+
+/// What becomes of a document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Kind {
+    /// Its text becomes another one.
+    Text {
+        /// The unified diff.
+        diff: String,
+        #[serde(skip)]
+        lines: Vec<Line>,
+    },
+    /// It stays as it is.
+    Same,
+    /// The call cannot make the change, and would change nothing.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// Bytes that are no text, or more than are compared.
+    Bytes {
+        /// Why no lines are shown.
+        reason: &'static str,
+        /// What is there now.
+        before: Option<Size>,
+        /// What will be there.
+        after: Size,
+    },
+    /// One block changes, in a way that only the tool knows.
+    Block {
+        /// Its number, as the call says it.
+        block: Option<String>,
+        /// Its text now; `None` if there is no such block.
+        before: Option<String>,
+        /// What it shall hold, as the call says it.
+        after: Option<String>,
+    },
+    /// Its content is known once the call has run.
+    Unknown,
+}
+
+/// A content, described.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Size {
+    size_bytes: u64,
+    mime_type: String,
+}
+
+/// A line of a diff.
+#[derive(Clone, Debug, PartialEq)]
+enum Line {
+    /// Where the next lines are.
+    Place(String),
+    /// A line, without the line break at its end, and whether it has one.
+    Of(ChangeTag, String, bool),
+}
+
+impl Change {
+    /// The document that a call with `input` would change.
+    pub(crate) fn document(changes: &Changes, input: &Value) -> Option<DocumentPath> {
+        DocumentPath::parse(input.get(&changes.path)?.as_str()?).ok()
+    }
+
+    /// The change that a call of `tool` with `input` would make to `document`, which is `before` now.
+    ///
+    /// `None` if the input does not say it: such a call fails.
+    pub(crate) fn of(
+        tool: &Tool,
+        changes: &Changes,
+        input: &Value,
+        document: DocumentPath,
+        before: Option<(&DocumentVersion, &[u8])>,
+    ) -> Option<Self> {
+        let (kind, shows) = match &changes.content {
+            NewContent::Unknown => (Kind::Unknown, None),
+            NewContent::Whole { content, encoding } => {
+                let given = input.get(content)?.as_str()?;
+                let is_encoded = encoding.as_ref().is_some_and(|key| input.get(key).is_some_and(|value| value == "base64"));
+                let after = if is_encoded { BASE64.decode(given).ok()? } else { given.as_bytes().to_vec() };
+                let kind = Kind::between(&document, before, &after);
+                let is_shown = matches!(kind, Kind::Text { .. } | Kind::Same) || is_encoded;
+                (kind, is_shown.then(|| content.clone()))
+            }
+            NewContent::Block { block, data } => {
+                let kind = match before.filter(|_| edits_blocks(tool)) {
+                    Some((version, content)) => match edited_text(input, version, content) {
+                        Ok(after) => Kind::between(&document, before, after.as_bytes()),
+                        Err(reason) => Kind::Refused { reason },
+                    },
+                    None => Kind::block(input, block, data.as_ref(), before),
+                };
+                let is_shown = matches!(kind, Kind::Block { after: Some(_), .. });
+                (kind, data.clone().filter(|_| is_shown))
+            }
+        };
+        let from = before.map(|(version, _)| version.reference());
+        Some(Self { document, from, asked_about: None, kind, shows })
+    }
+
+    /// The change, where the version `asked` was there when the question was asked.
+    pub(crate) fn since(mut self, asked: Option<u32>) -> Self {
+        let is_other = asked != self.from.as_ref().map(|from| from.version);
+        self.asked_about = is_other.then(|| asked.unwrap_or_default());
+        self
+    }
+
+    /// Whether the input `name` is shown as the change.
+    pub(crate) fn shows(&self, name: &str) -> bool {
+        self.shows.as_deref() == Some(name)
+    }
+
+    /// The change as lines of at most `width` characters.
+    ///
+    /// Lines of an input begin with the name of one or with `│`, so none of them reads as one of these.
+    pub(crate) fn lines(&self, width: usize, extent: Extent<'_>) -> Vec<Text> {
+        let (path, from) = (&self.document, self.from.as_ref());
+        let now = from.map_or_else(|| text!("{path}, which is new"), |from| text!("{from}"));
+        let mut lines = Vec::new();
+        match &self.kind {
+            Kind::Text { lines: of, .. } => {
+                let count = |tag| of.iter().filter(|line| matches!(line, Line::Of(of, ..) if *of == tag)).count();
+                let (added, removed) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
+                lines.push(match from {
+                    Some(from) => {
+                        text!(
+                            "→ changes {from}: {} removed, {} added",
+                            words::counted(removed, "line"),
+                            words::count(added as u64)
+                        )
+                    }
+                    None => text!("→ makes the new document {path}: {}", words::counted(added, "line")),
+                });
+                lines.extend(extent.of(of.iter().map(|line| line.shown(width))));
+            }
+            Kind::Same => lines.push(text!("→ leaves {} as it is", now)),
+            Kind::Refused { reason } => lines.push(text!("→ would change nothing: {}", Text::line(reason))),
+            Kind::Bytes { reason, before, after } => lines.push(match before {
+                Some(before) => text!("→ writes {} over {}, {}: {reason}", after.shown(), now, before.shown()),
+                None => text!("→ writes {} as {}: {reason}", after.shown(), now),
+            }),
+            Kind::Block { block: number, before, after } => {
+                lines.push(match (number, before) {
+                    (Some(number), Some(_)) => text!("→ changes block {} of {}, which is now:", words::preview(number, 20), now),
+                    (Some(number), None) => text!("→ changes {}, which has no block {} now", now, words::preview(number, 20)),
+                    (None, _) => text!("→ changes {}; the call names no block", now),
+                });
+                lines.extend(before.iter().flat_map(|before| extent.of(block(before, "│ ", width))));
+                if let Some(after) = after {
+                    lines.push(text!("→ for it, the call gives:"));
+                    lines.extend(extent.of(block(after, "│ ", width)));
+                }
+            }
+            Kind::Unknown => lines.push(text!("→ writes {}; its content is known once the call has run", now)),
+        }
+        lines.extend(self.asked_about.map(|version| match version {
+            0 => text!("→ {path} did not exist when this was asked"),
+            version => text!("→ {path} has changed since this was asked: it was v{version} then"),
+        }));
+        lines
+    }
+}
+
+impl Kind {
+    /// The change of `document` from `before` to the content `after`.
+    fn between(document: &DocumentPath, before: Option<(&DocumentVersion, &[u8])>, after: &[u8]) -> Self {
+        let (from, content) = before.unzip();
+        if content == Some(after) {
+            return Self::Same;
+        }
+        let bytes = |reason| Self::Bytes {
+            reason,
+            before: from.map(|from| Size { size_bytes: from.content.size_bytes, mime_type: from.content.mime_type.clone() }),
+            after: Size { size_bytes: after.len() as u64, mime_type: measure(document, after, None).mime_type },
+        };
+        let (Ok(old), Ok(new)) = (std::str::from_utf8(content.unwrap_or_default()), std::str::from_utf8(after)) else {
+            return bytes("not text");
+        };
+        if [old, new].iter().any(|text| text.contains('\0')) {
+            return bytes("not text");
+        }
+        if old.len() + new.len() > COMPARED_BYTES {
+            return bytes("too long to be compared line by line");
+        }
+        let diff = TextDiff::configure().timeout(COMPARING).diff_lines(old, new);
+        let mut unified = diff.unified_diff();
+        unified.context_radius(CONTEXT);
+        let mut lines = Vec::new();
+        for hunk in unified.iter_hunks() {
+            if content.is_some() {
+                lines.push(Line::Place(hunk.header().to_string()));
+            }
+            lines.extend(hunk.iter_changes().map(|change| {
+                let line = change.value();
+                Line::Of(change.tag(), line.strip_suffix('\n').unwrap_or(line).to_owned(), !change.missing_newline())
+            }));
+        }
+        let from = from.map_or_else(|| "/dev/null".to_owned(), |from| from.reference().to_string());
+        Self::Text { diff: unified.header(&from, document.as_str()).to_string(), lines }
+    }
+
+    /// The change of the block that the input `block` names, as far as the input says it.
+    fn block(input: &Value, block: &str, data: Option<&String>, before: Option<(&DocumentVersion, &[u8])>) -> Self {
+        let given = |name: &str| input.get(name).filter(|value| !value.is_null()).map(shown);
+        let number = given(block);
+        let found = before.zip(number.as_ref()).and_then(|((version, content), number)| {
+            let text = std::str::from_utf8(content).ok()?;
+            baton_tools::block_text(text, &version.content.mime_type, number.trim().parse().ok()?)
+        });
+        Self::Block { block: number, before: found.map(str::to_owned), after: data.and_then(|data| given(data)) }
+    }
+}
+
+impl Size {
+    fn shown(&self) -> Text {
+        text!("{} of {}", words::size(self.size_bytes), self.mime_type)
+    }
+}
+
+/// Whether calls of `tool` are run by the function whose edits are known here.
+fn edits_blocks(tool: &Tool) -> bool {
+    matches!(&tool.executor, Some(Executor::Function(function)) if function.id == "edit_file_block")
+}
+
+impl Line {
+    /// The line in pieces of at most `width` characters, all of them behind the sign of the first.
+    fn shown(&self, width: usize) -> Vec<Text> {
+        let (tag, line, is_ended) = match self {
+            Self::Place(place) => return vec![style::faint(text!("{}", Text::line(place)))],
+            Self::Of(tag, line, is_ended) => (*tag, line, *is_ended),
+        };
+        let mut lines: Vec<Text> = pieces(line, width.saturating_sub(2))
+            .iter()
+            .enumerate()
+            .map(|(index, piece)| {
+                // A line that is continued looks like no other line: those have a space there.
+                let between = if index == 0 { ' ' } else { '↪' };
+                match tag {
+                    ChangeTag::Delete => style::bad(text!("-{between}{}", piece)),
+                    ChangeTag::Insert => style::good(text!("+{between}{}", piece)),
+                    ChangeTag::Equal => text!(" {between}{}", piece),
+                }
+            })
+            .collect();
+        if !is_ended {
+            lines.push(style::faint("\\ no line break at the end"));
+        }
+        lines
+    }
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| pretty(value), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of the change from `before` to `after`, as they are shown.
+    fn shown(before: &str, after: &str, width: usize, extent: Extent<'_>) -> Vec<String> {
+        let path = DocumentPath::parse("a.md").unwrap();
+        let content = measure(&path, before.as_bytes(), None);
+        let version =
+            serde_json::from_value(serde_json::json!({"path": path, "version": 3, "content": content, "at": 0})).unwrap();
+        let change = Change {
+            document: path.clone(),
+            from: Some(DocumentRef { path: path.clone(), version: 3 }),
+            asked_about: None,
+            kind: Kind::between(&path, Some((&version, before.as_bytes())), after.as_bytes()),
+            shows: None,
+        };
+        let lines = change.lines(width, extent);
+        lines.iter().map(plain).collect()
+    }
+
+    /// A line without its style.
+    fn plain(line: &Text) -> String {
+        let parts = line.as_str().split('\u{1b}').enumerate();
+        parts.map(|(index, part)| if index == 0 { part } else { part.split_once('m').unwrap_or_default().1 }).collect()
+    }
+
+    #[test]
+    fn the_lines_of_a_diff_have_their_signs_and_their_places() {
+        let before = "one\ntwo\nthree\nfour\nfive\nsix\nseven";
+        let lines = shown(before, "one\ntwo\nthree\nfour\n5\nsix\nseven\n", 60, Extent::Whole);
+        let expected = [
+            "→ changes a.md v3: 2 lines removed, 2 added",
+            "@@ -2,6 +2,6 @@",
+            "  two",
+            "  three",
+            "  four",
+            "- five",
+            "+ 5",
+            "  six",
+            "- seven",
+            "\\ no line break at the end",
+            "+ seven",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_long_line_is_continued_behind_its_sign_and_a_long_diff_is_counted() {
+        let lines = shown("a\n", &format!("{}\n", "x".repeat(25)), 12, Extent::Whole);
+        assert_eq!(lines[2..], ["- a", "+ xxxxxxxxxx", "+↪xxxxxxxxxx", "+↪xxxxx"]);
+        let lines = shown("", &"+x\n".repeat(100), 60, Extent::Bounded("baton show RUN --question Q1"));
+        assert_eq!((lines.len(), lines[2].as_str()), (62, "+ +x"));
+        assert_eq!(lines[61], "… 41 more lines; all of it: baton show RUN --question Q1");
+    }
+
+    #[test]
+    fn what_differs_only_in_what_nobody_sees_is_shown_escaped() {
+        let lines = shown("a b\nc\n", "a\u{a0}b\r\n\u{200b}c\n", 60, Extent::Whole);
+        let changed: Vec<&str> = lines.iter().map(String::as_str).filter(|line| line.starts_with('+')).collect();
+        assert_eq!(changed[0], "+ a\u{a0}b\\r", "a no-break space is printable");
+        assert_eq!(changed[1], "+ \\u{200b}c");
+    }
+}
