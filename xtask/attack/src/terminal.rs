@@ -64,6 +64,10 @@ pub(crate) fn attack(size: Size) -> anyhow::Result<Tally> {
         block(&["doc", "cat", "SPEAKING", document]),
         block(&["doc", "diff", "SPEAKING", document]),
         block(&["answer", "WAITING", "Q1"]),
+        block(&["show", "APPROVING"]),
+        block(&["show", "APPROVING", "--question", "Q1"]),
+        block(&["answer", "APPROVING", "Q1"]),
+        answered(&["run", "approving", "--trust"], "Ctrl-C stops", "\u{3}"),
         block(&["answer", "WAITING", "Q1", PAYLOAD]),
         lines(&["diff", "SPEAKING", "WAITING"]),
         block(&["fork", "SPEAKING"]),
@@ -95,7 +99,7 @@ pub(crate) fn attack(size: Size) -> anyhow::Result<Tally> {
         block(&["doc", "cat", "SPEAKING", PAYLOAD]),
         block(&["tool", "show", PAYLOAD]),
     ];
-    let named = [("SPEAKING", "speaking"), ("WAITING", "asking"), ("FAILED", "failing")];
+    let named = [("SPEAKING", "speaking"), ("WAITING", "asking"), ("APPROVING", "approving"), ("FAILED", "failing")];
     let runs = named.map(|(name, job)| newest(&scene, job).map(|run| (name, run)));
     let runs: Vec<(&str, String)> = runs.into_iter().collect::<Result<_, _>>()?;
     write_damaged_store(&scene)?;
@@ -235,6 +239,23 @@ fn prepare(scene: &Scene, folder: &str) -> anyhow::Result<()> {
     scene.write_job("untrusted", &[("lead", &["broken"])], script, described)?;
     scene.write("untrusted/tools/broken.json", tool.to_string())?;
 
+    // The question whether a call may begin: title, input, and the diff of a document.
+    let script = json!({"lead": {"turns": [
+        {"calls": [write("one")]},
+        {"calls": [{"tool": "publish", "input": {"path": "notes.md", "content": format!("- {PAYLOAD}\n+ {PAYLOAD}\n"), PAYLOAD: PAYLOAD}}]},
+    ]}});
+    scene.write_job("approving", &[("lead", &["write_file", "publish", "handoff"])], script, json!({}))?;
+    let tool = json!({
+        "tool_id": "publish", "type": "function_tool", "title": "Publish \u{202e}turned\u{200b}\u{2060}owned", "description": PAYLOAD,
+        "input_schema": {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}},
+        "writes": true, "changes": {"path": "path", "content": "content"}, "approval": "person", "exec": {"command": ["cat"]},
+    });
+    scene.write("approving/tools/publish.json", tool.to_string())?;
+    let mut titled = tool;
+    titled["title"] = json!(PAYLOAD);
+    titled["changes"] = json!({"path": PAYLOAD});
+    scene.write("faulty/tools/publish.json", titled.to_string())?;
+
     scene.write_job(
         "faulty",
         &[("lead", &["handoff", &format!("y{PAYLOAD}")])],
@@ -243,8 +264,12 @@ fn prepare(scene: &Scene, folder: &str) -> anyhow::Result<()> {
     )?;
     scene.write(&format!("faulty/agents/{}.json", PAYLOAD.replace('/', "-")), "{")?;
 
-    let first_runs: [(&[&str], i32); 3] =
-        [(&["run", "speaking"], 0), (&["run", "asking", "--no-input"], 3), (&["run", "failing", "--trust"], 0)];
+    let first_runs: [(&[&str], i32); 4] = [
+        (&["run", "speaking"], 0),
+        (&["run", "asking", "--no-input"], 3),
+        (&["run", "approving", "--no-input", "--trust"], 3),
+        (&["run", "failing", "--trust"], 0),
+    ];
     for (arguments, code) in first_runs {
         let ran = scene.run(arguments)?;
         ensure!(ran.code == Some(code), "{arguments:?} prepares nothing: {}", ran.text());
@@ -255,7 +280,7 @@ fn prepare(scene: &Scene, folder: &str) -> anyhow::Result<()> {
 /// Copies the store and makes the text a run's name there: whoever sends a store has written it.
 fn write_damaged_store(scene: &Scene) -> anyhow::Result<()> {
     let script = "import sqlite3, sys\nstore, copy = sqlite3.connect('.baton/baton.db'), sqlite3.connect('damaged.db')\n\
-                  store.backup(copy)\ncopy.execute('UPDATE runs SET id = ?1, job = ?1 WHERE status = \"waiting\"', [sys.argv[1]])\n\
+                  store.backup(copy)\ncopy.execute('UPDATE runs SET id = ?1, job = ?1 WHERE job = \"asking\"', [sys.argv[1]])\n\
                   copy.commit()\n";
     let mut command = Command::new("python3");
     let status = command.args(["-c", script, PAYLOAD]).current_dir(scene.folder()).stdin(Stdio::null()).status()?;
