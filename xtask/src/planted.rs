@@ -6,6 +6,7 @@
 
 mod tree;
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,8 +25,19 @@ const BUGS: &str = include_str!("../planted/bugs.json");
 /// The variable that switches a bug on.
 const SWITCH: &str = "BATON_PLANTED";
 
+/// The simulation: the name of its suite and of its program.
+const SIMULATE: &str = "simulate";
+
 /// How many seeds the simulation gets to catch a bug.
 const SEEDS: &str = "4000";
+
+/// The test programs beside the simulation: their names here, what cargo builds, and the name of the target.
+const SUITES: [(&str, &[&str], &str); 4] = [
+    ("machine", &["-p", "baton-core", "-p", "baton-proof", "--test", "machine"], "machine"),
+    ("store", &["-p", "baton-store", "--test", "store"], "store"),
+    ("core", &["-p", "baton-core", "--lib"], "baton_core"),
+    ("cli", &["-p", "baton", "--test", "cli"], "cli"),
+];
 
 /// A bug that keeps the machine busy for ever is caught when this is over.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -52,7 +64,7 @@ pub(crate) struct Bug {
     find: String,
     /// The bug.
     plant: String,
-    /// What must catch it: `simulate`, or a test program and a filter, such as `machine:mixtures`.
+    /// What must catch it: `simulate`, or a test program of [`SUITES`] and a filter, such as `machine:mixtures`.
     caught_by: String,
 }
 
@@ -62,10 +74,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let chosen: Vec<&Bug> = bugs.iter().filter(|bug| options.only.as_ref().is_none_or(|only| *only == bug.name)).collect();
     ensure!(!chosen.is_empty(), "no bug is called {}; there are {}", options.only.as_deref().unwrap_or_default(), names(&bugs));
     let tree = tree::plant(&bugs)?;
-    let programs = Programs::build(&tree, chosen.iter().any(|bug| bug.caught_by.starts_with("store:")))?;
     let mut suites: Vec<&str> = chosen.iter().map(|bug| bug.caught_by.as_str()).collect();
     suites.sort_unstable();
     suites.dedup();
+    let programs = Programs::build(&tree, &suites)?;
     for suite in suites {
         let (_, tried) = programs.run(suite, None)?;
         ensure!(!tried.caught, "{suite} fails although nothing is planted:\n{}", tried.output);
@@ -100,38 +112,36 @@ struct Tried {
     output: String,
 }
 
-/// The programs that catch bugs, built from the copy.
-struct Programs {
-    simulate: PathBuf,
-    machine: PathBuf,
-    store: Option<PathBuf>,
-}
+/// The programs that catch bugs, built from the copy, by their names.
+struct Programs(BTreeMap<&'static str, PathBuf>);
 
 impl Programs {
-    /// Builds them, however long that takes. The store and its database only if it is asked for.
-    fn build(tree: &Path, with_store: bool) -> anyhow::Result<Self> {
-        let machine = ["-p", "baton-core", "-p", "baton-proof", "--example", "simulate", "--test", "machine"];
-        let built = build(tree, &machine)?;
-        let store =
-            if with_store { Some(program(&build(tree, &["-p", "baton-store", "--test", "store"])?, "store")?) } else { None };
-        Ok(Self { simulate: program(&built, "simulate")?, machine: program(&built, "machine")?, store })
+    /// Builds those that `suites` name, however long that takes.
+    fn build(tree: &Path, suites: &[&str]) -> anyhow::Result<Self> {
+        let mut programs = BTreeMap::new();
+        if suites.contains(&SIMULATE) {
+            let built = build(tree, &["build", "-p", "baton-core", "-p", "baton-proof", "--example", SIMULATE])?;
+            programs.insert(SIMULATE, program(&built, SIMULATE)?);
+        }
+        for (name, what, target) in SUITES {
+            if suites.iter().any(|suite| suite.split_once(':').is_some_and(|(program, _)| program == name)) {
+                programs.insert(name, program(&build(tree, &[&["test", "--no-run"], what].concat())?, target)?);
+            }
+        }
+        Ok(Self(programs))
     }
 
     /// Runs `suite` with `bug` switched on, or with none.
     fn run(&self, suite: &str, bug: Option<&Bug>) -> anyhow::Result<(Duration, Tried)> {
         let began = Instant::now();
-        let mut command = match suite.split_once(':') {
-            None if suite == "simulate" => {
-                let mut command = Command::new(&self.simulate);
-                command.args(["--failures", "1", "--twice-in", "0", "--seeds", SEEDS]);
-                command
-            }
-            Some(("machine", filter)) => test_program(&self.machine, filter),
-            Some(("store", filter)) => {
-                test_program(self.store.as_ref().context("the tests of the store were not built")?, filter)
-            }
-            _ => bail!("{suite} is no suite: simulate, machine:FILTER and store:FILTER are"),
-        };
+        let (name, filter) = suite.split_once(':').unwrap_or((suite, ""));
+        let unknown = || format!("{suite} is no suite: {SIMULATE}, machine:FILTER, store:FILTER, core:FILTER and cli:FILTER are");
+        let mut command = Command::new(self.0.get(name).with_context(unknown)?);
+        if name == SIMULATE {
+            command.args(["--failures", "1", "--twice-in", "0", "--seeds", SEEDS]);
+        } else {
+            command.arg(filter);
+        }
         command.env(SWITCH, bug.map_or("", |bug| &bug.name)).env("RUST_BACKTRACE", "0").current_dir(root());
         let (code, output) = run_patiently(command)?;
         let seeds = output.lines().find_map(|line| line.strip_prefix("seeds ")?.split_whitespace().next()?.parse().ok());
@@ -144,10 +154,11 @@ impl Programs {
 /// Builds what `what` asks for in the copy; what cargo said of it.
 fn build(tree: &Path, what: &[&str]) -> anyhow::Result<Vec<Value>> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(tree).stdin(Stdio::null()).args(["build", "-q", "--message-format", "json"]).args(what);
+    command.current_dir(tree).stdin(Stdio::null()).args(what).args(["-q", "--message-format", "json"]);
     if std::env::var_os("CARGO_TARGET_DIR").is_none() {
-        // What the copy depends on is what the project depends on, and is built once.
-        command.env("CARGO_TARGET_DIR", root().join("target"));
+        // What the copy depends on is what the project depends on, and is built once. The programs have another place than
+        // those of the project.
+        command.env("CARGO_BUILD_BUILD_DIR", root().join("target")).env("CARGO_TARGET_DIR", tree.join("target"));
     }
     let output = command.output().context("cargo cannot be started")?;
     let said = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
@@ -166,12 +177,6 @@ fn program(said: &[Value], name: &str) -> anyhow::Result<PathBuf> {
     let built = said.iter().filter(|said| said["target"]["name"] == name);
     let found = built.filter_map(|said| said["executable"].as_str()).next_back();
     found.map(PathBuf::from).with_context(|| format!("cargo built no {name}"))
-}
-
-fn test_program(program: &Path, filter: &str) -> Command {
-    let mut command = Command::new(program);
-    command.arg(filter);
-    command
 }
 
 /// Runs `command` to its end or to the end of patience; its code, if it came to one, and what it said.

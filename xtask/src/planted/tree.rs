@@ -10,7 +10,20 @@ use super::{Bug, SWITCH};
 use crate::project::root;
 
 /// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
-const CRATES: [&str; 4] = ["engine/core", "engine/files", "engine/proof", "engine/store"];
+const CRATES: [&str; 9] = [
+    "engine/core",
+    "engine/files",
+    "engine/macros",
+    "engine/models",
+    "engine/proof",
+    "engine/runtime",
+    "engine/store",
+    "engine/cli",
+    "tools",
+];
+
+/// What crates embed, and what their tests read.
+const TEXTS: [&str; 3] = ["tool-configs", "generated-docs", "docs"];
 
 /// Where the switches are read.
 const HOME: &str = "engine/core/src/lib.rs";
@@ -21,12 +34,13 @@ const HOME: &str = "engine/core/src/lib.rs";
 pub(super) fn plant(bugs: &[Bug]) -> anyhow::Result<PathBuf> {
     let tree = root().join("target/planted");
     let mut kept = BTreeSet::new();
-    for folder in CRATES {
+    for folder in CRATES.into_iter().chain(TEXTS) {
         copy(&root().join(folder), &tree.join(folder), bugs, &mut kept)?;
     }
     for bug in bugs {
         ensure!(kept.contains(&tree.join(&bug.file)), "{}: there is no {} among what is copied", bug.name, bug.file);
     }
+    write(&tree.join("README.md"), &fs::read(root().join("README.md")).context("README.md")?)?;
     let manifest = fs::read_to_string(root().join("Cargo.toml")).context("Cargo.toml")?;
     let members = format!("members = {CRATES:?}");
     let lines = manifest.lines().filter(|line| !line.starts_with("default-members"));
@@ -36,7 +50,7 @@ pub(super) fn plant(bugs: &[Bug]) -> anyhow::Result<PathBuf> {
     if !lock.exists() {
         fs::copy(root().join("Cargo.lock"), lock).context("Cargo.lock")?;
     }
-    for folder in CRATES {
+    for folder in CRATES.into_iter().chain(TEXTS) {
         remove_others(&tree.join(folder), &kept)?;
     }
     Ok(tree)

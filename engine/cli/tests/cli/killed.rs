@@ -75,6 +75,16 @@ impl Hanging {
     }
 }
 
+impl Drop for Hanging {
+    /// Ends what a test that failed leaves.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let processes = fs::read_to_string(self.folder.path().join("pids")).unwrap_or_default();
+            let _gone_already = Command::new("kill").arg("-KILL").args(processes.split_whitespace()).status();
+        }
+    }
+}
+
 fn kill(process: u32) {
     assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
 }
