@@ -272,6 +272,8 @@ fn named(path: &Path, error: impl Into<StoreError>) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { what: format!("{}: {error}", path.display()) },
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore { path },
         Some(ErrorCode::DiskFull) => StoreError::StorageFull { path },
+        // A connection has the file open. When it is moved away in the middle of a read, SQLite reports a failure of the disk.
+        Some(ErrorCode::SystemIoFailure) if !path.exists() => StoreError::Lost { path },
         Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => StoreError::Io { path, source: std::io::Error::other(error) },
         // The tables are strict: what has the wrong type was not written so.
         None if !matches!(error, rusqlite::Error::QueryReturnedNoRows) => {
@@ -284,4 +286,21 @@ fn named(path: &Path, error: impl Into<StoreError>) -> StoreError {
 /// A number as SQLite keeps it: sequence numbers never come near the sign bit, bounds like `u64::MAX` may.
 fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_to_read_a_file_that_was_moved_away_is_no_failure_of_the_disk() {
+        let folder = tempfile::TempDir::new().expect("a temporary folder");
+        let path = folder.path().join("store.db");
+        let failure = || rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR_READ), None);
+        assert!(matches!(named(&path, failure()), StoreError::Lost { .. }));
+        std::fs::write(&path, "").expect("a file");
+        assert!(matches!(named(&path, failure()), StoreError::Io { .. }));
+    }
 }

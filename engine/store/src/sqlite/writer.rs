@@ -282,12 +282,13 @@ impl WriterThread {
         answer
     }
 
-    /// Remembers an error of the disk: whatever it says of later flushes, it is not trusted any more.
+    /// Remembers an error of the disk: whatever it says of later flushes, it is not trusted any more. Files that are no longer
+    /// where they were fail in the same way.
     fn look_at(&mut self, error: &StoreError) {
         if let StoreError::Sqlite(error) = error
             && error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
         {
-            self.failed = Some(Failed::Disk(error.to_string()));
+            self.failed = Some(self.files.lost().map_or_else(|| Failed::Disk(error.to_string()), Failed::Lost));
         }
     }
 
