@@ -268,7 +268,7 @@ impl ToolDraft {
                 .tool_type
                 .behavior()
                 .runs_code
-                .then(|| Executor::Exec(ExecSpec { command: vec![self.id.clone()], env: Vec::new() })),
+                .then(|| Executor::Exec(ExecSpec { command: vec![self.id.clone()], env: Vec::new(), files: BTreeMap::new() })),
             examples: Vec::new(),
             category: None,
             tags: Vec::new(),

@@ -45,6 +45,8 @@ pub(crate) struct Execution {
     pub(crate) documents: Documents,
     /// The last entry that the call may see.
     pub(crate) seq: u64,
+    /// Whether somebody approved the call: then a command runs only with the files that it named when its configs were read.
+    pub(crate) is_approved: bool,
     /// The job's folder, for commands.
     pub(crate) folder: Option<PathBuf>,
     /// Cancelled when the call shall stop; then nobody wants its result.
@@ -79,7 +81,27 @@ impl Execution {
         }
     }
 
+    /// A file of an approved command that is not what it was when the configs were read.
+    async fn changed_file(&self) -> Option<String> {
+        let Some(Executor::Exec(spec)) = self.tool.executor.as_ref().filter(|_| self.is_approved) else { return None };
+        if spec.files.is_empty() {
+            return None;
+        }
+        let (of, folder) = (spec.clone(), self.folder.clone());
+        let looked = tokio::task::spawn_blocking(move || crate::exec::changed_file(&of, folder.as_deref())).await;
+        // Where nobody could look, the file counts as changed.
+        looked.unwrap_or_else(|_| spec.files.keys().next().cloned())
+    }
+
     async fn run_to_its_end(self, shared: Arc<Shared>, astray: Arc<OnceLock<ModelError>>) -> Returned {
+        if let Some(file) = self.changed_file().await {
+            let message = format!(
+                "what was approved is not what would run: the file {file} of {} has changed since the run read it; \
+                 baton resume --migrate adopts it, and the call is asked about again",
+                self.tool.id
+            );
+            return failed(ErrorCode::Denied, &message);
+        }
         // Also cancelled when the call is stopped, and when this future is dropped: code on another thread must notice.
         let over = self.stopped.child_token();
         let _over_at_the_end = over.clone().drop_guard();

@@ -9,8 +9,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use baton_core::config::{MAX_FILE_BYTES, Origin, Role, Sources};
+use baton_core::id::ContentHash;
 use baton_core::path::DocumentPath;
 use serde_json::Value;
+
+use crate::trust::named_file;
 
 /// The file that makes a folder a job.
 const JOB_FILE: &str = "job.json";
@@ -80,11 +83,12 @@ pub fn read_job(path: &Path, tool_configs: &[ToolConfig<'_>]) -> Result<(Sources
     let absolute = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
     let folder = JobFolder { path: fs::canonicalize(absolute).map_err(|_| no_job())? };
     let mut sources = Sources::new(shown_prefix(shown));
+    let mut named = Named::default();
     for (origin, name, text) in tool_configs {
         sources.add_from(*origin, Role::BuiltinTool, *name, text);
+        named.by_tool(text.as_bytes());
     }
     let job = folder.read_bounded(&file)?.ok_or_else(no_job)?;
-    let mut named = Named::default();
     named.by_job(&job);
     sources.add(Role::Job, file, job);
     if let Some(models) = folder.read_bounded(MODELS_FILE)? {
@@ -97,8 +101,9 @@ pub fn read_job(path: &Path, tool_configs: &[ToolConfig<'_>]) -> Result<(Sources
             .filter(|path| Path::new(path).extension().is_some_and(|extension| extension == "json"))
         {
             let Some(content) = folder.read_bounded(&path)? else { continue };
-            if role == Role::Agent {
-                named.by_agent(&content);
+            match role {
+                Role::Agent => named.by_agent(&content),
+                _ => named.by_tool(&content),
             }
             sources.add(role, path, content);
         }
@@ -108,6 +113,13 @@ pub fn read_job(path: &Path, tool_configs: &[ToolConfig<'_>]) -> Result<(Sources
             if let Some(content) = folder.read_bounded(path)? {
                 sources.add(role, path.as_str(), content);
             }
+        }
+    }
+    for argument in &named.arguments {
+        // What cannot be read is refused when trust is judged.
+        let Ok(Some(file)) = named_file(Some(folder.path()), argument) else { continue };
+        if let Ok(content) = baton_files::read(&file, MAX_DOCUMENT_BYTES) {
+            sources.add(Role::CommandFile, argument.as_str(), ContentHash::of(&content).to_string());
         }
     }
     for path in &named.documents {
@@ -201,9 +213,21 @@ struct Named {
     documents: BTreeSet<String>,
     prompts: BTreeSet<String>,
     scripts: BTreeSet<String>,
+    /// The arguments of commands: some of them name files.
+    arguments: BTreeSet<String>,
 }
 
 impl Named {
+    fn by_tool(&mut self, content: &[u8]) {
+        // Most tools run no command, and need not be parsed for that.
+        if !content.windows(6).any(|word| word == b"\"exec\"") {
+            return;
+        }
+        let Ok(tool) = serde_json::from_slice::<Value>(content) else { return };
+        let arguments = tool["exec"]["command"].as_array().into_iter().flatten();
+        self.arguments.extend(arguments.filter_map(Value::as_str).map(str::to_owned));
+    }
+
     fn by_job(&mut self, content: &[u8]) {
         let Ok(job) = serde_json::from_slice::<Value>(content) else { return };
         for document in job["documents"].as_array().into_iter().flatten() {

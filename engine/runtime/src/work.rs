@@ -208,7 +208,10 @@ impl Actor {
         };
         let (stopped, of) = (self.token(&task), task.clone());
         let inline_bytes = self.run.task(&task).and_then(|task| self.run.limits(task).inline_result_bytes);
+        let open = self.run.task(&task).and_then(|task| task.open.as_deref());
+        let is_approved = open.and_then(|open| open.calls.get(open.index_of(&call)?)).is_some_and(|call| call.approved.is_some());
         let execution = Execution {
+            is_approved,
             caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
             tool,
             configs: Arc::clone(self.run.configs()),

@@ -1,5 +1,7 @@
 //! The question whether a call may begin: a person sees the tool's title, the input, and what would change in a document.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::screens::Screen;
@@ -274,4 +276,36 @@ fn a_terminal_asks_with_the_title_and_the_change() {
     let (exit, drawn) = screen.ends();
     assert_eq!(exit, Some(0), "{drawn}");
     folder.baton(&["doc", "cat", "@last", "a.md"]).exits(0).says("new");
+}
+
+#[test]
+fn an_approval_of_a_command_holds_for_the_script_that_the_run_knows() {
+    let folder = Folder::new();
+    let script = |word: &str| format!("echo {word} >> '{}'\necho '{{}}'\n", folder.path().join("ran").display());
+    let ran = || fs::read_to_string(folder.path().join("ran")).unwrap_or_default();
+    approving(&folder, "publish", json!({"text": "a"}), "a.md", "old\n");
+    let tool = json!({
+        "tool_id": "publish", "type": "function_tool", "description": "Publishes.", "effect": "pure",
+        "input_schema": {"type": "object"}, "exec": {"command": ["sh", "publish.sh"]},
+    });
+    folder.write("approving/tools/publish.json", tool.to_string());
+    // Changed between the question and the call.
+    folder.write("approving/publish.sh", script("first"));
+    folder.baton(&["run", "approving", "--trust"]).exits(3);
+    let run = folder.last_run();
+    folder.write("approving/publish.sh", script("second"));
+    folder.baton(&["answer", &run, "Q1", "yes"]).exits(0);
+    folder.baton(&["resume", &run, "--trust"]).tells("has changed since");
+    assert_eq!(ran(), "", "neither what was approved nor what was not has run");
+    folder.baton(&["timeline", &run]).exits(0).says("what was approved is not what would run: the file publish.sh");
+    // Adopted by a migration: the question is about another call, and is asked again.
+    folder.baton(&["run", "approving", "--trust"]).exits(3);
+    let run = folder.last_run();
+    folder.write("approving/publish.sh", script("third"));
+    folder.baton(&["resume", &run, "--migrate", "--yes", "--trust"]).exits(3).tells("publish.sh changed").tells("(Q2)");
+    folder.baton(&["answer", &run, "Q1", "yes"]).exits(1);
+    folder.baton(&["answer", &run, "Q2", "yes"]).exits(0);
+    folder.baton(&["resume", &run]).exits(0);
+    assert_eq!(ran(), "third\n");
+    folder.baton(&["verify", &run]).exits(0);
 }

@@ -352,7 +352,8 @@ impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Function(function) => write!(f, "fn {}", function.name),
-            Self::Exec(exec) => write!(f, "exec {:?} with {:?}", exec.command, exec.env),
+            Self::Exec(exec) if exec.files.is_empty() => write!(f, "exec {:?} with {:?}", exec.command, exec.env),
+            Self::Exec(exec) => write!(f, "exec {:?} with {:?} of {:?}", exec.command, exec.env, exec.files),
         }
     }
 }
@@ -364,6 +365,9 @@ pub struct ExecSpec {
     pub command: Vec<String>,
     /// Names of environment variables it may see besides `PATH`, `LANG`, `BATON_CALL_ID` and `BATON_COMMAND_ID`.
     pub env: Vec<String>,
+    /// The files of the job's folder that the command names, by argument, with the hashes of their contents when the folder was
+    /// read.
+    pub files: BTreeMap<String, String>,
 }
 
 /// An example of a tool's config.

@@ -36,6 +36,9 @@ pub enum Role {
     Models,
     /// `models.json` of the person who runs it, at the path that messages show.
     UserModels,
+    /// A file of the job's folder that a command names, such as its script. The path is the command's argument, the text the
+    /// hash of the content: the run knows the file again and does not keep it.
+    CommandFile,
 }
 
 /// One file.

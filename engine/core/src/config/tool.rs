@@ -411,7 +411,13 @@ impl<'s> Loader<'s> {
     /// What runs the tool. A function tool has exactly one executor, the others have none.
     fn executor(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) -> Option<Executor> {
         let id = &form.tool_id;
-        let exec = form.exec.as_ref().map(|exec| ExecSpec { command: exec.command.clone(), env: exec.env.clone() });
+        let known = self.sources.by_path(Role::CommandFile);
+        let hash = |argument: &String| Some((argument.clone(), known.get(argument.as_str())?.text.clone()));
+        let exec = form.exec.as_ref().map(|exec| ExecSpec {
+            command: exec.command.clone(),
+            env: exec.env.clone(),
+            files: exec.command.iter().filter_map(hash).collect(),
+        });
         match (tool_type.behavior().runs_code, texts.function, exec) {
             (true, Some(function), None) => Some(Executor::Function(function)),
             (true, None, Some(exec)) => Some(Executor::Exec(exec)),
