@@ -25,6 +25,10 @@ const CRATES: [&str; 9] = [
 /// What crates embed, and what their tests read.
 const TEXTS: [&str; 3] = ["tool-configs", "generated-docs", "docs"];
 
+/// The folder of the sources in the copy. Cargo knows a crate by its path below the workspace: with the paths that they have in
+/// the project, crates of the copy would be taken for those of the project wherever both are built into one folder.
+const SOURCE: &str = "source";
+
 /// Where the switches are read.
 const HOME: &str = "engine/core/src/lib.rs";
 
@@ -33,25 +37,27 @@ const HOME: &str = "engine/core/src/lib.rs";
 /// A file that is as it was is not written again, so the next build of the copy builds what has changed.
 pub(super) fn plant(bugs: &[Bug]) -> anyhow::Result<PathBuf> {
     let tree = root().join("target/planted");
+    let source = tree.join(SOURCE);
     let mut kept = BTreeSet::new();
     for folder in CRATES.into_iter().chain(TEXTS) {
-        copy(&root().join(folder), &tree.join(folder), bugs, &mut kept)?;
+        copy(&root().join(folder), &source.join(folder), bugs, &mut kept)?;
     }
     for bug in bugs {
-        ensure!(kept.contains(&tree.join(&bug.file)), "{}: there is no {} among what is copied", bug.name, bug.file);
+        ensure!(kept.contains(&source.join(&bug.file)), "{}: there is no {} among what is copied", bug.name, bug.file);
     }
-    write(&tree.join("README.md"), &fs::read(root().join("README.md")).context("README.md")?)?;
+    write(&source.join("README.md"), &fs::read(root().join("README.md")).context("README.md")?)?;
     let manifest = fs::read_to_string(root().join("Cargo.toml")).context("Cargo.toml")?;
-    let members = format!("members = {CRATES:?}");
+    let members = format!("members = {:?}", CRATES.map(|folder| format!("{SOURCE}/{folder}")));
     let lines = manifest.lines().filter(|line| !line.starts_with("default-members"));
     let manifest: Vec<&str> = lines.map(|line| if line.starts_with("members") { members.as_str() } else { line }).collect();
-    write(&tree.join("Cargo.toml"), manifest.join("\n").as_bytes())?;
+    let manifest = manifest.join("\n").replace("path = \"", &format!("path = \"{SOURCE}/"));
+    write(&tree.join("Cargo.toml"), manifest.as_bytes())?;
     let lock = tree.join("Cargo.lock");
     if !lock.exists() {
         fs::copy(root().join("Cargo.lock"), lock).context("Cargo.lock")?;
     }
     for folder in CRATES.into_iter().chain(TEXTS) {
-        remove_others(&tree.join(folder), &kept)?;
+        remove_others(&source.join(folder), &kept)?;
     }
     Ok(tree)
 }
