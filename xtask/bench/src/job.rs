@@ -81,10 +81,10 @@ fn parts(workload: Workload, n: usize) -> Parts {
             ("root", vec![("root", granted(&["route_to_worker"])), ("worker", worker)], calc())
         }
         Workload::Deep => ("level", vec![("level", granted(&["write_file", "handoff", "route_to_level"]))], Vec::new()),
-        Workload::Long | Workload::Resume => ("agent", vec![("agent", granted(&["calc"]))], calc()),
+        Workload::Long | Workload::Resume => ("counter", vec![("counter", granted(&["calc"]))], calc()),
         Workload::Startup => {
             let tools: Vec<_> = (0..n).map(|number| (format!("tool_{number:03}"), numbered_config(number))).collect();
-            ("agent", vec![("agent", tools.iter().map(|(id, _)| id.clone()).collect())], tools)
+            ("counter", vec![("counter", tools.iter().map(|(id, _)| id.clone()).collect())], tools)
         }
         Workload::Blocked => {
             let agents = vec![
