@@ -17,20 +17,14 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use baton_store::failpoint;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Pid;
 
-use super::strays::{self, Wanted};
-use super::{GUARD_OF, engine, running};
+use super::{GUARD_OF, engine, kill_all, running};
 
 /// The name that lists of processes show.
 const NAME: &str = "baton-guard";
-/// How often commands are looked for after the engine's end: one that is executed at that moment has no environment yet.
-const LOOKS: usize = 10;
-/// How long the guard waits between two looks.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// The guard of this process, once a command ran.
 static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
@@ -148,18 +142,7 @@ fn keep_guard(engine: &str) {
     if commands.is_empty() {
         return;
     }
-    let leaders: Vec<Pid> = commands.into_values().flatten().collect();
-    let wanted = Wanted::Engine { engine, leaders: leaders.clone() };
-    let mut looks = 0;
-    while looks < LOOKS {
-        // Descendants first: without their ancestors they could not be told from others.
-        looks = if strays::kill(&wanted) { 0 } else { looks + 1 };
-        for leader in &leaders {
-            // An error means that nobody is left in the group.
-            let _already_gone = kill_process_group(*leader, Signal::KILL);
-        }
-        std::thread::sleep(PAUSE);
-    }
+    kill_all(engine, commands.into_values().flatten().collect());
 }
 
 #[cfg(test)]

@@ -43,6 +43,11 @@ pub(crate) const CALL_ID: &str = "BATON_CALL_ID";
 /// The variable that makes a process the guard of the engine it names.
 const GUARD_OF: &str = "BATON_GUARD_OF";
 
+/// How often commands are looked for when all are killed.
+const LOOKS: usize = 10;
+/// How long lies between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// How long a new owner of a run waits until the guard of a dead engine has ended its commands.
 const GUARD_PATIENCE: Duration = Duration::from_secs(10);
 /// How often it looks.
@@ -60,11 +65,23 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// On Linux this reaches a command that another thread is just starting; elsewhere only the guard does.
 pub fn kill_commands() {
     ENDING.store(true, Ordering::SeqCst);
-    let leaders: Vec<Pid> = running().keys().copied().filter_map(Pid::from_raw).collect();
-    strays::kill(&Wanted::Engine { engine: engine(), leaders: leaders.clone() });
-    for leader in leaders {
-        // An error means that nobody is left in the group.
-        let _already_gone = kill_process_group(leader, Signal::KILL);
+    let leaders = running().keys().copied().filter_map(Pid::from_raw).collect();
+    kill_all(engine(), leaders);
+}
+
+/// Kills every command of `engine`: the groups of these leaders and, on Linux, what carries its ids. Blocks for 100 ms at
+/// least, since a command that is just being executed has no environment yet and cannot be told from others.
+fn kill_all(engine: &str, leaders: Vec<Pid>) {
+    let wanted = Wanted::Engine { engine, leaders };
+    let mut looks = 0;
+    while looks < LOOKS {
+        // Descendants first: without their ancestors they could not be told from others.
+        looks = if strays::kill(&wanted) { 0 } else { looks + 1 };
+        for leader in wanted.leaders() {
+            // An error means that nobody is left in the group.
+            let _already_gone = kill_process_group(*leader, Signal::KILL);
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) enum Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn leaders(&self) -> &[Pid] {
+    pub(super) fn leaders(&self) -> &[Pid] {
         match self {
             Self::Command { leader, .. } => std::slice::from_ref(leader),
             Self::Engine { leaders, .. } => leaders,
