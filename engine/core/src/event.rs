@@ -228,7 +228,7 @@ pub enum Effect {
 }
 
 /// What an event means: facts to append, then things to do.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     /// The entries, in order, to be committed as one batch.
     pub entries: Vec<Recorded>,

@@ -32,7 +32,8 @@ pub struct Cancelled {
 /// in flight is not stopped, something new begins below, or the caller does not get exactly one result.
 pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled, String> {
     let event = Event::CancelRequested { task: target.clone(), reason: "enough".to_owned(), by: Principal::person("the proof") };
-    let decision = run.decide(at, event).map_err(|refusal| format!("{target} cannot be cancelled: {refusal}"))?;
+    let mut after = run.clone();
+    let decision = after.handle(at, event).map_err(|refusal| format!("{target} cannot be cancelled: {refusal}"))?;
     let doomed: BTreeMap<&TaskId, &Task> =
         run.graph().iter().filter(|task| task.is_live() && is_below(run, task, target)).map(|task| (&task.id, task)).collect();
 
@@ -55,8 +56,6 @@ pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled,
         return Err(format!("below {target} something begins: {begun:?}"));
     }
 
-    let mut after = run.clone();
-    decision.entries.iter().for_each(|recorded| after.apply(recorded));
     match run.graph().caller(target) {
         // A question that went on to the next master ends with the task it went to; that is no call.
         Some(caller) if caller.escalated.as_ref() == Some(target) => {}

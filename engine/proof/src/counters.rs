@@ -61,9 +61,9 @@ impl Counters {
             ("tasks of agents", u64::from(totals.live_agent_tasks), sum.agents),
             ("questions to people", u64::from(totals.open_questions), sum.people),
             ("tasks that are active", u64::from(totals.active_tasks), sum.active),
-            ("tasks that are ready", totals.ready.size() as u64, sum.ready),
-            ("tasks with calls that have not begun", totals.waiting_for_calls.size() as u64, sum.queued),
-            ("deadlines", totals.deadlines.size() as u64, sum.alarms),
+            ("tasks that are ready", totals.ready.len() as u64, sum.ready),
+            ("tasks with calls that have not begun", totals.waiting_for_calls.len() as u64, sum.queued),
+            ("deadlines", totals.deadlines.len() as u64, sum.alarms),
             ("stretches of work", u64::from(totals.active_since.is_some()), u64::from(sum.active > 0)),
         ];
         let miscounted = counts.into_iter().filter(|(_, number, count)| number != count);

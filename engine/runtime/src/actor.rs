@@ -126,9 +126,9 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// What `decision` adds to `run`, applied to it.
-    pub(crate) fn of(decision: Decision, run: &mut Run) -> Self {
-        let entries = decision.entries.into_iter().inspect(|recorded| run.apply(recorded)).map(Arc::new).collect();
+    /// What `decision` makes durable and performs.
+    pub(crate) fn of(decision: Decision) -> Self {
+        let entries = decision.entries.into_iter().map(Arc::new).collect();
         Self { entries, effects: decision.effects, ..Self::default() }
     }
 
@@ -173,7 +173,7 @@ impl Actor {
         }
         loop {
             let (incoming, consumed) = self.gather().await?;
-            let step = self.decide(incoming, consumed);
+            let step = self.handle(incoming, consumed);
             let result = self.run.ended().and_then(|_| step.entries.iter().rev().find_map(result_of_root));
             self.commit(step).await?;
             if let Some(end) = self.run.ended() {
@@ -283,21 +283,18 @@ impl Actor {
 
     // ---- Second beat.
 
-    /// Lets the core decide each event and applies what it decided.
+    /// Lets the core handle each event.
     ///
     /// Calls that have no effect outside the run begin at once, and what they return is decided in the same beat: a
     /// turn of them costs one commit. If that commit fails, nothing of them remains.
-    fn decide(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Step {
+    fn handle(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Step {
         self.last = self.shared.clock.now().max(self.last);
         let mut step = Step { consumed, ..Step::default() };
         let mut incoming = VecDeque::from(incoming);
         while let Some(Incoming { event, contents, reply }) = incoming.pop_front() {
             let mut early = Vec::new();
-            let decided = self.run.decide(self.last, event).map(|decision| {
-                for recorded in decision.entries {
-                    self.run.apply(&recorded);
-                    step.entries.push(Arc::new(recorded));
-                }
+            let decided = self.run.handle(self.last, event).map(|decision| {
+                step.entries.extend(decision.entries.into_iter().map(Arc::new));
                 self.shared.contents.remember(&contents);
                 step.contents.extend(contents);
                 for effect in decision.effects {
@@ -436,7 +433,7 @@ impl Actor {
         let is_held_up = self.is_held_up();
         let away: Vec<String> = self.outages.providers().into_iter().map(str::to_owned).collect();
         let waits = self.waits_end().into_iter();
-        let step = self.decide(waits.map(|event| Incoming { event, contents: Vec::new(), reply: None }).collect(), Vec::new());
+        let step = self.handle(waits.map(|event| Incoming { event, contents: Vec::new(), reply: None }).collect(), Vec::new());
         self.commit(step).await?;
         let status = match unmoved(&self.run) {
             _ if waits_for_people => STATUS_WAITING.to_owned(),

@@ -133,7 +133,7 @@ impl Engine {
             return Ok(Delivery::Done);
         }
         let (run, _) = self.state_before(id, u64::MAX).await?;
-        run.decide(self.0.clock.now(), command.clone().into())?;
+        run.check(&command.clone().into())?;
         for (hash, content) in contents {
             self.0.store.put_content(hash, content).await?;
         }
@@ -141,7 +141,7 @@ impl Engine {
         let number = self.0.store.put_command(id, text).await?;
         // Another process may have put one meanwhile: of two answers the first wins, and the second is told so.
         let (run, waits) = self.state_before(id, number).await?;
-        let refused = run.decide(self.0.clock.now(), command.into()).err().filter(|_| waits);
+        let refused = run.check(&command.into()).err().filter(|_| waits);
         match refused {
             // One that is gone by now was taken by the run's owner, perhaps with success, and then refuses itself here.
             Some(refusal) if self.state_before(id, number).await?.1 => Err(refusal.into()),
@@ -177,10 +177,8 @@ impl Engine {
         let mut run = self.state(id).await?;
         for (_, earlier) in waiting.iter().filter(|(earlier, _)| *earlier < number) {
             let earlier = serde_json::from_str::<Command>(earlier.text()).ok();
-            let decided = earlier.and_then(|earlier| run.decide(self.0.clock.now(), earlier.into()).ok());
-            for recorded in decided.into_iter().flat_map(|decision| decision.entries) {
-                run.apply(&recorded);
-            }
+            // One that is refused changes nothing.
+            let _refused = earlier.map(|earlier| run.handle(self.0.clock.now(), earlier.into()));
         }
         Ok((run, waiting.iter().any(|(waiting, _)| *waiting == number)))
     }

@@ -152,8 +152,8 @@ impl Engine {
             let started = RunStarted { run: id.clone(), ..run.clone() };
             let event = Event::Started { run: started, root: configs.job.root.clone(), documents: documents.clone() };
             let mut run = Run::new(Arc::clone(&configs));
-            let decision = run.decide(now, event)?;
-            let begun = Step::of(decision, &mut run);
+            let decision = run.handle(now, event)?;
+            let begun = Step::of(decision);
             recorded.map_or(Ok(()), |cassettes| cassettes.label(&id))?;
             // Before the run is there, so that no command comes unnoticed, and its empty inbox need not be read.
             let commands = Commands::new(self.0.store.subscribe(&id), false, false);

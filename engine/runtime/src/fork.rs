@@ -94,8 +94,8 @@ impl Engine {
                 fork: Some(fork.clone()),
             };
             let mut run = run.clone();
-            let decision = run.decide(now, Event::Adopted { adoption, documents: documents.clone(), by: by.clone() })?;
-            let begun = Step::of(decision, &mut run);
+            let decision = run.handle(now, Event::Adopted { adoption, documents: documents.clone(), by: by.clone() })?;
+            let begun = Step::of(decision);
             let commands = Commands::new(shared.store.subscribe(&id), false, false);
             let mut first = begun.first_batch(&id, 1, seq, &run, now);
             first.contents.clone_from(&contents);

@@ -88,10 +88,10 @@ impl Engine {
         };
         let adoption = Adoption { configs: hash, model: started.model, prices, changes: Vec::new(), fork: None };
         let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::Engine };
-        let mut hindrances = match run.decide(self.0.clock.now(), event) {
+        let mut hindrances = match run.check(&event) {
             Err(Refusal::CannotAdopt { reasons }) => reasons,
             Err(refusal) => vec![refusal.to_string()],
-            Ok(_) => Vec::new(),
+            Ok(()) => Vec::new(),
         };
         hindrances.extend(unpriced);
         Ok(Migration { files, tasks, hindrances })
@@ -126,8 +126,8 @@ impl Shared {
         run.know_configs(hash, configs);
         reading.last = self.clock.now().max(reading.last);
         let adoption = Adoption { configs: hash, model, prices, changes, fork: None };
-        let decision = run.decide(reading.last, Event::Adopted { adoption, documents: Vec::new(), by })?;
-        let step = Step::of(decision, run);
+        let decision = run.handle(reading.last, Event::Adopted { adoption, documents: Vec::new(), by })?;
+        let step = Step::of(decision);
         let mut batch = step.first_batch(&reading.id, epoch, before, run, reading.last);
         batch.contents = vec![(hash, text)];
         self.store.append(batch).await?;

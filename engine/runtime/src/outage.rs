@@ -271,7 +271,7 @@ impl Actor {
     /// How many tasks wait for their model or for their calls. Those that are ready wait for room that these take.
     fn working(&self) -> usize {
         let shared = self.run.totals();
-        usize::try_from(shared.active_tasks).unwrap_or(usize::MAX).saturating_sub(shared.ready.size())
+        usize::try_from(shared.active_tasks).unwrap_or(usize::MAX).saturating_sub(shared.ready.len())
     }
 
     /// Keeps count of the time in which the run only waits for providers.

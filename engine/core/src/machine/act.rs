@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::advance::calling_agent;
 use super::check::{answer_in, request_text};
-use super::{CallStage, Draft, World, task_limits};
+use super::{CallStage, Draft, task_limits};
 use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{MasterRule, Schema, Tool};
 use crate::document::DocumentRef;
@@ -119,7 +119,7 @@ impl Draft<'_> {
         input: &Value,
         documents: Vec<DocumentRef>,
     ) -> TaskCreated {
-        let callee = super::agent(self.world.configs(), agent);
+        let callee = super::agent(self.run.configs(), agent);
         let seconds = tool.limits.deadline_seconds.or(callee.limits.deadline_seconds);
         TaskCreated {
             task: call.attempt(failed + 1),
@@ -172,7 +172,7 @@ impl Draft<'_> {
             Master::Person => (Holder::Person, None, Master::Person),
             Master::Task(master) => {
                 let above = self.task(master);
-                let agent = calling_agent(above, self.world.configs());
+                let agent = calling_agent(above, self.run.configs());
                 (Holder::Agent(agent.id.clone()), Some(master.clone()), above.master.clone())
             }
         }
@@ -180,7 +180,7 @@ impl Draft<'_> {
 
     /// Numbers a question and, if a person holds it, asks for the answer.
     pub(super) fn open_question(&mut self, created: &TaskCreated, asker: &TaskId, otherwise: Otherwise) {
-        let number = u32::try_from(self.world.shared().questions.len() + 1).unwrap_or(u32::MAX);
+        let number = u32::try_from(self.run.shared.questions.len() + 1).unwrap_or(u32::MAX);
         self.push(Entry::QuestionOpened(Box::new(QuestionOpened {
             task: created.task.clone(),
             number,
@@ -198,7 +198,7 @@ impl Draft<'_> {
 
     /// The limits of `id`, for files that need no more of them.
     pub(super) fn limits(&self, id: &TaskId) -> std::borrow::Cow<'_, crate::limits::Limits> {
-        task_limits(self.world.configs(), self.task(id))
+        task_limits(self.run.configs(), self.task(id))
     }
 }
 

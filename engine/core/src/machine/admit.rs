@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Budget, Draft, TaskState, World};
+use super::{Budget, Draft, Run, TaskState, task_limits};
 use crate::config::OnText;
 use crate::entry::{Entry, ModelRequested, Notice};
 use crate::event::Effect;
@@ -31,14 +31,14 @@ pub(super) enum Admission {
 impl Draft<'_> {
     /// Asks the model of the first ready task that limits admit; says whether anything happened.
     pub(super) fn admit_ready(&mut self) -> bool {
-        if self.world.shared().paused {
+        if self.run.shared.paused {
             return false;
         }
-        let ready: Vec<TaskId> = self.world.shared().ready.values().cloned().collect();
+        let ready: Vec<TaskId> = self.run.shared.ready.values().cloned().collect();
         let before = self.decision.entries.len();
         for id in ready {
             self.admit(&id);
-            if !self.changed.is_empty() || self.world.shared().ended.is_some() {
+            if !self.changed.is_empty() || self.run.shared.ended.is_some() {
                 break;
             }
         }
@@ -75,7 +75,7 @@ impl Draft<'_> {
         let task = self.task(id);
         let configs = self.configs();
         let (own, run) = (self.limits(id), &configs.job.limits);
-        let shared = self.world.shared();
+        let shared = &self.run.shared;
         if !last {
             if own.turns.is_some_and(|allowed| task.turns + 1 >= allowed) {
                 return Admission::Reached(LimitKind::Turns);
@@ -96,28 +96,30 @@ impl Draft<'_> {
 
     /// Whether the worst case of a turn, or of the last turn, fits every limit of tokens and money above it.
     fn admits_budget(&self, id: &TaskId, last: bool) -> Admission {
-        let shared = self.world.shared();
+        let shared = &self.run.shared;
         if !shared.has_budgets {
             return Admission::Now;
         }
-        let (input, output) = (self.task(id).context_tokens, self.output_tokens(id));
+        let (input, output) = (self.task(id).context_tokens, self.run.output_tokens(id));
         let worst = input.saturating_add(output);
-        let (mut tokens, mut money) = (worst, self.worst_price(id, input, output));
+        let (mut tokens, mut money) = (worst, self.run.worst_price(id, input, output));
         if !last {
             // What a later last turn needs at most is set aside: what this request holds, and one more answer.
             tokens = tokens.saturating_add(worst.saturating_add(output));
-            money = money.plus(self.worst_price(id, worst, output));
+            money = money.plus(self.run.worst_price(id, worst, output));
         }
-        self.fits(id, tokens, money)
+        self.run.fits(id, tokens, money)
     }
+}
 
+impl Run {
     /// Whether a request of a call's code fits every limit of its task and above, beside the last turn of the task, which will
     /// hold an answer of that length. What has no known price fits no limit of money.
     pub(super) fn admits_ask(&self, id: &TaskId, input: u64, output: u64, worst_cost: Option<Money>) -> Admission {
-        if !self.world.shared().has_budgets {
+        if !self.shared.has_budgets {
             return Admission::Now;
         }
-        let held = self.task(id).context_tokens.saturating_add(RESULT_TOKENS).saturating_add(output);
+        let held = self.existing(id).context_tokens.saturating_add(RESULT_TOKENS).saturating_add(output);
         let last = self.output_tokens(id);
         let tokens = input.saturating_add(output).saturating_add(held).saturating_add(last);
         self.fits(id, tokens, worst_cost.unwrap_or(Money::MAX).plus(self.worst_price(id, held, last)))
@@ -125,8 +127,8 @@ impl Draft<'_> {
 
     /// Whether so much more, beside what the last turns of the tasks above `id` take, fits every limit of `id`, of all above it
     /// and of the run.
-    fn fits(&self, id: &TaskId, mut tokens: u64, mut money: Money) -> Admission {
-        let shared = self.world.shared();
+    pub(super) fn fits(&self, id: &TaskId, mut tokens: u64, mut money: Money) -> Admission {
+        let shared = &self.shared;
         let mut later = false;
         let mut check = |spent: u64, reserved: u64, needed: u64, allowed: Option<u64>, kind| {
             let allowed = allowed?;
@@ -151,11 +153,11 @@ impl Draft<'_> {
                 tokens = tokens.saturating_add(input.saturating_add(output));
                 money = money.plus(self.worst_price(&holder, input, output));
             }
-            if let Some(budget) = self.task(&holder).budget.as_deref() {
+            if let Some(budget) = self.existing(&holder).budget.as_deref() {
                 let kinds = if holder == *id { (LimitKind::Tokens, LimitKind::Cost) } else { above };
-                reached = check_all(budget, &self.limits(&holder), (tokens, money), kinds).or(reached);
+                reached = check_all(budget, &task_limits(&self.configs, self.existing(&holder)), (tokens, money), kinds).or(reached);
             }
-            next = self.world.caller(&holder);
+            next = self.caller(&holder);
             below = holder;
         }
         let whole = Budget {
@@ -164,7 +166,7 @@ impl Draft<'_> {
             cost: shared.cost.known,
             reserved_cost: shared.reserved_cost,
         };
-        let reached = reached.or(check_all(&whole, &self.world.configs().job.limits, (tokens, money), above));
+        let reached = reached.or(check_all(&whole, &self.configs.job.limits, (tokens, money), above));
         match reached {
             Some(kind) => Admission::Reached(kind),
             None if later => Admission::Later,
@@ -177,7 +179,7 @@ impl Draft<'_> {
     /// with nobody left to say what was found. How much the others will say, and documents that come back, are not foreseen:
     /// a worst case of all of them would leave no room to ask anybody.
     fn set_aside(&self, caller: &TaskId, callee: &TaskId) -> (u64, u64) {
-        let task = self.task(caller);
+        let task = self.existing(caller);
         let awaited = task.open.iter().flat_map(|open| &open.calls).filter(|call| call.is_awaited()).count() as u64;
         let results = awaited.saturating_mul(RESULT_TOKENS).saturating_add(self.output_tokens(callee));
         (task.context_tokens.saturating_add(results), self.output_tokens(caller))
@@ -185,19 +187,19 @@ impl Draft<'_> {
 
     /// What so many tokens cost at most where `id` asks, whichever of its models answers. Without a price nothing is known to
     /// fit: the start has refused that, and it is not taken for free here.
-    fn worst_price(&self, id: &TaskId, input: u64, output: u64) -> Money {
+    pub(super) fn worst_price(&self, id: &TaskId, input: u64, output: u64) -> Money {
         let costs = self.prices(id).map(|price| price.map_or(Money::MAX, |price| price.worst_case(input, output)));
         costs.max().unwrap_or(Money::MAX)
     }
 
-    fn model(&self, id: &TaskId) -> &str {
-        model_of(&self.world, id).expect("only agents have models")
+    pub(super) fn model_name(&self, id: &TaskId) -> &str {
+        model_of(self, id).expect("only agents have models")
     }
 
     /// The model that is asked for the open turn of `id`: its own, or the one that it fell back to.
     pub(super) fn asked_model(&self, id: &TaskId) -> &str {
-        let fallback = self.task(id).open.as_ref().and_then(|open| open.fallback.as_deref());
-        fallback.unwrap_or_else(|| self.model(id))
+        let fallback = self.existing(id).open.as_ref().and_then(|open| open.fallback.as_deref());
+        fallback.unwrap_or_else(|| self.model_name(id))
     }
 
     /// What the tokens of the open turn of `id` cost, if it is known: as the run's start recorded it.
@@ -206,21 +208,22 @@ impl Draft<'_> {
     }
 
     fn price_of(&self, model: &str) -> Option<&Price> {
-        self.world.shared().started.as_ref()?.prices.get(model)
+        self.shared.started.as_ref()?.prices.get(model)
     }
 
     /// What tokens of a turn of `id` may cost, by each model that may be asked for it.
-    fn prices(&self, id: &TaskId) -> impl Iterator<Item = Option<&Price>> {
-        let own = self.model(id);
-        let fallbacks = self.world.configs().job.fallbacks(own).iter().map(String::as_str);
+    pub(super) fn prices(&self, id: &TaskId) -> impl Iterator<Item = Option<&Price>> {
+        let own = self.model_name(id);
+        let fallbacks = self.configs.job.fallbacks(own).iter().map(String::as_str);
         std::iter::once(own).chain(fallbacks).map(|model| self.price_of(model))
     }
 
     pub(super) fn output_tokens(&self, id: &TaskId) -> u64 {
-        let configs = self.configs();
-        self.task(id).agent().map_or(0, |agent| super::agent(&configs, agent).max_output_tokens)
+        self.existing(id).agent().map_or(0, |agent| super::agent(&self.configs, agent).max_output_tokens)
     }
+}
 
+impl Draft<'_> {
     /// Whether a text of the task's agent is a result that has to meet a schema.
     fn text_has_schema(&self, id: &TaskId) -> bool {
         let (configs, task) = (self.configs(), self.task(id));
@@ -236,7 +239,7 @@ impl Draft<'_> {
 
     /// The most tokens that the next request and its answer may use.
     fn worst_case(&self, id: &TaskId) -> u64 {
-        self.task(id).context_tokens.saturating_add(self.output_tokens(id))
+        self.task(id).context_tokens.saturating_add(self.run.output_tokens(id))
     }
 
     /// What the agent is told at the head of the turn.
@@ -269,12 +272,12 @@ impl Draft<'_> {
     /// Records a request for `turn` and asks for it; after a crash the same turn is asked for again.
     pub(super) fn request_turn(&mut self, id: &TaskId, turn: u32, steers: Vec<String>, notice: Option<Notice>) {
         let input_tokens = self.task(id).context_tokens;
-        let output_tokens = self.output_tokens(id);
-        let costs = self.prices(id).flatten().map(|price| price.worst_case(input_tokens, output_tokens));
+        let output_tokens = self.run.output_tokens(id);
+        let costs = self.run.prices(id).flatten().map(|price| price.worst_case(input_tokens, output_tokens));
         let entry = ModelRequested {
             task: id.clone(),
             turn,
-            model: self.model(id).to_owned(),
+            model: self.run.model_name(id).to_owned(),
             input_tokens,
             reserved_tokens: self.worst_case(id),
             reserved_cost: costs.max().unwrap_or(Money::ZERO),
@@ -288,16 +291,16 @@ impl Draft<'_> {
 }
 
 /// The name of the model that answers for `id`: the one that stands in for all, or its agent's.
-fn model_of<'w>(world: &'w impl World, id: &TaskId) -> Option<&'w str> {
-    let started = world.shared().started.as_ref()?;
-    let agent = world.task(id)?.agent()?;
-    Some(started.model.as_ref().unwrap_or_else(|| &super::agent(world.configs(), agent).model))
+fn model_of<'r>(run: &'r Run, id: &TaskId) -> Option<&'r str> {
+    let started = run.shared.started.as_ref()?;
+    let agent = run.task(id)?.agent()?;
+    Some(started.model.as_ref().unwrap_or_else(|| &super::agent(run.configs(), agent).model))
 }
 
 /// The model to ask next when the one that is asked for the open turn of `id` is not available.
-pub(super) fn next_fallback<'w>(world: &'w impl World, id: &TaskId) -> Option<&'w str> {
-    let fallbacks = world.configs().job.fallbacks(model_of(world, id)?);
-    let asked = world.task(id)?.open.as_ref()?.fallback.as_deref();
+pub(super) fn next_fallback<'r>(run: &'r Run, id: &TaskId) -> Option<&'r str> {
+    let fallbacks = run.configs().job.fallbacks(model_of(run, id)?);
+    let asked = run.task(id)?.open.as_ref()?.fallback.as_deref();
     let next = asked.map_or(Some(0), |asked| Some(fallbacks.iter().position(|name| name == asked)? + 1));
     fallbacks.get(next?).map(String::as_str)
 }

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use super::outside::Recovery;
 use super::task::Budget;
-use super::world::World;
-use super::{Draft, Task, agent, task_limits};
+use super::{Draft, Run, Task, agent, task_limits};
 use crate::config::Configs;
 use crate::document::Write;
 use crate::entry::{Adoption, Control, ControlAction, Entry};
@@ -21,21 +20,14 @@ use crate::time::Timestamp;
 
 impl Draft<'_> {
     /// Adopts configs, writes a person's documents, and lets every task go on as after a take-over.
-    ///
-    /// Refused with every reason at once if the configs lack what the run is in the middle of.
-    pub(super) fn adopted(&mut self, adoption: Adoption, documents: Vec<Write>, by: Principal) -> Result<(), Refusal> {
-        let reasons = self.hindrances(self.world.known(adoption.configs));
-        if !reasons.is_empty() {
-            return Err(Refusal::CannotAdopt { reasons });
-        }
+    pub(super) fn adopted(&mut self, adoption: Adoption, documents: Vec<Write>, by: Principal) {
         let author = by.clone();
         let recovery = if adoption.fork.is_some() { Recovery::InFork } else { Recovery::AfterCrash };
         self.push(Entry::Control(Control { task: None, action: ControlAction::Adopted(Box::new(adoption)), by }));
         for write in documents {
-            self.check_new_document(&write)?;
             self.write_document(write, Some(author.clone()));
         }
-        let tasks = self.world.tasks();
+        let tasks = self.run.task_ids();
         self.withdraw_changed_approvals();
         for id in tasks {
             if self.is_live(&id) {
@@ -44,13 +36,23 @@ impl Draft<'_> {
                 self.changed.push_back(id);
             }
         }
-        Ok(())
+    }
+}
+
+impl Run {
+    /// Refused with every reason at once if the configs lack what the run is in the middle of.
+    pub(super) fn check_adoption(&self, adoption: &Adoption, documents: &[Write]) -> Result<(), Refusal> {
+        let reasons = self.hindrances(self.known(adoption.configs));
+        if !reasons.is_empty() {
+            return Err(Refusal::CannotAdopt { reasons });
+        }
+        self.check_new_documents(documents)
     }
 
     /// What `configs` lack that living tasks need.
     fn hindrances(&self, configs: &Configs) -> Vec<String> {
         let mut reasons = Vec::new();
-        for task in self.world.graph().iter().filter(|task| task.is_live()) {
+        for task in self.graph.iter().filter(|task| task.is_live()) {
             if let Some(agent) = task.agent().filter(|agent| !configs.agents.contains_key(*agent)) {
                 reasons.push(format!("task {} is held by agent {agent}, which they do not have", task.id));
             }
@@ -72,19 +74,18 @@ impl Draft<'_> {
 }
 
 /// Pins the run to the configs and keeps true what was derived from those before.
-pub(super) fn adopted<W: World>(world: &mut W, at: Timestamp, adoption: &Adoption) {
-    let before = Arc::clone(world.configs());
-    world.adopt(adoption.configs);
-    let now = Arc::clone(world.configs());
-    let tasks = world.tasks();
+pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
+    let now = Arc::clone(run.known(adoption.configs));
+    let before = std::mem::replace(&mut run.configs, Arc::clone(&now));
+    let tasks = run.task_ids();
     let mut unkept: Vec<TaskId> = Vec::new();
     for id in &tasks {
-        let Some(task) = world.task_mut(id).filter(|task| task.is_live()) else { continue };
+        let Some(task) = run.graph.get_mut(id).filter(|task| task.is_live()) else { continue };
         if let Some(id) = task.agent().cloned() {
             let (was, is) = (render::prompt_tokens(agent(&before, &id)), render::prompt_tokens(agent(&now, &id)));
             let moved = |tokens: u64| (tokens + is).saturating_sub(was);
             task.context_tokens = moved(task.context_tokens);
-            if let Some(context) = task.context.as_mut().map(Arc::make_mut) {
+            if let Some(context) = task.context.as_mut() {
                 context.base_tokens = moved(context.base_tokens);
                 context.requests.iter_mut().for_each(|request| request.tokens = moved(request.tokens));
             }
@@ -95,7 +96,7 @@ pub(super) fn adopted<W: World>(world: &mut W, at: Timestamp, adoption: &Adoptio
     }
     for id in &unkept {
         let below: Vec<&Task> =
-            tasks.iter().filter(|task| is_within(world, task, id)).filter_map(|task| world.task(task)).collect();
+            tasks.iter().filter(|task| is_within(run, task, id)).filter_map(|task| run.task(task)).collect();
         let mut budget = Budget::default();
         for task in below {
             budget.tokens = budget.tokens.saturating_add(task.usage.total());
@@ -103,15 +104,15 @@ pub(super) fn adopted<W: World>(world: &mut W, at: Timestamp, adoption: &Adoptio
             budget.cost = budget.cost.plus(task.cost.known);
             budget.reserved_cost = budget.reserved_cost.plus(task.reserved_cost);
         }
-        if let Some(task) = world.task_mut(id) {
+        if let Some(task) = run.graph.get_mut(id) {
             task.budget = Some(Box::new(budget));
         }
     }
     if let Some(fork) = &adoption.fork {
-        skip(world, &tasks, at.since(fork.at));
+        skip(run, &tasks, at.since(fork.at));
     }
     let limited = now.job.limits.has_budget() || !unkept.is_empty();
-    let shared = world.shared_mut();
+    let shared = &mut run.shared;
     // What a person stopped was the original.
     shared.paused &= adoption.fork.is_none();
     shared.has_budgets |= limited;
@@ -119,19 +120,19 @@ pub(super) fn adopted<W: World>(world: &mut W, at: Timestamp, adoption: &Adoptio
 }
 
 /// Moves what is measured in time by a time that did not pass for the run.
-fn skip<W: World>(world: &mut W, tasks: &[TaskId], time: Duration) {
+fn skip(run: &mut Run, tasks: &[TaskId], time: Duration) {
     for id in tasks {
-        let Some(task) = world.task_mut(id).filter(|task| task.is_live()) else { continue };
+        let Some(task) = run.graph.get_mut(id).filter(|task| task.is_live()) else { continue };
         task.working_since = task.working_since.map(|since| since.plus(time));
         task.deadline = task.deadline.map(|deadline| deadline.plus(time));
     }
-    let shared = world.shared_mut();
+    let shared = &mut run.shared;
     let later = |(at, id): &(Timestamp, TaskId)| (at.plus(time), id.clone());
     shared.deadlines = shared.deadlines.iter().map(later).collect();
     shared.active_since = shared.active_since.map(|since| since.plus(time));
 }
 
 /// Whether `task` is `above` or below it.
-fn is_within<W: World>(world: &W, task: &TaskId, above: &TaskId) -> bool {
-    std::iter::successors(Some(task.clone()), |task| world.caller(task)).any(|task| task == *above)
+fn is_within(run: &Run, task: &TaskId, above: &TaskId) -> bool {
+    std::iter::successors(Some(task.clone()), |task| run.caller(task)).any(|task| task == *above)
 }

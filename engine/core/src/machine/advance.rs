@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::answer::returns_to_user;
-use super::{CallStage, Draft, Task, World, agent, task_limits};
+use super::{CallStage, Draft, Task, agent, task_limits};
 use crate::aside;
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::Tool;
@@ -48,7 +48,7 @@ impl Draft<'_> {
                 return;
             }
             let full = limits.parallel_calls.is_some_and(|allowed| open.running_functions >= allowed)
-                || configs.job.limits.parallel_calls.is_some_and(|allowed| self.world.shared().running_functions >= allowed);
+                || configs.job.limits.parallel_calls.is_some_and(|allowed| self.run.shared.running_functions >= allowed);
             if full {
                 return;
             }
@@ -92,7 +92,7 @@ impl Draft<'_> {
 
     /// Starts calls of other tasks that waited for a place among the run's parallel calls; says whether any began.
     pub(super) fn start_waiting_calls(&mut self) -> bool {
-        let shared = self.world.shared();
+        let shared = &self.run.shared;
         let full = self.configs().job.limits.parallel_calls.is_some_and(|allowed| shared.running_functions >= allowed);
         if full || shared.waiting_for_calls.is_empty() {
             return false;
@@ -109,7 +109,7 @@ impl Draft<'_> {
 
     /// An executor answered. Writes are committed with the result, all or none.
     pub(super) fn call_returned(&mut self, call: &CallId, outcome: Outcome) {
-        let Some((id, index)) = self.running_function(call) else {
+        let Some((id, index)) = self.run.running_function(call) else {
             self.record_late(&call.task(), format!("a result for call {call}"));
             return;
         };
@@ -162,7 +162,7 @@ impl Draft<'_> {
             return failed(CallError::new(ErrorCode::ToolFailed, message));
         }
         let task = self.task(id);
-        let documents = &self.world.shared().documents;
+        let documents = &self.run.shared.documents;
         let stands = kept.as_ref().and_then(|(_, kept)| documents.get(&kept.path)).map(|stands| stands.current().content.hash);
         if let Some((_, kept)) = &kept
             && (documents.twin(&kept.path).is_some() || stands.is_some_and(|stands| stands != kept.content.hash))
@@ -206,7 +206,7 @@ impl Draft<'_> {
         for write in writes {
             self.write_document_of_call(write, id, call);
         }
-        let documents = &self.world.shared().documents;
+        let documents = &self.run.shared.documents;
         let documents = loads.into_iter().filter(|load| documents.version(load).is_some()).collect();
         (CallResult { status, output, error: None, documents }, Vec::new())
     }

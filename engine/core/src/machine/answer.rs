@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::admit::next_fallback;
 use super::compact::usable_summary;
-use super::{Draft, Task, TaskState, World, agent};
+use super::{Draft, Task, TaskState, agent};
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{Configs, OnText, Schema};
 use crate::entry::{
@@ -92,7 +92,7 @@ impl Draft<'_> {
         let summary = usable_summary(&text, &calls, finish);
         let reserved_tokens = self.task(id).reserved_tokens;
         let usage = usage.map_or_else(|| self.estimated_usage(id, &text, &calls), Usage::bounded);
-        let cost = self.price(id).map(|price| price.cost(&usage));
+        let cost = self.run.price(id).map(|price| price.cost(&usage));
         self.push(Entry::ModelAnswered(ModelAnswered {
             task: id.clone(),
             turn,
@@ -119,14 +119,14 @@ impl Draft<'_> {
     /// A model gave no answer. If it is not available, its next fallback is asked; else the task fails, and its reservation is
     /// settled at the worst case.
     pub(super) fn model_failed(&mut self, id: &TaskId, turn: u32, model: &str, error: CallError, uncharged: bool) {
-        if !self.awaits_answer(id, turn) || self.asked_model(id) != model {
+        if !self.awaits_answer(id, turn) || self.run.asked_model(id) != model {
             self.record_late(id, format!("a failure of the model {model} in turn {turn}"));
             return;
         }
         if error.code == ErrorCode::ModelUnavailable
-            && let Some(to) = next_fallback(&self.world, id)
+            && let Some(to) = next_fallback(&self.run, id)
         {
-            let (from, to) = (self.asked_model(id).to_owned(), to.to_owned());
+            let (from, to) = (self.run.asked_model(id).to_owned(), to.to_owned());
             self.push(Entry::FellBack(Box::new(FellBack { task: id.clone(), turn, from, to, error })));
             self.decision.effects.push(Effect::Prompt { task: id.clone(), turn });
             return;
@@ -156,7 +156,7 @@ impl Draft<'_> {
         let since = |since: Option<Timestamp>| {
             since.map_or(0, |since| u64::try_from(self.at.since(since).as_millis()).unwrap_or(u64::MAX))
         };
-        let (of_task, of_run) = (self.task(id).working_since, self.world.shared().active_since);
+        let (of_task, of_run) = (self.task(id).working_since, self.run.shared.active_since);
         let waited = Waited {
             milliseconds: waited.milliseconds.min(since(of_task)),
             run_milliseconds: waited.run_milliseconds.min(since(of_run)),
@@ -167,13 +167,13 @@ impl Draft<'_> {
     }
 
     fn awaits_answer(&self, id: &TaskId, turn: u32) -> bool {
-        let open = self.world.task(id).and_then(|task| task.open.as_ref());
+        let open = self.run.task(id).and_then(|task| task.open.as_ref());
         open.is_some_and(|open| open.requested && open.turn == turn)
     }
 
     /// Records what came too late, or from nowhere. Nothing of it is applied.
     pub(super) fn record_late(&mut self, id: &TaskId, what: String) {
-        let task = self.world.task(id).map(|task| task.id.clone());
+        let task = self.run.task(id).map(|task| task.id.clone());
         self.push(Entry::Control(Control { task, action: ControlAction::Late { what }, by: Principal::Engine }));
     }
 
@@ -311,7 +311,7 @@ impl Draft<'_> {
 
     /// Whether `id` exists and has not ended.
     pub(super) fn is_live(&self, id: &TaskId) -> bool {
-        self.world.task(id).is_some_and(|task| !matches!(task.state, TaskState::Ended(_)))
+        self.run.task(id).is_some_and(|task| !matches!(task.state, TaskState::Ended(_)))
     }
 }
 

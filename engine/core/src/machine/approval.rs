@@ -10,7 +10,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CallStage, Draft, Task, World};
+use super::{CallStage, Draft, Task};
 use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{Approver, Tool};
 use crate::document::DocumentRef;
@@ -32,12 +32,12 @@ impl Draft<'_> {
         if task.kind == TaskKind::Question {
             return None;
         }
-        super::advance::calling_agent(task, self.world.configs()).approver(tool)
+        super::advance::calling_agent(task, self.run.configs()).approver(tool)
     }
 
     /// Who approves a call that has changed since somebody was asked: a person where its config names nobody any more.
     fn approver_again(&self, id: &TaskId, tool: &Tool) -> Approver {
-        super::advance::calling_agent(self.task(id), self.world.configs()).approver(tool).unwrap_or(Approver::Person)
+        super::advance::calling_agent(self.task(id), self.run.configs()).approver(tool).unwrap_or(Approver::Person)
     }
 
     /// Withdraws the questions about calls that would do something else by the present configs. Each is asked again.
@@ -45,12 +45,12 @@ impl Draft<'_> {
         let is_changed = |task: &Task| {
             let Some(Concern::Approval { binds }) = task.concern else { return false };
             let id = task.id.originating_call();
-            let open = self.world.task(&id.task()).and_then(|caller| caller.open.as_ref());
+            let open = self.run.task(&id.task()).and_then(|caller| caller.open.as_ref());
             let call = open.and_then(|open| Some(&open.calls[open.index_of(&id)?]));
-            let tool = call.and_then(|call| self.world.configs().tools.get(call.asked.tool.as_str()));
+            let tool = call.and_then(|call| self.run.configs().tools.get(call.asked.tool.as_str()));
             call.zip(tool).is_some_and(|(call, tool)| tool.bound_hash(&call.asked.input) != binds)
         };
-        let live = self.world.graph().iter().filter(|task| task.is_live());
+        let live = self.run.graph.iter().filter(|task| task.is_live());
         let changed: Vec<TaskId> = live.filter(|task| is_changed(task)).map(|task| task.id.clone()).collect();
         for question in changed {
             let error = CallError::new(ErrorCode::Cancelled, "the call has changed since, and is asked about again");

@@ -3,7 +3,7 @@
 
 use super::admit::Admission;
 use super::task::OpenAsk;
-use super::{CallStage, Draft, World};
+use super::{CallStage, Draft, Run};
 use crate::entry::{BudgetSettled, CallAskedModel, CallRequest, Entry};
 use crate::event::Refusal;
 use crate::id::{CallId, TaskId};
@@ -19,35 +19,20 @@ impl Draft<'_> {
         input_tokens: u64,
         output_tokens: u64,
         worst_cost: Option<Money>,
-    ) -> Result<(), Refusal> {
-        let Some((task, _)) = self.running_function(&by.call) else { return Err(Refusal::NotRunning { call: by.call }) };
-        if self.open_ask(&by).is_some() {
-            return Err(Refusal::AlreadyAsked { call: by.call, request: by.request });
-        }
-        match self.admits_ask(&task, input_tokens, output_tokens, worst_cost) {
-            Admission::Now => {}
-            Admission::Later => return Err(Refusal::NoRoom),
-            Admission::Reached(limit) => return Err(Refusal::LimitReached { limit }),
-        }
-        let reserved_tokens = input_tokens.saturating_add(output_tokens);
+    ) {
+        let (task, reserved_tokens) = (by.call.task(), input_tokens.saturating_add(output_tokens));
         let asked = CallAskedModel { task, by, model, input_tokens, reserved_tokens, reserved_cost: worst_cost };
         self.push(Entry::CallAskedModel(Box::new(asked)));
-        Ok(())
     }
 
     /// A model answered the code of a call, or did not. A call that has ended meanwhile was settled with its end.
     pub(super) fn call_heard_model(&mut self, by: &CallRequest, used: Option<(Usage, Option<Money>)>) {
-        if let Some(ask) = self.open_ask(by).cloned() {
+        if let Some(ask) = self.run.open_ask(by).cloned() {
             match used {
                 Some((usage, cost)) => self.settle_ask(&by.call.task(), ask, usage.bounded(), cost, false),
                 None => self.settle_ask_at_worst(&by.call.task(), ask),
             }
         }
-    }
-
-    fn open_ask(&self, by: &CallRequest) -> Option<&OpenAsk> {
-        let open = self.world.task(&by.call.task())?.open.as_ref()?;
-        open.asks.iter().find(|ask| ask.by == *by)
     }
 
     /// Settles what the code of `call`, or of every call of `id`, asks at what was reserved for it: nobody will say any more what
@@ -82,11 +67,39 @@ impl Draft<'_> {
         let settled = BudgetSettled { task: id.clone(), turn, by: Some(Box::new(by)), reserved_tokens, usage, unknown, cost };
         self.push(Entry::BudgetSettled(settled));
     }
+}
+
+impl Run {
+    /// Whether the code of a call may make a request now.
+    pub(super) fn check_ask(
+        &self,
+        by: &CallRequest,
+        input_tokens: u64,
+        output_tokens: u64,
+        worst_cost: Option<Money>,
+    ) -> Result<(), Refusal> {
+        let Some((task, _)) = self.running_function(&by.call) else {
+            return Err(Refusal::NotRunning { call: by.call.clone() });
+        };
+        if self.open_ask(by).is_some() {
+            return Err(Refusal::AlreadyAsked { call: by.call.clone(), request: by.request });
+        }
+        match self.admits_ask(&task, input_tokens, output_tokens, worst_cost) {
+            Admission::Now => Ok(()),
+            Admission::Later => Err(Refusal::NoRoom),
+            Admission::Reached(limit) => Err(Refusal::LimitReached { limit }),
+        }
+    }
+
+    fn open_ask(&self, by: &CallRequest) -> Option<&OpenAsk> {
+        let open = self.task(&by.call.task())?.open.as_ref()?;
+        open.asks.iter().find(|ask| ask.by == *by)
+    }
 
     /// The task and the place of `call`, if a function runs for it.
     pub(super) fn running_function(&self, call: &CallId) -> Option<(TaskId, usize)> {
         let id = call.task();
-        let open = self.world.task(&id)?.open.as_ref()?;
+        let open = self.task(&id)?.open.as_ref()?;
         let index = open.index_of(call)?;
         let found = &open.calls[index];
         (found.stage == CallStage::Running && found.is_function()).then_some((id, index))

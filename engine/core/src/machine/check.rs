@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Draft, Task, World, agent, task_limits};
+use super::{Draft, Task, agent, task_limits};
 use crate::call::{CallError, ErrorCode, ModelCall};
 use crate::config::{Schema, Tool};
 use crate::document::DocumentRef;
@@ -81,8 +81,8 @@ impl Draft<'_> {
 
     /// Whether one more task may live, and ask its model if it `runs_model`, beside `earlier` ones that this turn creates.
     pub(super) fn check_room(&self, runs_model: bool, earlier: u32) -> Result<(), CallError> {
-        let run = &self.world.configs().job.limits;
-        let shared = self.world.shared();
+        let run = &self.run.configs().job.limits;
+        let shared = &self.run.shared;
         if let Some(allowed) = run.live_tasks.filter(|allowed| shared.live_tasks + earlier >= *allowed) {
             return Err(limit_error(LimitKind::LiveTasks, allowed));
         }
@@ -106,7 +106,7 @@ impl Draft<'_> {
         }
         let unchecked = open.calls.iter().skip(index).filter(|call| super::apply::counts(call.tool_type)).count();
         let unchecked = u32::try_from(unchecked).unwrap_or(u32::MAX);
-        let of_run = self.world.shared().calls;
+        let of_run = self.run.shared.calls;
         let limits = [(LimitKind::Calls, own, task.calls), (LimitKind::RunCalls, run, of_run)];
         for (limit, allowed, made) in limits {
             if let Some(allowed) = allowed.filter(|allowed| made.saturating_sub(unchecked) >= *allowed) {
@@ -135,7 +135,7 @@ impl Draft<'_> {
 
     /// Resolves the documents attached to a call to their newest versions; a missing one is the call's error.
     pub(super) fn pin(&self, input: &Value) -> Result<Vec<DocumentRef>, CallError> {
-        let documents = &self.world.shared().documents;
+        let documents = &self.run.shared.documents;
         let mut pinned: Vec<DocumentRef> = Vec::new();
         for path in input.get("documents").and_then(Value::as_array).into_iter().flatten() {
             let text = path.as_str().unwrap_or_default();

@@ -5,7 +5,7 @@
 //! which is limited, paid and repeated after a crash as any other turn is.
 
 use super::admit::Admission;
-use super::world::World;
+use super::Run;
 use super::{Draft, agent, task_limits};
 use crate::call::ModelCall;
 use crate::config::Summary;
@@ -43,25 +43,25 @@ impl Plan {
 }
 
 /// Whether the length of the requests of `id` is kept: something limits it, or a provider may say that it does.
-pub(super) fn is_measured<W: World>(world: &W, id: &TaskId) -> bool {
-    let job = &world.configs().job;
-    window(world, id).is_some() || models(world, id).is_some_and(|mut models| models.any(|name| job.is_provided(name)))
+pub(super) fn is_measured(run: &Run, id: &TaskId) -> bool {
+    let job = &run.configs().job;
+    window(run, id).is_some() || models(run, id).is_some_and(|mut models| models.any(|name| job.is_provided(name)))
 }
 
 /// The names of all models that may be asked for `id`.
-fn models<'w, W: World>(world: &'w W, id: &TaskId) -> Option<impl Iterator<Item = &'w String>> {
-    let own = &agent(world.configs(), world.task(id)?.agent()?).model;
-    let name = world.shared().started.as_ref()?.model.as_ref().unwrap_or(own);
-    Some(std::iter::once(name).chain(world.configs().job.fallbacks(name)))
+fn models<'r>(run: &'r Run, id: &TaskId) -> Option<impl Iterator<Item = &'r String>> {
+    let own = &agent(run.configs(), run.task(id)?.agent()?).model;
+    let name = run.shared.started.as_ref()?.model.as_ref().unwrap_or(own);
+    Some(std::iter::once(name).chain(run.configs().job.fallbacks(name)))
 }
 
 /// The most tokens that a request of `id` and its answer may have together: what its limits, those of the run and the
 /// windows of all models that may be asked allow.
-pub(super) fn window<W: World>(world: &W, id: &TaskId) -> Option<u64> {
-    let (configs, started) = (world.configs(), world.shared().started.as_ref()?);
-    let windows = models(world, id)?
+pub(super) fn window(run: &Run, id: &TaskId) -> Option<u64> {
+    let (configs, started) = (run.configs(), run.shared.started.as_ref()?);
+    let windows = models(run, id)?
         .filter_map(|name| configs.job.window(name).or_else(|| started.prices.get(name).and_then(|price| price.context_tokens)));
-    let limits = [task_limits(configs, world.task(id)?).context_tokens, configs.job.limits.context_tokens];
+    let limits = [task_limits(configs, run.task(id)?).context_tokens, configs.job.limits.context_tokens];
     limits.into_iter().flatten().chain(windows).min()
 }
 
@@ -69,7 +69,7 @@ impl Draft<'_> {
     /// Makes room in the conversation of `id`, if its next request needs it. Returns whether the request may be made now: not
     /// while its model is asked for a summary, nor after a limit ended the task.
     pub(super) fn makes_room(&mut self, id: &TaskId) -> bool {
-        let Some(window) = window(&self.world, id) else { return true };
+        let Some(window) = window(&self.run, id) else { return true };
         if self.task(id).is_summarising() {
             if self.needed(id) <= window {
                 return true;
@@ -109,7 +109,7 @@ impl Draft<'_> {
     pub(super) fn replace_older(&mut self, id: &TaskId, summary: Option<String>) {
         let Some(through_turn) = self.task(id).context.as_ref().and_then(|context| context.summarising) else { return };
         // Configs that were adopted meanwhile may know of no window: what was begun is finished all the same.
-        let window = window(&self.world, id).unwrap_or(u64::MAX);
+        let window = window(&self.run, id).unwrap_or(u64::MAX);
         let planned = self.plans(id).find(|plan| plan.through_turn == through_turn);
         let plan = planned.expect("the turns that a summary was asked for may still give way");
         let summary = summary.map(|text| (summary_tokens(&text), text)).filter(|(tokens, _)| *tokens < plan.dropped);
@@ -152,7 +152,7 @@ impl Draft<'_> {
 
     /// Tokens of the next request of `id` and the longest answer to it.
     fn needed(&self, id: &TaskId) -> u64 {
-        self.task(id).context_tokens.saturating_add(self.output_tokens(id))
+        self.task(id).context_tokens.saturating_add(self.run.output_tokens(id))
     }
 
     /// What gives way before the next request of `id`, if something should: at four fifths of the window, turns that make up a
@@ -165,7 +165,7 @@ impl Draft<'_> {
         if needed <= bound {
             return None;
         }
-        let output = self.output_tokens(id);
+        let output = self.run.output_tokens(id);
         let leaves_half = |plan: &Plan| plan.kept + plan.digest_tokens(window) + output <= window / 2;
         let plan = self.plans(id).find(leaves_half).or_else(|| self.plans(id).last())?;
         (needed > window || plan.dropped > window / 10).then_some(plan)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CallStage, Draft, World};
+use super::{CallStage, Draft};
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::document::{DocumentRef, DocumentVersion, Write};
 use crate::entry::{
@@ -47,7 +47,7 @@ impl Draft<'_> {
         self.close_question(id, &result);
         let retry_at = self.retry_at(id, state);
         self.push(Entry::TaskEnded(TaskEnded { task: id.clone(), state, result: Arc::clone(&result), limit, retry_at }));
-        let Some(caller) = self.world.caller(id) else {
+        let Some(caller) = self.run.caller(id) else {
             self.push(Entry::RunEnded(RunEnded { state, status: result.status, limit }));
             self.decision.effects.push(Effect::EndRun);
             return;
@@ -91,7 +91,7 @@ impl Draft<'_> {
 
     /// Closes every unfinished task below `id` in one entry.
     pub(super) fn close_below(&mut self, id: &TaskId, reason: &str) {
-        let mut tasks = self.world.live_descendants(id);
+        let mut tasks = self.run.graph.live_descendants(id);
         if tasks.is_empty() {
             return;
         }
@@ -128,7 +128,7 @@ impl Draft<'_> {
         let input_tokens = self.task(id).context_tokens.min(reserved_tokens);
         let usage = Usage { input_tokens, output_tokens: reserved_tokens - input_tokens, estimated: true, ..Usage::default() };
         let reserved_cost = self.task(id).reserved_cost;
-        let cost = (self.price(id).is_some() || !reserved_cost.is_zero()).then_some(reserved_cost);
+        let cost = (self.run.price(id).is_some() || !reserved_cost.is_zero()).then_some(reserved_cost);
         self.settle_request(id, turn, reserved_tokens, usage, cost, true);
     }
 
@@ -203,7 +203,7 @@ impl Draft<'_> {
 
     /// Makes a new version of a document. The caller has compared its base with the current version.
     fn write_version(&mut self, write: Write, created_by: Option<Principal>, by: Option<(&TaskId, &CallId)>) -> DocumentRef {
-        let current = self.world.shared().documents.get(&write.path).map(|document| Arc::clone(document.current()));
+        let current = self.run.shared.documents.get(&write.path).map(|document| Arc::clone(document.current()));
         let base = current.as_ref().map(|current| current.version);
         let version = DocumentVersion {
             path: write.path,

@@ -79,12 +79,12 @@ impl TaskGraph {
         Dfs::new(&self.graph, *start).iter(&self.graph).skip(1).map(|index| self.graph[index].as_ref()).collect()
     }
 
-    /// The tasks below `id` for which `is_live` holds, without it, callers before callees. Nothing below an ended task is
-    /// live, so what ended is not walked through again.
-    pub(super) fn live_descendants(&self, id: &TaskId, is_live: impl Fn(&Task) -> bool) -> Vec<&Task> {
+    /// The tasks below `id` that have not ended, without it, callers before callees. Nothing below an ended task is live, so
+    /// what ended is not walked through again.
+    pub(super) fn live_descendants(&self, id: &TaskId) -> Vec<TaskId> {
         let Some(start) = self.index.get(id) else { return Vec::new() };
-        let live = NodeFiltered::from_fn(&self.graph, |index| index == *start || is_live(&self.graph[index]));
-        Dfs::new(&live, *start).iter(&live).skip(1).map(|index| self.graph[index].as_ref()).collect()
+        let live = NodeFiltered::from_fn(&self.graph, |index| index == *start || self.graph[index].is_live());
+        Dfs::new(&live, *start).iter(&live).skip(1).map(|index| self.graph[index].id.clone()).collect()
     }
 
     /// Whether following "waits for" from any task ever comes back to it. Callees are always new tasks, so it cannot;

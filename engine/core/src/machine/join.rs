@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use super::{CallStage, Draft, OpenTurn, World};
+use super::{CallStage, Draft, OpenTurn};
 use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::Join;
 use crate::entry::FinalState;
@@ -74,7 +74,7 @@ impl Draft<'_> {
     pub(super) fn join(&mut self, id: &TaskId) {
         let task = self.task(id);
         let Some(open) = task.open.as_ref().filter(|open| open.awaited + open.asking > 0) else { return };
-        let join = super::advance::calling_agent(task, self.world.configs()).join;
+        let join = super::advance::calling_agent(task, self.run.configs()).join;
         if join == Join::All {
             return;
         }

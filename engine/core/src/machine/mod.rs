@@ -1,6 +1,7 @@
-//! One run as a value, with two doors.
+//! One run as a value, with one way in and one way to change.
 //!
-//! [`Run::decide`] says what an event means and writes nothing; [`Run::apply`] is the only code that changes state.
+//! [`Run::handle`] takes an event: it refuses it and changes nothing, or appends the entries that answer it. Each entry is
+//! applied as it is appended, by [`Run::apply`], the only code that changes state; the same code replays a timeline.
 //! The files here are split by kind of event: `answer` (a model answered), `advance` (a turn's calls proceed),
 //! `act` (delegations, questions and handoffs), `admit` (limits before a request), `finish` (a task ends), `join` (what a
 //! turn waits for), `compact` (older turns give way), `retry` (failed delegations), `approval` and `doubt` (questions
@@ -16,15 +17,15 @@ mod approval;
 mod ask;
 mod check;
 mod compact;
-mod decide;
 mod doubt;
 mod finish;
 mod graph;
+mod handle;
 mod join;
 mod outside;
 mod retry;
+mod shared;
 mod task;
-mod world;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -32,11 +33,10 @@ use std::time::Duration;
 
 pub use graph::TaskGraph;
 pub use join::{Tally, Verdict, verdict};
+pub use shared::Shared;
 pub use task::{
     Attempts, Budget, CallStage, Context, ContextMark, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState,
 };
-pub use world::Shared;
-use world::{LookAhead, World};
 
 use crate::config::{Agent, Configs};
 use crate::document::Documents;
@@ -82,18 +82,30 @@ impl Run {
         run
     }
 
-    /// Says what `event`, at the moment `at`, means: entries to append and effects to perform, or a refusal.
+    /// Answers `event`, which comes at the moment `at`: with the entries that are appended and the effects to perform, or with
+    /// a refusal, which changes nothing.
     ///
-    /// Nothing is written here: neither a refusal nor a decision that is never committed changes the run.
-    pub fn decide(&self, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
-        decide::decide(self, at, event)
+    /// The entries are applied already. A caller that cannot make them durable drops the run and folds it again.
+    ///
+    /// # Errors
+    /// Those of [`Run::check`].
+    pub fn handle(&mut self, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
+        handle::handle(self, at, event)
     }
 
-    /// Appends one entry to the state. The only code that changes it; used alike live and on replay.
+    /// Whether [`Run::handle`] would accept `event`.
+    ///
+    /// # Errors
+    /// The reason why it is refused.
+    pub fn check(&self, event: &Event) -> Result<(), Refusal> {
+        handle::check(self, event)
+    }
+
+    /// Appends one entry of a timeline to the state.
     ///
     /// # Panics
     /// If the entry is not the next one, or names what earlier entries did not create: such a timeline was not made
-    /// by [`Run::decide`]. If it adopts configs that nobody brought with [`Run::know_configs`].
+    /// by [`Run::handle`]. If it adopts configs that nobody brought with [`Run::know_configs`].
     pub fn apply(&mut self, recorded: &Recorded) {
         apply::apply(self, recorded);
     }
@@ -203,60 +215,34 @@ pub fn limits_under<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limits> {
     task_limits(configs, task)
 }
 
-impl PartialEq for Run {
-    fn eq(&self, other: &Self) -> bool {
-        self.shared == other.shared && self.graph == other.graph
-    }
-}
-
-impl World for Run {
-    fn configs(&self) -> &Arc<Configs> {
-        &self.configs
+impl Run {
+    /// The configs that an entry adopts under `hash`: some that were brought, or those the run has already.
+    fn known(&self, hash: ContentHash) -> &Arc<Configs> {
+        let brought = self.known_configs.iter().rev().find(|(known, _)| *known == hash).map(|(_, configs)| configs);
+        let present = || self.shared.started.as_ref().is_some_and(|started| started.configs == hash).then_some(&self.configs);
+        brought.or_else(present).unwrap_or_else(|| panic!("an entry adopts the configs {hash}, which nobody brought along"))
     }
 
-    fn shared(&self) -> &Shared {
-        &self.shared
+    /// A task that the caller knows to exist.
+    fn existing(&self, id: &TaskId) -> &Task {
+        self.graph.get(id).unwrap_or_else(|| panic!("there is no task {id}"))
     }
 
-    fn shared_mut(&mut self) -> &mut Shared {
-        &mut self.shared
-    }
-
-    fn task(&self, id: &TaskId) -> Option<&Task> {
-        self.graph.get(id)
-    }
-
-    fn task_mut(&mut self, id: &TaskId) -> Option<&mut Task> {
-        self.graph.get_mut(id)
-    }
-
-    fn adopt(&mut self, hash: ContentHash) {
-        self.configs = Arc::clone(known(&self.known_configs, &self.configs, &self.shared, hash));
-    }
-
-    fn tasks(&self) -> Vec<TaskId> {
+    /// All tasks, in the order of their creation.
+    fn task_ids(&self) -> Vec<TaskId> {
         self.graph.iter().map(|task| task.id.clone()).collect()
     }
 
-    fn insert(&mut self, caller: Option<&TaskId>, task: Task) {
-        self.graph.insert(caller, task);
-    }
-
+    /// The task that waits for `id`.
     fn caller(&self, id: &TaskId) -> Option<TaskId> {
         self.graph.caller(id).map(|task| task.id.clone())
     }
 }
 
-/// The configs that an entry adopts under `hash`: some that were brought, or those the run has already.
-fn known<'a>(
-    known: &'a [(ContentHash, Arc<Configs>)],
-    present: &'a Arc<Configs>,
-    shared: &Shared,
-    hash: ContentHash,
-) -> &'a Arc<Configs> {
-    let brought = known.iter().rev().find(|(known, _)| *known == hash).map(|(_, configs)| configs);
-    let present = || shared.started.as_ref().is_some_and(|started| started.configs == hash).then_some(present);
-    brought.or_else(present).unwrap_or_else(|| panic!("an entry adopts the configs {hash}, which nobody brought along"))
+impl PartialEq for Run {
+    fn eq(&self, other: &Self) -> bool {
+        self.shared == other.shared && self.graph == other.graph
+    }
 }
 
 /// The agent named `id`. Configs are joined when loaded, so it exists.
@@ -274,33 +260,33 @@ pub(crate) fn task_limits<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limi
     }
 }
 
-/// The decision being made: a look ahead, and what was decided so far.
+/// The decision being made: the run, and what was decided so far.
 struct Draft<'run> {
     at: Timestamp,
-    world: LookAhead<'run>,
+    run: &'run mut Run,
     decision: Decision,
     /// Tasks whose turn may have become complete.
     changed: std::collections::VecDeque<TaskId>,
 }
 
 impl<'run> Draft<'run> {
-    fn new(run: &'run Run, at: Timestamp) -> Self {
-        Self { at, world: LookAhead::new(run), decision: Decision::default(), changed: std::collections::VecDeque::new() }
+    fn new(run: &'run mut Run, at: Timestamp) -> Self {
+        Self { at, run, decision: Decision::default(), changed: std::collections::VecDeque::new() }
     }
 
-    /// Adds an entry and looks one step further ahead.
+    /// Appends an entry.
     fn push(&mut self, entry: Entry) {
-        let recorded = Recorded { seq: self.world.shared().seq + 1, at: self.at, entry };
-        apply::apply(&mut self.world, &recorded);
+        let recorded = Recorded { seq: self.run.shared.seq + 1, at: self.at, entry };
+        apply::apply(self.run, &recorded);
         self.decision.entries.push(recorded);
     }
 
     fn configs(&self) -> Arc<Configs> {
-        Arc::clone(self.world.configs())
+        Arc::clone(&self.run.configs)
     }
 
     /// A task that the caller knows to exist.
     fn task(&self, id: &TaskId) -> &Task {
-        self.world.task(id).unwrap_or_else(|| panic!("there is no task {id}"))
+        self.run.existing(id)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::check::answer_in;
-use super::{CallStage, Draft, TaskState, World, agent};
+use super::{CallStage, Draft, Question, Run, TaskState, agent};
 use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::{EffectClass, Schema};
 use crate::document::Write;
@@ -19,16 +19,12 @@ use crate::principal::Principal;
 
 impl Draft<'_> {
     /// The first entries of a run: its start, its documents, its root task.
-    pub(super) fn start(&mut self, started: RunStarted, root: &AgentId, documents: Vec<Write>) -> Result<(), Refusal> {
+    pub(super) fn start(&mut self, started: RunStarted, root: &AgentId, documents: Vec<Write>) {
         let configs = self.configs();
         let limits = &agent(&configs, root).limits;
         let request = started.request.clone();
         self.push(Entry::RunStarted(Box::new(started)));
-        let mut attached = Vec::new();
-        for write in documents {
-            self.check_new_document(&write)?;
-            attached.push(self.write_document(write, None));
-        }
+        let attached = documents.into_iter().map(|write| self.write_document(write, None)).collect();
         let seconds = [limits.deadline_seconds, configs.job.limits.deadline_seconds].into_iter().flatten().min();
         self.push(Entry::TaskCreated(Box::new(TaskCreated {
             task: TaskId::root(),
@@ -46,17 +42,6 @@ impl Draft<'_> {
             failed_attempts: 0,
             concern: None,
         })));
-        Ok(())
-    }
-
-    pub(super) fn check_new_document(&self, write: &Write) -> Result<(), Refusal> {
-        match self.world.shared().documents.twin(&write.path) {
-            None => Ok(()),
-            Some(twin) => Err(Refusal::InvalidDocument {
-                path: write.path.to_string(),
-                reason: format!("it looks like the existing document {twin}"),
-            }),
-        }
     }
 
     /// A person answers a question; the first valid answer wins. No agent answers in a person's place.
@@ -67,42 +52,18 @@ impl Draft<'_> {
         answer: Json,
         documents: Vec<Write>,
         recorded: Option<ForkPoint>,
-    ) -> Result<(), Refusal> {
-        let task = self.world.task(id).ok_or_else(|| Refusal::UnknownTask { task: id.clone() })?;
-        let question = task.question.clone().filter(|_| task.holder == Holder::Person);
-        let question = question.ok_or_else(|| Refusal::NotAsked { task: id.clone() })?;
-        if !by.is_outside() {
-            return Err(Refusal::NotAPerson { by });
-        }
-        let number = question.number;
-        if let Some(closed) = &question.closed {
-            return Err(Refusal::QuestionClosed { number, how: describe(closed) });
-        }
-        let answer = if question.answer_schema.is_null() {
-            answer
-        } else {
-            let schema = Schema::compile(&question.answer_schema.value()).map_err(|reason| Refusal::InvalidAnswer { reason })?;
-            let value = answer.value();
-            let fitting = answer_in(&schema, &value).map_err(|faults| Refusal::InvalidAnswer {
-                reason: faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "),
-            })?;
-            Json::from(fitting)
-        };
-        let mut written = Vec::new();
-        for write in documents {
-            self.check_new_document(&write)?;
-            written.push(self.write_document(write, Some(by.clone())));
-        }
+    ) {
+        let Some(question) = self.task(id).question.clone() else { return };
+        let answer = fitting(&question, &answer).unwrap_or(answer);
+        let written = documents.into_iter().map(|write| self.write_document(write, Some(by.clone()))).collect();
         let how = QuestionEnd::Answered { by, answer: answer.clone(), recorded };
-        self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number, how }));
+        self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number: question.number, how }));
         let result = CallResult { status: CallStatus::Success, output: answer, error: None, documents: written };
         self.end_task(id, FinalState::Completed, result, None);
-        Ok(())
     }
 
     /// Somebody ends a task and all below it.
-    pub(super) fn cancel_requested(&mut self, id: &TaskId, reason: String, by: Principal) -> Result<(), Refusal> {
-        self.must_live(id)?;
+    pub(super) fn cancel_requested(&mut self, id: &TaskId, reason: String, by: Principal) {
         self.push(Entry::Control(Control {
             task: Some(id.clone()),
             action: ControlAction::Cancelled { reason: reason.clone() },
@@ -110,7 +71,6 @@ impl Draft<'_> {
         }));
         let error = CallError::new(ErrorCode::Cancelled, reason);
         self.end_task(id, FinalState::Cancelled, CallResult::error(CallStatus::Cancelled, error), None);
-        Ok(())
     }
 
     /// The run cannot go on: its root fails, and everything below it is closed.
@@ -121,33 +81,20 @@ impl Draft<'_> {
     /// Somebody pauses the run, or lets it go on.
     pub(super) fn paused(&mut self, by: Principal, paused: bool) {
         let action = if paused { ControlAction::Paused } else { ControlAction::Unpaused };
-        if self.world.shared().paused != paused {
+        if self.run.shared.paused != paused {
             self.push(Entry::Control(Control { task: None, action, by }));
         }
     }
 
     /// Somebody sends a message into the next request of a task.
-    pub(super) fn steered(&mut self, id: &TaskId, text: String, by: Principal) -> Result<(), Refusal> {
-        self.must_live(id)?;
-        if self.task(id).holder == Holder::Person {
-            return Err(Refusal::NoModel { task: id.clone() });
-        }
+    pub(super) fn steered(&mut self, id: &TaskId, text: String, by: Principal) {
         self.push(Entry::Control(Control { task: Some(id.clone()), action: ControlAction::Steered { text }, by }));
-        Ok(())
-    }
-
-    fn must_live(&self, id: &TaskId) -> Result<(), Refusal> {
-        match self.world.task(id) {
-            None => Err(Refusal::UnknownTask { task: id.clone() }),
-            Some(task) if !task.is_live() => Err(Refusal::Ended { task: id.clone() }),
-            Some(_) => Ok(()),
-        }
     }
 
     /// Ends what has run out of time and tries again what is due, earliest first.
     pub(super) fn time_passed(&mut self) {
-        while self.world.shared().ended.is_none() {
-            let shared = self.world.shared();
+        while self.run.shared.ended.is_none() {
+            let shared = &self.run.shared;
             let deadline = shared.deadlines.first().filter(|(at, _)| *at <= self.at).cloned();
             let retry = shared.retries.first().filter(|(at, _)| *at <= self.at).cloned();
             match (deadline, retry) {
@@ -197,7 +144,7 @@ impl Draft<'_> {
     /// Whether a question can go on to a next master: an agent holds it, one more task may live, and an agent that is
     /// asked next has a turn left to be set aside. Whoever did not answer in time may have used its own by now.
     fn may_escalate(&self, id: &TaskId) -> bool {
-        let (run, shared) = (&self.world.configs().job.limits, self.world.shared());
+        let (run, shared) = (&self.run.configs.job.limits, &self.run.shared);
         self.task(id).holder != Holder::Person
             && run.live_tasks.is_none_or(|allowed| shared.live_tasks < allowed)
             && (self.master_of(id).0 == Holder::Person
@@ -239,7 +186,7 @@ impl Draft<'_> {
     pub(super) fn taken_over(&mut self, process: String) {
         let action = ControlAction::TakenOver { process };
         self.push(Entry::Control(Control { task: None, action, by: Principal::Engine }));
-        let live: Vec<TaskId> = self.world.graph().iter().filter(|task| task.is_live()).map(|task| task.id.clone()).collect();
+        let live: Vec<TaskId> = self.run.graph.iter().filter(|task| task.is_live()).map(|task| task.id.clone()).collect();
         for id in live {
             if self.is_live(&id) {
                 self.recover(&id, Recovery::AfterCrash);
@@ -302,6 +249,65 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+impl Run {
+    /// New documents must neither look like ones that exist nor like one another.
+    pub(super) fn check_new_documents(&self, writes: &[Write]) -> Result<(), Refusal> {
+        let mut names = self.shared.documents.names().clone();
+        for write in writes {
+            if let Some(twin) = names.twin(&write.path) {
+                let reason = format!("it looks like the document {twin}, or one of them would be a folder of the other");
+                return Err(Refusal::InvalidDocument { path: write.path.to_string(), reason });
+            }
+            names.insert(&write.path);
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_answer(&self, id: &TaskId, by: &Principal, answer: &Json, documents: &[Write]) -> Result<(), Refusal> {
+        let task = self.task(id).ok_or_else(|| Refusal::UnknownTask { task: id.clone() })?;
+        let question = task.question.as_ref().filter(|_| task.holder == Holder::Person);
+        let question = question.ok_or_else(|| Refusal::NotAsked { task: id.clone() })?;
+        if !by.is_outside() {
+            return Err(Refusal::NotAPerson { by: by.clone() });
+        }
+        if let Some(closed) = &question.closed {
+            return Err(Refusal::QuestionClosed { number: question.number, how: describe(closed) });
+        }
+        fitting(question, answer).map_err(|reason| Refusal::InvalidAnswer { reason })?;
+        self.check_new_documents(documents)
+    }
+
+    pub(super) fn check_steering(&self, id: &TaskId) -> Result<(), Refusal> {
+        self.check_lives(id)?;
+        match self.existing(id).holder {
+            Holder::Person => Err(Refusal::NoModel { task: id.clone() }),
+            Holder::Agent(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn check_lives(&self, id: &TaskId) -> Result<(), Refusal> {
+        match self.task(id) {
+            None => Err(Refusal::UnknownTask { task: id.clone() }),
+            Some(task) if !task.is_live() => Err(Refusal::Ended { task: id.clone() }),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// The answer as the question's schema reads it, or why it does not fit.
+fn fitting(question: &Question, answer: &Json) -> Result<Json, String> {
+    if question.answer_schema.is_null() {
+        return Ok(answer.clone());
+    }
+    let schema = Schema::compile(&question.answer_schema.value())?;
+    let value = answer.value();
+    let fits = answer_in(&schema, &value);
+    fits.map(Json::from).map_err(|faults| {
+        let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+        messages.join("; ")
+    })
 }
 
 /// Why what was in flight is gone.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Draft, World, task_limits};
+use super::{Draft, task_limits};
 use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
 use crate::config::OnFailure;
 use crate::entry::{Entry, FinalState, TaskCreated, TaskKind};
@@ -28,9 +28,9 @@ impl Draft<'_> {
         if task.kind != TaskKind::Delegation || !matches!(state, FinalState::Failed | FinalState::TimedOut) {
             return None;
         }
-        let configs = self.world.configs();
+        let configs = self.run.configs();
         let OnFailure::Retry(retry) = configs.tools.get(task.tool.as_ref()?)?.on_failure else { return None };
-        let caller = self.task(&self.world.caller(id)?);
+        let caller = self.task(&self.run.caller(id)?);
         let open = caller.open.as_ref()?;
         let failed = open.calls[open.index_of(&id.originating_call())?].failed_attempts() + 1;
         if task_limits(configs, caller).children.is_some_and(|allowed| caller.children >= allowed) {
@@ -63,7 +63,7 @@ impl Draft<'_> {
     fn next_attempt(&self, caller: &TaskId, index: usize) -> Result<TaskCreated, CallError> {
         let task = self.task(caller);
         let call = &task.open.as_ref().expect("the turn is open").calls[index];
-        let tool = &self.world.configs().tools[call.asked.tool.as_str()];
+        let tool = &self.run.configs().tools[call.asked.tool.as_str()];
         let agent = tool.agent.as_ref().expect("only delegations are tried again");
         let input = call.asked.input.value();
         // What was approved is the call, however often it is tried; but not what it has become since.

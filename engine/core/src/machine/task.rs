@@ -1,10 +1,8 @@
-//! A task as the machine keeps it: small, and cheap to copy for a look ahead.
+//! A task as the machine keeps it: small, since a run may have many.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-
-use rpds::{RedBlackTreeMapSync, VectorSync};
 
 use crate::call::{AfterExecution, CallResult, CallStatus, ModelCall};
 use crate::document::DocumentRef;
@@ -54,13 +52,13 @@ pub struct Task {
     /// The limit that makes the turn in progress the last one.
     pub last_turn: Option<LimitKind>,
     /// The last call's tool, input and result, and how often in a row they came.
-    pub streak: Option<Arc<Streak>>,
+    pub streak: Option<Box<Streak>>,
     /// The documents that the task has to do with; `None` for none.
-    pub documents: Option<Arc<TaskDocuments>>,
+    pub documents: Option<Box<TaskDocuments>>,
     /// Tokens of its next request (≈), without what the turn in progress adds.
     pub context_tokens: u64,
     /// How long its newest requests were; `None` where no window limits them.
-    pub context: Option<Arc<Context>>,
+    pub context: Option<Box<Context>>,
     /// What its own requests, and those of its calls' code, used.
     pub usage: Usage,
     /// What they cost.
@@ -123,7 +121,7 @@ impl Task {
 
     /// From here on it knows this version of `path`.
     pub(super) fn learn(&mut self, path: DocumentPath, version: u32) {
-        Arc::make_mut(self.documents.get_or_insert_default()).known.insert_mut(path, version);
+        self.documents.get_or_insert_default().known.insert(path, version);
     }
 
     /// Whether the open turn was asked for a summary of older ones, and for nothing else.
@@ -163,9 +161,9 @@ pub struct ContextMark {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskDocuments {
     /// The versions that it knows: the bases of its writes.
-    pub known: RedBlackTreeMapSync<DocumentPath, u32>,
+    pub known: BTreeMap<DocumentPath, u32>,
     /// What it wrote, newest versions, in the order of their first write.
-    pub written: VectorSync<DocumentRef>,
+    pub written: Vec<DocumentRef>,
 }
 
 /// Where a task stands. There is no other way to stop than [`TaskState::Ended`].
@@ -205,7 +203,7 @@ pub struct OpenTurn {
     /// What the model said beside its calls.
     pub text: Arc<str>,
     /// The calls, in the model's order.
-    pub calls: VectorSync<OpenCall>,
+    pub calls: Vec<OpenCall>,
     /// Calls without a result.
     pub unfinished: u32,
     /// Function calls not yet started.
@@ -276,7 +274,7 @@ pub struct OpenCall {
     /// How often somebody was asked whether it may begin.
     pub approvals: u32,
     /// What became of the attempts before the one that works now; `None` before the first has failed.
-    pub attempts: Option<Arc<Attempts>>,
+    pub attempts: Option<Box<Attempts>>,
     /// Where it stands.
     pub stage: CallStage,
 }

@@ -31,10 +31,7 @@ fn forking(at: Timestamp) -> Adoption {
 fn adopting(sim: &Sim, configs: &Arc<Configs>, adoption: Adoption, at: Timestamp) -> Result<(Run, Vec<Effect>), Refusal> {
     let mut run = sim.fold();
     run.know_configs(adoption.configs, Arc::clone(configs));
-    let decision = run.decide(at, Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") })?;
-    for recorded in &decision.entries {
-        run.apply(recorded);
-    }
+    let decision = run.handle(at, Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") })?;
     Ok((run, decision.effects))
 }
 
@@ -236,7 +233,7 @@ fn an_entry_names_the_contents_that_it_needs() {
     let event = Event::Adopted { adoption: adoption(), documents: Vec::new(), by: Principal::person("ada") };
     let mut run = run;
     run.know_configs(adoption().configs, Arc::clone(&sim.configs));
-    let decision = run.decide(later(&sim), event).unwrap();
+    let decision = run.handle(later(&sim), event).unwrap();
     let adopted = &decision.entries[0].entry;
     assert_eq!((adopted.adopts(), adopted.content()), (Some(&adoption()), Some(adoption().configs)));
     assert!(sim.timeline.iter().all(|recorded| recorded.entry.adopts().is_none()));

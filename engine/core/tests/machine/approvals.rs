@@ -214,7 +214,7 @@ fn with_other_configs(sim: &Sim, draft: &JobDraft) -> Run {
     Run::fold(draft.build(), &sim.timeline)
 }
 
-fn grant(run: &Run, sim: &Sim) -> Vec<Entry> {
+fn grant(mut run: Run, sim: &Sim) -> Vec<Entry> {
     let answer = Json::from(yes());
     let event = Event::PersonAnswered {
         question: TaskId::from("0/1.1/approval"),
@@ -223,7 +223,7 @@ fn grant(run: &Run, sim: &Sim) -> Vec<Entry> {
         documents: Vec::new(),
         recorded: None,
     };
-    let decision = run.decide(sim.now, event).unwrap();
+    let decision = run.handle(sim.now, event).unwrap();
     assert!(!decision.effects.iter().any(|effect| matches!(effect, Effect::Execute { .. })), "nothing is executed");
     decision.entries.into_iter().map(|recorded| recorded.entry).collect()
 }
@@ -233,11 +233,11 @@ fn a_grant_holds_for_what_was_asked_and_for_nothing_else() {
     let sim = Sim::new(&careful()).agent("root", [turn([call("delete", "a")])]).start();
     let repeated =
         job([agent("root", "delete")]).tool(function("delete").approved_by(Approver::Person).effect(EffectClass::Pure));
-    let entries = grant(&with_other_configs(&sim, &repeated), &sim);
+    let entries = grant(with_other_configs(&sim, &repeated), &sim);
     assert!(!entries.iter().any(|entry| matches!(entry, Entry::CallApproved(_))), "{entries:?}");
     assert!(asks(&entries, "0/1.1/approval.2"), "{entries:?}");
     let gone = job([agent("root", "")]);
-    assert!(grant(&with_other_configs(&sim, &gone), &sim).iter().any(|entry| matches!(entry, Entry::CallRefused(_))));
+    assert!(grant(with_other_configs(&sim, &gone), &sim).iter().any(|entry| matches!(entry, Entry::CallRefused(_))));
 }
 
 #[test]
@@ -256,9 +256,9 @@ fn a_definition_that_changed_between_the_grant_and_the_start_is_not_what_was_app
         .start();
     sim.person_answers("0/1.2/1.1/approval", yes()).unwrap();
     assert_eq!(sim.begun(), ["0/1.1", "0/1.2", "0/1.1/1.1"]);
-    let run = with_other_configs(&sim, &draft(EffectClass::Idempotent));
+    let mut run = with_other_configs(&sim, &draft(EffectClass::Idempotent));
     let outcome = baton_core::event::Outcome::success(json!("worked"));
-    let decision = run.decide(sim.now, Event::CallReturned { call: CallId::from("0/1.1/1.1"), outcome }).unwrap();
+    let decision = run.handle(sim.now, Event::CallReturned { call: CallId::from("0/1.1/1.1"), outcome }).unwrap();
     let entries: Vec<Entry> = decision.entries.into_iter().map(|recorded| recorded.entry).collect();
     assert!(asks(&entries, "0/1.2/1.1/approval.2"), "{entries:?}");
     assert!(!entries.iter().any(|entry| matches!(entry, Entry::CallStarted(_))), "{entries:?}");
@@ -270,8 +270,8 @@ fn a_call_that_began_as_approved_does_not_begin_again_as_something_else() {
     let mut sim = Sim::new(&draft(EffectClass::Keyed)).holding("delete").agent("root", [turn([call("delete", "a")])]).start();
     sim.person_answers("0/1.1/approval", yes()).unwrap();
     let executed = |effect| {
-        let run = with_other_configs(&sim, &draft(effect));
-        let decision = run.decide(sim.now, Event::TakenOver { process: "another".to_owned() }).unwrap();
+        let mut run = with_other_configs(&sim, &draft(effect));
+        let decision = run.handle(sim.now, Event::TakenOver { process: "another".to_owned() }).unwrap();
         let denied = decision.entries.iter().any(|recorded| {
             matches!(&recorded.entry, Entry::CallFinished(finished)
                 if finished.result.error.as_ref().is_some_and(|error| error.code == ErrorCode::Denied))
@@ -300,7 +300,7 @@ fn configs_that_change_a_call_withdraw_the_question_about_it_and_ask_again() {
         run.know_configs(hash, draft(effect).build());
         let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
         let by = Principal::person("ada");
-        run.decide(sim.now, Event::Adopted { adoption, documents: Vec::new(), by }).unwrap()
+        run.handle(sim.now, Event::Adopted { adoption, documents: Vec::new(), by }).unwrap()
     };
     let same = adopted(&sim, EffectClass::Keyed, b"the same");
     assert!(!same.entries.iter().any(|recorded| matches!(recorded.entry, Entry::QuestionOpened(_))), "nothing has changed");

@@ -215,7 +215,7 @@ fn a_fork_leaves_what_was_asked_to_the_books_of_its_original() {
     let from = ForkPoint { run: RunId::new("run"), seq: 3 };
     let fork = Fork { run: RunId::new("fork"), from, at: sim.now, effects: ForkedEffects::default() };
     let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: Some(fork) };
-    let decision = run.decide(sim.now, Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") }).unwrap();
+    let decision = run.handle(sim.now, Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") }).unwrap();
     let settled = decision.entries.iter().filter_map(|recorded| match &recorded.entry {
         Entry::BudgetSettled(settled) => Some((settled.usage.total(), settled.cost)),
         _ => None,

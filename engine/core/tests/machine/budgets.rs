@@ -397,11 +397,11 @@ fn every_request_has_its_own_time_and_none_is_left_over() {
     while !sim.ended {
         sim.wait_idly(20);
         sim.step();
-        assert!(sim.run.totals().deadlines.size() <= 1, "the shell bounds requests, and the run wakes nobody for them");
+        assert!(sim.run.totals().deadlines.len() <= 1, "the shell bounds requests, and the run wakes nobody for them");
     }
     sim.assert_over();
     assert_eq!(result_of(&sim, "0").0, CallStatus::Success, "80 seconds of requests, none of which took 30");
-    assert_eq!(sim.run.totals().deadlines.size(), 0);
+    assert_eq!(sim.run.totals().deadlines.len(), 0);
 }
 
 #[test]
@@ -554,6 +554,6 @@ fn what_a_request_used_is_unknown_after_a_crash_or_a_cancellation_and_known_afte
     let by = Principal::person("ada");
     let cancelled = Event::CancelRequested { task: "0".into(), reason: "enough".to_owned(), by };
     for event in [Event::TakenOver { process: "another".to_owned() }, cancelled] {
-        assert_eq!(unknown(&open.decide(sim.now, event).unwrap().entries), [true]);
+        assert_eq!(unknown(&open.clone().handle(sim.now, event).unwrap().entries), [true]);
     }
 }

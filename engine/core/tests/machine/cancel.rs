@@ -91,8 +91,7 @@ fn every_step(tree: &Tree) -> Tried {
     let mut now = Timestamp::default();
     while let Some(event) = next.take() {
         now = now.plus(std::time::Duration::from_millis(1));
-        let decision = run.decide(now, event).expect("the tree grows as planned");
-        decision.entries.iter().for_each(|recorded| run.apply(recorded));
+        let decision = run.handle(now, event).expect("the tree grows as planned");
         effects.extend(decision.effects);
         if run.ended().is_some() {
             break;

@@ -235,7 +235,7 @@ fn a_summary_that_adopted_configs_leave_no_room_for_is_a_digest() {
     run.know_configs(hash, other);
     let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
     let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") };
-    let decision = run.decide(sim.now, event).unwrap();
+    let decision = run.handle(sim.now, event).unwrap();
     let entries: Vec<&Entry> = decision.entries.iter().map(|recorded| &recorded.entry).collect();
     let digested = entries.iter().any(|entry| matches!(entry, Entry::Compacted(compacted) if compacted.summary.is_none()));
     let asked = entries.iter().find_map(|entry| match entry {
@@ -431,8 +431,7 @@ fn go_on(run: &mut Run, mut effects: Vec<Effect>, turns: u32) -> Vec<Entry> {
             Effect::Execute { call, .. } => Event::CallReturned { call, outcome: Outcome::success(json!("x".repeat(1_200))) },
             _ => continue,
         };
-        let decision = run.decide(Timestamp::from_micros(at), event).unwrap();
-        decision.entries.iter().for_each(|recorded| run.apply(recorded));
+        let decision = run.handle(Timestamp::from_micros(at), event).unwrap();
         entries.extend(decision.entries.into_iter().map(|recorded| recorded.entry));
         effects.extend(decision.effects);
     }
@@ -451,8 +450,7 @@ fn configs_that_are_adopted_may_bring_a_window() {
     run.know_configs(hash, draft(Limits { context_tokens: Some(WINDOW), ..unlimited }).build());
     let adoption = Adoption { configs: hash, model: None, prices: BTreeMap::new(), changes: Vec::new(), fork: None };
     let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") };
-    let decision = run.decide(Timestamp::from_micros(1_900_000_000), event).unwrap();
-    decision.entries.iter().for_each(|recorded| run.apply(recorded));
+    let decision = run.handle(Timestamp::from_micros(1_900_000_000), event).unwrap();
     let entries = go_on(&mut run, decision.effects.clone(), 30);
     let asked = decision.entries.iter().map(|recorded| &recorded.entry).chain(&entries).filter_map(|entry| match entry {
         Entry::ModelRequested(asked) => Some(asked),

@@ -37,8 +37,7 @@ pub(crate) fn may_be_cut(sim: &Sim, random: &mut Random) {
     let adoption =
         Adoption { configs, model: None, prices: std::collections::BTreeMap::new(), changes: Vec::new(), fork: Some(fork) };
     let event = Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") };
-    let decision = run.decide(at.plus(day), event).expect("a run that has not ended goes on by its own configs");
-    decision.entries.iter().for_each(|recorded| run.apply(recorded));
+    let decision = run.handle(at.plus(day), event).expect("a run that has not ended goes on by its own configs");
     for task in run.graph().iter().filter(|task| task.is_live()) {
         let shifted = deadlines(&before, &task.id).map(|deadline| deadline.plus(day));
         let is_new = before.task(&task.id).is_none();

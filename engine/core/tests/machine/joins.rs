@@ -121,11 +121,8 @@ impl Walk {
 
     fn event(&mut self, event: Event) {
         self.now = self.now.plus(Duration::from_millis(1));
-        let decision = self.run.decide(self.now, event).expect("what happens is accepted");
-        for recorded in decision.entries {
-            self.run.apply(&recorded);
-            self.timeline.push(recorded);
-        }
+        let decision = self.run.handle(self.now, event).expect("what happens is accepted");
+        self.timeline.extend(decision.entries);
     }
 
     fn answered(&mut self, task: &TaskId, calls: Vec<ModelCall>) {

@@ -296,7 +296,7 @@ fn a_delegation_that_is_not_what_was_approved_any_more_is_not_tried_again() {
     assert!(sim.pending.is_empty() && !sim.ended, "it waits for the second attempt");
     let later = sim.now.plus(std::time::Duration::from_secs(10));
     let begins = |configs: &JobDraft| {
-        let decision = Run::fold(configs.build(), &sim.timeline).decide(later, Event::TimePassed).unwrap();
+        let decision = Run::fold(configs.build(), &sim.timeline).handle(later, Event::TimePassed).unwrap();
         decision
             .entries
             .iter()

@@ -54,12 +54,9 @@ impl World {
         let (mut entries, mut effects, mut unlike) = (Vec::new(), Vec::new(), None);
         while let Some(event) = events.pop_front() {
             // A refusal is told to whoever asked, and changes nothing.
-            let Ok(decision) = owner.run.decide(owner.last, event) else { continue };
+            let Ok(decision) = owner.run.handle(owner.last, event) else { continue };
             unlike = unlike.or(effects_match(&decision).err());
-            for recorded in decision.entries {
-                owner.run.apply(&recorded);
-                entries.push(recorded);
-            }
+            entries.extend(decision.entries);
             for effect in decision.effects {
                 match effect {
                     Effect::Execute { task, agent, call, tool, input } if is_pure(&self.configs, tool.as_str()) => {

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rpds::VectorSync;
-
 use super::calls::queue_for_calls;
 use super::known;
 use super::tasks::enter;
@@ -12,18 +10,18 @@ use crate::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelAnsw
 use crate::id::TaskId;
 use crate::machine::compact::{KEPT_TURNS, is_measured};
 use crate::machine::task::{Budget, CallStage, Context, ContextMark, OpenAsk, OpenCall, OpenTurn, TaskState};
-use crate::machine::world::World;
+use crate::machine::Run;
 use crate::machine::{agent, answer};
 use crate::money::Money;
 use crate::render;
 use crate::time::Timestamp;
 use crate::tool_type::{Then, ToolType};
 
-pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &ModelRequested) {
-    enter(world, at, &entry.task, TaskState::Running);
+pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequested) {
+    enter(run, at, &entry.task, TaskState::Running);
     // Configs that were adopted may limit what those before did not: from here on the length is kept.
-    let limited = known(world, &entry.task).context.is_some() || is_measured(world, &entry.task);
-    let task = known(world, &entry.task);
+    let limited = known(run, &entry.task).context.is_some() || is_measured(run, &entry.task);
+    let task = known(run, &entry.task);
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
     task.interrupted = false;
@@ -33,7 +31,7 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
         let heads: u64 = entry.steers.iter().map(|text| render::steer_tokens(text)).sum();
         let tokens = entry.input_tokens.saturating_sub(heads);
         let context =
-            Arc::make_mut(task.context.get_or_insert_with(|| Arc::new(Context { base_tokens: tokens, ..Context::default() })));
+            task.context.get_or_insert_with(|| Box::new(Context { base_tokens: tokens, ..Context::default() }));
         context.requests.push_back(ContextMark { turn: entry.turn, tokens });
         // The request for a summary is remembered beside those whose turns the summary may let stay.
         let kept = KEPT_TURNS + usize::from(matches!(entry.notice, Some(Notice::Summarise { .. })));
@@ -46,7 +44,7 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
         requested: true,
         fallback: None,
         text: Arc::default(),
-        calls: VectorSync::new_sync(),
+        calls: Vec::new(),
         unfinished: 0,
         waiting_functions: 0,
         running_functions: 0,
@@ -61,7 +59,7 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
         Some(Notice::LastTurn { limit }) => task.last_turn = Some(*limit),
         Some(Notice::Summarise { through_turn }) => {
             let context = task.context.as_mut().expect("only what is measured is summarised");
-            Arc::make_mut(context).summarising = Some(*through_turn);
+            context.summarising = Some(*through_turn);
         }
         Some(Notice::Steer { .. }) => drop(task.steering.remove(0)),
         Some(Notice::Reminder { .. }) | None => {}
@@ -70,36 +68,36 @@ pub(super) fn model_requested<W: World>(world: &mut W, at: Timestamp, entry: &Mo
     task.reserved_tokens = entry.reserved_tokens;
     task.reserved_cost = entry.reserved_cost;
     if !again {
-        world.shared_mut().turns += 1;
+        run.shared.turns += 1;
     }
-    reserve(world, &entry.task, entry.reserved_tokens, entry.reserved_cost);
+    reserve(run, &entry.task, entry.reserved_tokens, entry.reserved_cost);
 }
 
-pub(super) fn call_asked_model<W: World>(world: &mut W, entry: &CallAskedModel) {
+pub(super) fn call_asked_model(run: &mut Run, entry: &CallAskedModel) {
     let CallAskedModel { task, by, model: _, input_tokens, reserved_tokens, reserved_cost } = entry.clone();
-    let open = known(world, &task).open.as_mut().expect("the call that asks is in it");
+    let open = known(run, &task).open.as_mut().expect("the call that asks is in it");
     open.asks.push(OpenAsk { by, input_tokens, reserved_tokens, reserved_cost });
-    reserve(world, &task, reserved_tokens, reserved_cost.unwrap_or_default());
+    reserve(run, &task, reserved_tokens, reserved_cost.unwrap_or_default());
 }
 
-pub(super) fn fell_back<W: World>(world: &mut W, entry: &FellBack) {
-    let open = known(world, &entry.task).open.as_mut().expect("what falls back is a request");
+pub(super) fn fell_back(run: &mut Run, entry: &FellBack) {
+    let open = known(run, &entry.task).open.as_mut().expect("what falls back is a request");
     open.fallback = Some(entry.to.as_str().into());
 }
 
-pub(super) fn waited<W: World>(world: &mut W, id: &TaskId, waited: &Waited) {
-    let task = known(world, id);
+pub(super) fn waited(run: &mut Run, id: &TaskId, waited: &Waited) {
+    let task = known(run, id);
     task.working_since = task.working_since.map(|since| since.plus(Duration::from_millis(waited.milliseconds)));
     if let Some(open) = task.open.as_mut() {
         open.uncharged = waited.stops && waited.uncharged;
     }
-    let shared = world.shared_mut();
+    let shared = &mut run.shared;
     shared.active_since = shared.active_since.map(|since| since.plus(Duration::from_millis(waited.run_milliseconds)));
 }
 
-pub(super) fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &ModelAnswered) {
-    let configs = Arc::clone(world.configs());
-    let task = known(world, &entry.task);
+pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered) {
+    let configs = Arc::clone(run.configs());
+    let task = known(run, &entry.task);
     // A summary is no turn of the work: it neither misses the point nor stays in the conversation.
     if !task.is_summarising() {
         let fault = answer::turn_fault(&configs, task, entry);
@@ -120,7 +118,7 @@ pub(super) fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &Mod
         }
         made += u32::from(counts(tool_type));
         open.unfinished += 1;
-        open.calls.push_back_mut(OpenCall {
+        open.calls.push(OpenCall {
             id: entry.task.call(entry.turn, position),
             asked: Arc::clone(asked),
             tool_type,
@@ -134,19 +132,19 @@ pub(super) fn model_answered<W: World>(world: &mut W, at: Timestamp, entry: &Mod
     task.calls += made;
     if entry.calls.is_empty() {
         task.open = None;
-        enter(world, at, &entry.task, TaskState::Ready);
+        enter(run, at, &entry.task, TaskState::Ready);
     } else if open.waiting_functions > 0 {
-        let seq = world.shared().seq;
-        queue_for_calls(world, &entry.task, seq);
+        let seq = run.shared.seq;
+        queue_for_calls(run, &entry.task, seq);
     }
-    world.shared_mut().calls += made;
+    run.shared.calls += made;
 }
 
-pub(super) fn compacted<W: World>(world: &mut W, entry: &Compacted) {
-    let task = known(world, &entry.task);
+pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
+    let task = known(run, &entry.task);
     let gone = task.context_tokens.saturating_sub(entry.context_tokens);
     task.context_tokens = entry.context_tokens;
-    let context = Arc::make_mut(task.context.as_mut().expect("only what is measured is compacted"));
+    let context = task.context.as_mut().expect("only what is measured is compacted");
     let summary_turn = context.summarising.take().map(|_| task.turns);
     if summary_turn.is_some() {
         // Whether it was answered or not, a turn that was for the summary alone is over.
@@ -159,9 +157,9 @@ pub(super) fn compacted<W: World>(world: &mut W, entry: &Compacted) {
     }
 }
 
-pub(super) fn budget_settled<W: World>(world: &mut W, at: Timestamp, entry: &BudgetSettled) {
+pub(super) fn budget_settled(run: &mut Run, at: Timestamp, entry: &BudgetSettled) {
     let (used, cost) = (entry.usage.total(), entry.cost.unwrap_or_default());
-    let task = known(world, &entry.task);
+    let task = known(run, &entry.task);
     task.usage.add(&entry.usage);
     task.cost.settle(entry.cost);
     let reserved_cost = if let Some(by) = &entry.by {
@@ -172,23 +170,23 @@ pub(super) fn budget_settled<W: World>(world: &mut W, at: Timestamp, entry: &Bud
         task.reserved_tokens = 0;
         std::mem::take(&mut task.reserved_cost)
     };
-    on_all_above(world, &entry.task, |budget| {
+    on_all_above(run, &entry.task, |budget| {
         budget.reserved_tokens = budget.reserved_tokens.saturating_sub(entry.reserved_tokens);
         budget.reserved_cost = budget.reserved_cost.minus(reserved_cost);
         budget.tokens = budget.tokens.saturating_add(used);
         budget.cost = budget.cost.plus(cost);
     });
-    let shared = world.shared_mut();
+    let shared = &mut run.shared;
     shared.reserved_tokens = shared.reserved_tokens.saturating_sub(entry.reserved_tokens);
     shared.reserved_cost = shared.reserved_cost.minus(reserved_cost);
     shared.usage.add(&entry.usage);
     shared.cost.settle(entry.cost);
-    let task = known(world, &entry.task);
+    let task = known(run, &entry.task);
     if task.open.as_ref().is_some_and(|open| open.requested) {
         // Nobody will answer any more: unless the task ends now, the turn is asked for again.
         task.open = None;
         task.interrupted = true;
-        enter(world, at, &entry.task, TaskState::Ready);
+        enter(run, at, &entry.task, TaskState::Ready);
     }
 }
 
@@ -198,28 +196,28 @@ pub(in crate::machine) fn counts(tool_type: Option<ToolType>) -> bool {
 }
 
 /// Reserves on `id`, every task above it and the run.
-fn reserve<W: World>(world: &mut W, id: &TaskId, tokens: u64, cost: Money) {
-    on_all_above(world, id, |budget| {
+fn reserve(run: &mut Run, id: &TaskId, tokens: u64, cost: Money) {
+    on_all_above(run, id, |budget| {
         budget.reserved_tokens = budget.reserved_tokens.saturating_add(tokens);
         budget.reserved_cost = budget.reserved_cost.plus(cost);
     });
-    let shared = world.shared_mut();
+    let shared = &mut run.shared;
     shared.reserved_tokens = shared.reserved_tokens.saturating_add(tokens);
     shared.reserved_cost = shared.reserved_cost.plus(cost);
 }
 
 /// Changes the budgets of `id` and of every task above it, where a limit keeps one.
-fn on_all_above<W: World>(world: &mut W, id: &TaskId, change: impl Fn(&mut Budget)) {
-    if !world.shared().has_budgets {
+fn on_all_above(run: &mut Run, id: &TaskId, change: impl Fn(&mut Budget)) {
+    if !run.shared.has_budgets {
         return;
     }
     let mut next = Some(id.clone());
     while let Some(id) = next {
-        if world.task(&id).is_some_and(|task| task.budget.is_some())
-            && let Some(budget) = known(world, &id).budget.as_mut()
+        if run.task(&id).is_some_and(|task| task.budget.is_some())
+            && let Some(budget) = known(run, &id).budget.as_mut()
         {
             change(budget);
         }
-        next = world.caller(&id);
+        next = run.caller(&id);
     }
 }
