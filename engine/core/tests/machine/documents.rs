@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::document::{DocumentRef, DocumentVersion};
-use baton_core::entry::Entry;
-use baton_core::event::{Outcome, Refusal};
+use baton_core::entry::{Adoption, Entry};
+use baton_core::event::{Event, Outcome, Refusal};
 use baton_core::json::Json;
 use baton_core::limits::Limits;
+use baton_core::principal::Principal;
 use baton_core::render::Part;
 use serde_json::json;
 
@@ -261,6 +262,27 @@ fn two_spellings_never_become_two_documents() {
         let refusal = start(&mut of_the_job, vec![write(first, "1"), write(second, "2")]);
         assert!(matches!(refusal, Err(Refusal::InvalidDocument { .. })), "{refusal:?}");
     }
+}
+
+/// What comes from outside with documents is refused before anything of it is appended.
+#[test]
+fn documents_that_look_alike_are_refused_with_an_answer_and_with_configs_and_leave_the_run_as_it_was() {
+    let draft = job([agent("root", "ask_master")]);
+    let asks = turn([crate::support::ask("which?")]);
+    let mut sim = Sim::new(&draft).agent("root", [asks, turn([handoff("done")])]).start();
+    let twins = || vec![write("a.md", "1"), write("A.md", "2")];
+    let before = sim.run.clone();
+    let answered = sim.person_sends("0/1.1", "this", twins());
+    assert!(matches!(answered, Err(Refusal::InvalidDocument { .. })), "{answered:?}");
+    let configs = sim.run.started().unwrap().configs;
+    let adoption =
+        Adoption { configs, model: None, prices: std::collections::BTreeMap::new(), changes: Vec::new(), fork: None };
+    let event = Event::Adopted { adoption, documents: twins(), by: Principal::person("ada") };
+    let adopted = sim.event(event);
+    assert!(matches!(adopted, Err(Refusal::InvalidDocument { .. })), "{adopted:?}");
+    assert!(sim.run == before, "a refusal changes nothing");
+    sim.person_sends("0/1.1", "this", vec![write("a.md", "1")]).unwrap();
+    assert_eq!(written(&sim).len(), 1);
 }
 
 fn start(sim: &mut Sim, documents: Vec<baton_core::document::Write>) -> Result<(), Refusal> {
