@@ -1,8 +1,8 @@
 //! The machine: decides what every event of a run means.
 //!
-//! Two doors. [`Run::decide`] checks an event against the state, writes nothing, and returns the entries to append and
-//! the effects to perform, or a refusal. [`Run::apply`] is the only code that changes state; it is used alike live and
-//! on replay, and it cannot fail. State is the fold of the timeline.
+//! [`Run::handle`] checks an event against the state: it refuses it and changes nothing, or appends the entries that answer
+//! it and returns them with the effects to perform. [`Run::apply`] is the only code that changes state; `handle` uses it
+//! for each entry, and so does replay. It cannot fail. State is the fold of the timeline.
 //!
 //! The shell owns: files, clocks, ids of runs, models, executors, contents, the store.
 //! The core owns: the task graph, the turn rules, limits, documents' versions, what a model is shown, and the configs.

@@ -371,7 +371,7 @@ impl Sim {
             self.used.add(usage);
         }
         let checked = self.run.check(&event);
-        let is_compared = self.is_compared(self.run.last_seq());
+        let is_compared = is_compared(self.run.last_seq());
         let again = is_compared.then(|| self.mirror.clone().handle(self.now, event.clone()));
         let handled = self.run.handle(self.now, event);
         if let Some(again) = again {
@@ -391,20 +391,18 @@ impl Sim {
         }
     }
 
-    /// Whether the run is compared with the fold of its timeline at entry `seq`.
-    fn is_compared(&self, seq: u64) -> bool {
-        seq <= EACH_ENTRY || seq % CHECKPOINT == 0
-    }
-
     fn commit(&mut self, decision: Decision) {
         for recorded in &decision.entries {
             self.mirror.apply(&read_back(recorded));
             self.ledger.entry(recorded);
             self.requests.apply(recorded, &self.mirror, &mut self.ledger);
         }
-        if decision.entries.iter().any(|recorded| self.is_compared(recorded.seq)) {
+        if decision.entries.iter().any(|recorded| is_compared(recorded.seq)) {
             let entries = &decision.entries;
-            assert!(self.run == self.mirror, "state_is_the_fold: after {entries:?} the run differs from the fold of its timeline");
+            assert!(
+                self.run == self.mirror,
+                "state_is_the_fold: after {entries:?} the run differs from the fold of its timeline"
+            );
         }
         self.timeline.extend(decision.entries.iter().cloned());
         self.batches.push(self.timeline.len());
@@ -586,4 +584,9 @@ impl Drop for Sim {
             eprintln!("{}", crate::print::timeline(&self.timeline));
         }
     }
+}
+
+/// Whether the run is compared with the fold of its timeline at entry `seq`.
+fn is_compared(seq: u64) -> bool {
+    seq <= EACH_ENTRY || seq.is_multiple_of(CHECKPOINT)
 }

@@ -53,6 +53,8 @@ fn timeline(size: Size) -> (Arc<Configs>, Vec<Recorded>) {
     let job = job(agents.map(|agent| agent.limits(many.clone()))).tool(note("note"));
     let configs = job.limits(Limits { live_tasks: Some(100_000), depth: Some(16), ..many }).build();
     let (mut run, mut requests) = (Run::new(Arc::clone(&configs)), Requests::new(Arc::clone(&configs)));
+    // As far as the entries have been told.
+    let mut fold = run.clone();
     let (mut ledger, mut entries, mut asked) = (Ledger::new(Arc::clone(&configs)), Vec::new(), VecDeque::new());
     let started = RunStarted {
         run: RunId::from("run"),
@@ -70,10 +72,10 @@ fn timeline(size: Size) -> (Arc<Configs>, Vec<Recorded>) {
     let mut now = 0;
     while let Some(event) = next.take() {
         now += 1_000;
-        let decision = run.decide(Timestamp::from_micros(now), event).expect("what was asked for is accepted");
+        let decision = run.handle(Timestamp::from_micros(now), event).expect("what was asked for is accepted");
         for recorded in &decision.entries {
-            run.apply(recorded);
-            requests.apply(recorded, &run, &mut ledger);
+            fold.apply(recorded);
+            requests.apply(recorded, &fold, &mut ledger);
         }
         entries.extend(decision.entries);
         asked.extend(decision.effects.into_iter().filter_map(|effect| match effect {

@@ -155,7 +155,8 @@ impl Run {
             }
             if let Some(budget) = self.existing(&holder).budget.as_deref() {
                 let kinds = if holder == *id { (LimitKind::Tokens, LimitKind::Cost) } else { above };
-                reached = check_all(budget, &task_limits(&self.configs, self.existing(&holder)), (tokens, money), kinds).or(reached);
+                reached =
+                    check_all(budget, &task_limits(&self.configs, self.existing(&holder)), (tokens, money), kinds).or(reached);
             }
             next = self.caller(&holder);
             below = holder;

@@ -95,8 +95,7 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
         }
     }
     for id in &unkept {
-        let below: Vec<&Task> =
-            tasks.iter().filter(|task| is_within(run, task, id)).filter_map(|task| run.task(task)).collect();
+        let below: Vec<&Task> = tasks.iter().filter(|task| is_within(run, task, id)).filter_map(|task| run.task(task)).collect();
         let mut budget = Budget::default();
         for task in below {
             budget.tokens = budget.tokens.saturating_add(task.usage.total());

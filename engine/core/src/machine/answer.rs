@@ -124,7 +124,7 @@ impl Draft<'_> {
             return;
         }
         if error.code == ErrorCode::ModelUnavailable
-            && let Some(to) = next_fallback(&self.run, id)
+            && let Some(to) = next_fallback(self.run, id)
         {
             let (from, to) = (self.run.asked_model(id).to_owned(), to.to_owned());
             self.push(Entry::FellBack(Box::new(FellBack { task: id.clone(), turn, from, to, error })));

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use self::turns::counts;
+use super::Run;
 use super::adopt;
 use super::task::Task;
-use super::Run;
 use crate::document::DocumentVersion;
 use crate::entry::{Control, ControlAction, Entry, Recorded, RunStarted};
 use crate::id::TaskId;
 use crate::render;
 use crate::time::Timestamp;
 
-/// Applies `recorded` to the state or to a look ahead.
+/// Applies `recorded` to the state.
 pub(super) fn apply(run: &mut Run, recorded: &Recorded) {
     let expected = run.shared.seq + 1;
     assert_eq!(recorded.seq, expected, "entries are applied in order and without gaps");

@@ -4,8 +4,8 @@
 //! with what it has. The summary is a digest that rendering makes, or what the agent's own model writes in a turn of its own,
 //! which is limited, paid and repeated after a crash as any other turn is.
 
-use super::admit::Admission;
 use super::Run;
+use super::admit::Admission;
 use super::{Draft, agent, task_limits};
 use crate::call::ModelCall;
 use crate::config::Summary;
@@ -69,7 +69,7 @@ impl Draft<'_> {
     /// Makes room in the conversation of `id`, if its next request needs it. Returns whether the request may be made now: not
     /// while its model is asked for a summary, nor after a limit ended the task.
     pub(super) fn makes_room(&mut self, id: &TaskId) -> bool {
-        let Some(window) = window(&self.run, id) else { return true };
+        let Some(window) = window(self.run, id) else { return true };
         if self.task(id).is_summarising() {
             if self.needed(id) <= window {
                 return true;
@@ -109,7 +109,7 @@ impl Draft<'_> {
     pub(super) fn replace_older(&mut self, id: &TaskId, summary: Option<String>) {
         let Some(through_turn) = self.task(id).context.as_ref().and_then(|context| context.summarising) else { return };
         // Configs that were adopted meanwhile may know of no window: what was begun is finished all the same.
-        let window = window(&self.run, id).unwrap_or(u64::MAX);
+        let window = window(self.run, id).unwrap_or(u64::MAX);
         let planned = self.plans(id).find(|plan| plan.through_turn == through_turn);
         let plan = planned.expect("the turns that a summary was asked for may still give way");
         let summary = summary.map(|text| (summary_tokens(&text), text)).filter(|(tokens, _)| *tokens < plan.dropped);

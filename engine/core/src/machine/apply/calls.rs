@@ -8,9 +8,9 @@ use super::turns::counts;
 use crate::call::{AfterExecution, ErrorCode};
 use crate::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern};
 use crate::id::{CallId, TaskId};
-use crate::machine::task::{Attempts, CallStage, Finish, Streak, TaskState};
 use crate::machine::Run;
 use crate::machine::answer;
+use crate::machine::task::{Attempts, CallStage, Finish, Streak, TaskState};
 use crate::render;
 use crate::time::Timestamp;
 

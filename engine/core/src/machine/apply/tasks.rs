@@ -10,9 +10,9 @@ use crate::entry::{
     FinalState, Holder, QuestionClosed, QuestionEnd, QuestionOpened, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
 };
 use crate::id::{CallId, TaskId, ToolId};
+use crate::machine::Run;
 use crate::machine::compact::is_measured;
 use crate::machine::task::{Context, Question, Task, TaskState};
-use crate::machine::Run;
 use crate::machine::{agent, task_limits};
 use crate::money::{Cost, Money};
 use crate::render;

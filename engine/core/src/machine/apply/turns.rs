@@ -8,9 +8,9 @@ use super::known;
 use super::tasks::enter;
 use crate::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, Waited};
 use crate::id::TaskId;
+use crate::machine::Run;
 use crate::machine::compact::{KEPT_TURNS, is_measured};
 use crate::machine::task::{Budget, CallStage, Context, ContextMark, OpenAsk, OpenCall, OpenTurn, TaskState};
-use crate::machine::Run;
 use crate::machine::{agent, answer};
 use crate::money::Money;
 use crate::render;
@@ -30,8 +30,7 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
         // What people said stands at the head of this turn, and stays as long as it does.
         let heads: u64 = entry.steers.iter().map(|text| render::steer_tokens(text)).sum();
         let tokens = entry.input_tokens.saturating_sub(heads);
-        let context =
-            task.context.get_or_insert_with(|| Box::new(Context { base_tokens: tokens, ..Context::default() }));
+        let context = task.context.get_or_insert_with(|| Box::new(Context { base_tokens: tokens, ..Context::default() }));
         context.requests.push_back(ContextMark { turn: entry.turn, tokens });
         // The request for a summary is remembered beside those whose turns the summary may let stay.
         let kept = KEPT_TURNS + usize::from(matches!(entry.notice, Some(Notice::Summarise { .. })));
