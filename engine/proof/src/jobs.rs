@@ -93,61 +93,61 @@ pub fn agent(id: &str, tools: &str) -> AgentDraft {
 }
 
 impl AgentDraft {
-    /// The name of its model; `script` unless said.
+    /// Sets the name of its model; the default is `script`.
     pub fn model(mut self, model: &str) -> Self {
         model.clone_into(&mut self.model);
         self
     }
 
-    /// What its system prompt says; `You are <id>.` unless said.
+    /// Sets its system prompt; the default is `You are <id>.`.
     pub fn prompt(mut self, prompt: &str) -> Self {
         prompt.clone_into(&mut self.system_prompt);
         self
     }
 
-    /// Its calls of `tool` must be approved.
+    /// Requires approval for its calls of `tool`.
     pub fn needs_approval(mut self, tool: &str, approver: Approver) -> Self {
         self.approvals.insert(ToolId::from(tool), approver);
         self
     }
 
-    /// What it awaits of the delegations of one turn.
+    /// Sets the join policy of its turns.
     pub fn join(mut self, join: Join) -> Self {
         self.join = join;
         self
     }
 
-    /// Its model writes what stands for its older turns.
+    /// Lets its model write the summary of older turns.
     pub fn summarises(mut self) -> Self {
         self.summary = Summary::Model;
         self
     }
 
-    /// A turn of text alone reminds the agent to use a tool, where it would else be its result.
+    /// Reminds the agent to use a tool after a turn of text alone, instead of taking the text as result.
     pub fn reminded_on_text(mut self) -> Self {
         self.on_text = OnText::Remind;
         self
     }
 
-    /// Its questions go to a person, whoever called it.
+    /// Sends its questions to a person, whoever called it.
     pub fn asks_a_person(mut self) -> Self {
         self.master = MasterRule::Person;
         self
     }
 
-    /// What it hands off must meet `schema`.
+    /// Sets the schema of its result.
     pub fn result_schema(mut self, schema: Value) -> Self {
         self.result_schema = Some(schema);
         self
     }
 
-    /// Limits of each of its tasks.
+    /// Sets the limits of each of its tasks.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// What its requests carry for the provider; `max_tokens` bounds its turns.
+    /// Sets the settings of its requests; `max_tokens` bounds its turns.
     pub fn settings(mut self, settings: Value) -> Self {
         self.settings = settings;
         self
@@ -183,43 +183,43 @@ pub fn note(id: &str) -> ToolDraft {
 }
 
 impl ToolDraft {
-    /// Whoever calls it needs an approval.
+    /// Requires approval for every call.
     pub fn approved_by(mut self, approver: Approver) -> Self {
         self.approval = Some(approver);
         self
     }
 
-    /// After a crash the master is asked what became of a call.
+    /// Asks the master after a crash what became of a call.
     pub fn asks_what_became_of_it(mut self) -> Self {
         self.on_unknown_outcome = OnUnknownOutcome::Ask;
         self
     }
 
-    /// What happens when a task that it delegated fails.
+    /// Sets what happens when a task that it delegated fails.
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// It may write documents.
+    /// Allows it to write documents.
     pub fn writing(mut self) -> Self {
         self.writes = true;
         self
     }
 
-    /// What a crash may do to its calls.
+    /// Sets its effect class: what a crash may do to its calls.
     pub fn effect(mut self, effect: EffectClass) -> Self {
         self.effect = effect;
         self
     }
 
-    /// What happens after a call of it.
+    /// Sets what happens after a call.
     pub fn after(mut self, after: AfterExecution) -> Self {
         self.after = Some(after);
         self
     }
 
-    /// What its calls give must meet `schema`.
+    /// Sets the schema of its output.
     pub fn output(mut self, schema: Value) -> Self {
         self.output = Some(schema);
         self

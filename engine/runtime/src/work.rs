@@ -1,7 +1,7 @@
-//! What runs for a run: model requests and calls, begun by its actor.
+//! Model requests and calls in progress, begun by the actor of their run.
 //!
-//! What is done at the first look costs no task, no channel and no thread; only what has to wait gets a task of its own
-//! and comes back by the mailbox. The actor decides *nothing* here: what an answer means is the core's business.
+//! Work that completes on the first poll needs no task, channel or thread. Work that has to wait gets a task of its own
+//! and its result arrives in the mailbox. The actor decides *nothing* here: what an answer means is the core's business.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry::Occupied;
@@ -78,7 +78,7 @@ impl Work {
         }
     }
 
-    /// Something that was not done at once for `task` is done.
+    /// Counts one finished background job of `task`.
     pub(crate) fn note_done_for(&mut self, task: TaskId) {
         if let Occupied(mut running) = self.tasks.entry(task) {
             running.get_mut().count -= 1;
@@ -122,7 +122,7 @@ impl Actor {
                 let answered = answered.map(|event| Message::Event { event, contents: Vec::new(), reply: None });
                 self.work.arrived.extend(answered);
             }
-            // That the run has ended, its state says.
+            // The state already records the end.
             Effect::EndRun => {}
         }
     }
