@@ -34,7 +34,7 @@ pub enum Event {
         request: ContentHash,
         /// The answer.
         answer: ModelTurn,
-        /// Where it stands in another run, when it was taken from there.
+        /// Its entry in another run, if it was taken from there.
         recorded: Option<ForkPoint>,
     },
     /// A model gave no answer to a [`Effect::Prompt`], after all retries. One that is not available
@@ -58,10 +58,10 @@ pub enum Event {
         task: TaskId,
         /// Its turn.
         turn: u32,
-        /// How long, and for whom.
+        /// The time, and who was charged for it.
         waited: Waited,
     },
-    /// The run cannot go on: a script and the agents have parted ways, and going on would only hide it.
+    /// The run cannot continue: its script does not match what the agents did, and continuing would hide that.
     RunFailed {
         /// Why.
         error: CallError,
@@ -70,7 +70,7 @@ pub enum Event {
     CallReturned {
         /// The call.
         call: CallId,
-        /// What came back.
+        /// The outcome.
         outcome: Outcome,
     },
     /// The code of a running call wants to ask a model. Refused where a limit does not allow it
@@ -84,14 +84,14 @@ pub enum Event {
         input_tokens: u64,
         /// The most tokens of the answer.
         output_tokens: u64,
-        /// What those tokens cost at most; `None` where the price is not known, which no limit of money admits.
+        /// The maximum cost of those tokens. `None` if the price is unknown; no limit of money admits that.
         worst_cost: Option<Money>,
     },
     /// A model answered the code of a call, or did not.
     CallHeardModel {
         /// Who asked.
         by: CallRequest,
-        /// What was used; `None` where nobody says, which counts as all that was reserved.
+        /// The used tokens and their cost. `None` if unknown, which counts as the whole reservation.
         used: Option<(Usage, Option<Money>)>,
     },
     /// A person answered a [`Effect::AskPerson`].
@@ -104,7 +104,7 @@ pub enum Event {
         answer: Json,
         /// Documents that the person sends along; written in the person's name.
         documents: Vec<Write>,
-        /// Where the answer is in another run, when a fork takes it from there.
+        /// Its entry in another run, if a fork takes it from there.
         recorded: Option<ForkPoint>,
     },
     /// Somebody ends a task and all below it; the root's end ends the run.
@@ -121,7 +121,7 @@ pub enum Event {
         /// Who.
         by: Principal,
     },
-    /// A person lets the run go on.
+    /// A person continues a paused run.
     UnpauseRequested {
         /// Who.
         by: Principal,
@@ -135,7 +135,7 @@ pub enum Event {
         /// Who.
         by: Principal,
     },
-    /// The moment that [`crate::Run::next_wake`] named has come.
+    /// The moment of [`crate::Run::next_wake`] has come.
     TimePassed,
     /// A process took the run over: whatever was in flight is gone.
     TakenOver {
@@ -154,20 +154,20 @@ pub enum Event {
     },
 }
 
-/// What an executor brings back from a call.
+/// The outcome of a call, as its executor returns it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How it ended.
+    /// The status.
     pub status: CallStatus,
-    /// What came out.
+    /// The output.
     pub output: Json,
-    /// Why there is no success.
+    /// The error, if the status is not `success`.
     pub error: Option<CallError>,
-    /// The documents it asks to write, all or none.
+    /// Documents to write, all or none.
     pub writes: Vec<Write>,
-    /// The documents it asks to inject into the calling task.
+    /// Documents to inject into the calling task.
     pub loads: Vec<DocumentRef>,
-    /// What the executor's typed envelope asks to happen next; never read from content.
+    /// What the executor's typed envelope requests for the end of the turn; never read from content.
     pub after: Option<AfterExecution>,
 }
 
@@ -190,7 +190,7 @@ impl Outcome {
     }
 }
 
-/// Core → shell: what is to be done once the entries are durable.
+/// Core → shell: work to perform once the entries are durable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Render the task's request and ask its model; answer with [`Event::ModelAnswered`] or [`Event::ModelFailed`].
@@ -223,20 +223,20 @@ pub enum Effect {
         /// The task.
         task: TaskId,
     },
-    /// Nothing more will be asked of the shell.
+    /// The run has ended. No effect follows.
     EndRun,
 }
 
-/// What an event means: facts to append, then things to do.
+/// The answer to an event: appended entries, then effects to perform.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     /// The entries, in order, to be committed as one batch.
     pub entries: Vec<Recorded>,
-    /// To be performed after the commit, in order.
+    /// The effects to perform after the commit, in order.
     pub effects: Vec<Effect>,
 }
 
-/// The core says no: nothing changes. The shell tells whoever asked.
+/// The core refuses an event, and nothing changes. The shell reports it to the sender.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The first event must start the run, and only the first.
@@ -257,13 +257,13 @@ pub enum Refusal {
         /// The task named.
         task: TaskId,
     },
-    /// The call does not run: nothing can be asked in its name.
+    /// The call is not running, so it cannot ask a model.
     #[error("call {call} does not run")]
     NotRunning {
         /// The call named.
         call: CallId,
     },
-    /// The code of the call has made that request, and nobody has answered it.
+    /// The call has made that request already, and it is open.
     #[error("request {request} of call {call} is under way")]
     AlreadyAsked {
         /// The call.
@@ -277,7 +277,7 @@ pub enum Refusal {
         /// Which limit.
         limit: LimitKind,
     },
-    /// What others have reserved stands in the way of the request; it may be made once they have answered.
+    /// Reservations of other requests leave no room. The request may be made once they are answered.
     #[error("what others may spend leaves no room for the request now")]
     NoRoom,
     /// A person holds the task: no model is asked in it.
@@ -312,13 +312,13 @@ pub enum Refusal {
         /// What does not fit.
         reason: String,
     },
-    /// The configs lack what the run is in the middle of.
+    /// The configs lack something that living tasks need.
     #[error("the run cannot go on by these configs: {}", .reasons.join("; "))]
     CannotAdopt {
-        /// Everything that they lack.
+        /// All missing parts.
         reasons: Vec<String>,
     },
-    /// A document that comes along cannot be written.
+    /// A document of the event cannot be written.
     #[error("document {path} cannot be written: {reason}")]
     InvalidDocument {
         /// Its path.

@@ -60,16 +60,16 @@ pub use source::{Role, Source, Sources};
 pub use template::TemplateError;
 pub use tool::DEFAULT_TIMEOUT;
 
-/// Everything a run needs to know about its job, agents and tools.
+/// The job, agents and tools of a run.
 #[derive(Debug)]
 pub struct Configs {
     /// The job.
     pub job: Job,
     /// The agents of the job.
     pub agents: BTreeMap<AgentId, Arc<Agent>>,
-    /// All tools, built-in ones and those that delegate to an agent included.
+    /// All tools, including built-in ones and those that delegate to an agent.
     pub tools: BTreeMap<ToolId, Arc<Tool>>,
-    /// The limits of money that are written in their files; see [`Configs::check_money`].
+    /// The limits of money in their files; see [`Configs::check_money`].
     pub money_limits: Vec<MoneyLimit>,
 }
 
@@ -78,69 +78,69 @@ pub struct Configs {
 pub struct Job {
     /// Its id.
     pub id: JobId,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
     /// The agent of the root task.
     pub root: AgentId,
     /// The request's template; its variables are `inputs`.
     pub request: String,
-    /// The inputs that the request and the prompts may use.
+    /// The inputs of the request and the prompts.
     pub inputs: BTreeMap<String, JobInput>,
-    /// The documents that the workspace begins with.
+    /// The initial documents of the workspace.
     pub documents: Vec<JobDocument>,
-    /// Models by the names that agents use; [`Job::model`] knows those that need none, too.
+    /// Models by name; [`Job::model`] also finds those that need no config.
     pub models: BTreeMap<String, ModelSpec>,
-    /// How providers are reached, where a file says so.
+    /// Settings of providers from files.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// The names of all providers.
     pub provider_names: BTreeSet<String>,
-    /// Prices that the person sets, by `PROVIDER:MODEL`.
+    /// Prices set by the person, by `PROVIDER:MODEL`.
     pub own_prices: BTreeMap<String, Price>,
-    /// The model that summarises texts which tools write.
+    /// The model that summarises texts written by tools.
     pub summary_model: Option<String>,
-    /// How long a request is retried while its provider is away, where no model and no provider says so.
+    /// The time for which a request is retried while its provider is away, unless its model or provider sets another.
     pub outage: Option<std::time::Duration>,
-    /// The limits of a run, defaults filled in.
+    /// The limits of a run, with defaults.
     pub limits: Limits,
 }
 
 /// A typed input of a job.
 #[derive(Debug)]
 pub struct JobInput {
-    /// What it means.
+    /// Its meaning.
     pub description: String,
-    /// What a value must meet.
+    /// The schema of its values.
     pub schema: Schema,
-    /// What it is when nobody says; `None` makes the input required.
+    /// The default; `None` for a required input.
     pub default: Option<Value>,
 }
 
-/// A document that a run begins with.
+/// An initial document of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobDocument {
     /// Its path in the workspace.
     pub path: DocumentPath,
-    /// The file it is read from, relative to the job's folder.
+    /// Its file, relative to the job's folder.
     pub file: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// Words to find it by.
+    /// Search terms.
     pub tags: Vec<String>,
 }
 
-/// The name of the model that follows the script of [`Role::RunScript`]. No config can name a model of its own like this.
+/// The name of the model that follows the script of [`Role::RunScript`]. No config can define a model of this name.
 pub const RUN_SCRIPT: &str = "--script";
 
-/// What answers for a model name.
+/// The model behind a model name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelSpec {
-    /// A script: `file` is where it came from, relative to the job's folder; `text` is what it says.
+    /// A script.
     Scripted {
-        /// The script's file.
+        /// The script's file, relative to the job's folder.
         file: String,
         /// The script, checked.
         text: Arc<str>,
-        /// What its tokens cost, if the job says so.
+        /// The price of its tokens, if the job sets one.
         price: Option<Price>,
     },
     /// A provider's model.
@@ -152,44 +152,44 @@ pub enum ModelSpec {
 pub struct Agent {
     /// Its id.
     pub id: AgentId,
-    /// What it is good at.
+    /// Its abilities, for agents that may call it.
     pub description: String,
-    /// Its model's name, as [`Job::model`] takes it.
+    /// Its model's name, for [`Job::model`].
     pub model: String,
     /// The system prompt's template.
     pub system_prompt: String,
-    /// The tools it was granted, by id.
+    /// Its granted tools, by id.
     pub tools: BTreeMap<ToolId, Arc<Tool>>,
-    /// Who must approve its calls, where its grant of a tool says so.
+    /// The approvers that its grants name, by tool.
     pub approvals: BTreeMap<ToolId, Approver>,
-    /// What a turn without calls means.
+    /// The meaning of a turn without calls.
     pub on_text: OnText,
-    /// Who answers its questions.
+    /// The master of its questions.
     pub master: MasterRule,
-    /// What the delegations of one of its turns are awaited for.
+    /// The join policy of its turns.
     pub join: Join,
-    /// What stands for older turns of its tasks.
+    /// The kind of summary that replaces older turns of its tasks.
     pub summary: Summary,
-    /// What its results must meet.
+    /// The schema of its results.
     pub result_schema: Option<Schema>,
-    /// The limits of its tasks, defaults filled in.
+    /// The limits of its tasks, with defaults.
     pub limits: Limits,
     /// Settings for its model.
     pub settings: Json,
-    /// The most tokens one answer may have: `settings.max_tokens`, else [`DEFAULT_MAX_OUTPUT_TOKENS`]. Part of a request's worst case.
+    /// The token limit of one answer: `settings.max_tokens`, or [`DEFAULT_MAX_OUTPUT_TOKENS`]. Part of a request's worst case.
     pub max_output_tokens: u64,
     /// The definitions of [`Agent::tools`], ordered by id.
     pub offered: Offer,
-    /// Those of them that it may use while it answers a question as a master.
+    /// Definitions of the tools that it may use while it answers a question as a master.
     pub offered_in_questions: Offer,
-    /// Those of them that finish a task: all that a last turn offers.
+    /// Definitions of the tools that finish a task: the only ones in a last turn.
     pub offered_last: Offer,
 }
 
-/// What an answer is taken to use at most where `settings.max_tokens` is absent (default: 4096, as in the original tools).
+/// The token limit of an answer without `settings.max_tokens`: 4096, as in the original tools.
 pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 4_000;
 
-/// What a turn without calls means.
+/// The meaning of a turn without calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnText {
@@ -200,18 +200,18 @@ pub enum OnText {
     Remind,
 }
 
-/// What stands for older turns once a conversation comes near the end of its window.
+/// The kind of summary that replaces older turns when a conversation comes near the end of its window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Summary {
-    /// What was said and called, in short.
+    /// A digest of texts and calls, made without a model.
     #[default]
     Digest,
-    /// What the agent's model writes, in a turn of its own.
+    /// A summary by the agent's model, in a separate turn.
     Model,
 }
 
-/// Who answers an agent's questions.
+/// The master of an agent's questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MasterRule {
@@ -222,17 +222,17 @@ pub enum MasterRule {
     Person,
 }
 
-/// What a crash may do to a call that was running.
+/// The effect class: whether a call that a crash interrupted may run again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
-    /// It changes nothing; it is run again.
+    /// The call changes nothing, and runs again.
     Pure,
-    /// Twice is the same as once; it is run again.
+    /// Two executions have the effect of one. The call runs again.
     Idempotent,
-    /// It is run again under the same idempotency key.
+    /// The call runs again under the same idempotency key.
     Keyed,
-    /// It is never run again; its result is `unknown_outcome`.
+    /// The call never runs again. Its result is `unknown_outcome`.
     #[default]
     AtMostOnce,
 }
@@ -244,58 +244,58 @@ pub struct Tool {
     pub id: ToolId,
     /// Its type; the machine reads the row, never the type.
     pub tool_type: ToolType,
-    /// What a call does, as people read it.
+    /// A call in a few words, for people.
     pub title: Option<String>,
-    /// What agents are told.
+    /// The description for agents.
     pub description: String,
-    /// What an input must meet.
+    /// The schema of its input.
     pub input: Schema,
-    /// What an output must meet.
+    /// The schema of its output.
     pub output: Option<Schema>,
-    /// What a crash may do to a call.
+    /// Its effect class.
     pub effect: EffectClass,
     /// Whether a call may write documents.
     pub writes: bool,
-    /// What the config says about the end of the turn.
+    /// The config's rule for the end of the turn.
     pub after: Option<AfterExecution>,
-    /// How long a call may run.
+    /// The time limit of a call.
     pub timeout: Duration,
-    /// How long a call may give no sign of life.
+    /// The time limit without a sign of life.
     pub idle: Option<Duration>,
-    /// The agent that a delegation goes to.
+    /// The agent of a delegation.
     pub agent: Option<AgentId>,
-    /// Limits of the tasks that its calls create.
+    /// Limits of the tasks created by its calls.
     pub limits: Limits,
-    /// What happens when a task that it delegated fails.
+    /// The policy for failed delegations.
     pub on_failure: OnFailure,
-    /// Who must approve its calls, whoever makes them.
+    /// The approver of its calls, for every agent.
     pub approval: Option<Approver>,
-    /// What happens to a call of which a crash left it unknown whether it took effect.
+    /// The policy for calls whose outcome a crash left unknown.
     pub on_unknown_outcome: OnUnknownOutcome,
-    /// What of an input says what a call would do to a document.
+    /// The inputs that describe a change of a document.
     pub changes: Option<Changes>,
-    /// What runs a call.
+    /// The executor of its calls.
     pub executor: Option<Executor>,
-    /// Examples, which hold by its schemas and run as tests.
+    /// Examples, which match its schemas and run as tests.
     pub examples: Vec<Example>,
-    /// What kind of tool it is, for people.
+    /// The category, for people.
     pub category: Option<String>,
-    /// Words to find it by.
+    /// Search terms.
     pub tags: Vec<String>,
-    /// What people set of it, defaults filled in: an object that its function reads.
+    /// Its settings with defaults: an object that its function reads.
     pub settings: Json,
     /// The environment variables with secrets that its function may read.
     pub secrets: Vec<String>,
-    /// What its calls reach outside of a run, and who said so.
+    /// The outside resources of its calls, with the origin of each setting.
     pub reaches: Vec<Reach>,
-    /// The file it was read from, as messages show it; `None` for a tool that the engine derived from an agent.
+    /// Its file, as shown in messages; `None` for a tool that the engine derived from an agent.
     pub source: Option<String>,
-    /// What a model is told.
+    /// The definition that models receive.
     pub definition: Arc<ToolDefinition>,
 }
 
 impl Tool {
-    /// What the end of the turn does after a result of this tool, when nobody outranks the config (rule *after* of docs/RULES.md).
+    /// What follows a result of this tool, unless the executor or the call sets it (rule *after* of docs/RULES.md).
     pub fn after_by_default(&self) -> AfterExecution {
         self.after.unwrap_or(match self.tool_type.behavior().then {
             crate::tool_type::Then::Stop => AfterExecution::Terminate,
@@ -339,7 +339,7 @@ impl Agent {
     }
 }
 
-/// What runs a call of a function tool.
+/// The executor of a function tool.
 #[derive(Clone)]
 pub enum Executor {
     /// A registered Rust function.
@@ -373,15 +373,15 @@ pub struct ExecSpec {
 /// An example of a tool's config.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// What it shows.
+    /// An explanation.
     pub explanation: String,
     /// The input.
     pub input: Value,
-    /// The output, or a part of it: every key given must come out with that value.
+    /// The output, or a part of it. Each given key must have that value.
     pub output: Option<Value>,
-    /// Documents that the workspace holds before, path → text.
+    /// Initial documents: text by path.
     pub documents: BTreeMap<String, String>,
-    /// What models answer, in order.
+    /// Answers of models, in order.
     pub answers: Vec<String>,
     /// Whether it is run as a test.
     pub runs: bool,

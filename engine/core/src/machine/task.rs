@@ -23,67 +23,67 @@ pub struct Task {
     pub id: TaskId,
     /// What it is.
     pub kind: TaskKind,
-    /// Who works on it.
+    /// The agent or person that works on it.
     pub holder: Holder,
     /// The tool whose call created it.
     pub tool: Option<ToolId>,
-    /// Who answers its questions.
+    /// The master of its questions.
     pub master: Master,
-    /// For a question held by an agent: the task in whose name it is answered.
+    /// For a question held by an agent: the task on whose behalf it is answered.
     pub answers_for: Option<TaskId>,
-    /// How many delegations lie above it.
+    /// The number of delegations above it.
     pub depth: u32,
-    /// Where it stands.
+    /// Its state.
     pub state: TaskState,
-    /// Its place in the queue it waits in, if it waits in one: that of ready tasks or that of waiting calls.
+    /// Its place in the queue of ready tasks or of waiting calls, if it is in one.
     pub place: Option<u64>,
     /// The turn in progress: a request, or calls that lack results.
     pub open: Option<Box<OpenTurn>>,
-    /// Turns asked for so far.
+    /// Turns requested so far.
     pub turns: u32,
-    /// Whether the newest of them was settled without an answer, by a crash, and must be asked for again.
+    /// Whether a crash ended the newest turn without an answer, so that it must be requested again.
     pub interrupted: bool,
     /// Delegations made so far.
     pub children: u32,
-    /// Turns in a row that did not count.
+    /// Consecutive turns that did not count.
     pub reminders: u32,
-    /// What was wrong with the turn before, when it did not count.
+    /// Why the turn before did not count.
     pub fault: Option<ReminderReason>,
     /// The limit that makes the turn in progress the last one.
     pub last_turn: Option<LimitKind>,
-    /// The last call's tool, input and result, and how often in a row they came.
+    /// The last call's tool, input and result, and how often they were repeated.
     pub streak: Option<Box<Streak>>,
-    /// The documents that the task has to do with; `None` for none.
+    /// The documents that the task knows or wrote; `None` for none.
     pub documents: Option<Box<TaskDocuments>>,
-    /// Tokens of its next request (≈), without what the turn in progress adds.
+    /// Tokens of its next request (≈), without the turn in progress.
     pub context_tokens: u64,
-    /// How long its newest requests were; `None` where no window limits them.
+    /// The lengths of its newest requests; `None` without a window limit.
     pub context: Option<Box<Context>>,
-    /// What its own requests, and those of its calls' code, used.
+    /// Tokens used by its own requests and by those of its calls' code.
     pub usage: Usage,
-    /// What they cost.
+    /// The cost of those tokens.
     pub cost: Cost,
     /// Tokens reserved for its open request.
     pub reserved_tokens: u64,
     /// Money reserved for its open request.
     pub reserved_cost: Money,
-    /// Calls made so far, without handoffs and refused ones; those of a new turn until they are checked.
+    /// Calls that count towards `limits.calls`, including those of a new turn until they are checked.
     pub calls: u32,
-    /// What it and all below it used and reserved; kept only where a limit of tokens or money needs it.
+    /// Tokens and money used and reserved by it and all tasks below it; kept only where a limit needs it.
     pub budget: Option<Box<Budget>>,
     /// Time spent ready or running, up to [`Task::working_since`].
     pub worked: Duration,
-    /// Since when it is ready or running.
+    /// The moment since which it is ready or running.
     pub working_since: Option<Timestamp>,
-    /// When it times out.
+    /// Its deadline.
     pub deadline: Option<Timestamp>,
-    /// What was said in its agent's name, by the waiting call it belongs to.
+    /// Answers given on this agent's behalf, keyed by the waiting call.
     pub said: Vec<(CallId, Said)>,
-    /// The rest of a question.
+    /// The fields of a question.
     pub question: Option<Arc<Question>>,
-    /// What a question of the engine's own decides about the call it is about.
+    /// For a question of the engine: the decision about a call.
     pub concern: Option<Concern>,
-    /// The task that a question went on to when nobody answered in time.
+    /// The task to which an unanswered question was escalated.
     pub escalated: Option<TaskId>,
     /// Messages from a person for the next request.
     pub steering: Vec<String>,
@@ -103,28 +103,28 @@ impl Task {
         }
     }
 
-    /// The calls that the task waits for while it is blocked.
+    /// The calls for which the task is blocked.
     pub fn awaited(&self) -> impl Iterator<Item = CallId> + '_ {
         let open = self.open.iter();
         open.flat_map(|turn| turn.calls.iter().filter(|call| call.is_awaited()).map(|call| call.id.clone()))
     }
 
-    /// The version of `path` that it knows: the base of a write.
+    /// The known version of `path`: the base of a write.
     pub fn known(&self, path: &DocumentPath) -> Option<u32> {
         self.documents.as_ref()?.known.get(path).copied()
     }
 
-    /// The documents it wrote, newest versions, in the order of their first write.
+    /// The newest versions of its written documents, in the order of their first write.
     pub fn written(&self) -> impl Iterator<Item = &DocumentRef> {
         self.documents.iter().flat_map(|documents| documents.written.iter())
     }
 
-    /// From here on it knows this version of `path`.
+    /// Records that the task knows this version of `path`.
     pub(super) fn learn(&mut self, path: DocumentPath, version: u32) {
         self.documents.get_or_insert_default().known.insert(path, version);
     }
 
-    /// Whether the open turn was asked for a summary of older ones, and for nothing else.
+    /// Whether the open turn only requests a summary of older turns.
     pub fn is_summarising(&self) -> bool {
         self.context.as_ref().is_some_and(|context| context.summarising.is_some())
     }
@@ -135,38 +135,38 @@ impl Task {
     }
 }
 
-/// How long a conversation is, as far as its compaction needs to know.
+/// The length of a conversation, as its compaction needs it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
-    /// Tokens (≈) of what no compaction takes away: the prompt, the tools and the request with its documents.
+    /// Tokens (≈) that no compaction removes: the prompt, the tools and the request with its documents.
     pub base_tokens: u64,
-    /// The newest requests, oldest first, as long as they are with what was compacted since.
+    /// The newest requests, oldest first, with their lengths after compaction.
     pub requests: VecDeque<ContextMark>,
-    /// The last turn that a summary stands for; 0 without.
+    /// The last turn in the summary; 0 without a summary.
     pub through_turn: u32,
-    /// The last turn that the summary is to stand for which the open turn was asked for.
+    /// The last turn in the summary that the open turn requests.
     pub summarising: Option<u32>,
 }
 
-/// How long a request is.
+/// The length of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextMark {
-    /// The turn that it was for.
+    /// Its turn.
     pub turn: u32,
     /// Its tokens (≈).
     pub tokens: u64,
 }
 
-/// The documents that a task has to do with.
+/// The documents that a task knows or wrote.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskDocuments {
-    /// The versions that it knows: the bases of its writes.
+    /// The known versions: the bases of its writes.
     pub known: BTreeMap<DocumentPath, u32>,
-    /// What it wrote, newest versions, in the order of their first write.
+    /// The newest versions of its written documents, in the order of their first write.
     pub written: Vec<DocumentRef>,
 }
 
-/// Where a task stands. There is no other way to stop than [`TaskState::Ended`].
+/// The state of a task. A task stops only by [`TaskState::Ended`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
     /// It may ask its model, as soon as limits admit the request.
@@ -194,13 +194,13 @@ impl TaskState {
 /// A turn in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenTurn {
-    /// Which turn, from 1.
+    /// Its number, from 1.
     pub turn: u32,
     /// Whether the model has yet to answer.
     pub requested: bool,
-    /// The model that is asked in place of the task's own, once that was not available.
+    /// The fallback model of this turn, if the task's own is not available.
     pub fallback: Option<Arc<str>>,
-    /// What the model said beside its calls.
+    /// The text of the answer.
     pub text: Arc<str>,
     /// The calls, in the model's order.
     pub calls: Vec<OpenCall>,
@@ -208,23 +208,23 @@ pub struct OpenTurn {
     pub unfinished: u32,
     /// Function calls not yet started.
     pub waiting_functions: u32,
-    /// Function calls that run.
+    /// Running function calls.
     pub running_functions: u32,
-    /// Whether the one that runs is a writer.
+    /// Whether the running call is a writer.
     pub writer_runs: bool,
-    /// Delegations and questions that run.
+    /// Running delegations and questions.
     pub awaited: u32,
-    /// Calls that wait for an approval; functions among them have not yet started.
+    /// Pending approvals. Function calls among them have not started.
     pub asking: u32,
-    /// Function calls of which a question asks whether they took effect.
+    /// Function calls with an unknown outcome, about which a question is open.
     pub doubtful: u32,
-    /// Whether its request is known to have cost nothing so far, since its provider was away when the run stopped.
+    /// Whether its request has cost nothing, because its provider was away when the run stopped.
     pub uncharged: bool,
-    /// What the code of its calls asks models at the moment.
+    /// Open model requests of its calls' code.
     pub asks: Vec<OpenAsk>,
 }
 
-/// A request of a call's code without an answer.
+/// An open model request of a call's code.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenAsk {
     /// Who asks.
@@ -238,7 +238,7 @@ pub struct OpenAsk {
 }
 
 impl OpenTurn {
-    /// Whether the turn can go on only once somebody else is done: nothing runs, and what comes next waits for a task.
+    /// Whether the turn is blocked: no function runs, and the next call waits for another task.
     pub fn waits(&self) -> bool {
         let next = || {
             self.calls.iter().find(|call| call.is_function() && matches!(call.stage, CallStage::Waiting | CallStage::Approval))
@@ -263,19 +263,19 @@ impl OpenTurn {
 pub struct OpenCall {
     /// Its id.
     pub id: CallId,
-    /// As the model asked for it.
+    /// The call as the model wrote it.
     pub asked: Arc<ModelCall>,
     /// The tool's type; `None` if the agent has no such tool.
     pub tool_type: Option<ToolType>,
-    /// Whether it calls another agent.
+    /// Whether it is a delegation.
     pub delegates: bool,
-    /// What was approved, once it was: the hash that [`crate::config::Tool::bound_hash`] gives.
+    /// The approved [`crate::config::Tool::bound_hash`], once it is approved.
     pub approved: Option<ContentHash>,
-    /// How often somebody was asked whether it may begin.
+    /// The number of approval questions so far.
     pub approvals: u32,
-    /// What became of the attempts before the one that works now; `None` before the first has failed.
+    /// The failed attempts before the current one; `None` before the first failure.
     pub attempts: Option<Box<Attempts>>,
-    /// Where it stands.
+    /// Its stage.
     pub stage: CallStage,
 }
 
@@ -300,34 +300,34 @@ impl OpenCall {
         matches!(self.stage, CallStage::Refused | CallStage::Finished(_))
     }
 
-    /// How many attempts at it have failed.
+    /// The number of failed attempts.
     pub fn failed_attempts(&self) -> u32 {
         self.attempts.as_ref().map_or(0, |attempts| u32::try_from(attempts.failed.len()).unwrap_or(u32::MAX))
     }
 
-    /// When the next attempt at it begins, while none works.
+    /// The moment of the next attempt, while none is running.
     pub fn retry_at(&self) -> Option<Timestamp> {
         self.attempts.as_ref().and_then(|attempts| attempts.next_at)
     }
 }
 
-/// The failed attempts at a delegation whose config has it tried again.
+/// The failed attempts of a delegation with a retry policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attempts {
     /// Their results, in order.
     pub failed: Vec<Arc<CallResult>>,
-    /// When the next one begins; `None` while it works.
+    /// The moment of the next attempt; `None` while one is running.
     pub next_at: Option<Timestamp>,
 }
 
-/// Where a call stands.
+/// The stage of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallStage {
     /// Not yet checked, or accepted and not yet begun.
     Waiting,
     /// Accepted; a question asks whether it may begin.
     Approval,
-    /// Its executor works, or the task it created does.
+    /// Its executor or its task is running.
     Running,
     /// Its executor is gone; a question asks whether it took effect.
     Doubt,
@@ -337,12 +337,12 @@ pub enum CallStage {
     Finished(Finish),
 }
 
-/// What the end of the turn needs to know of a result.
+/// The parts of a result that decide the end of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finish {
     /// Its status.
     pub status: CallStatus,
-    /// What it asks to happen.
+    /// The requested end of the turn.
     pub after: AfterExecution,
     /// Whether it goes to the user instead of the agent.
     pub to_user: bool,
@@ -350,7 +350,7 @@ pub struct Finish {
     pub result: Option<Arc<CallResult>>,
 }
 
-/// The same tool, input and result, in a row. Kept as they are rather than as hashes: comparing them is cheaper than
+/// A repeated tool, input and result. They are kept rather than hashed: comparing them is cheaper than
 /// hashing every result, and the payloads are shared with the conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Streak {
@@ -358,7 +358,7 @@ pub struct Streak {
     pub asked: Arc<ModelCall>,
     /// Its result.
     pub result: Arc<CallResult>,
-    /// How often.
+    /// The number of repetitions.
     pub count: u32,
 }
 
@@ -368,7 +368,7 @@ impl Streak {
         self.asked.tool == asked.tool && self.asked.input == asked.input
     }
 
-    /// Whether `result` is the same again; what an error says in detail does not count.
+    /// Whether `result` is the same again. Details of an error do not count.
     pub fn is_same(&self, result: &CallResult) -> bool {
         let messages = [&self.result, result].map(|result| result.error.as_ref().map(|error| error.message.as_str()));
         self.result.status == result.status
@@ -391,7 +391,7 @@ pub struct Budget {
     pub reserved_cost: Money,
 }
 
-/// What a question has beside a task.
+/// The fields that a question has beside those of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Its number in the run.
@@ -404,8 +404,8 @@ pub struct Question {
     pub documents: Vec<DocumentRef>,
     /// The JSON Schema that an answer must meet; `null` without.
     pub answer_schema: Json,
-    /// What happens when nobody answers in time.
+    /// The policy for a missed deadline.
     pub otherwise: Otherwise,
-    /// How it closed.
+    /// How it was closed; `None` while it is open.
     pub closed: Option<QuestionEnd>,
 }

@@ -13,7 +13,7 @@ use crate::config::{Approver, EffectClass, OnFailure, OnUnknownOutcome};
 use crate::id::ID_PATTERN;
 use crate::limits::Limits;
 
-/// A tool config: what agents are told about a tool, what its calls take and give, and what runs it.
+/// A tool config: description, input, output and executor of a tool.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "Baton tool config")]
@@ -25,28 +25,28 @@ pub struct ToolForm {
     #[validate(length(min = 1, max = 64))]
     #[schemars(regex(pattern = ID_PATTERN))]
     pub tool_id: String,
-    /// What a call does: run code, log its input, finish the task, delegate to an agent or ask the master.
+    /// The tool type: run code, log the input, finish the task, delegate to an agent or ask the master.
     #[serde(rename = "type")]
     pub tool_type: ToolTypeForm,
-    /// What a call does, for people, in a few words on one line: the question whether a call may begin shows it.
+    /// A call in a few words on one line, for people. Approval questions show it.
     #[serde(default)]
     #[validate(length(min = 1, max = 60))]
     pub title: Option<String>,
-    /// What the tool does and when to use it, for the agent.
+    /// The tool's purpose and when to use it, for the agent.
     #[validate(length(min = 1, max = 20_000))]
     pub description: String,
     /// The input's parameters by name. Use `input_schema` instead where JSON Schema is needed.
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, ParameterForm>>")]
     pub parameters: Option<Map<String, Value>>,
-    /// The input as a JSON Schema (2020-12); stands in place of `parameters`.
+    /// The input as a JSON Schema (2020-12), instead of `parameters`.
     #[serde(default)]
     pub input_schema: Option<Map<String, Value>>,
-    /// The output's keys by name: a type, or a type with more. Use `output_schema` instead where JSON Schema is needed.
+    /// The output's keys by name: a type, or a type with details. Use `output_schema` instead where JSON Schema is needed.
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, ReturnForm>>")]
     pub returns: Option<Map<String, Value>>,
-    /// The output as a JSON Schema (2020-12); stands in place of `returns`.
+    /// The output as a JSON Schema (2020-12), instead of `returns`.
     #[serde(default)]
     pub output_schema: Option<Map<String, Value>>,
     /// Calls that show how the tool is used; they are checked against its schemas and run as tests.
@@ -57,7 +57,7 @@ pub struct ToolForm {
     /// `at_most_once` (the default) never runs again.
     #[serde(default)]
     pub effect: Option<EffectClass>,
-    /// How long a call may run; 60 unless said.
+    /// The time limit of a call (default: 60).
     #[serde(default)]
     #[validate(range(min = 1, max = 86_400))]
     pub timeout_seconds: Option<u32>,
@@ -66,17 +66,17 @@ pub struct ToolForm {
     #[serde(default)]
     #[validate(range(min = 1, max = 86_400))]
     pub idle_seconds: Option<u32>,
-    /// Whether a call may write documents; `false` unless said.
+    /// Whether a call may write documents (default: `false`).
     #[serde(default)]
     pub writes: Option<bool>,
-    /// The inputs that say what a call would do to a document. The question whether a call may begin shows that change.
+    /// The inputs that describe a change of a document. Approval questions show that change.
     #[serde(default)]
     pub changes: Option<ChangesForm>,
-    /// What kind of tool it is, for people.
+    /// The category, for people.
     #[serde(default)]
     #[validate(length(min = 1, max = 64))]
     pub category: Option<String>,
-    /// Words to find the tool by.
+    /// Search terms.
     #[serde(default)]
     #[validate(length(max = 64))]
     pub tags: Vec<String>,
@@ -114,7 +114,7 @@ pub struct ToolForm {
     /// Values of the tool's settings.
     #[serde(default)]
     pub set: Option<Map<String, Value>>,
-    /// Names of environment variables that hold secrets which the tool's function may read.
+    /// Names of environment variables with secrets that the tool's function may read.
     #[serde(default)]
     #[schemars(inner(regex(pattern = ENV_PATTERN)))]
     pub secrets: Vec<String>,
@@ -145,33 +145,33 @@ pub struct ParameterForm {
     /// The JSON type of the value.
     #[serde(rename = "type")]
     pub kind: TypeName,
-    /// What the value means, for the agent.
+    /// The meaning of the value, for the agent.
     pub description: String,
-    /// Whether a call must give it.
+    /// Whether the parameter is required.
     pub required: bool,
-    /// What the tool assumes when a call does not give it.
+    /// The default value.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Value")]
     pub default: Option<Value>,
-    /// The values that are allowed.
+    /// The allowed values.
     #[serde(default, rename = "enum")]
     #[schemars(length(min = 1))]
     pub allowed: Option<Vec<Value>>,
-    /// What the elements of an array are.
+    /// The elements of an array.
     #[serde(default)]
     pub items: Option<Box<PartForm>>,
-    /// What an object holds; it holds nothing else.
+    /// The properties of an object. Others are refused.
     #[serde(default)]
     pub properties: Option<BTreeMap<String, PartForm>>,
-    /// The least number that is allowed.
+    /// The least allowed number.
     #[serde(default)]
     pub minimum: Option<f64>,
-    /// The greatest number that is allowed.
+    /// The greatest allowed number.
     #[serde(default)]
     pub maximum: Option<f64>,
 }
 
-/// Something that people may set of a tool.
+/// One setting of a tool.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Setting")]
@@ -179,26 +179,26 @@ pub struct SettingForm {
     /// The JSON type of the value.
     #[serde(rename = "type")]
     pub kind: TypeName,
-    /// What the value means, for people.
+    /// The meaning of the value, for people.
     pub description: String,
-    /// What it is when nobody sets it.
+    /// The default value.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Value")]
     pub default: Option<Value>,
-    /// The values that are allowed.
+    /// The allowed values.
     #[serde(default, rename = "enum")]
     #[schemars(length(min = 1))]
     pub allowed: Option<Vec<Value>>,
-    /// What the elements of an array are.
+    /// The elements of an array.
     #[serde(default)]
     pub items: Option<Box<PartForm>>,
-    /// The least number that is allowed.
+    /// The least allowed number.
     #[serde(default)]
     pub minimum: Option<f64>,
-    /// The greatest number that is allowed.
+    /// The greatest allowed number.
     #[serde(default)]
     pub maximum: Option<f64>,
-    /// Whether a job that sets it needs the trust of the person who runs it; `false` unless said.
+    /// Whether a job that sets it needs the trust of the person who runs it (default: `false`).
     #[serde(default)]
     pub needs_trust: Option<bool>,
 }
@@ -211,42 +211,42 @@ pub struct PartForm {
     /// The JSON type of the value.
     #[serde(rename = "type")]
     pub kind: TypeName,
-    /// What the value means.
+    /// The meaning of the value.
     #[serde(default)]
     pub description: Option<String>,
-    /// Whether the object that holds it must have it; `false` unless said.
+    /// Whether it is required (default: `false`).
     #[serde(default)]
     pub required: Option<bool>,
-    /// What is assumed when it is not given.
+    /// The default value.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Value")]
     pub default: Option<Value>,
-    /// The values that are allowed.
+    /// The allowed values.
     #[serde(default, rename = "enum")]
     #[schemars(length(min = 1))]
     pub allowed: Option<Vec<Value>>,
-    /// What the elements of an array are.
+    /// The elements of an array.
     #[serde(default)]
     pub items: Option<Box<PartForm>>,
-    /// What an object holds; it holds nothing else.
+    /// The properties of an object. Others are refused.
     #[serde(default)]
     pub properties: Option<BTreeMap<String, PartForm>>,
-    /// The least number that is allowed.
+    /// The least allowed number.
     #[serde(default)]
     pub minimum: Option<f64>,
-    /// The greatest number that is allowed.
+    /// The greatest allowed number.
     #[serde(default)]
     pub maximum: Option<f64>,
 }
 
-/// One key of a tool's output: the name of its type, or a type with more.
+/// One key of a tool's output: the name of its type, or a type with details.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Return")]
 pub enum ReturnForm {
     /// The type alone.
     Name(ReturnTypeName),
-    /// The type and more.
+    /// The type with details.
     Full(ReturnPartForm),
 }
 
@@ -258,20 +258,20 @@ pub struct ReturnPartForm {
     /// The JSON type of the value; `any` where it varies.
     #[serde(rename = "type")]
     pub kind: ReturnTypeName,
-    /// What the value means.
+    /// The meaning of the value.
     #[serde(default)]
     pub description: Option<String>,
-    /// Whether it is always there; `false` unless said.
+    /// Whether it is always present (default: `false`).
     #[serde(default)]
     pub required: Option<bool>,
-    /// The values that are possible.
+    /// The possible values.
     #[serde(default, rename = "enum")]
     #[schemars(length(min = 1))]
     pub allowed: Option<Vec<Value>>,
-    /// What the elements of an array are.
+    /// The elements of an array.
     #[serde(default)]
     pub items: Option<Box<ReturnForm>>,
-    /// What an object holds, among other things.
+    /// Properties of an object. Others are allowed.
     #[serde(default)]
     pub properties: Option<BTreeMap<String, ReturnForm>>,
 }
@@ -321,23 +321,23 @@ pub enum ReturnTypeName {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Example")]
 pub struct ExampleForm {
-    /// What it shows.
+    /// An explanation of the example.
     #[validate(length(min = 1))]
     pub explanation: String,
     /// The call's input.
     #[schemars(with = "Map<String, Value>")]
     pub input: Value,
-    /// The call's output or a part of it: each key given comes out with that value.
+    /// The call's output, or a part of it. Each given key must have that value.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Value")]
     pub output: Option<Value>,
-    /// Documents that the workspace holds before the call: text by path.
+    /// Documents of the workspace before the call: text by path.
     #[serde(default)]
     pub documents: BTreeMap<String, String>,
-    /// What models answer, one text for each time that the tool asks one.
+    /// Answers of models, one text for each request of the tool.
     #[serde(default)]
     pub answers: Vec<String>,
-    /// Whether the example is run as a test; `true` unless said. One that needs the web is only held against the schemas.
+    /// Whether the example runs as a test (default: `true`). `false` only checks it against the schemas, for tools that need the web.
     #[serde(default)]
     pub run: Option<bool>,
 }
@@ -350,13 +350,13 @@ pub struct ExecForm {
     /// The program and its arguments.
     #[validate(length(min = 1))]
     pub command: Vec<String>,
-    /// Names of environment variables that the command may see besides `PATH`, `LANG`, `BATON_CALL_ID` and `BATON_COMMAND_ID`.
+    /// Environment variables that the command receives besides `PATH`, `LANG`, `BATON_CALL_ID` and `BATON_COMMAND_ID`.
     #[serde(default)]
     #[schemars(inner(regex(pattern = ENV_PATTERN)))]
     pub env: Vec<String>,
 }
 
-/// The inputs of a call, by name, that say what it would do to a document.
+/// The names of the inputs that describe a change of a document.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Changes")]
@@ -366,13 +366,13 @@ pub struct ChangesForm {
     /// The input with the whole new content.
     #[serde(default)]
     pub content: Option<String>,
-    /// The input that says how `content` is written: `utf-8` (default) or `base64`.
+    /// The input with the encoding of `content`: `utf-8` (default) or `base64`.
     #[serde(default)]
     pub encoding: Option<String>,
-    /// The input with the number of the one block that changes.
+    /// The input with the number of the changed block.
     #[serde(default)]
     pub block: Option<String>,
-    /// The input with what the block shall hold.
+    /// The input with the block's new content.
     #[serde(default)]
     pub data: Option<String>,
 }
