@@ -16,7 +16,7 @@ use crate::render::Message;
 /// Built by [`crate::render::Transcript::request`]. Parts name document contents by hash; the shell resolves them.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
-    /// Who is asking; never part of the rendered text.
+    /// The asking task; never part of the rendered text.
     pub task: TaskId,
     /// The agent for which the model answers.
     pub agent: AgentId,
@@ -42,12 +42,12 @@ pub struct ModelRequest {
     pub hash: ContentHash,
 }
 
-/// A tool as a model is told about it.
+/// The definition of a tool, as models receive it.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct ToolDefinition {
     /// Its id.
     pub id: ToolId,
-    /// What it does and when to use it.
+    /// Its purpose and when to use it.
     pub description: String,
     /// The JSON Schema (2020-12) of its input.
     pub input_schema: Json,
@@ -95,11 +95,11 @@ pub struct ModelTurn {
     pub calls: Vec<ModelCall>,
     /// Why the model stopped.
     pub finish: FinishReason,
-    /// What the turn used; `None` when the provider did not say.
+    /// The used tokens; `None` if the provider does not report them.
     pub usage: Option<Usage>,
-    /// What the vendor wants back unchanged, under the vendor's name; `null` without.
+    /// Data that the vendor wants back unchanged, under the vendor's name; `null` without any.
     pub reasoning: Json,
-    /// What a provider says of its answer; `None` of models that have none.
+    /// The provider's description of its answer; `None` for models without a provider.
     pub answered: Option<Box<Answered>>,
 }
 
@@ -109,7 +109,7 @@ impl ModelTurn {
         Self { calls, finish: FinishReason::ToolCalls, ..Self::text("") }
     }
 
-    /// A turn that says `text`.
+    /// Returns a turn with a text and no calls.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -122,7 +122,7 @@ impl ModelTurn {
     }
 }
 
-/// What a provider says of its answer, beside the answer: for people. Nothing is decided by it.
+/// The provider's description of its answer, for people. No decision depends on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
     /// The provider, by the name that configs use.
@@ -136,7 +136,7 @@ pub struct Answered {
     /// The provider's own word for why the model stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<String>,
-    /// What the provider says that the answer cost.
+    /// The cost as the provider reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Money>,
 }

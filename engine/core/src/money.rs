@@ -53,7 +53,7 @@ impl Money {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left without `other`; nothing if that is more.
+    /// Returns the difference, or zero if `other` is more.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -91,7 +91,7 @@ impl fmt::Display for Money {
     }
 }
 
-/// What a model's tokens cost.
+/// The price of a model's tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
     /// A token of a request that the provider had not cached.
@@ -100,9 +100,9 @@ pub struct Price {
     pub cached_input: Money,
     /// A token of an answer, reasoning included.
     pub output: Money,
-    /// Where the price comes from, for people: `scripted`, `job.json`, or the page and date of a table's row.
+    /// The source of the price, for people: `scripted`, `job.json`, or the page and date of a table's row.
     pub source: String,
-    /// Tokens that a request to the model and its answer may have together, where the table says that beside the price.
+    /// The context window in tokens, if the table has it beside the price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
     /// Whether only the job or a store names it: an estimate, which no limit of money relies on.
@@ -131,7 +131,7 @@ impl Price {
         Self { source: "runs on this machine".to_owned(), ..Self::scripted() }
     }
 
-    /// What `usage` costs. Whatever a provider reports, cached tokens are at most those of the request.
+    /// Returns the cost of `usage`. Cached tokens count at most as many as the request has.
     pub fn cost(&self, usage: &Usage) -> Money {
         let cached = usage.cached_tokens.min(usage.input_tokens);
         let fresh = self.input.times(usage.input_tokens - cached);
@@ -144,12 +144,12 @@ impl Price {
     }
 }
 
-/// What requests cost, as far as prices are known.
+/// The cost of requests with known prices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// What those with a known price cost.
+    /// The cost of requests with a known price.
     pub known: Money,
-    /// How many have none.
+    /// The number of requests without a known price.
     pub unpriced: u64,
 }
 

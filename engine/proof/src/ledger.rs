@@ -24,7 +24,7 @@ use self::counts::Counts;
 
 use crate::finding::{Finding, Invariant};
 
-/// What the entries so far say.
+/// The books after the entries so far.
 #[derive(Debug)]
 pub struct Ledger {
     pub(crate) configs: Arc<Configs>,
@@ -36,7 +36,7 @@ pub struct Ledger {
     pub tasks: BTreeMap<TaskId, TaskBook>,
     /// Every call that a model made.
     pub calls: BTreeMap<CallId, CallBook>,
-    /// What the code of calls asks models at the moment, by the call and which of its requests it is.
+    /// Open model requests of calls' code, by call and number.
     asks: BTreeMap<(CallId, u32), AskBook>,
     /// Every question that was opened for a person, by its number.
     pub questions: BTreeMap<u32, QuestionBook>,
@@ -48,27 +48,27 @@ pub struct Ledger {
     pub run_ended: bool,
     /// Whether a person paused the run.
     pub paused: bool,
-    /// What model requests were settled at, together.
+    /// The settled usage of all model requests.
     pub settled: Usage,
-    /// What they cost, together, in picodollars.
+    /// Their cost in picodollars.
     pub settled_cost: u128,
-    /// How many of them have no known price.
+    /// The number of requests without a known price.
     pub unpriced: u64,
-    /// What models cost, as the start says.
+    /// The prices of models, from the start.
     prices: BTreeMap<String, Price>,
     /// Calls that were not refused, without handoffs.
     pub calls_made: u32,
-    /// How many turns were asked for; a turn asked again after a crash counts once.
+    /// The number of requested turns. A turn requested again after a crash counts once.
     pub turns: u32,
-    /// How many model answers there are.
+    /// The number of model answers.
     pub answers: usize,
-    /// How often a process took the run over.
+    /// The number of take-overs.
     pub takeovers: u32,
     /// The last entry that says so.
     last_takeover: u64,
     /// Tasks that have not ended.
     live: BTreeSet<TaskId>,
-    /// How many function calls run.
+    /// The number of running function calls.
     running: usize,
     /// Tasks that entries of this batch concern.
     pub(crate) touched: BTreeSet<TaskId>,
@@ -83,14 +83,14 @@ pub struct Ledger {
     findings: Vec<Finding>,
 }
 
-/// What the entries say of a task.
+/// The books of a task.
 #[derive(Debug)]
 pub struct TaskBook {
     /// Its first entry.
     pub created: TaskCreated,
-    /// How it ended.
+    /// Its final state.
     pub ended: Option<FinalState>,
-    /// What it gave, unless it was closed with the subtree it was in.
+    /// Its result, unless it was closed with its subtree.
     pub result: Option<Arc<CallResult>>,
     /// The open model request.
     pub request: Option<OpenRequest>,
@@ -101,11 +101,11 @@ pub struct TaskBook {
     /// The newest turn was settled without an answer, by a crash, and is asked again.
     interrupted: bool,
     answered: u32,
-    /// The last turn that a summary stands for.
+    /// The last turn in a summary.
     compacted_through: u32,
     /// The last turn that the summary is to stand for which the newest turn was asked for.
     summarising: Option<u32>,
-    /// How many tasks it delegated to.
+    /// The number of its delegations.
     pub children: u32,
     /// Tokens that its own requests, and those of its calls' code, were settled at.
     pub spent: u64,
@@ -121,7 +121,7 @@ pub struct TaskBook {
     pub(crate) counts: Counts,
     /// Those of them that are functions and have not begun, in the order of the turn.
     pub(crate) unstarted: BTreeMap<(u32, u32), CallId>,
-    /// How many tasks below it have not ended.
+    /// The number of live tasks below it.
     live_below: u32,
     /// How many questions that it asks have not ended: a question of a task that is one itself may be the same, which went on.
     live_questions: u32,
@@ -159,7 +159,7 @@ fn cost(price: &Price, usage: &Usage) -> u128 {
     of(usage.input_tokens - cached, price.input) + of(cached, price.cached_input) + of(usage.output_tokens, price.output)
 }
 
-/// What the entries say of a call.
+/// The books of a call.
 #[derive(Debug)]
 pub struct CallBook {
     /// The task that made it.
@@ -182,9 +182,9 @@ pub struct CallBook {
     pub approved: bool,
     /// The hash of what was approved.
     pub(crate) binds: Option<ContentHash>,
-    /// How often somebody was asked whether it may begin.
+    /// The number of approval questions.
     pub approvals: u32,
-    /// How many attempts at it failed and were to be made again.
+    /// The number of failed attempts that are retried.
     pub failed_attempts: u32,
     /// When the next one is to begin.
     pub retry_at: Option<Timestamp>,
@@ -200,7 +200,7 @@ pub struct CallBook {
     wrote: bool,
     /// Its result was sent to the user.
     sent: bool,
-    /// What it adds to the counts of its task.
+    /// Its share of the counts of its task.
     pub(crate) counted: Counts,
 }
 
@@ -216,12 +216,12 @@ struct AskBook {
     cost: Option<u128>,
 }
 
-/// What the entries say of a question.
+/// The books of a question.
 #[derive(Debug)]
 pub struct QuestionBook {
-    /// The task that stands for it.
+    /// The task of the question.
     pub task: TaskId,
-    /// How often it was closed.
+    /// The number of times it was closed.
     pub ends: u32,
     how: Option<QuestionEnd>,
 }
@@ -308,7 +308,7 @@ impl Ledger {
         std::mem::take(&mut self.touched)
     }
 
-    /// What was found so far, in the order of the entries.
+    /// The findings so far, in the order of the entries.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
@@ -369,7 +369,7 @@ impl Ledger {
         self.live.iter().filter_map(|id| self.tasks.get_key_value(id))
     }
 
-    /// How many tasks have not ended.
+    /// Returns the number of live tasks.
     pub fn live_count(&self) -> usize {
         self.live.len()
     }
@@ -379,7 +379,7 @@ impl Ledger {
         self.unfinished_calls(task).iter().any(|call| self.calls[*call].retry_at.is_some())
     }
 
-    /// How many function calls run.
+    /// The number of running function calls.
     pub fn running_calls(&self) -> usize {
         self.running
     }

@@ -16,7 +16,7 @@ use super::source::Role;
 use super::{Job, ModelSpec, Origin};
 use crate::money::Price;
 
-/// How long a request is retried while its provider is away, unless a config says so.
+/// The default time for which a request is retried while its provider is away.
 const DEFAULT_OUTAGE: Duration = Duration::from_hours(1);
 
 /// What the loader asks about models: the form of scripts and the names of providers are not the core's.
@@ -38,19 +38,19 @@ pub struct ProvidedModel {
     pub model: String,
     /// Settings for all agents that use it; an agent's own win.
     pub settings: Map<String, Value>,
-    /// What its tokens cost, if a config says so.
+    /// The price of its tokens, if a config sets one.
     pub price: Option<Price>,
-    /// Tokens that a request and its answer may have together, if a config says so.
+    /// The context window in tokens, if a config sets one.
     pub context_tokens: Option<u64>,
-    /// What it takes besides text, if a config says so.
+    /// The kinds of input besides text, if a config sets them.
     pub modalities: Modalities,
     /// The names of the models that are asked in its place, one after the other, when it is not available.
     pub fallbacks: Vec<String>,
-    /// How long a request to it is retried while its provider is away, if a config says so.
+    /// The time for which a request is retried while its provider is away, if a config sets one.
     pub outage: Option<Duration>,
 }
 
-/// How a provider is reached, where a `models.json` says so.
+/// The connection of a provider, from a `models.json`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProviderSettings {
     /// The provider of the program that it is, or is like.
@@ -61,23 +61,23 @@ pub struct ProviderSettings {
     pub key_variable: Option<String>,
     /// Headers that go with every request.
     pub headers: BTreeMap<String, String>,
-    /// How long a connection may take.
+    /// The time limit of a connection.
     pub connect: Option<Duration>,
-    /// How long the first byte of an answer may take.
+    /// The time limit of the first byte of an answer.
     pub first_byte: Option<Duration>,
-    /// How long the next byte of an answer may take.
+    /// The time limit between two parts of an answer.
     pub between_bytes: Option<Duration>,
-    /// How long a whole answer may take.
+    /// The time limit of a whole answer.
     pub total: Option<Duration>,
-    /// How often it may be used.
+    /// Its rate limits.
     pub limits: ProviderLimits,
-    /// How long a request is retried while it is away.
+    /// The time for which a request is retried while it is away.
     pub outage: Option<Duration>,
-    /// Who said so: an address that gets a key needs the trust of the person who runs the job.
+    /// The origin of these settings. An address that receives a key needs the trust of the person who runs the job.
     pub origin: Origin,
 }
 
-/// How often a key may be used; what is absent, nobody limits but the provider.
+/// Rate limits of a key. Absent limits are left to the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProviderLimits {
     /// Requests within any minute.
@@ -88,7 +88,7 @@ pub struct ProviderLimits {
     pub in_flight: Option<u32>,
 }
 
-/// What the files of models say, joined.
+/// The contents of all model files, joined.
 #[derive(Debug, Default)]
 pub(crate) struct ReadModels {
     pub(crate) models: BTreeMap<String, ModelSpec>,
@@ -102,10 +102,10 @@ pub(crate) struct ReadModels {
 /// A fallback as it was read.
 #[derive(Debug)]
 struct NotedFallback {
-    /// The model that it stands in for.
+    /// The model that it replaces.
     of: String,
     name: String,
-    /// Where it stands, for what is wrong with it.
+    /// Its place, for faults.
     place: Fault,
 }
 
@@ -150,7 +150,7 @@ impl ReadModels {
 }
 
 impl Job {
-    /// What answers under `name`: a model of the job's or the person's files, or `PROVIDER:MODEL`.
+    /// The model called `name`: from the job's or the person's files, or `PROVIDER:MODEL`.
     pub fn model(&self, name: &str) -> Option<ModelSpec> {
         self.models.get(name).cloned().or_else(|| provided(name, &self.provider_names).map(ModelSpec::Provided))
     }
@@ -163,7 +163,7 @@ impl Job {
         }
     }
 
-    /// Tokens that a request to the model called `name` and its answer may have together, if a config says so.
+    /// The context window of the model called `name` in tokens, if a config sets one.
     pub fn window(&self, name: &str) -> Option<u64> {
         match self.models.get(name) {
             Some(ModelSpec::Provided(provided)) => provided.context_tokens,
@@ -179,7 +179,7 @@ impl Job {
         }
     }
 
-    /// How long a request to the model called `name` is retried while its provider is away.
+    /// The time for which a request to the model called `name` is retried while its provider is away.
     pub fn outage(&self, name: &str) -> Duration {
         let of_provider = |provider: &str| self.providers.get(provider).and_then(|settings| settings.outage);
         let of_model = match self.model(name) {

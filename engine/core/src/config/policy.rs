@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What the delegations of one turn are awaited for; a key of the *calling* agent.
+/// The join policy: how many delegations of one turn are awaited. A key of the *calling* agent.
 ///
 /// Only delegations that begin count: a refused call touches nothing else. Questions of the turn are always awaited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -17,7 +17,7 @@ pub enum Join {
     /// The first success; the other delegations of the turn are cancelled.
     FirstSuccess,
     /// That many successes; once they are there, or can no longer come, the other delegations of the turn are cancelled.
-    /// Where a turn makes fewer delegations than that, all are awaited.
+    /// A turn with fewer delegations awaits all of them.
     Quorum(#[schemars(range(min = 1, max = 10_000))] u32),
 }
 
@@ -31,7 +31,7 @@ impl std::fmt::Display for Join {
     }
 }
 
-/// What happens when a delegated task fails or times out; a key of the delegating tool.
+/// The policy for a delegated task that fails or times out. A key of the delegating tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
@@ -42,14 +42,14 @@ pub enum OnFailure {
     Retry(Retry),
 }
 
-/// How often, and how soon, a failed delegation is tried again.
+/// The retry policy of a failed delegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
-    /// How many further attempts there may be.
+    /// The maximum of further attempts.
     #[schemars(range(min = 1, max = 100))]
     pub times: u32,
-    /// Seconds before the second attempt; twice as many before each one after that, an hour at most. 1 unless said.
+    /// Seconds before the second attempt (default: 1). They double before each further attempt, up to an hour.
     #[serde(default = "one_second")]
     #[schemars(range(max = 3600))]
     pub backoff_seconds: u32,
@@ -63,7 +63,7 @@ fn one_second() -> u32 {
 }
 
 impl Retry {
-    /// How long to wait before the next attempt once `failed` of them have failed; `None` when there is no further one.
+    /// Returns the pause before the next attempt after `failed` failures; `None` if there is no further attempt.
     ///
     /// The core knows no randomness, so the pauses have no jitter: what must be spread out, such as requests to one
     /// provider, is spread out where it is sent.
@@ -80,17 +80,17 @@ impl Retry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Approver {
-    /// Whoever answers the calling task's questions: the agent that called it, or a person.
+    /// The master of the calling task: the agent that called it, or a person.
     Master,
     /// A person.
     Person,
 }
 
-/// What happens to a call of which a crash left it unknown whether it took effect; a key of the tool.
+/// The policy for a call whose outcome a crash left unknown. A key of the tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnknownOutcome {
-    /// Its result says so: `unknown_outcome`.
+    /// The call returns `unknown_outcome`.
     #[default]
     Return,
     /// The calling task's master is asked first, and the answer decides the result.

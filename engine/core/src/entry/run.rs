@@ -30,10 +30,10 @@ pub struct RunStarted {
     /// The typed inputs of the job.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub inputs: Json,
-    /// A model that stands in for every agent's own, when one was named at the start.
+    /// The model that replaces every agent's own, if one was named at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the models cost, by name, as far as it was known at the start. Whatever prices are later, the run keeps these.
+    /// The known prices of the models, by name. The run keeps them when prices change later.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, Price>,
     /// The version of the engine that started it.
@@ -53,18 +53,18 @@ pub struct ForkPoint {
     pub seq: u64,
 }
 
-/// The configs that a run goes on by from some entry on: the first own entry of a fork, or a migration.
+/// New configs of a run: the first own entry of a fork, or a migration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Adoption {
     /// The stored sources of every config that holds from here on.
     pub configs: ContentHash,
-    /// A model that stands in for every agent's own from here on.
+    /// The model that replaces every agent's own from here on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the models cost from here on, by name, as far as it is known.
+    /// The known prices of the models from here on, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, Price>,
-    /// What is different from here on, as people read it.
+    /// The changes, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// The run that begins here, when it is a fork: all entries before are another run's.
@@ -90,16 +90,16 @@ impl Adoption {
 pub struct Fork {
     /// Its id.
     pub run: RunId,
-    /// Where it begins to be another run.
+    /// The last shared entry.
     pub from: ForkPoint,
     /// The moment of the last entry that both share. The time since then did not pass for the fork: deadlines and working
     /// times move by it.
     pub at: Timestamp,
-    /// What its calls with effects may do.
+    /// The policy for its calls with effects.
     pub effects: ForkedEffects,
 }
 
-/// What calls of tools that are not `pure` may do in a fork, whose original may have done the same already.
+/// The policy for calls of tools that are not `pure`. The fork's original may have made the same calls already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForkedEffects {
@@ -118,13 +118,13 @@ pub struct Control {
     /// The task acted on; `None` for the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// What was done.
+    /// The action.
     pub action: ControlAction,
-    /// Who did it.
+    /// The principal of the action.
     pub by: Principal,
 }
 
-/// What somebody outside the task graph did.
+/// An action from outside the task graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlAction {
@@ -147,18 +147,18 @@ pub enum ControlAction {
         /// The name of the process.
         process: String,
     },
-    /// The run goes on by these configs from here on; what was in flight begins anew, as after a take-over.
+    /// The run continues with these configs. Work in flight begins again, as after a take-over.
     Adopted(Box<Adoption>),
     /// The request of a task waited while the provider of its model was away. It stays open.
     Waited(Box<Waited>),
     /// Something came too late, or twice, or from nowhere: recorded and not applied.
     Late {
-        /// What came.
+        /// The late event.
         what: String,
     },
 }
 
-/// How long a request waited for a provider that was away. That time is not worked time.
+/// The time that a request waited for its provider. It is not worked time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waited {
     /// The provider.
@@ -180,7 +180,7 @@ pub struct Waited {
 /// The run has its one end: that of its root task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunEnded {
-    /// How the root ended.
+    /// The final state of the root task.
     pub state: FinalState,
     /// The status of its result.
     pub status: CallStatus,

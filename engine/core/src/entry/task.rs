@@ -11,7 +11,7 @@ use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::time::Timestamp;
 
-/// What a task is.
+/// The kind of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
@@ -23,7 +23,7 @@ pub enum TaskKind {
     Question,
 }
 
-/// Who works on a task.
+/// The agent or person that works on a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Holder {
@@ -52,7 +52,7 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Who answers a task's questions.
+/// The master of a task's questions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Master {
@@ -67,9 +67,9 @@ pub enum Master {
 pub struct TaskCreated {
     /// Its id.
     pub task: TaskId,
-    /// What it is.
+    /// Its kind.
     pub kind: TaskKind,
-    /// Who works on it.
+    /// Its holder.
     pub holder: Holder,
     /// The task that waits for it; `None` for the root. Its call has this task's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,17 +77,17 @@ pub struct TaskCreated {
     /// The tool whose call created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Who answers its questions.
+    /// The master of its questions.
     pub master: Master,
     /// For a question held by an agent: the task on whose transcript, and in whose name, it is answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers_for: Option<TaskId>,
-    /// What is to be done, or the question.
+    /// The request, or the question.
     pub request: String,
     /// The documents injected with the request, pinned, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<DocumentRef>,
-    /// How many delegations lie between the root and this task; questions do not count.
+    /// The number of delegations between the root and this task. Questions do not count.
     pub depth: u32,
     /// The JSON Schema that an answer must meet.
     #[serde(default, skip_serializing_if = "Json::is_null")]
@@ -95,15 +95,15 @@ pub struct TaskCreated {
     /// When the task times out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// How many attempts at the same delegation failed before this one.
+    /// The number of earlier failed attempts at the same delegation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed_attempts: u32,
-    /// What a question of the engine's own decides about the call that its id begins with.
+    /// For a question of the engine: the decision about the call in its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concern: Option<Concern>,
 }
 
-/// What a question decides that the engine asks about a call.
+/// The decision of an engine's question about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Concern {
@@ -163,7 +163,7 @@ impl FinalState {
 pub struct TaskEnded {
     /// The task.
     pub task: TaskId,
-    /// How.
+    /// How it was closed.
     pub state: FinalState,
     /// Its result; the caller's call gets the same, unless the config of the delegation has it tried again.
     pub result: Arc<CallResult>,

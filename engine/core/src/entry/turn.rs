@@ -31,15 +31,15 @@ pub struct ModelRequested {
     /// Whether the request says which schema its text has to meet. Those of older programs never do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub says_result_schema: bool,
-    /// What people said into the task since its last request, in order; it stands before the notice.
+    /// Messages from people since the task's last request, in order. They precede the notice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steers: Vec<String>,
-    /// What the engine tells the agent first.
+    /// The engine's notice at the head of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Notice>,
 }
 
-/// What the engine tells an agent at the head of a turn.
+/// The engine's notice to an agent at the head of a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Notice {
@@ -47,7 +47,7 @@ pub enum Notice {
     Reminder {
         /// 1 or 2.
         count: u32,
-        /// What was wrong with the turn.
+        /// Why the turn did not count.
         reason: ReminderReason,
     },
     /// A limit was reached: this is the last turn and only a handoff is offered.
@@ -55,7 +55,7 @@ pub enum Notice {
         /// Which limit.
         limit: LimitKind,
     },
-    /// The agent's older turns are about to be replaced: this turn writes the summary that stands for them.
+    /// The agent's older turns are about to be replaced. This turn writes their summary.
     Summarise {
         /// The last turn that the summary is to stand for.
         through_turn: u32,
@@ -95,10 +95,10 @@ pub struct ModelAnswered {
     pub task: TaskId,
     /// Which of its turns.
     pub turn: u32,
-    /// What it said.
+    /// The text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What it asked for; the call at index `i` has the id `<task>/<turn>.<i + 1>`.
+    /// The calls. The call at index `i` has the id `<task>/<turn>.<i + 1>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Arc<ModelCall>>,
     /// Why it stopped.
@@ -108,7 +108,7 @@ pub struct ModelAnswered {
     /// The vendor's reasoning blocks, sent back unchanged to that vendor only.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub reasoning: Json,
-    /// What the provider said of its answer; `None` of models that have none.
+    /// The provider's description of its answer; `None` for models without a provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<Box<Answered>>,
     /// The entry of another run that this answer was taken from, because a fork asked the same; `None` if a model gave it.
@@ -136,7 +136,7 @@ pub struct FellBack {
 pub struct CallAskedModel {
     /// The task whose call it is.
     pub task: TaskId,
-    /// Who asks.
+    /// The request of the call.
     #[serde(flatten)]
     pub by: CallRequest,
     /// The model, as the code names it.
@@ -159,7 +159,7 @@ pub struct CallRequest {
     pub request: u32,
 }
 
-/// What a model request really used.
+/// The settled usage of a model request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetSettled {
     /// The task.
@@ -169,15 +169,15 @@ pub struct BudgetSettled {
     /// The request, where the code of a call made it; absent for the request of the turn itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Box<CallRequest>>,
-    /// What had been reserved.
+    /// The reserved tokens.
     pub reserved_tokens: u64,
-    /// What was used.
+    /// The used tokens.
     pub usage: Usage,
     /// Whether nobody knows what was used: the request was open in a crash, or was cancelled. `usage` and `cost` are then all that
     /// was reserved, which limits count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
-    /// What that cost, at the price that the run is pinned to; absent where none is known.
+    /// The cost at the pinned price; absent if the price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Money>,
 }
@@ -187,7 +187,7 @@ pub struct BudgetSettled {
 pub struct Compacted {
     /// The task.
     pub task: TaskId,
-    /// The last turn that the summary stands for.
+    /// The last turn in the summary.
     pub through_turn: u32,
     /// What the agent's model wrote of those turns. `None` for a digest, which rendering makes of them: what was said and
     /// called, in short, the newest first to stay.

@@ -9,7 +9,7 @@ use validator::Validate;
 
 use super::{DAY_PATTERN, ENV_PATTERN, PAGE_PATTERN};
 
-/// What answers for a model name: a script, or a provider's model.
+/// The model behind a model name: a script, or a provider's model.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Model")]
@@ -28,14 +28,14 @@ pub struct ModelForm {
     /// Settings for all agents that use a provider's model, such as `temperature`; an agent's own settings win.
     #[serde(default)]
     pub settings: Option<Map<String, Value>>,
-    /// What its tokens cost, in place of what the engine's table of prices says. A script costs nothing unless said.
+    /// The price of its tokens, instead of the engine's table. A script costs nothing by default.
     #[serde(default)]
     pub price: Option<PriceForm>,
-    /// Tokens that a request and its answer may have together: its context window. In place of what the engine's table says.
+    /// The context window: tokens of a request and its answer together. Replaces the engine's table.
     #[serde(default)]
     #[schemars(range(min = 256, max = 1_000_000_000))]
     pub context_tokens: Option<u64>,
-    /// What it takes besides text, where that is not what its provider usually takes.
+    /// The kinds of input besides text, if they differ from its provider's usual ones.
     #[serde(default)]
     pub modalities: Modalities,
     /// Models that are asked in its place, one after the other, when it is not available: names of models, or
@@ -63,7 +63,7 @@ pub struct Modalities {
     pub files: Option<bool>,
 }
 
-/// Who provides a model.
+/// The provider of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Provider")]
@@ -83,7 +83,7 @@ pub struct ModelsForm {
     /// Models by the names that agents use.
     #[serde(default)]
     pub models: BTreeMap<String, AliasForm>,
-    /// How providers are reached: those that the program knows, and others that are like one of them.
+    /// Connections of providers: known ones, and others that speak the same protocol.
     #[serde(default)]
     pub providers: BTreeMap<String, ProviderSettingsForm>,
 }
@@ -99,14 +99,14 @@ pub struct AliasForm {
     /// Settings for all agents that use it, such as `temperature`; an agent's own settings win.
     #[serde(default)]
     pub settings: Option<Map<String, Value>>,
-    /// What its tokens cost, in place of what the engine's table of prices says.
+    /// The price of its tokens, instead of the engine's table.
     #[serde(default)]
     pub price: Option<PriceForm>,
-    /// Tokens that a request and its answer may have together: its context window. In place of what the engine's table says.
+    /// The context window: tokens of a request and its answer together. Replaces the engine's table.
     #[serde(default)]
     #[schemars(range(min = 256, max = 1_000_000_000))]
     pub context_tokens: Option<u64>,
-    /// What it takes besides text, where that is not what its provider usually takes.
+    /// The kinds of input besides text, if they differ from its provider's usual ones.
     #[serde(default)]
     pub modalities: Modalities,
     /// Models that are asked in its place, one after the other, when it is not available: names of models, or
@@ -121,12 +121,12 @@ pub struct AliasForm {
     pub outage_seconds: Option<u32>,
 }
 
-/// How a provider is reached.
+/// The connection of a provider.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ProviderSettings")]
 pub struct ProviderSettingsForm {
-    /// The provider whose protocol it speaks; itself unless said.
+    /// The provider whose protocol it speaks (default: itself).
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub like: Option<String>,
@@ -134,16 +134,16 @@ pub struct ProviderSettingsForm {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub base_url: Option<String>,
-    /// Where its key is; never the key itself.
+    /// The source of its key; never the key itself.
     #[serde(default)]
     pub key: Option<KeyForm>,
     /// Headers that go with every request, such as `HTTP-Referer`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// How long things may take.
+    /// Time limits.
     #[serde(default)]
     pub timeouts: Option<TimeoutsForm>,
-    /// How often its key may be used. Requests beyond that wait, in turn.
+    /// Rate limits of its key. Requests beyond them wait in a queue.
     #[serde(default)]
     pub limits: Option<ProviderLimitsForm>,
     /// Seconds for which a request to it is retried while it is away (default: 3600). Then it waits: when nothing else can
@@ -153,7 +153,7 @@ pub struct ProviderSettingsForm {
     pub outage_seconds: Option<u32>,
 }
 
-/// Where a key is.
+/// The source of a key.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Key")]
@@ -163,49 +163,49 @@ pub struct KeyForm {
     pub env: String,
 }
 
-/// How long a provider may take.
+/// Time limits of a provider.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Timeouts")]
 pub struct TimeoutsForm {
-    /// To take a connection; 10 unless said.
+    /// For a connection (default: 10).
     #[serde(default)]
     #[schemars(range(min = 1, max = 86_400))]
     pub connect_seconds: Option<u32>,
-    /// To begin an answer; 300 unless said.
+    /// For the first byte of an answer (default: 300).
     #[serde(default)]
     #[schemars(range(min = 1, max = 86_400))]
     pub first_byte_seconds: Option<u32>,
-    /// To go on with an answer; 120 unless said.
+    /// Between two parts of an answer (default: 120).
     #[serde(default)]
     #[schemars(range(min = 1, max = 86_400))]
     pub between_bytes_seconds: Option<u32>,
-    /// For a whole answer; 1800 unless said.
+    /// For a whole answer (default: 1800).
     #[serde(default)]
     #[schemars(range(min = 1, max = 86_400))]
     pub total_seconds: Option<u32>,
 }
 
-/// How often a provider's key may be used, by all runs of a process together.
+/// Rate limits of a provider's key, for all runs of a process together.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ProviderLimits")]
 pub struct ProviderLimitsForm {
-    /// Requests within any minute; as many as the provider takes unless said.
+    /// Requests per minute (default: as many as the provider accepts).
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub requests_per_minute: Option<u32>,
-    /// Tokens of requests and answers within any minute; as many as the provider takes unless said.
+    /// Tokens of requests and answers per minute (default: as many as the provider accepts).
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub tokens_per_minute: Option<u32>,
-    /// Requests at the same time, at most; 256 unless said. How many it is at a time, the provider's answers teach.
+    /// The maximum of concurrent requests (default: 256). The engine adapts below it to the provider's answers.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10_000))]
     pub in_flight: Option<u32>,
 }
 
-/// What the tokens of a model cost, in US dollars for a million of them.
+/// The price of a model, in US dollars per million tokens.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Price")]
@@ -213,7 +213,7 @@ pub struct PriceForm {
     /// Tokens of requests.
     #[schemars(range(min = 0.0, max = 1_000.0))]
     pub input: f64,
-    /// Tokens of requests that the provider had cached; the same as `input` unless said.
+    /// Cached tokens of requests (default: the price of `input`).
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1_000.0))]
     pub cached_input: Option<f64>,
@@ -237,7 +237,7 @@ pub struct PriceTableForm {
     pub prices: Vec<PriceRowForm>,
 }
 
-/// What some models cost, in US dollars for a million tokens, and where that was read.
+/// Prices of models in US dollars per million tokens, with their sources.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PriceRow")]
@@ -248,7 +248,7 @@ pub struct PriceRowForm {
     /// Tokens of requests.
     #[schemars(range(min = 0.0, max = 1_000.0))]
     pub input: f64,
-    /// Tokens of requests that the provider had cached; the same as `input` unless said.
+    /// Cached tokens of requests (default: the price of `input`).
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1_000.0))]
     pub cached_input: Option<f64>,
@@ -259,7 +259,7 @@ pub struct PriceRowForm {
     #[serde(default)]
     #[schemars(range(min = 256, max = 1_000_000_000))]
     pub context_tokens: Option<u64>,
-    /// The page that says so, of whoever sells the model.
+    /// The seller's page with the price.
     #[schemars(regex(pattern = PAGE_PATTERN))]
     pub source: String,
     /// The day on which it was read.

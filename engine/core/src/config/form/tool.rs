@@ -53,8 +53,8 @@ pub struct ToolForm {
     #[serde(default)]
     #[validate(nested)]
     pub examples: Vec<ExampleForm>,
-    /// What a crash may do to a running call: `pure` and `idempotent` run again, `keyed` runs again under the same key,
-    /// `at_most_once` (the default) never runs again.
+    /// The effect class: whether a call that a crash interrupted runs again. `pure` and `idempotent` do, `keyed` does under the
+    /// same key, `at_most_once` (default) does not.
     #[serde(default)]
     pub effect: Option<EffectClass>,
     /// The time limit of a call (default: 60).
@@ -107,7 +107,7 @@ pub struct ToolForm {
     #[serde(default)]
     #[validate(nested)]
     pub exec: Option<ExecForm>,
-    /// What people may set of the tool, by name: what its function reads beside the input, which agents neither see nor say.
+    /// Settings of the tool, by name. Its function reads them beside the input. Agents cannot see or set them.
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, SettingForm>>")]
     pub settings: Option<Map<String, Value>>,
