@@ -59,13 +59,13 @@ impl Environment {
         let profile = Profile::named(settings.map_or(provider, |settings| settings.like.as_str()));
         let names = profile.into_iter().flat_map(|profile| [Some(profile.key.variable), profile.base_url_variable]).flatten();
         let own = settings.and_then(|settings| settings.key_variable.as_deref());
-        !self.reaches(&names.chain(own).map(str::to_owned).collect()).is_empty()
+        !self.reaches(&names.chain(own).map(str::to_owned).collect(), |_| true).is_empty()
     }
 
-    /// Those of `names` that the file alone sets.
-    pub(crate) fn reaches(&self, names: &BTreeSet<String>) -> Vec<Reach> {
+    /// Those of `names` that the file alone sets. The values of keys are not shown.
+    pub(crate) fn reaches(&self, names: &BTreeSet<String>, is_key: impl Fn(&str) -> bool) -> Vec<Reach> {
         let alone = names.iter().filter(|name| std::env::var_os(name).is_none());
-        alone.filter_map(|name| Some(trust::variable(ENV_FILE, name, self.of_file.get(name)?))).collect()
+        alone.filter_map(|name| Some(trust::variable(ENV_FILE, name, self.of_file.get(name)?, is_key(name)))).collect()
     }
 }
 
@@ -76,9 +76,59 @@ fn read(file: &Path) -> Result<HashMap<String, String>, Failure> {
         return Ok(HashMap::new());
     }
     let content = baton_files::read(file, MAX_ENV_BYTES).map_err(|error| Failure::file(file, error))?;
-    dotenvy::from_read_iter(content.as_slice())
-        .collect::<Result<_, _>>()
-        .map_err(|_| Failure::Usage(format!("{}: a line of it is not NAME=VALUE", file.display())))
+    let broken = || Failure::Usage(format!("{}: a line of it is not NAME=VALUE", file.display()));
+    let content = String::from_utf8(content).map_err(|_| broken())?;
+    // The parser would put variables of the person's own environment in place of `$NAME`, so it sees no dollar at all.
+    let dollar = ('\u{e000}'..='\u{f8ff}').find(|letter| !content.contains(*letter)).ok_or_else(broken)?;
+    let literal = without_dollars(&content, dollar).map_err(|(line, column)| {
+        Failure::Usage(format!(
+            "{}:{line}:{column}: no variables are expanded in this file; write \\$ for a dollar, or put the value in single quotes",
+            file.display()
+        ))
+    })?;
+    let variables = dotenvy::from_read_iter(literal.as_bytes()).collect::<Result<Vec<_>, _>>().map_err(|_| broken())?;
+    Ok(variables.into_iter().map(|(name, value)| (name, value.replace(dollar, "$"))).collect())
+}
+
+/// The text of a `.env` with `stand_in` in place of each dollar, escaped or in single quotes. Any other dollar outside of a
+/// comment is an error: its line and column.
+fn without_dollars(content: &str, stand_in: char) -> Result<String, (usize, usize)> {
+    let (mut literal, mut line, mut column) = (String::with_capacity(content.len()), 1, 0);
+    let (mut quote, mut is_comment, mut before) = (None, false, '\n');
+    let mut letters = content.chars().peekable();
+    while let Some(letter) = letters.next() {
+        column += 1;
+        let begins_comment = quote.is_none() && letter == '#' && before.is_whitespace();
+        is_comment = (is_comment || begins_comment) && letter != '\n';
+        before = letter;
+        match letter {
+            '$' if is_comment || quote == Some('\'') => literal.push(stand_in),
+            '$' => return Err((line, column)),
+            '\\' if !is_comment && quote != Some('\'') => {
+                let escaped = letters.next_if(|next| *next != '\n');
+                column += usize::from(escaped.is_some());
+                match escaped {
+                    Some('$') => literal.push(stand_in),
+                    escaped => literal.extend([Some(letter), escaped].into_iter().flatten()),
+                }
+                before = '\\';
+            }
+            '\'' | '"' if !is_comment => {
+                quote = match quote {
+                    None => Some(letter),
+                    Some(open) => Some(open).filter(|open| *open != letter),
+                };
+                literal.push(letter);
+            }
+            letter => {
+                literal.push(letter);
+                if letter == '\n' {
+                    (line, column) = (line + 1, 0);
+                }
+            }
+        }
+    }
+    Ok(literal)
 }
 
 /// The person's own `models.json`, if there is one: its path as messages show it, and what it says.
@@ -118,5 +168,36 @@ mod tests {
         std::fs::write(&file, "sk-a-key-alone on a line\n").unwrap();
         let shown = read(&file).unwrap_err().shown();
         assert!(shown.as_str().contains(".env") && !shown.as_str().contains("sk-"), "{shown:?}");
+    }
+
+    #[test]
+    fn no_variable_is_expanded() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(ENV_FILE);
+        let written = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            read(&file)
+        };
+        let text = "# costs $5, isn't it\nA='$PATH ${HOME}' # or $6\nB=a\\$PATH\nC=\"it's \\${HOME}\"\nE=x#y\n";
+        let expected = [("A", "$PATH ${HOME}"), ("B", "a$PATH"), ("C", "it's ${HOME}"), ("E", "x#y")];
+        let expected: HashMap<String, String> =
+            expected.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        assert_eq!(written(text).unwrap(), expected);
+        for (text, place) in [
+            ("OLLAMA_HOST=http://127.0.0.1:1/${PATH}\n", ":1:32: "),
+            ("A=1\nB=\"x $PATH\"\n", ":2:6: "),
+            ("A=\"x\n# $PATH\"\n", ":2:3: "),
+            ("A=x\\\\$PATH\n", ":1:6: "),
+            ("A=x#$PATH\n", ":1:5: "),
+            ("A='x'$PATH\n", ":1:6: "),
+        ] {
+            let shown = written(text).unwrap_err().shown();
+            assert!(shown.as_str().contains(&format!(".env{place}no variables are expanded")), "{text:?}: {shown:?}");
+        }
+        // Where this code and the parser see quotes differently, the parser still sees no dollar.
+        let path = std::env::var("PATH").unwrap();
+        for text in ["A='x\\'$PATH''\n'\n", "A='\n'$PATH\n", "A=\\\n'$PATH'\n", "A=x 'b' '$PATH'\n", "A=# '\nB='$PATH'\n"] {
+            assert!(written(text).is_err() || written(text).unwrap().values().all(|value| !value.contains(&path)), "{text:?}");
+        }
     }
 }

@@ -34,6 +34,7 @@ use crate::handle::{Message, OpenQuestion, Progress, Reply, RunOutcome, Standing
 use crate::outage::Outages;
 use crate::recording::Recording;
 use crate::transcripts::Transcripts;
+use crate::trust::CommandFiles;
 use crate::work::Work;
 
 /// The most messages that become one commit, so that a flood cannot starve the store of its turn.
@@ -57,6 +58,8 @@ pub(crate) struct Actor {
     pub(crate) run: Run,
     pub(crate) models: Models,
     pub(crate) folder: Option<PathBuf>,
+    /// The files that commands may run.
+    pub(crate) files: Arc<CommandFiles>,
     pub(crate) mailbox: mpsc::UnboundedReceiver<Message>,
     /// For those who work for the run.
     pub(crate) sender: mpsc::UnboundedSender<Message>,

@@ -379,6 +379,7 @@ impl Shared {
             run,
             models,
             folder,
+            files: Arc::clone(trusted.files()),
             mailbox,
             sender,
             live,

@@ -17,7 +17,6 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use baton_core::call::AfterExecution;
 use baton_core::config::ExecSpec;
 use baton_core::function::{Content, PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
-use baton_core::id::ContentHash;
 use baton_core::json::Json;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,7 +24,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use crate::execute::SignsOfLife;
-use crate::folder::MAX_DOCUMENT_BYTES;
 use crate::processes::{CALL_ID, Endings, Processes, Scratch};
 use crate::trust::named_file;
 
@@ -100,16 +98,6 @@ pub(crate) async fn run(
     let finished = finish(processes, input.text().as_bytes().to_vec(), signs).await?;
     let text = finished.into_text()?;
     accept(context, &text)
-}
-
-/// The first file that `spec` names and that is not what it was when the job's folder was read.
-pub(crate) fn changed_file(spec: &ExecSpec, folder: Option<&Path>) -> Option<String> {
-    let is_as_read = |argument: &str, hash: &str| {
-        let file = named_file(folder, argument).ok().flatten();
-        let content = file.and_then(|file| baton_files::read(&file, MAX_DOCUMENT_BYTES).ok());
-        content.is_some_and(|content| ContentHash::of(&content).to_string() == hash)
-    };
-    spec.files.iter().find(|(argument, hash)| !is_as_read(argument, hash)).map(|(argument, _)| argument.clone())
 }
 
 /// The command with its arguments; one that names a file of the job's folder is made absolute.

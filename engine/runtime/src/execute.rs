@@ -30,6 +30,7 @@ use crate::engine::{Models, Shared};
 use crate::handle::{Message, Progress};
 use crate::host::Host;
 use crate::processes::Endings;
+use crate::trust::CommandFiles;
 
 /// One call to be run, with all it may see.
 pub(crate) struct Execution {
@@ -45,8 +46,10 @@ pub(crate) struct Execution {
     pub(crate) documents: Documents,
     /// The last entry that the call may see.
     pub(crate) seq: u64,
-    /// Whether somebody approved the call: then a command runs only with the files that it named when its configs were read.
+    /// Whether somebody approved the call.
     pub(crate) is_approved: bool,
+    /// The files that a command may run.
+    pub(crate) files: Arc<CommandFiles>,
     /// The job's folder, for commands.
     pub(crate) folder: Option<PathBuf>,
     /// Cancelled when the call shall stop; then nobody wants its result.
@@ -81,26 +84,28 @@ impl Execution {
         }
     }
 
-    /// A file of an approved command that is not what it was when the configs were read.
+    /// A file that the call's command names and that is not what was judged when the run began to proceed.
     async fn changed_file(&self) -> Option<String> {
-        let Some(Executor::Exec(spec)) = self.tool.executor.as_ref().filter(|_| self.is_approved) else { return None };
-        if spec.files.is_empty() {
-            return None;
-        }
-        let (of, folder) = (spec.clone(), self.folder.clone());
-        let looked = tokio::task::spawn_blocking(move || crate::exec::changed_file(&of, folder.as_deref())).await;
-        // Where nobody could look, the file counts as changed.
-        looked.unwrap_or_else(|_| spec.files.keys().next().cloned())
+        let Some(Executor::Exec(spec)) = &self.tool.executor else { return None };
+        let (command, folder, files) = (spec.command.clone(), self.folder.clone(), Arc::clone(&self.files));
+        let look = move || files.changed(&command, folder.as_deref()).map(str::to_owned);
+        // Where nobody could look, the command counts as changed.
+        tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| spec.command.first().cloned())
     }
 
     async fn run_to_its_end(self, shared: Arc<Shared>, astray: Arc<OnceLock<ModelError>>) -> Returned {
         if let Some(file) = self.changed_file().await {
-            let message = format!(
-                "what was approved is not what would run: the file {file} of {} has changed since the run read it; \
-                 baton resume --migrate adopts it, and the call is asked about again",
+            let changed = format!(
+                "the file {file} of {} has changed since the run read it; baton resume --migrate adopts it",
                 self.tool.id
             );
-            return failed(ErrorCode::Denied, &message);
+            let (code, message) = if self.is_approved {
+                let message = format!("what was approved is not what would run: {changed}, and the call is asked about again");
+                (ErrorCode::Denied, message)
+            } else {
+                (ErrorCode::ToolFailed, format!("nothing was run: {changed}"))
+            };
+            return failed(code, &message);
         }
         // Also cancelled when the call is stopped, and when this future is dropped: code on another thread must notice.
         let over = self.stopped.child_token();

@@ -3,13 +3,12 @@
 //! Configs are judged as they are loaded and joined, at the one place that makes what a run needs, so no way in can leave the
 //! check out: models, keys and actors are made of [`Trusted`] configs only, and [`Trusted::check`] alone makes those.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::config::{Configs, ModelSpec, Origin, Reach, Source, Sources, Target};
-use baton_core::function::parse_path;
+use baton_core::config::{Configs, Executor, ModelSpec, Origin, Reach, Source, Sources, Target, Tool};
 use baton_core::id::ContentHash;
 use baton_models::provider::{PROFILES, Profile};
 
@@ -69,7 +68,10 @@ impl TrustPolicy for TrustNothing {
 
 /// Configs that passed the check of a policy.
 #[derive(Clone, Debug)]
-pub struct Trusted(Arc<Configs>);
+pub struct Trusted {
+    configs: Arc<Configs>,
+    files: Arc<CommandFiles>,
+}
 
 impl Trusted {
     /// Lets `policy` judge `configs` of the job in `folder`. `stand_in` is a model that answers in place of the agents' own.
@@ -82,21 +84,26 @@ impl Trusted {
         policy: &dyn TrustPolicy,
     ) -> Result<Self, RunError> {
         let mut reaches = configs.reaches();
-        let scripts = scripts(&reaches, folder)?;
+        let (files, scripts) = CommandFiles::judged(configs, &reaches, folder)?;
         reaches.extend(scripts);
         let request = TrustRequest { folder, reaches, variables: variables(configs, stand_in) };
         policy.judge(&request).map_err(|untrusted| RunError::Untrusted { reason: untrusted.reason })?;
-        Ok(Self(Arc::clone(configs)))
+        Ok(Self { configs: Arc::clone(configs), files: Arc::new(files) })
     }
 
     /// The configs.
     pub fn configs(&self) -> &Arc<Configs> {
-        &self.0
+        &self.configs
+    }
+
+    /// The files that commands may run.
+    pub(crate) fn files(&self) -> &Arc<CommandFiles> {
+        &self.files
     }
 
     /// Whether these very configs were checked.
     pub(crate) fn is_of(&self, configs: &Arc<Configs>) -> bool {
-        Arc::ptr_eq(&self.0, configs)
+        Arc::ptr_eq(&self.configs, configs)
     }
 }
 
@@ -114,56 +121,98 @@ pub(crate) fn asked_models<'c>(configs: &'c Configs, stand_in: Option<&'c str>) 
     used.iter().copied().chain(fallbacks).collect()
 }
 
-/// The file of the job's folder that a command's argument names, if it names one. Links are refused.
+/// The file of the job's folder that a command's argument names, if it names one: relative to the folder, or by any spelling
+/// of a path that leads into it (`..`, links on the way there, `/proc/self/root`). Links inside of the folder are refused.
 pub(crate) fn named_file(folder: Option<&Path>, argument: &str) -> io::Result<Option<PathBuf>> {
-    let Some(folder) = folder else { return Ok(None) };
-    let below = match parse_path(argument) {
-        Ok(_) => argument.to_owned(),
-        // A path from the root may lead into the folder, too.
-        Err(_) => match Path::new(argument).strip_prefix(folder) {
-            Ok(below) => below.to_string_lossy().into_owned(),
-            Err(_) => return Ok(None),
-        },
-    };
-    let mut path = folder.to_owned();
-    for component in Path::new(&below).components() {
-        match component {
-            Component::Normal(name) => path.push(name),
-            Component::CurDir => continue,
-            _ => return Ok(None),
-        }
-        match std::fs::symlink_metadata(&path) {
-            Ok(facts) if facts.is_symlink() => {
-                let message =
-                    format!("{} is a symbolic link; the files of a command must lie in the job's folder", path.display());
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-            }
-            Ok(_) => {}
-            Err(_) => return Ok(None),
-        }
+    let Some(folder) = folder.and_then(|folder| folder.canonicalize().ok()) else { return Ok(None) };
+    if let Some(file) = led_to(&folder, &folder, Path::new(argument))? {
+        return Ok(Some(file));
     }
-    Ok(path.is_file().then(|| std::path::absolute(&path).unwrap_or(path)))
+    // The command works two folders below that of temporary files: what leaves its folder may lead here as well.
+    match (Path::new(argument).strip_prefix("../.."), std::env::temp_dir().canonicalize()) {
+        (Ok(rest), Ok(temporary)) => led_to(&folder, &temporary, rest),
+        _ => Ok(None),
+    }
 }
 
-/// The files of the job's folder that commands name, with their hashes.
-fn scripts(reaches: &[Reach], folder: Option<&Path>) -> Result<Vec<Reach>, RunError> {
-    let mut scripts = Vec::new();
-    for reach in reaches {
-        let Target::Command(arguments) = &reach.target else { continue };
-        for argument in arguments {
-            let failed = |error: io::Error| RunError::Untrusted {
-                reason: format!(
-                    "the tool {} names the file {argument:?}, which cannot be used: {error}",
-                    reach.holder.escape_debug()
-                ),
-            };
-            let Some(file) = named_file(folder, argument).map_err(failed)? else { continue };
-            let content = baton_files::read(&file, MAX_DOCUMENT_BYTES).map_err(failed)?;
-            let target = Target::Script { path: argument.clone(), hash: ContentHash::of(&content) };
-            scripts.push(Reach { target, ..reach.clone() });
+/// The file in `folder` that `path` leads to from `start`. Both folders are canonical.
+fn led_to(folder: &Path, start: &Path, path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut here = start.to_owned();
+    for component in path.components() {
+        let next = here.join(component);
+        if here.starts_with(folder) && std::fs::symlink_metadata(&next).is_ok_and(|facts| facts.is_symlink()) {
+            let message = format!("{} is a symbolic link; the files of a command must be in the job's folder", next.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
+        // One step at a time: every folder on the way is known by its only name.
+        let Ok(canonical) = next.canonicalize() else { return Ok(None) };
+        here = canonical;
     }
-    Ok(scripts)
+    Ok((here.starts_with(folder) && here.is_file()).then_some(here))
+}
+
+/// The hash of the file of the job's folder that `argument` names; `None` if it names none.
+fn hash_of_named(folder: Option<&Path>, argument: &str) -> io::Result<Option<ContentHash>> {
+    let Some(file) = named_file(folder, argument)? else { return Ok(None) };
+    baton_files::read(&file, MAX_DOCUMENT_BYTES).map(|content| Some(ContentHash::of(&content)))
+}
+
+/// Files of the job's folder as they may run: the arguments of commands that name them, with the hashes that were judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommandFiles(BTreeMap<String, ContentHash>);
+
+impl CommandFiles {
+    /// The files that the commands among `reaches` name. Where the configs pin a file, it must be as it was when they were
+    /// read: a person judges what will run.
+    fn judged(configs: &Configs, reaches: &[Reach], folder: Option<&Path>) -> Result<(Self, Vec<Reach>), RunError> {
+        let pinned: BTreeMap<&str, &str> = configs.granted_tools().flat_map(pinned_files).collect();
+        let (mut files, mut scripts) = (BTreeMap::new(), Vec::new());
+        for reach in reaches {
+            let Target::Command(arguments) = &reach.target else { continue };
+            let holder = reach.holder.escape_debug();
+            for argument in arguments {
+                let refused = |reason: String| RunError::Untrusted { reason };
+                let found = hash_of_named(folder, argument).map_err(|error| {
+                    refused(format!("the tool {holder} names the file {argument:?}, which cannot be used: {error}"))
+                })?;
+                let hash = match (pinned.get(argument.as_str()), found) {
+                    (Some(pinned), Some(found)) if found.to_string() != *pinned => {
+                        return Err(refused(format!(
+                            "the file {argument:?} of {holder} has changed since these configs were read (blake3 {}, now {found}); \
+                             baton resume --migrate or baton fork --reload adopts it",
+                            pinned.escape_debug()
+                        )));
+                    }
+                    (_, Some(found)) => found,
+                    // Without its file no call of the tool begins.
+                    (Some(pinned), None) => match ContentHash::from_hex(pinned) {
+                        Some(hash) => hash,
+                        None => continue,
+                    },
+                    (None, None) => continue,
+                };
+                files.insert(argument.clone(), hash);
+                scripts.push(Reach { target: Target::Script { path: argument.clone(), hash }, ..reach.clone() });
+            }
+        }
+        Ok((Self(files), scripts))
+    }
+
+    /// The first file named by `command` that is not what was judged: changed, gone, or new. Blocks.
+    pub(crate) fn changed<'c>(&self, command: &'c [String], folder: Option<&Path>) -> Option<&'c str> {
+        let is_as_judged =
+            |argument: &str| hash_of_named(folder, argument).is_ok_and(|found| found.as_ref() == self.0.get(argument));
+        command.iter().map(String::as_str).find(|argument| !is_as_judged(argument))
+    }
+}
+
+/// The files that the configs of a command pin: arguments and hashes.
+fn pinned_files(tool: &Tool) -> impl Iterator<Item = (&str, &str)> {
+    let files = match &tool.executor {
+        Some(Executor::Exec(exec)) => Some(&exec.files),
+        _ => None,
+    };
+    files.into_iter().flatten().map(|(argument, hash)| (argument.as_str(), hash.as_str()))
 }
 
 /// The variables of the environment that a run of `configs` may look up.

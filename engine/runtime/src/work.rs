@@ -212,6 +212,7 @@ impl Actor {
         let is_approved = open.and_then(|open| open.calls.get(open.index_of(&call)?)).is_some_and(|call| call.approved.is_some());
         let execution = Execution {
             is_approved,
+            files: Arc::clone(&self.files),
             caller: Caller { run: self.id.clone(), task, agent, call: call.clone() },
             tool,
             configs: Arc::clone(self.run.configs()),

@@ -291,13 +291,21 @@ fn an_approval_of_a_command_holds_for_the_script_that_the_run_knows() {
     folder.write("approving/tools/publish.json", tool.to_string());
     // Changed between the question and the call.
     folder.write("approving/publish.sh", script("first"));
-    folder.baton(&["run", "approving", "--trust"]).exits(3);
-    let run = folder.last_run();
+    let mut screen = Screen::open(&folder, &["run", "approving", "--trust"]);
+    screen.shows("(Q1)");
     folder.write("approving/publish.sh", script("second"));
-    folder.baton(&["answer", &run, "Q1", "yes"]).exits(0);
-    folder.baton(&["resume", &run, "--trust"]).tells("has changed since");
+    screen.types("yes\r");
+    screen.ends();
+    let run = folder.last_run();
     assert_eq!(ran(), "", "neither what was approved nor what was not has run");
     folder.baton(&["timeline", &run]).exits(0).says("what was approved is not what would run: the file publish.sh");
+    // Changed between the question and the next process of the run.
+    folder.baton(&["run", "approving", "--trust"]).exits(3);
+    let run = folder.last_run();
+    folder.write("approving/publish.sh", script("unseen"));
+    folder.baton(&["answer", &run, "Q1", "yes"]).exits(0);
+    folder.baton(&["resume", &run, "--trust"]).exits(2).tells("publish.sh").tells("has changed since").tells("--migrate");
+    assert_eq!(ran(), "", "nothing has run");
     // Adopted by a migration: the question is about another call, and is asked again.
     folder.baton(&["run", "approving", "--trust"]).exits(3);
     let run = folder.last_run();
