@@ -86,6 +86,27 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// The file has the mark of a store, and other tables, views or triggers than a store has.
+    #[error("the store {} was changed by another program: {what}. It is not opened", path.display())]
+    ForeignSchema {
+        /// The file.
+        path: PathBuf,
+        /// The first difference.
+        what: String,
+    },
+    /// A log is there, and its file is not, or is empty.
+    #[error(
+        "there is a log {} without its store {}: if the store was moved, move it back together with its -wal and -shm files; \
+         otherwise remove the log",
+        log.display(),
+        path.display()
+    )]
+    OrphanedLog {
+        /// The store's file, which is missing or empty.
+        path: PathBuf,
+        /// The log.
+        log: PathBuf,
+    },
     /// Something stored is no longer what was written.
     #[error("the store is damaged: {what}")]
     Corrupt {
@@ -100,9 +121,13 @@ pub enum StoreError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// The store's file, or its log, was removed or replaced while this opening used it: what is written here can no longer be
-    /// found there. This opening writes nothing more.
-    #[error("the store {} was removed or replaced while it was in use; nothing more is written to it", path.display())]
+    /// The store's file, or its log, was moved, removed, replaced or cut short while this opening used it: what is written here
+    /// can no longer be found there. This opening writes nothing more.
+    #[error(
+        "the store {} was moved, removed, replaced or cut short while it was in use; nothing more is written to it. Its last \
+         entries may be in its log: if the store was moved, move it back together with its -wal and -shm files",
+        path.display()
+    )]
     Lost {
         /// The file that is not what was opened.
         path: PathBuf,
@@ -143,7 +168,7 @@ pub enum StoreError {
         what: String,
     },
     /// SQLite failed.
-    #[error("the store failed: {0}")]
+    #[error("SQLite failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// The store was closed, or its writer stopped, before it answered: whether the write took hold is not known.
     #[error("the store is closed")]

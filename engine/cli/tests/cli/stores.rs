@@ -112,6 +112,23 @@ fn a_store_that_cannot_be_written_to_can_be_read() {
     hand_over(folder.path(), 0o755, 0o644);
 }
 
+#[test]
+fn a_received_store_with_a_schema_of_its_own_is_refused_at_once_by_every_command() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.baton(&["run", "echoing"]).exits(0);
+    let endless = "ALTER TABLE runs RENAME TO hidden;
+        CREATE VIEW runs AS WITH RECURSIVE endless(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM endless)
+            SELECT hidden.* FROM hidden, endless;";
+    rusqlite::Connection::open(folder.path().join(".baton/baton.db")).unwrap().execute_batch(endless).unwrap();
+    let commands: [&[&str]; 6] =
+        [&["ps"], &["verify"], &["timeline", "@last"], &["show", "@last"], &["resume", "@last"], &["run", "echoing"]];
+    for command in commands {
+        folder.baton(command).exits(1).tells("was changed by another program");
+    }
+    folder.baton(&["doctor"]).exits(1).says("was changed by another program");
+}
+
 /// Where the system says whose a process's secrets are.
 #[cfg(target_os = "linux")]
 #[test]

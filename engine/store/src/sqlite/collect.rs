@@ -17,7 +17,7 @@ use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 use super::reader::each_own_row;
 use super::records::{RunRow, Totals};
 use super::rows::WHOLE_RUN;
-use super::{named, schema};
+use super::{log_of, named, schema};
 use crate::{Collected, Retention, StoreError, failpoint};
 
 /// The file is written anew if one page of this many is free: others wait meanwhile, and what is free is used again.
@@ -56,9 +56,7 @@ pub(super) fn collect(
 
 /// How many bytes the file and its log have.
 fn bytes(path: &Path) -> u64 {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    [path, Path::new(&log)].iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+    [path, &log_of(path)].iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
 }
 
 fn remove(

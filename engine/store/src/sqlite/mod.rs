@@ -1,7 +1,7 @@
 //! The store on disk: one SQLite file, written by one thread and read by a few connections.
 //!
 //! [`writer`] owns the connection that writes and puts whatever waits into one transaction, so throughput grows with load;
-//! [`perform`] does one write. [`reader`] owns the connections that read. [`schema`] owns the file's format,
+//! [`perform`] does one write. [`reader`] owns the connections that read. [`schema`] owns the file's format and [`layout`] compares it,
 //! [`rows`] the form of entries in it, [`records`] that of what says how a run stands. [`collect`] removes
 //! runs, [`verify`] looks at everything. SQL stands in these files and nowhere else. [`bell`] tells other processes of new
 //! commands, and which of them are there.
@@ -15,6 +15,7 @@
 
 mod bell;
 mod collect;
+mod layout;
 mod perform;
 mod reader;
 mod records;
@@ -75,9 +76,11 @@ impl SqliteStore {
     /// Opens the store at `path`; makes it, and the folders above it, if there is none.
     ///
     /// Fails with [`StoreError::NewerFormat`] or [`StoreError::OlderFormat`] if another program wrote it, and with
-    /// [`StoreError::NotAStore`] if the file is something else.
+    /// [`StoreError::NotAStore`] if the file is something else. Fails with [`StoreError::ForeignSchema`] if another program
+    /// changed its tables, and with [`StoreError::OrphanedLog`] if a log is there whose file is not.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
+        check_log(path)?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             make_folder(folder).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
         }
@@ -94,6 +97,7 @@ impl SqliteStore {
     /// [`SqliteStore::open`], and with [`StoreError::UnreadableLog`].
     pub fn open_to_read(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
+        check_log(path)?;
         let file = schema::open_for_reading(path)?;
         if schema::check_format(path, &file)? == FORMAT_VERSION {
             return Ok(Self::with(path, None, None));
@@ -148,6 +152,25 @@ impl SqliteStore {
     pub fn stats(&self) -> SqliteStats {
         self.writer.as_ref().map(Writer::stats).unwrap_or_default()
     }
+}
+
+/// Refuses a log without its file, or with an empty one: SQLite would remove the log, and it may hold the last entries of a file
+/// that was moved away.
+fn check_log(path: &Path) -> Result<(), StoreError> {
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
+    let log = log_of(path);
+    // The log first: another process that makes this store writes the file before it makes the log.
+    if length(&log) > 0 && length(path) == 0 {
+        return Err(StoreError::OrphanedLog { path: path.to_owned(), log });
+    }
+    Ok(())
+}
+
+/// The log of the store at `path`.
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
 }
 
 /// Makes `folder` and those above it, as durable as what will be in them: SQLite syncs the folder of its files, and no other.

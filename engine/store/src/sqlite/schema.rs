@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::named;
 use super::records::Totals;
+use super::{layout, log_of, named};
 use crate::{StoreError, failpoint};
 
 /// What makes a SQLite file a store of baton (`PRAGMA application_id`): "Batn".
@@ -31,6 +31,7 @@ pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     let mut connection = Connection::open_with_flags(path, flags).map_err(named)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(named)?;
     // Asked first, and of whatever file this is: nothing may be written to one that is not ours.
+    distrust_schema(&connection).map_err(named)?;
     check_format(path, &connection)?;
     switch_to_wal(&connection).map_err(named)?;
     // The log is synced at every commit (and the folder with it, the first time), so what is answered is durable. NORMAL
@@ -61,10 +62,8 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
     if !cannot_write || std::fs::File::open(path).is_err() {
         return Err(named(path, error));
     }
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+    if std::fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0) {
         // Possible only where the index of the log is there too.
         return connect_to_read(&address(path, "mode=ro"), flags)
             .map_err(|_| StoreError::UnreadableLog { path: path.to_owned() });
@@ -77,6 +76,7 @@ fn connect_to_read(file: &OsStr, flags: OpenFlags) -> rusqlite::Result<Connectio
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cell_size_check", true)?;
+    distrust_schema(&connection)?;
     keep_plans(&connection)?;
     // Only a look into it tells whether it can be read.
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
@@ -104,7 +104,20 @@ fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// The file's format, if this program can read it, or 0 if the file is empty; refuses all others, and what is no store.
+/// Turns off whatever a file's schema could do: it may have been sent. No view and no trigger is executed, and no statement
+/// can change the schema except the ordinary ones.
+fn distrust_schema(connection: &Connection) -> rusqlite::Result<()> {
+    let settings = [
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+    ];
+    settings.into_iter().try_for_each(|(setting, value)| connection.set_db_config(setting, value).map(drop))
+}
+
+/// The file's format, if this program can read it, or 0 if the file is empty; refuses all others, what is no store, and a store
+/// whose schema is not the one that this program makes.
 pub(super) fn check_format(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
     // One statement, so that another process cannot make the file ours between two of the questions.
     let question = "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
@@ -114,7 +127,7 @@ pub(super) fn check_format(path: &Path, connection: &Connection) -> Result<u32, 
         (APPLICATION_ID, found, _) if found > FORMAT_VERSION => {
             Err(StoreError::NewerFormat { path: path.to_owned(), found, known: FORMAT_VERSION })
         }
-        (APPLICATION_ID, FORMAT_VERSION, _) => Ok(FORMAT_VERSION),
+        (APPLICATION_ID, FORMAT_VERSION, _) => layout::check(path, connection).map(|()| FORMAT_VERSION),
         (APPLICATION_ID, found, _) => Err(StoreError::OlderFormat { path: path.to_owned(), found, known: FORMAT_VERSION }),
         (0, 0, true) => Ok(0),
         _ => Err(StoreError::NotAStore { path: path.to_owned() }),

@@ -4,6 +4,7 @@
 //! write by itself, and commits once: with one run that is a commit per batch, with a thousand runs a few per flush. A
 //! refused write has written nothing, so it spoils no other. Answers are sent after the commit.
 
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use tokio::sync::oneshot;
 
 use super::perform::perform;
 use super::rows::{self, EntryRow};
-use super::{SqliteStats, named};
+use super::{SqliteStats, log_of, named};
 use crate::{Batch, NewRun, StoreError, failpoint};
 
 /// The most writes in one transaction.
@@ -115,7 +116,7 @@ impl Writer {
         let (sender, requests) = channel();
         let counters = Arc::new(Counters::default());
         let path_of = path.to_owned();
-        let files = Files::of(path)?;
+        let files = Files::of(path, &connection)?;
         let mut work = WriterThread { connection, path: path_of, requests, counters: Arc::clone(&counters), files, failed: None };
         let thread = std::thread::Builder::new()
             .name("baton-store".into())
@@ -167,34 +168,44 @@ struct WriterThread {
 enum Failed {
     /// What the disk said.
     Disk(String),
-    /// The file that was removed or replaced.
+    /// The file that was moved, removed, replaced or cut short.
     Lost(PathBuf),
 }
 
 /// The files that a store was opened with, as the system knows them: by device and inode.
 struct Files {
     file: (PathBuf, (u64, u64)),
+    /// The largest size that the file was seen with, and the version of its schema then. Only a file that was written anew, for
+    /// other runs that were removed, shrinks, and that changes the version.
+    size: u64,
+    version: i64,
     /// The log, once there is one. It stays until the last connection closes.
     log: (PathBuf, Option<(u64, u64)>),
 }
 
 impl Files {
     /// The files that are at `path` now.
-    fn of(path: &Path) -> Result<Self, StoreError> {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
-        let found = identity(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
-        Ok(Self { file: (path.to_owned(), found), log: (log.into(), None) })
+    fn of(path: &Path, connection: &Connection) -> Result<Self, StoreError> {
+        let found = std::fs::metadata(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
+        let version = version(connection).map_err(|error| named(path, error))?;
+        Ok(Self { file: (path.to_owned(), identity(&found)), size: found.len(), version, log: (log_of(path), None) })
     }
 
-    /// A file that is no longer the one that was opened.
-    fn lost(&mut self) -> Option<PathBuf> {
+    /// A file that is no longer the one that was opened, or that was cut short.
+    fn lost(&mut self, connection: &Connection) -> Option<PathBuf> {
         let (file, opened) = &self.file;
-        if identity(file).ok() != Some(*opened) {
+        let Some(found) = std::fs::metadata(file).ok().filter(|found| identity(found) == *opened) else {
             return Some(file.clone());
+        };
+        if found.len() < self.size {
+            match version(connection) {
+                Ok(version) if version > self.version && found.len() > 0 => self.version = version,
+                _ => return Some(file.clone()),
+            }
         }
+        self.size = found.len();
         let (log, opened) = &mut self.log;
-        let found = identity(log).ok();
+        let found = std::fs::metadata(&*log).ok().map(|found| identity(&found));
         if opened.is_none() {
             *opened = found;
         }
@@ -202,8 +213,13 @@ impl Files {
     }
 }
 
-fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
-    std::fs::metadata(path).map(|found| (found.dev(), found.ino()))
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+/// The version of the file's schema: higher after the file was written anew.
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA schema_version", [], |row| row.get(0))
 }
 
 impl WriterThread {
@@ -288,13 +304,13 @@ impl WriterThread {
         if let StoreError::Sqlite(error) = error
             && error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
         {
-            self.failed = Some(self.files.lost().map_or_else(|| Failed::Disk(error.to_string()), Failed::Lost));
+            self.failed = Some(self.files.lost(&self.connection).map_or_else(|| Failed::Disk(error.to_string()), Failed::Lost));
         }
     }
 
     /// Whether what was committed went to files that nobody finds any more. Asked after each commit, before it is answered.
     fn is_lost(&mut self) -> bool {
-        let lost = self.files.lost();
+        let lost = self.files.lost(&self.connection);
         if let Some(path) = lost {
             self.failed = Some(Failed::Lost(path));
         }

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use baton_store::{Retention, SqliteStore, Store, StoreError};
+use baton_store::{Batch, Retention, SqliteStore, Store, StoreError};
 
-use crate::support::{OnDisk, batch, owned_run};
+use crate::support::{OnDisk, batch, entry, owned_run};
 
 /// What happens to the files of a store while it is open.
 type Damage = fn(&Path);
@@ -17,7 +17,7 @@ fn log_of(path: &Path) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn a_store_whose_files_are_removed_or_replaced_acknowledges_nothing_more() {
-    let cases: [(&str, Damage); 5] = [
+    let cases: [(&str, Damage); 6] = [
         ("removed", |path| std::fs::remove_file(path).unwrap()),
         ("renamed", |path| std::fs::rename(path, path.with_extension("old")).unwrap()),
         ("replaced", |path| {
@@ -25,6 +25,10 @@ async fn a_store_whose_files_are_removed_or_replaced_acknowledges_nothing_more()
             std::fs::copy(path.with_extension("old"), path).unwrap();
         }),
         ("its folder removed", |path| std::fs::remove_dir_all(path.parent().unwrap()).unwrap()),
+        ("cut short", |path| {
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            file.set_len(file.metadata().unwrap().len() - 4096).unwrap();
+        }),
         ("its log removed", |path| std::fs::remove_file(log_of(path)).unwrap()),
     ];
     for (what, damage) in cases {
@@ -37,6 +41,57 @@ async fn a_store_whose_files_are_removed_or_replaced_acknowledges_nothing_more()
             assert!(matches!(refused, Err(StoreError::Lost { .. })), "{what}: {refused:?}");
         }
         assert!(matches!(disk.store.put_command(&run, baton_core::json::Json::null()).await, Err(StoreError::Lost { .. })));
+    }
+}
+
+#[tokio::test]
+async fn a_log_whose_file_was_moved_away_is_not_lost_to_a_new_store() {
+    let disk = OnDisk::new();
+    let run = owned_run(&disk.store, "a").await;
+    disk.store.append(batch(&run, 0, 2)).await.unwrap();
+    let path = disk.store.path().to_owned();
+    let away = path.with_extension("away");
+    std::fs::rename(&path, &away).unwrap();
+    let refused = disk.store.append(batch(&run, 2, 1)).await.unwrap_err();
+    assert!(refused.to_string().contains("move it back together with its -wal and -shm"), "{refused}");
+    drop(disk.store);
+    for is_empty in [false, true] {
+        if is_empty {
+            std::fs::write(&path, "").unwrap();
+            let refused = SqliteStore::open_to_read(&path).unwrap_err();
+            assert!(matches!(refused, StoreError::OrphanedLog { .. }), "{refused}");
+        }
+        let refused = SqliteStore::open(&path).unwrap_err();
+        assert!(matches!(refused, StoreError::OrphanedLog { .. }), "{refused}");
+        assert_eq!(path.exists(), is_empty, "a refusal makes nothing");
+    }
+    std::fs::rename(&away, &path).unwrap();
+    let again = SqliteStore::open(&path).unwrap();
+    assert!(again.run(&run).await.unwrap().unwrap().last_seq >= 2);
+    assert!(again.verify().await.unwrap().findings.is_empty());
+}
+
+/// Removing most of what a store holds makes its file smaller: no opening takes that for damage.
+#[tokio::test]
+async fn a_file_that_shrinks_because_runs_were_removed_is_not_lost() {
+    let disk = OnDisk::new();
+    let other = SqliteStore::open(disk.store.path()).unwrap();
+    let kept = owned_run(&disk.store, "kept").await;
+    let size = || std::fs::metadata(disk.store.path()).unwrap().len();
+    for round in 0..2_u64 {
+        let large = owned_run(&other, &format!("large-{round}")).await;
+        let long = entry(1, "t0", &"x".repeat(4 << 20));
+        other.append(Batch { entries: vec![long], ..batch(&large, 0, 1) }).await.unwrap();
+        disk.stranger().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        disk.store.append(batch(&kept, round * 2, 1)).await.unwrap();
+        let before = size();
+        let retention = Retention { named: vec![large], ..Retention::default() };
+        let collected = disk.store.collect(retention, false).await.unwrap();
+        assert!(collected.shrunk);
+        // The log is written back in full once no opening reads the file as it was before.
+        disk.stranger().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        assert!(size() < before, "{before} → {}", size());
+        disk.store.append(batch(&kept, round * 2 + 1, 1)).await.unwrap();
     }
 }
 

@@ -5,4 +5,5 @@ mod group_commit;
 mod keeping;
 mod lost;
 mod promises;
+mod received;
 mod support;
