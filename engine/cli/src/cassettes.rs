@@ -10,6 +10,7 @@ use clap::{Args, ValueHint};
 
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
+use crate::shell::{CommandLine, baton};
 use crate::text::text;
 
 /// What executions take of recordings.
@@ -27,7 +28,7 @@ pub(crate) struct RecordingArgs {
 pub(crate) struct Recording {
     cassettes: Option<Arc<Cassettes>>,
     /// The arguments that named them.
-    named: String,
+    named: Option<(&'static str, PathBuf)>,
 }
 
 impl RecordingArgs {
@@ -47,11 +48,9 @@ impl RecordingArgs {
         record: fn(&std::path::Path) -> Result<Cassettes, CassetteError>,
     ) -> Result<Recording, Failure> {
         let (opened, named) = match (&self.record, &self.replay) {
-            (Some(folder), _) => (Some(record(&place.current.join(folder))), format!("--record {}", folder.display())),
-            (None, Some(folder)) => {
-                (Some(Cassettes::play(&place.current.join(folder))), format!("--replay {}", folder.display()))
-            }
-            (None, None) => (None, String::new()),
+            (Some(folder), _) => (Some(record(&place.current.join(folder))), Some(("--record", folder.clone()))),
+            (None, Some(folder)) => (Some(Cassettes::play(&place.current.join(folder))), Some(("--replay", folder.clone()))),
+            (None, None) => (None, None),
         };
         Ok(Recording { cassettes: opened.transpose().map_err(failure)?.map(Arc::new), named })
     }
@@ -66,6 +65,15 @@ impl Recording {
         }
     }
 
+    /// The command that resumes `run` with the same recording.
+    fn resumption(&self, run: &RunId) -> CommandLine {
+        let resume = baton("resume").value(run);
+        match &self.named {
+            Some((option, folder)) => resume.option(option, folder.display()),
+            None => resume,
+        }
+    }
+
     /// Says how the recording stands at the end of an execution of `run`. One that is not whole is a failure, whatever the run
     /// came to.
     pub(crate) fn close(&self, run: &RunId, exit: Exit, place: &Place) -> Result<Exit, Failure> {
@@ -77,7 +85,7 @@ impl Recording {
             place.screen.tell(&text!("cassettes   {}", cassettes.count()));
         }
         if matches!(exit, Exit::Waiting | Exit::Interrupted) {
-            place.screen.tell(&text!("            goes on with it: baton resume {run} {}", self.named));
+            place.screen.tell(&text!("            goes on with it: {}", self.resumption(run)));
         }
         Ok(exit)
     }

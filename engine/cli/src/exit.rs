@@ -9,6 +9,7 @@ use baton_core::call::{CallStatus, ErrorCode};
 use baton_core::entry::{FinalState, RunEnded};
 
 use crate::screen::{self, style};
+use crate::shell::baton;
 use crate::text::{Text, text};
 
 /// What a script that started the program can tell apart.
@@ -104,10 +105,10 @@ pub(crate) enum Failure {
     #[error("the store failed: {0}")]
     Store(String),
     /// Another process has resumed the run, so it goes on there and not here.
-    #[error("another process has taken run {0} over and goes on with it: baton show {0}")]
+    #[error("another process has taken run {run} over and goes on with it: {show}", run = .0, show = baton("show").value(.0))]
     Taken(String),
     /// The store cannot be written to now, so the run stopped; once it can, the run is resumed.
-    #[error("{reason}\nnext:       baton resume {run}")]
+    #[error("{reason}\nnext:       {}", baton("resume").value(.run))]
     Stopped {
         /// The run.
         run: String,

@@ -17,6 +17,7 @@ use crate::exit::Failure;
 use crate::place::Place;
 use crate::runs::FoundRun;
 use crate::screen::style;
+use crate::shell::baton;
 use crate::text::text;
 use crate::{cassettes, environment};
 
@@ -121,7 +122,7 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
     if now.as_ref().is_none_or(|now| own(now) != own(&pinned)) {
         let warning = style::waiting("note:");
         let adopt = if state.ended().is_none() {
-            format!("; baton resume {} --migrate adopts the new ones", found.id())
+            format!("; {} adopts the new ones", baton("resume").value(found.id()).flag("--migrate"))
         } else {
             String::new()
         };

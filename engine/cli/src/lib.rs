@@ -31,6 +31,7 @@ mod scaffold;
 mod scratch;
 mod screen;
 mod session;
+mod shell;
 mod signals;
 mod text;
 mod timeline;

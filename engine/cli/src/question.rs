@@ -4,7 +4,7 @@ use baton_core::config::Schema;
 use baton_core::json::Json;
 use serde_json::{Value, json};
 
-use crate::words;
+use crate::{shell, words};
 
 /// The most choices that a message lists, and the most of each that is shown: they are an agent's words.
 pub(crate) const CHOICES_SHOWN: usize = 24;
@@ -80,16 +80,10 @@ pub(crate) fn example(schema: Option<&Json>) -> String {
     let offered = schema.map(choices).unwrap_or_default();
     match offered.first() {
         // A label that a shell could read otherwise is an agent's text, so its number stands for it.
-        Some(choice) if !is_plain_word(&choice.label) => "1".to_owned(),
+        Some(choice) if !shell::is_plain_word(&choice.label) => "1".to_owned(),
         Some(choice) => choice.label.clone(),
         None => "\"…\"".to_owned(),
     }
-}
-
-/// Whether every shell takes `text` for one word that means itself.
-fn is_plain_word(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_alphanumeric())
-        && text.chars().all(|character| character.is_alphanumeric() || "._-".contains(character))
 }
 
 /// Reads `typed` as an answer to a question with `schema`: a choice's number or label, text, or JSON.

@@ -26,6 +26,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::question::read_answer;
 use crate::screen::{Output, Screen, style};
+use crate::shell::baton;
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::timeline::Rows;
@@ -211,7 +212,7 @@ impl Session<'_> {
             Action::SayAwaited => self.say_awaited(),
             Action::Exit => {
                 self.live = None;
-                self.screen.tell(&text!("  stopped   → baton resume {}", self.handle.id()));
+                self.screen.tell(&text!("  stopped   → {}", baton("resume").value(self.handle.id())));
                 // Nothing is dropped on the way out, and no command may survive this process.
                 baton_runtime::kill_commands();
                 std::process::exit(i32::from(Exit::Interrupted.code()));

@@ -13,6 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
+use crate::shell::baton;
 use crate::text::{Text, text};
 use crate::view::{Question, RunView};
 use crate::{approvals, job, question, session};
@@ -65,9 +66,8 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         }
         let example = question::example(Some(&schema));
         return Err(Failure::Usage(format!(
-            "no answer was given; for example: baton answer {} Q{} {example}",
-            found.id(),
-            question.number
+            "no answer was given; for example: {} {example}",
+            baton("answer").value(found.id()).value(format_args!("Q{}", question.number))
         )));
     };
     let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?;
@@ -80,10 +80,10 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         place.screen.text(&text!("Q{} answered: {}", question.number, Text::block(&answer_text(&answer))))?;
         let open = view.questions_for_person().count() - 1;
         if open > 0 {
-            place.screen.tell(&text!("{open} more to answer   → baton show {run}"));
+            place.screen.tell(&text!("{open} more to answer   → {}", baton("show").value(run)));
         }
         match delivered {
-            Delivery::Queued => place.screen.tell(&text!("{}       baton resume {run}", style::faint("next:"))),
+            Delivery::Queued => place.screen.tell(&text!("{}       {}", style::faint("next:"), baton("resume").value(run))),
             Delivery::Sent | Delivery::Done => place.screen.tell(&text!("the process that runs it goes on with the answer")),
         }
     } else {

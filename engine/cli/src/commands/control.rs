@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
+use crate::shell::baton;
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::timeline::Rows;
@@ -77,11 +78,11 @@ pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failu
     let run = found.id();
     if view.paused || engine.holder(run).await.map_err(job::run_failure)? == Holder::Nobody {
         let still = if view.paused { "is paused already" } else { "stands still already: no process runs it" };
-        return asked.tell(place, "still", None, &text!("run {} {still}", style::name(run)), Some("baton resume"));
+        return asked.tell(place, "still", None, &text!("run {} {still}", style::name(run)), Some("resume"));
     }
     let delivery = engine.pause(run, &session::person()).await.map_err(job::run_failure)?;
     let done = text!("run {} is paused; what was in flight may finish", style::name(run));
-    asked.delivered(place, delivery, &done, Some("baton resume"), |action| *action == ControlAction::Paused).await
+    asked.delivered(place, delivery, &done, Some("resume"), |action| *action == ControlAction::Paused).await
 }
 
 /// Ends a run, or a task with all below it.
@@ -131,7 +132,7 @@ pub(crate) async fn unpause(engine: &Engine, found: &FoundRun, place: &Place) ->
     let delivery = engine.unpause(found.id(), &session::person()).await.map_err(job::run_failure)?;
     let done = text!("run {} goes on, in the process that runs it", style::name(found.id()));
     let asked = Asked { found, verb: "resume", task: None };
-    asked.delivered(place, delivery, &done, Some("baton show"), |action| *action == ControlAction::Unpaused).await
+    asked.delivered(place, delivery, &done, Some("show"), |action| *action == ControlAction::Unpaused).await
 }
 
 impl Asked<'_> {
@@ -141,7 +142,7 @@ impl Asked<'_> {
         place: &Place,
         delivery: Delivery,
         done: &Text,
-        next: Option<&str>,
+        next: Option<&'static str>,
         is_it: impl Fn(&ControlAction) -> bool,
     ) -> Result<Exit, Failure> {
         let run = style::name(self.found.id());
@@ -154,19 +155,19 @@ impl Asked<'_> {
                 };
                 let Some(entry) = entries.iter().find(of_it) else {
                     return Err(Failure::Refused(format!(
-                        "it came too late: the run had gone on before its process read it; look again: baton show {}",
-                        self.found.id()
+                        "it came too late: the run had gone on before its process read it; look again: {}",
+                        baton("show").value(self.found.id())
                     )));
                 };
                 self.tell(place, "done", Some(entry), done, next)
             }
             Delivery::Sent => {
                 let told = text!("the process that runs {} was told, and has not carried it out yet", run);
-                self.tell(place, "sent", None, &told, Some("baton show"))
+                self.tell(place, "sent", None, &told, Some("show"))
             }
             Delivery::Queued => {
                 let told = text!("no process runs {}: it waits in the inbox until the run is resumed", run);
-                self.tell(place, "queued", None, &told, Some("baton resume"))
+                self.tell(place, "queued", None, &told, Some("resume"))
             }
         }
     }
@@ -177,13 +178,13 @@ impl Asked<'_> {
         delivery: &str,
         entry: Option<&Arc<Recorded>>,
         told: &Text,
-        next: Option<&str>,
+        next: Option<&'static str>,
     ) -> Result<Exit, Failure> {
         let run = self.found.id();
         if place.screen.is_text() {
             place.screen.text(told)?;
             if let Some(next) = next {
-                place.screen.tell(&text!("{}       {next} {run}", style::faint("next:")));
+                place.screen.tell(&text!("{}       {}", style::faint("next:"), baton(next).value(run)));
             }
         } else {
             let entry = entry.map(|entry| Rows::default().row(entry));

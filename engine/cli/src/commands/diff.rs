@@ -11,6 +11,7 @@ use crate::commands::run::engine;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::screen::{Output, style};
+use crate::shell::baton;
 use crate::text::{Text, text};
 use crate::{job, runs, words};
 
@@ -93,7 +94,8 @@ fn text(diff: &RunDiff, place: &Place) -> Result<(), Failure> {
     screen.text(&text!("cost        {was} → {is}"))?;
     if diff.first.is_some() && !documents.is_empty() {
         let first = &documents[0].path;
-        screen.tell(&text!("{}       baton doc cat {a} {first} · baton doc cat {b} {first}", style::faint("next:")));
+        let [before, after] = [a, b].map(|run| baton("doc cat").value(run).value(first));
+        screen.tell(&text!("{}       {before} · {after}", style::faint("next:")));
     }
     Ok(())
 }

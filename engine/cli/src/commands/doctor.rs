@@ -23,6 +23,7 @@ use crate::job::{self, Checked};
 use crate::place::Place;
 use crate::runs::{INTERRUPTED, status};
 use crate::screen::style;
+use crate::shell::baton;
 use crate::text::text;
 use crate::trust::{Manner, PersonsTrust};
 use crate::words;
@@ -165,7 +166,7 @@ async fn store(place: &Place) -> Finding {
                 None => finding(Standing::Ok, told, None),
                 Some(run) => {
                     let told = format!("{told}, {} interrupted", broken_off.len());
-                    finding(Standing::Warn, told, Some(format!("baton resume {}", run.id)))
+                    finding(Standing::Warn, told, Some(baton("resume").value(&run.id).to_string()))
                 }
             }
         }
@@ -193,7 +194,7 @@ fn look_at_job(
         Checked::Sound(job) => job,
         Checked::Faulty(faults) => {
             let told = words::counted(faults.len(), "fault");
-            return Ok(vec![finding(Standing::Fail, told, Some(format!("baton validate {shown}")))]);
+            return Ok(vec![finding(Standing::Fail, told, Some(baton("validate").value(&shown).to_string()))]);
         }
     };
     let configs = &job.configs;
@@ -219,13 +220,13 @@ fn look_at_job(
         finding(Standing::Ok, format!("{agents}, 0 faults"), None)
     } else {
         let told = format!("{agents}, 0 faults; reaches outside of its runs, and is not trusted yet");
-        finding(Standing::Warn, told, Some(format!("look at it, then baton doctor {shown} --trust")))
+        finding(Standing::Warn, told, Some(format!("look at it, then {}", baton("doctor").value(&shown).flag("--trust"))))
     }];
     let unfit = job.check_tools().err();
     findings.extend(unfit.iter().flatten().map(|fault| Finding {
         check: "tools",
         told: format!("{} ({}:{}:{})", fault.message, fault.file, fault.line, fault.column),
-        ..finding(Standing::Fail, String::new(), Some(format!("baton validate {shown}")))
+        ..finding(Standing::Fail, String::new(), Some(baton("validate").value(&shown).to_string()))
     }));
     Ok(findings)
 }
@@ -246,7 +247,11 @@ async fn look_at_provider(
     };
     if let Some(job) = &needed.untrusted {
         let told = format!("not asked, because {job} is not trusted, and says where it is or which key it gets");
-        return vec![finding(Standing::Warn, told, Some(format!("look at it, then baton doctor {job} --trust")))];
+        return vec![finding(
+            Standing::Warn,
+            told,
+            Some(format!("look at it, then {}", baton("doctor").value(job).flag("--trust"))),
+        )];
     }
     let endpoint = match Endpoint::of(&needed.provider, needed.settings.as_ref(), variable) {
         Ok(endpoint) => endpoint,

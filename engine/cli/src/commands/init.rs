@@ -8,6 +8,7 @@ use crate::embedded;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::scaffold::{self, Scaffold};
+use crate::shell::quoted;
 
 /// What `init` takes.
 #[derive(Debug, Args)]
@@ -40,7 +41,7 @@ fn project_files(place: &Place, dir: &Path) -> Scaffold {
 
 fn project_next(dir: &Path) -> Vec<String> {
     let run = "baton run sales   (no key needed: the model is scripted)".to_owned();
-    if dir == Path::new(".") { vec![run] } else { vec![format!("cd {}", dir.display()), run] }
+    if dir == Path::new(".") { vec![run] } else { vec![format!("cd {}", quoted(&dir.to_string_lossy())), run] }
 }
 
 fn crate_files(name: &str, place: &Place) -> Result<Scaffold, Failure> {

@@ -11,6 +11,7 @@ use crate::commands::completions;
 use crate::exit::{Exit, Failure};
 use crate::place::{JOB_FILE, Place};
 use crate::scaffold::{self, Scaffold, check_id};
+use crate::shell::{CommandLine, baton};
 
 /// What `new` takes.
 #[derive(Debug, Args)]
@@ -170,8 +171,9 @@ fn command_tool(name: &str, job: &Path, place: &Place) -> Result<(), Failure> {
     files.add(tools.join(format!("{name}.json")), pretty(&config(name, &tools, place, Some(format!("tools/{name}.py")))));
     let written = files.write(place)?;
     let shown = place.shown(job);
-    let job = if shown == "." { String::new() } else { format!(" --job {shown}") };
-    let next = [format!("baton tool call {name}{job} --text \"a b\" --trust"), format!("baton tool test {name}{job}")];
+    let within = |line: CommandLine| if shown == "." { line } else { line.option("--job", &shown) };
+    let call = within(baton("tool call").value(name)).option("--text", "a b").flag("--trust");
+    let next = [call.to_string(), within(baton("tool test").value(name)).to_string()];
     scaffold::report(place, &written, &next)
 }
 
@@ -207,7 +209,7 @@ fn agent(name: &str, job: Option<&Path>, place: &Place) -> Result<(), Failure> {
     let written = files.write(place)?;
     let next = [
         format!("add \"route_to_{name}\" to the tools of the agent that may call it"),
-        format!("baton validate {}", place.shown(&job)),
+        baton("validate").value(place.shown(&job)).to_string(),
     ];
     scaffold::report(place, &written, &next)
 }
@@ -250,7 +252,10 @@ fn job_files(name: &str, place: &Place) -> Result<(), Failure> {
     scaffold::report(
         place,
         &written,
-        &[format!("baton run {name}"), format!("baton new agent NAME --job {}", place.shown(&folder))],
+        &[
+            baton("run").value(name).to_string(),
+            baton("new agent").value("NAME").option("--job", place.shown(&folder)).to_string(),
+        ],
     )
 }
 

@@ -8,6 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{INTERRUPTED, is_held, status, store_failure};
 use crate::screen::style;
+use crate::shell::baton;
 use crate::text::text;
 use crate::{session, words};
 
@@ -85,7 +86,7 @@ pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
         place.screen.text(&if index == 0 { style::faint(line) } else { line })?;
     }
     if let Some(interrupted) = listed.iter().find(|listed| listed.status == INTERRUPTED) {
-        place.screen.tell(&text!("interrupted: no process runs it   → baton resume {}", interrupted.run));
+        place.screen.tell(&text!("interrupted: no process runs it   → {}", baton("resume").value(&interrupted.run)));
     }
     if shown < all.len() {
         place.screen.tell(&text!("{} more   → baton ps --all", words::count((all.len() - shown) as u64)));

@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::FoundRun;
 use crate::screen::style;
+use crate::shell::baton;
 use crate::signals::Interruptions;
 use crate::text::text;
 use crate::trust::Manner;
@@ -55,8 +56,10 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
             return control::unpause(&engine, &found, place).await;
         }
         return Err(Failure::Refused(format!(
-            "{owner} holds run {0} and is still there; look at it: baton show {0}; or take it from there: baton resume {0} --take-over",
-            found.id()
+            "{owner} holds run {} and is still there; look at it: {}; or take it from there: {}",
+            found.id(),
+            baton("show").value(found.id()),
+            baton("resume").value(found.id()).flag("--take-over")
         )));
     }
     let migrated = if args.migrate { migrate(&args, &engine, &found, place).await? } else { None };

@@ -21,6 +21,7 @@ use crate::job;
 use crate::place::Place;
 use crate::screen::{Output, style};
 use crate::session::{self, Ended};
+use crate::shell::baton;
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
 use crate::trust::{Manner, PersonsTrust};
@@ -203,6 +204,7 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
 /// What to type next.
 pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
     let run = view.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
+    let resume = baton("resume").value(&run);
     let label = style::faint("next:");
     match exit {
         Exit::Waiting => {
@@ -210,27 +212,31 @@ pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
             for question in view.questions_for_person() {
                 lines.extend(view.question_lines(question, session::width()));
                 let example = crate::question::example(view.tasks.get(&question.task).map(|row| &row.created.answer_schema));
-                lines.push(text!("{}       baton answer {run} Q{} {example}", label, question.number));
+                lines.push(text!(
+                    "{}       {} {example}",
+                    label,
+                    baton("answer").value(&run).value(format_args!("Q{}", question.number))
+                ));
             }
-            lines.push(text!("{}       baton resume {run}", label));
+            lines.push(text!("{}       {resume}", label));
             lines
         }
         Exit::Unavailable if view.ended.is_none() => {
             let mut lines = view.outage_lines();
-            lines.push(text!("{}       baton resume {run}", label));
+            lines.push(text!("{}       {resume}", label));
             lines
         }
-        Exit::Interrupted => vec![text!("stopped; nothing is lost   {} baton resume {run}", label)],
+        Exit::Interrupted => vec![text!("stopped; nothing is lost   {} {resume}", label)],
         Exit::Done => {
             let change = view.documents.iter().find(|(_, document)| document.versions().len() > 1);
             let more = match change {
-                Some((path, _)) => format!(" · baton doc diff {run} {path}"),
+                Some((path, _)) => format!(" · {}", baton("doc diff").value(&run).value(path)),
                 None if view.documents.is_empty() => String::new(),
-                None => format!(" · baton doc ls {run}"),
+                None => format!(" · {}", baton("doc ls").value(&run)),
             };
-            vec![text!("{}       baton show {run} · baton timeline {run}{more}", label)]
+            vec![text!("{}       {} · {}{more}", label, baton("show").value(&run), baton("timeline").value(&run))]
         }
-        _ => vec![text!("{}       baton show {run} · baton timeline {run}", label)],
+        _ => vec![text!("{}       {} · {}", label, baton("show").value(&run), baton("timeline").value(&run))],
     }
 }
 

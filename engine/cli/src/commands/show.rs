@@ -13,6 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::screen::style;
+use crate::shell::baton;
 use crate::text::{Text, text};
 use crate::view::approval::Extent;
 use crate::view::json::{SpentReport, UsageReport, usd};
@@ -116,7 +117,7 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
             Some(true) if !view.paused => {
                 text!("{} runs it; it can be had with baton pause, steer or cancel {}", found.owner(), found.id())
             }
-            _ => text!("{}       baton resume {}", style::faint("next:"), found.id()),
+            _ => text!("{}       {}", style::faint("next:"), baton("resume").value(found.id())),
         });
     } else if exit == Exit::Waiting {
         for line in next(view, exit) {
@@ -193,7 +194,11 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
         ))?;
     }
     if row.turns > 0 {
-        screen.tell(&text!("{}       baton show {run} --task {task} --messages", style::faint("next:")));
+        screen.tell(&text!(
+            "{}       {}",
+            style::faint("next:"),
+            baton("show").value(run).option("--task", task).flag("--messages")
+        ));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use baton_core::entry::{ControlAction, Entry, FinalState, QuestionEnd, Recorded,
 
 use super::RunView;
 use crate::screen::style;
+use crate::shell::baton;
 use crate::text::{Text, text};
 use crate::words;
 
@@ -76,11 +77,11 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<Text> {
         }
         Entry::Output(output) => text!("{} output: {}", who(&output.task), words::preview(output.output.text(), PREVIEW)),
         Entry::Control(control) => match &control.action {
-            ControlAction::TakenOver { process } => text!("taken over by process {process}"),
+            ControlAction::TakenOver { process } => text!("taken over by {process}"),
             ControlAction::Cancelled { reason } => text!("cancelled by {}: {}", control.by, words::preview(reason, PREVIEW)),
             ControlAction::Paused => {
                 let run = view.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
-                text!("paused by {}   → baton resume {run}", control.by)
+                text!("paused by {}   → {}", control.by, baton("resume").value(run))
             }
             ControlAction::Unpaused => text!("unpaused by {}", control.by),
             ControlAction::Steered { text } => text!("steered by {}: {}", control.by, words::preview(text, PREVIEW)),

@@ -14,6 +14,7 @@ use super::tree::approx;
 use super::{NotUsed, Question, RunView};
 use crate::question::{CHOICES_SHOWN, choices};
 use crate::screen::style;
+use crate::shell::baton;
 use crate::text::{Text, text};
 use crate::words;
 
@@ -167,7 +168,7 @@ impl RunView {
     /// The lines of an open question, with its choices numbered; what the person is asked, and what they need to decide.
     pub(crate) fn question_lines(&self, question: &Question, width: usize) -> Vec<Text> {
         let run = self.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
-        let all = format!("baton show {run} --question Q{}", question.number);
+        let all = baton("show").value(run).option("--question", format_args!("Q{}", question.number)).to_string();
         self.question_lines_within(question, width, Extent::Bounded(&all))
     }
 

@@ -29,6 +29,35 @@ fn documents_are_listed_with_their_versions() {
 }
 
 #[test]
+fn a_command_that_names_a_document_is_safe_to_paste_whatever_a_model_called_it() {
+    for (path, quoted) in [("a;touch pwned", "'a;touch pwned'"), ("it's.md", "'it'\\''s.md'"), ("-x", "-- RUN -x")] {
+        let folder = Folder::new();
+        let write = |text: &str| json!({"calls": [{"tool": "write_file", "input": {"path": path, "content": text}}]});
+        let end = json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "done"}}}]});
+        let script = json!({"lead": {"turns": [write("one"), write("two"), end]}});
+        folder.job("naming", &[("lead", &["write_file", "handoff"])], script, json!({}));
+        let ran = folder.baton(&["run", "naming"]).exits(0);
+        let run = folder.last_run();
+        let end = if path == "-x" { quoted.replace("RUN", &run) } else { format!("{run} {quoted}") };
+        let ran = ran.tells(&format!("· baton doc diff {end}\n"));
+        let line = ran.stderr.lines().find_map(|line| line.split_once("baton doc diff ")).unwrap().1;
+        let mut shell = std::process::Command::new("sh");
+        let arguments = shell.args(["-c", &format!("printf '<%s>' {line}")]).current_dir(folder.path()).output().unwrap();
+        assert!(String::from_utf8(arguments.stdout).unwrap().ends_with(&format!("<{path}>")), "{line}");
+        let program = folder.command(&[]).get_program().to_owned();
+        let mut shell = folder.command(&[]);
+        shell = {
+            let mut pasted = std::process::Command::new("sh");
+            pasted.args(["-c", &format!("{} doc diff {line}", program.to_string_lossy())]).current_dir(folder.path());
+            pasted.envs(shell.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            pasted
+        };
+        crate::support::Ran::from(shell.output().unwrap()).exits(0).says("+two");
+        assert!(!folder.path().join("pwned").exists());
+    }
+}
+
+#[test]
 fn a_document_is_printed_byte_for_byte_at_any_version() {
     let folder = written();
     assert_eq!(folder.baton(&["doc", "cat", "@last", "out/page.md"]).exits(0).stdout, "# One\n\nsecond line\n");

@@ -23,6 +23,7 @@ use crate::exit::{self, Exit, Failure};
 use crate::export::Target;
 use crate::place::Place;
 use crate::screen::{Screen, style};
+use crate::shell::baton;
 use crate::text::{Text, escaped, is_plain, text};
 use crate::trust::Manner;
 use crate::{scratch, words};
@@ -181,7 +182,7 @@ fn refuse_input(tool: &Tool, faults: &[baton_core::config::SchemaFault], place: 
             let at = if fault.pointer.is_empty() { String::new() } else { format!("{}: ", fault.pointer) };
             place.screen.tell(&text!("{} {at}{}", style::bad("invalid input:"), fault.message));
         }
-        place.screen.tell(&text!("{}       baton tool show {}", style::faint("next:"), tool.id));
+        place.screen.tell(&text!("{}       {}", style::faint("next:"), baton("tool show").value(&tool.id)));
     } else {
         place.screen.json(&json!({"status": "failed", "error": {"code": "invalid_input", "detail": faults}}))?;
     }
