@@ -1,10 +1,11 @@
 //! Documents: listed, read, compared, and written out of the workspace.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::Folder;
+use crate::support::{Folder, Ran};
 
 fn written() -> Folder {
     let folder = Folder::new();
@@ -41,18 +42,14 @@ fn a_command_that_names_a_document_is_safe_to_paste_whatever_a_model_called_it()
         let end = if path == "-x" { quoted.replace("RUN", &run) } else { format!("{run} {quoted}") };
         let ran = ran.tells(&format!("· baton doc diff {end}\n"));
         let line = ran.stderr.lines().find_map(|line| line.split_once("baton doc diff ")).unwrap().1;
-        let mut shell = std::process::Command::new("sh");
+        let mut shell = Command::new("sh");
         let arguments = shell.args(["-c", &format!("printf '<%s>' {line}")]).current_dir(folder.path()).output().unwrap();
         assert!(String::from_utf8(arguments.stdout).unwrap().ends_with(&format!("<{path}>")), "{line}");
-        let program = folder.command(&[]).get_program().to_owned();
-        let mut shell = folder.command(&[]);
-        shell = {
-            let mut pasted = std::process::Command::new("sh");
-            pasted.args(["-c", &format!("{} doc diff {line}", program.to_string_lossy())]).current_dir(folder.path());
-            pasted.envs(shell.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            pasted
-        };
-        crate::support::Ran::from(shell.output().unwrap()).exits(0).says("+two");
+        let plain = folder.command(&[]);
+        let mut pasted = Command::new("sh");
+        pasted.args(["-c", &format!("{} doc diff {line}", plain.get_program().display())]).current_dir(folder.path());
+        pasted.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Ran::from(pasted.output().unwrap()).exits(0).says("+two");
         assert!(!folder.path().join("pwned").exists());
     }
 }

@@ -19,16 +19,12 @@ type Part = (String, String, String, Option<String>);
 pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     static EXPECTED: OnceLock<Vec<Part>> = OnceLock::new();
     let named = |error: rusqlite::Error| named(path, error);
-    let expected = match EXPECTED.get() {
-        Some(expected) => expected,
-        None => {
-            let made = Connection::open_in_memory().and_then(|made| {
-                made.execute_batch(TABLES)?;
-                parts(&made, usize::MAX)
-            });
-            EXPECTED.get_or_init(|| made.unwrap_or_default())
-        }
+    let made = || -> rusqlite::Result<Vec<Part>> {
+        let made = Connection::open_in_memory()?;
+        made.execute_batch(TABLES)?;
+        parts(&made, usize::MAX)
     };
+    let expected = EXPECTED.get_or_init(|| made().expect("the schema of this program is made in memory"));
     // One more than expected is enough to refuse: a file may have any number.
     let found = parts(connection, expected.len() + 1).map_err(named)?;
     if found == *expected {
