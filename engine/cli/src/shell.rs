@@ -84,7 +84,7 @@ mod tests {
     fn a_shell_reads_back_every_value() {
         let values =
             ["plain/page.md", "a;touch pwned", "it's", "$(touch pwned)", "`x`", "~", "*", "a b", "", "\\", "!x", "a\"b", "#c"];
-        let line = values.iter().fold(baton("doc diff"), |line, value| line.value(value)).to_string();
+        let line = values.iter().fold(baton("doc diff"), CommandLine::value).to_string();
         let arguments = line.strip_prefix("baton doc diff ").unwrap();
         let read = Command::new("sh").args(["-c", &format!("printf '%s\\n' {arguments}")]).output().unwrap();
         assert_eq!(String::from_utf8(read.stdout).unwrap(), values.map(|value| format!("{value}\n")).concat());
