@@ -86,7 +86,11 @@ impl Drop for Hanging {
 }
 
 fn kill(process: u32) {
-    assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
+    signal("KILL", process);
+}
+
+fn signal(name: &str, process: u32) {
+    assert!(Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().unwrap().success());
 }
 
 /// Whether a process is there and not a zombie.
@@ -148,10 +152,42 @@ fn a_guard_keeps_nothing_of_its_engine() {
 }
 
 #[test]
+fn a_guard_that_is_killed_is_replaced_while_its_engine_lives() {
+    let hanging = Hanging::new("idempotent");
+    let (mut engine, processes) = hanging.begin();
+    let guard = guard_of(engine.id()).unwrap();
+    let began = Instant::now();
+    while fs::read_to_string(format!("/proc/{guard}/comm")).unwrap() != "baton-guard\n" {
+        assert!(began.elapsed() < Duration::from_secs(10), "the guard has another name");
+        std::thread::yield_now();
+    }
+    kill(guard);
+    let began = Instant::now();
+    let next = loop {
+        assert!(began.elapsed() < Duration::from_secs(20), "nothing replaces the guard");
+        match guard_of(engine.id()) {
+            Some(next) if next != guard => break next,
+            _ => std::thread::yield_now(),
+        }
+    };
+    assert!(fs::metadata(format!("/proc/{guard}")).is_err(), "the former guard is a zombie");
+    assert!(processes.iter().all(|process| is_alive(process)), "the engine still has them");
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    for process in &processes {
+        wait_until_gone(process);
+    }
+    wait_until_gone(&next.to_string());
+    hanging.resume();
+}
+
+#[test]
 fn who_resumes_a_run_ends_commands_that_engine_and_guard_left_behind() {
     for effect in ["idempotent", "keyed"] {
         let hanging = Hanging::new(effect);
         let (mut engine, processes) = hanging.begin();
+        // Held, so that it cannot start another guard.
+        signal("STOP", engine.id());
         kill(guard_of(engine.id()).expect("a command runs"));
         engine.kill().unwrap();
         engine.wait().unwrap();

@@ -6,6 +6,9 @@
 //! child that was just forked holds a copy of the write end until it executes its command: when the pipe ends, every command
 //! that was started can be seen.
 //!
+//! A thread of the engine waits for the end of the guard. A guard that dies while the engine lives is replaced at once by another
+//! one, which learns of all commands that are there.
+//!
 //! The guard is the program that the engine runs in, executed again: a constructor, which runs before `main`, looks
 //! for the variable [`GUARD_OF`] and does not return. So programs that embed the engine need no hook in their `main`, no
 //! second file has to be installed, and nobody forks a process that has threads. A constructor of a shared
@@ -16,20 +19,33 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use baton_store::failpoint;
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::{GUARD_OF, engine, kill_all, running};
+use super::{GUARD_OF, engine, kill_all};
 
 /// The name that lists of processes show.
 const NAME: &str = "baton-guard";
 
-/// The guard of this process, once a command ran.
-static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
+/// A guard that lived for less time than this is not replaced before it has passed: it may never live longer.
+const LEAST_LIFE: Duration = Duration::from_secs(1);
 
-/// The engine's end of it.
+/// The guard of this process, once a command ran, and what it knows.
+static WATCH: Mutex<Watch> = Mutex::new(Watch { guard: None, commands: BTreeMap::new() });
+
+/// The commands that a guard has to end, by id: the leader of each that was started.
+type Commands = BTreeMap<String, Option<Pid>>;
+
+/// The engine's side.
+struct Watch {
+    guard: Option<Guard>,
+    commands: Commands,
+}
+
+/// The engine's end of a guard.
 struct Guard {
     process: Child,
     /// Never blocks: a guard that reads nothing is replaced.
@@ -38,45 +54,89 @@ struct Guard {
 
 /// Announces the command with this id, before it is started. Starts the guard if there is none.
 pub(super) fn announce(id: &str) -> io::Result<()> {
-    tell(&format!("begin {id}\n"))
+    let told = watch().tell(&begin(id), |commands| _ = commands.insert(id.to_owned(), None));
+    told.inspect_err(|_not_started| _ = watch().commands.remove(id))
 }
 
 /// Reports the group of a command that was announced and started.
 pub(super) fn started(id: &str, leader: Pid) -> io::Result<()> {
-    tell(&format!("group {id} {}\n", leader.as_raw_pid()))
+    watch().tell(&group(id, leader), |commands| _ = commands.insert(id.to_owned(), Some(leader)))
 }
 
 /// Reports that a command is gone with all that it started, before its number can be another's.
 pub(super) fn ended(id: &str) {
     // A guard that could not be reached knows nothing of the command, or looks for it in vain.
-    let _no_guard = tell(&format!("end {id}\n"));
+    let _no_guard = watch().tell(&format!("end {id}\n"), |commands| _ = commands.remove(id));
 }
 
-fn tell(line: &str) -> io::Result<()> {
-    if failpoint::is_off("exec.guard") {
-        return Ok(());
+fn begin(id: &str) -> String {
+    format!("begin {id}\n")
+}
+
+fn group(id: &str, leader: Pid) -> String {
+    format!("group {id} {}\n", leader.as_raw_pid())
+}
+
+fn watch() -> MutexGuard<'static, Watch> {
+    WATCH.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Watch {
+    /// Makes `change` here, and tells the guard of it by `line`.
+    fn tell(&mut self, line: &str, change: impl FnOnce(&mut Commands)) -> io::Result<()> {
+        if failpoint::is_off("exec.guard") {
+            return Ok(());
+        }
+        change(&mut self.commands);
+        let is_told = self.guard.as_mut().is_some_and(|guard| guard.pipe.write_all(line.as_bytes()).is_ok());
+        if is_told { Ok(()) } else { self.renew() }
     }
-    let mut guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(guard) = &mut *guard
-        && guard.pipe.write_all(line.as_bytes()).is_ok()
-    {
-        return Ok(());
+
+    /// Starts a guard in place of the one that is gone, and tells it everything.
+    fn renew(&mut self) -> io::Result<()> {
+        if let Some(mut former) = self.guard.take() {
+            tracing::warn!("the guard of commands is gone and is started again");
+            let _gone = former.process.kill();
+            let _reaped = former.process.wait();
+        }
+        if !can_be_executed_again() {
+            return Ok(());
+        }
+        let mut next = Guard::start()?;
+        for (id, leader) in &self.commands {
+            next.pipe.write_all(leader.map_or_else(|| begin(id), |leader| group(id, leader)).as_bytes())?;
+        }
+        let process = Pid::from_child(&next.process);
+        std::thread::Builder::new().name("baton-guard".to_owned()).spawn(move || keep_alive(process))?;
+        self.guard = Some(next);
+        Ok(())
     }
-    if let Some(mut former) = guard.take() {
-        tracing::warn!("the guard of commands is gone and is started again");
-        let _gone = former.process.kill();
-        let _reaped = former.process.wait();
+
+    /// Whether this process is the guard.
+    fn is_guarded_by(&self, process: Pid) -> bool {
+        self.guard.as_ref().is_some_and(|guard| Pid::from_child(&guard.process) == process)
     }
-    if !can_be_executed_again() {
-        return Ok(());
+}
+
+/// Waits for the end of the guard, and replaces it if there are commands for it. Whoever replaces it first has it reaped.
+fn keep_alive(process: Pid) {
+    let began = Instant::now();
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while matches!(waitid(WaitId::Pid(process), options), Err(rustix::io::Errno::INTR)) {}
+    if let Some(rest) = LEAST_LIFE.checked_sub(began.elapsed()) {
+        std::thread::sleep(rest);
     }
-    let mut next = Guard::start()?;
-    for (leader, id) in &*running() {
-        next.pipe.write_all(format!("group {id} {leader}\n").as_bytes())?;
+    let mut watch = watch();
+    if !watch.is_guarded_by(process) {
+        return;
     }
-    next.pipe.write_all(line.as_bytes())?;
-    *guard = Some(next);
-    Ok(())
+    if watch.commands.is_empty() {
+        // The next command starts the next guard.
+        let former = watch.guard.take();
+        let _reaped = former.map(|mut former| former.process.wait());
+    } else if let Err(error) = watch.renew() {
+        tracing::warn!(%error, "the guard of commands is gone and cannot be started again");
+    }
 }
 
 impl Guard {
@@ -126,11 +186,13 @@ ctor::declarative::ctor! {
 
 /// What the guard does from its start to its end.
 fn keep_guard(engine: &str) {
+    // The program was executed by a link of another name. This cannot fail in a way that matters.
+    let _unnamed = cfg!(target_os = "linux").then(|| std::fs::write("/proc/self/comm", NAME));
     // Signals that a supervisor sends to all processes are not for the guard.
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
         let _not_ignored = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
     }
-    let mut commands: BTreeMap<String, Option<Pid>> = BTreeMap::new();
+    let mut commands = Commands::new();
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["begin", id] => drop(commands.insert(id.to_owned(), None)),
