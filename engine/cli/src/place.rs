@@ -1,6 +1,6 @@
 //! Where things are: the project found upward, the store beside it, the jobs and tool configs of both.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_core::config::{MAX_FILE_BYTES, Origin, Project, Role, Sources, load_project};
@@ -42,9 +42,6 @@ impl Place {
         if baton_files::is_there(&file) {
             let content = read_config(&file)?;
             place.settings = load_project(&place.shown(&file), &content).map_err(|faults| Failure::Faults(faults.to_string()))?;
-            for (key, folder) in [("store", &place.settings.store), ("jobs", &place.settings.jobs)] {
-                folder.as_deref().map_or(Ok(()), |folder| place.check_inside(key, folder))?;
-            }
         }
         Ok(place)
     }
@@ -130,16 +127,6 @@ impl Place {
         SqliteStore::open(&file).map(Some).map_err(|error| Failure::Store(format!("{}: {error}", file.display())))
     }
 
-    /// Refuses a folder that the project's file names outside of the project: it may have been sent.
-    fn check_inside(&self, key: &str, folder: &str) -> Result<(), Failure> {
-        let is_inside = Path::new(folder).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        if is_inside {
-            return Ok(());
-        }
-        let file = self.shown(&self.project().join(PROJECT_FILE));
-        Err(Failure::Usage(format!("{file}: \"{key}\" names {folder:?}, which is outside of the project; name a folder in it")))
-    }
-
     /// Refuses to keep a project's runs behind a link: it may have been sent, and lead anywhere. Where a person says
     /// themselves that runs are kept, links are theirs.
     fn check_links(&self, file: &Path) -> Result<(), Failure> {
@@ -173,10 +160,13 @@ impl Place {
         }
     }
 
-    /// State is not to be committed; a folder that says so itself needs no help from the project's `.gitignore`.
+    /// State is not to be committed; a folder that says so itself needs no help from the project's `.gitignore`. A folder that
+    /// holds other files too is left as it is: they may be meant to be committed.
     fn ignore_state(&self, folder: &Path) {
         let marker = folder.join(".gitignore");
-        if folder == self.state() && !marker.exists() {
+        let mut names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let is_own = folder.ends_with(STATE_FOLDER) || names.all(|name| name.to_string_lossy().starts_with("baton.db"));
+        if folder == self.state() && is_own && !marker.exists() {
             let _best_effort = baton_files::private::write_new(&marker, b"*\n");
         }
     }
@@ -229,6 +219,12 @@ impl Place {
         jobs.sort();
         jobs.dedup();
         jobs
+    }
+
+    /// The job in the folder where the command was typed, if there is one and [`Place::jobs`] does not name it.
+    pub(crate) fn other_job_here(&self) -> Option<PathBuf> {
+        let is_named = |name: &String| self.job_folder(Path::new(name)).is_ok_and(|folder| is_same(&folder, &self.current));
+        (self.current.join(JOB_FILE).is_file() && !self.jobs().iter().any(is_named)).then(|| PathBuf::from("."))
     }
 
     /// `path` as a person in this folder would type it.

@@ -370,6 +370,28 @@ fn nothing_is_written_outside_of_the_project() {
         ran(command).exits(2).tells("outside of the project").tells(key);
         assert!(!is_there(&folder, "elsewhere"));
     }
+    for (value, reason) in [
+        (".", "the project itself"),
+        ("./.", "the project itself"),
+        (".git", "hidden"),
+        ("a/.git/b", "hidden"),
+        (".GIT", "hidden"),
+    ] {
+        let folder = Folder::new();
+        folder.echo_job();
+        std::fs::create_dir(folder.path().join(".git")).unwrap();
+        folder.write("baton.json", format!("{{\n  \"store\": {}\n}}", json!(value)));
+        folder.baton(&["run", "echoing"]).exits(2).tells("baton.json:2:12").tells(reason);
+        assert!(!is_there(&folder, ".gitignore") && !is_there(&folder, "baton.db"), "{value}");
+        assert_eq!(std::fs::read_dir(folder.path().join(".git")).unwrap().count(), 0, "{value}");
+    }
+    for (store, ignored) in [(".baton", true), (".baton/runs", true), ("runs", true), ("echoing", false)] {
+        let folder = Folder::new();
+        folder.echo_job();
+        folder.write("baton.json", json!({"store": store}).to_string());
+        folder.baton(&["run", "echoing"]).exits(0);
+        assert_eq!(is_there(&folder, &format!("{store}/.gitignore")), ignored, "{store}");
+    }
     let absolute = Folder::new();
     absolute.echo_job();
     absolute.write("baton.json", json!({"store": outside.path()}).to_string());

@@ -4,6 +4,7 @@
 //! that one broken file does not make others look broken.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -75,15 +76,50 @@ pub fn load_tools(
     Ok(loader.tools)
 }
 
+/// The one hidden folder of a project in which runs may be kept.
+const STATE_FOLDER: &str = ".baton";
+
 /// Loads a project file; `file` is its path as messages show it.
+///
+/// The file may have been sent. So the folders that it names must be in the project, and runs are not kept where other programs
+/// look: neither in the project's own folder nor in a hidden one, such as `.git`.
 pub fn load_project(file: &str, content: &[u8]) -> Result<ProjectForm, Faults> {
     let mut sources = Sources::default();
     sources.add(Role::Project, file, content);
     let mut loader = Loader::new(&sources, &[]);
     let source = sources.of(Role::Project).next().expect("the source was just added");
-    let read = loader.read(source).and_then(|read| loader.form::<ProjectForm>(&shape::PROJECT, &read.text, &read.value));
+    let read = loader.read(source).and_then(|read| {
+        let form = loader.form::<ProjectForm>(&shape::PROJECT, &read.text, &read.value)?;
+        let folders = [("/store", form.store.as_deref()), ("/jobs", form.jobs.as_deref())];
+        for (pointer, folder) in folders.into_iter().filter_map(|(pointer, folder)| Some((pointer, folder?))) {
+            if let Some(why) = misplaced(folder, pointer == "/store") {
+                let message = format!("\"{}\" names {folder:?}, which is {why}", &pointer[1..]);
+                loader.faults.push(read.text.fault(FaultKind::BadPath, pointer, Spot::Value, message));
+            }
+        }
+        Some(form)
+    });
     Faults::none_of(loader.faults)?;
     Ok(read.expect("a project without faults was read"))
+}
+
+/// Why a project may not name `folder`, if it may not.
+fn misplaced(folder: &str, keeps_runs: bool) -> Option<&'static str> {
+    let components = Path::new(folder).components().filter(|part| *part != Component::CurDir);
+    let names: Option<Vec<_>> = components
+        .map(|part| match part {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        })
+        .collect();
+    let Some(names) = names else { return Some("outside of the project; name a folder in it") };
+    let is_hidden = |name: &&str| name.starts_with('.') && *name != STATE_FOLDER;
+    match names.iter().any(is_hidden) {
+        _ if !keeps_runs => None,
+        true => Some("in a hidden folder; the only one that keeps runs is .baton"),
+        false if names.is_empty() => Some("the project itself; name a folder in it"),
+        false => None,
+    }
 }
 
 /// A file that is JSON.
