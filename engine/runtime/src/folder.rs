@@ -165,7 +165,11 @@ impl JobFolder {
                 Err(error) => return Err(FolderError::Disk { path: absolute, error }),
             }
         }
-        Ok(absolute.is_file().then_some(absolute))
+        match fs::symlink_metadata(&absolute) {
+            Ok(facts) if facts.is_dir() => Ok(None),
+            // Opening it refuses a pipe, a socket or a device. It is not passed over: a person sees a file there.
+            _ => Ok(Some(absolute)),
+        }
     }
 
     /// The first bytes of a file that the loader reads: one more than it allows.
@@ -301,6 +305,17 @@ mod tests {
             fs::write(folder.path().join(path), text).unwrap();
         }
         folder
+    }
+
+    #[test]
+    fn a_pipe_socket_or_device_in_place_of_a_config_is_an_error() {
+        for path in ["job.json", "models.json", "agents/z.json", "tools/x.json", "m.script.json"] {
+            let folder = job_folder();
+            let _replaced = fs::remove_file(folder.path().join(path));
+            let _socket = std::os::unix::net::UnixListener::bind(folder.path().join(path)).unwrap();
+            let refused = read_job(folder.path(), &[]).unwrap_err().to_string();
+            assert!(refused.contains(path) && refused.contains("no regular file"), "{path}: {refused}");
+        }
     }
 
     #[test]
