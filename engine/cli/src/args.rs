@@ -11,7 +11,6 @@ use crate::screen::Output;
     name = "baton",
     version,
     propagate_version = true,
-    disable_help_subcommand = true,
     max_term_width = 110,
     after_help = "Exit codes: 0 done · 1 failed · 2 bad usage or config · 3 waiting for a person · 4 limit reached ·\n\
                   5 provider or key unavailable · 6 not found · 130 interrupted (resumable)\n\

@@ -85,8 +85,11 @@ pub(crate) async fn run(args: &DoctorArgs, place: &Place) -> Result<Exit, Failur
     let variables = |name: &str| environment.get(name);
     let mut findings = vec![store(place).await];
     let mut needed = Vec::new();
-    let names: Vec<PathBuf> =
-        if args.jobs.is_empty() { place.jobs().into_iter().map(PathBuf::from).collect() } else { args.jobs.clone() };
+    let mut names = args.jobs.clone();
+    if names.is_empty() {
+        names.extend(place.jobs().into_iter().map(PathBuf::from));
+        names.extend(place.other_job_here());
+    }
     for name in &names {
         findings.extend(look_at_job(place, name, &trust, &environment, &mut needed)?);
     }

@@ -21,7 +21,7 @@ pub(crate) struct ExportArgs {
     /// As a script of what its models said, for `baton run JOB --script FILE`
     #[arg(long, required = true)]
     script: bool,
-    /// Write to FILE, which must not exist yet [default: stdout]
+    /// Write to FILE, which must not exist yet; `-` is stdout [default: -]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 }
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &ExportArgs, place: &Place) -> Result<Exit, Failur
         return Err(Failure::Refused(format!("no model has answered in run {}", found.id())));
     }
     let script = Text::json(&script);
-    let Some(out) = &args.out else {
+    let Some(out) = args.out.as_ref().filter(|out| out.as_os_str() != "-") else {
         place.screen.text(&script)?;
         return Ok(Exit::Done);
     };

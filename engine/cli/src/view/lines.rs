@@ -87,7 +87,8 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<Text> {
             ControlAction::Steered { text } => text!("steered by {}: {}", control.by, words::preview(text, PREVIEW)),
             ControlAction::Adopted(adoption) => {
                 let what = if adoption.fork.is_some() { "forked" } else { "migrated" };
-                text!("{what} by {}: {}", control.by, words::preview(&adoption.changes.join(", "), PREVIEW))
+                let changes = if adoption.changes.is_empty() { "no changes".to_owned() } else { adoption.changes.join(", ") };
+                text!("{what} by {}: {}", control.by, words::preview(&changes, PREVIEW))
             }
             // Whoever watched was told when it happened.
             ControlAction::Waited(_) | ControlAction::Late { .. } => return None,

@@ -160,6 +160,11 @@ impl RunView {
                     text!("{}", Self::author(version)),
                     words::preview(&version.content.summary, width),
                 ]
+                .into_iter()
+                .enumerate()
+                // A name can take the whole line; the other columns are still wanted.
+                .map(|(column, cell)| if column == 0 { cell.cut((width / 2).max(20)) } else { cell })
+                .collect()
             })
             .collect();
         words::columns(rows).iter().map(|line| line.cut(width)).collect()
@@ -181,7 +186,7 @@ impl RunView {
         let plain = match call {
             Some(call) => {
                 let title = preview.and_then(|preview| preview.title.as_ref());
-                let title = title.map(|title| format!(": {title}")).unwrap_or_default();
+                let title = title.map(|title| format!(": {title:?}")).unwrap_or_default();
                 format!(
                     "{asker} wants to call {}{title} (Q{}). It begins only once you approve exactly this:",
                     call.tool, question.number

@@ -77,7 +77,8 @@ fn several_questions_are_told_apart_by_number() {
     folder.baton(&["run", "twice"]).exits(3).tells("(Q1): One?").tells("(Q2): Two?");
     folder.baton(&["answer", "@last", "yes"]).exits(2).tells("Q1, Q2");
     folder.baton(&["answer", "@last", "Q2", "2 apples"]).exits(0).tells("1 more to answer");
-    folder.baton(&["resume", "@last"]).exits(3).tells("(Q1): One?");
+    let resumed = folder.baton(&["resume", "@last"]).exits(3).tells("(Q1): One?").tells("taken over by process ");
+    assert!(!resumed.stderr.contains("process process"), "{}", resumed.stderr);
     folder.baton_with_input(&["answer", "@last", "-"], "from stdin\n").exits(0);
     folder.baton(&["resume", "@last"]).exits(0).says("from stdin 2 apples");
 }

@@ -33,6 +33,23 @@ fn a_place_without_jobs_or_runs_is_well() {
 }
 
 #[test]
+fn the_job_in_the_folder_where_one_stands_is_looked_at() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let doctor = || {
+        let mut command = folder.command(&["doctor"]);
+        command.current_dir(folder.path().join("echoing"));
+        Ran::from(command.output().unwrap())
+    };
+    doctor().exits(0).says(".: 1 agent, 0 faults");
+    folder.write("echoing/job.json", "{");
+    doctor().exits(2).says("1 fault").says("baton validate .");
+    // In a project, the job has a name.
+    folder.write("baton.json", "{}");
+    doctor().exits(2).says("echoing: 1 fault");
+}
+
+#[test]
 fn what_a_job_lacks_is_told_with_what_mends_it() {
     let folder = Folder::new();
     asking(&folder, "openrouter:google/gemini-2.5-flash");

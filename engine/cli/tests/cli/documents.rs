@@ -55,6 +55,20 @@ fn a_command_that_names_a_document_is_safe_to_paste_whatever_a_model_called_it()
 }
 
 #[test]
+fn a_long_name_leaves_room_for_the_other_columns() {
+    let folder = Folder::new();
+    let long = "n".repeat(250);
+    let write = |path: &str| json!({"tool": "write_file", "input": {"path": path, "content": "one\n"}});
+    let end = json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "done"}}}]});
+    let script = json!({"lead": {"turns": [{"calls": [write(&long), write("short.md")]}, end]}});
+    folder.job("naming", &[("lead", &["write_file", "handoff"])], script, json!({}));
+    folder.baton(&["run", "naming"]).exits(0);
+    let listed = folder.baton(&["doc", "ls", "@last"]).exits(0).stdout;
+    assert_eq!(listed.lines().filter(|line| line.contains("tok  lead")).count(), 2, "{listed}");
+    assert!(listed.contains("nnn…"), "{listed}");
+}
+
+#[test]
 fn a_document_is_printed_byte_for_byte_at_any_version() {
     let folder = written();
     assert_eq!(folder.baton(&["doc", "cat", "@last", "out/page.md"]).exits(0).stdout, "# One\n\nsecond line\n");

@@ -49,6 +49,8 @@ fn the_example_gives_the_same_documents_by_its_exported_script() {
     let made = documents(&folder);
     assert_eq!(made.as_array().unwrap().len(), 3, "{made}");
     let script = folder.baton(&["export", "@last", "--script"]).exits(0).stdout;
+    assert_eq!(folder.baton(&["export", "@last", "--script", "--out", "-"]).exits(0).stdout, script);
+    assert!(!folder.path().join("-").exists());
     assert!(!script.contains("results."), "what was said stands in it, not how it was made");
     folder.write("q3.script.json", script);
     folder.baton(&["run", job, "--script", "q3.script.json"]).exits(0);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Folder;
+use crate::support::{Folder, Ran};
 
 /// A run that wrote a page, and its id.
 fn written(folder: &Folder) -> String {
@@ -60,6 +60,15 @@ fn a_fork_takes_recorded_answers_and_says_how_many() {
     assert_eq!((&lines[0]["type"], &lines.last().unwrap()["type"]), (&json!("task"), &json!("diff")));
     let timeline = folder.baton(&["timeline", &edited, "--type", "control", "--output", "json"]).exits(0).json();
     assert_eq!(timeline[0]["result"]["forked"]["fork"]["from"]["run"], json!(run));
+}
+
+#[test]
+fn a_fork_that_changes_nothing_says_so() {
+    let folder = Folder::new();
+    let run = written(&folder);
+    let mut command = folder.command(&["fork", &run, "--at", "4"]);
+    let forked = Ran::from(command.env("BATON_USER", "ann").output().unwrap()).exits(0);
+    forked.tells("forked by ann (person): no changes");
 }
 
 #[test]

@@ -67,6 +67,9 @@ fn a_tool_is_called_with_json_a_file_stdin_or_flags() {
     folder.baton(&["tool", "call", "echo", "--input", "@in.json"]).exits(0).says("from a file");
     folder.baton_with_input(&["tool", "call", "echo", "--input", "-"], r#"{"message": "stdin"}"#).exits(0).says("stdin");
     folder.baton(&["tool", "call", "echo", "--message", "a flag"]).exits(0).says("a flag");
+    folder.baton(&["tool", "call", "--help"]).exits(0).says("baton tool call").says("NAME --help");
+    folder.baton(&["help"]).exits(0).says("Exit codes");
+    folder.baton(&["help", "run"]).exits(0).says("--max-cost");
     folder.baton(&["tool", "call", "echo", "--help"]).exits(0).says("--message <STRING>");
     let report = folder.baton(&["tool", "call", "echo", "--message", "x", "--output", "json"]).exits(0).json();
     assert_eq!(report["status"], "success");

@@ -13,11 +13,11 @@ use baton_core::config::Tool;
 use baton_core::document::DocumentVersion;
 use baton_core::tool_type::Then;
 use baton_runtime::InitialDocument;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
 use serde_json::{Map, Value, json};
 
 use super::Tools;
-use crate::args::Common;
+use crate::args::{Cli, Common};
 use crate::commands::run::document;
 use crate::exit::{self, Exit, Failure};
 use crate::export::Target;
@@ -56,6 +56,9 @@ struct CallArgs {
 /// Calls the tool that `words` begins with.
 pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure> {
     let (name, rest) = words.split_first().ok_or_else(|| Failure::Usage("name a tool".to_owned()))?;
+    if ["-h", "--help"].contains(&name.as_str()) {
+        return help();
+    }
     if name.starts_with('-') {
         return Err(Failure::Usage("the tool's name comes first: baton tool call NAME --input JSON".to_owned()));
     }
@@ -89,6 +92,15 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
         called.export(out, place).await?;
     }
     report(&called.result, called.duration, &called.written, place)
+}
+
+/// Prints what `tool call` takes; the flags of one tool are in the help that follows its name.
+fn help() -> Result<Exit, Failure> {
+    let mut program = Cli::command();
+    program.build();
+    let call = program.find_subcommand_mut("tool").and_then(|tool| tool.find_subcommand_mut("call"));
+    call.map_or(Ok(()), Command::print_help)?;
+    Ok(Exit::Done)
 }
 
 /// `--job` decides which tools there are, so it is looked for before the flags of the tool are known.
