@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_core::config::{MAX_FILE_BYTES, Origin, Project, Role, Sources, load_project};
-use baton_store::{MemoryStore, SqliteStore, Store};
+use baton_store::{MemoryStore, SqliteStore, Store, StoreError};
 
 use crate::exit::Failure;
 use crate::screen::Screen;
@@ -94,6 +94,10 @@ impl Place {
 
     /// There is no store at `file`: no run yet, unless it was asked for or something else is there.
     fn without_store<T>(&self, file: &Path) -> Result<Option<T>, Failure> {
+        // A store whose log was left behind was moved away: that there are no runs would be wrong.
+        if let Err(error @ StoreError::OrphanedLog { .. }) = SqliteStore::open_to_read(file) {
+            return Err(Failure::Store(error.to_string()));
+        }
         if self.store.is_some() || file.exists() {
             return Err(Failure::not_found("store", self.shown(file), []));
         }

@@ -129,6 +129,20 @@ fn a_received_store_with_a_schema_of_its_own_is_refused_at_once_by_every_command
     folder.baton(&["doctor"]).exits(1).says("was changed by another program");
 }
 
+#[test]
+fn a_log_whose_store_was_moved_away_is_kept_and_reported() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.baton(&["run", "echoing"]).exits(0);
+    fs::remove_file(folder.path().join(".baton/baton.db")).unwrap();
+    folder.write(".baton/baton.db-wal", "the last entries");
+    for command in [&["ps"][..], &["verify"], &["run", "echoing"], &["resume", "@last"]] {
+        folder.baton(command).exits(1).tells("move it back together with its -wal and -shm files");
+    }
+    assert_eq!(folder.read(".baton/baton.db-wal"), "the last entries");
+    assert!(!folder.path().join(".baton/baton.db").exists());
+}
+
 /// Where the system says whose a process's secrets are.
 #[cfg(target_os = "linux")]
 #[test]
