@@ -34,7 +34,7 @@ const STDERR_TAIL_BYTES: usize = 2_000;
 /// How long a pipe may stay open after the command and its descendants are gone: somebody escaped and holds it.
 const PIPE_GRACE: Duration = Duration::from_secs(1);
 
-/// What a command writes to stdout when it has more to say than its output.
+/// An envelope that a command may write to stdout instead of its output: with documents or control fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Envelope {

@@ -203,7 +203,7 @@ impl SignsOfLife {
         Self { limit, last: Arc::new(Mutex::new(Instant::now())) }
     }
 
-    /// It is alive now.
+    /// Records a sign of life.
     pub(crate) fn show(&self) {
         *self.last() = Instant::now();
     }
@@ -284,7 +284,7 @@ fn accepted(output: Json, effects: CollectedEffects) -> Returned {
     (outcome, contents)
 }
 
-/// What the tool says no with, as the agent reads it. Its writes are dropped.
+/// The tool's refusal, as the agent reads it. Its writes are dropped.
 fn refused(error: ToolError) -> Returned {
     let (status, code) = match error.kind {
         ToolErrorKind::Failed => (CallStatus::Failed, ErrorCode::ToolFailed),

@@ -83,7 +83,7 @@ enum Kind {
         /// What it shall hold, as the call says it.
         after: Option<String>,
     },
-    /// Its content is known once the call has run.
+    /// Unknown until the call has run.
     Unknown,
 }
 

@@ -48,12 +48,12 @@ pub struct Source {
     pub role: Role,
     /// Its path relative to the job's folder; for a built-in tool, the path that messages show.
     pub path: String,
-    /// What it says; what is not UTF-8 is replaced.
+    /// The file's text. Invalid UTF-8 is replaced.
     pub text: String,
     /// The first byte that is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid_at: Option<usize>,
-    /// Who said it. Not pinned: whatever is read back from a store is the store's.
+    /// The origin of the settings in it. Not pinned: everything that is read back from a store has the store as its origin.
     #[serde(skip)]
     pub origin: Origin,
 }
@@ -87,7 +87,7 @@ impl Sources {
         self.add_from(Origin::Job, role, path, content);
     }
 
-    /// Adds a file that `origin` says.
+    /// Adds a file from `origin`.
     pub fn add_from(&mut self, origin: Origin, role: Role, path: impl Into<String>, content: impl AsRef<[u8]>) {
         let content = content.as_ref();
         let (text, invalid_at) = match std::str::from_utf8(content) {
@@ -102,14 +102,14 @@ impl Sources {
         self.files.push(source);
     }
 
-    /// Asks `judge` who said each file; `None` leaves it as it is.
+    /// Sets each file's origin to the one that `judge` returns; `None` leaves it as it is.
     pub fn attribute(&mut self, judge: impl Fn(&Source) -> Option<Origin>) {
         for source in &mut self.files {
             source.origin = judge(source).unwrap_or(source.origin);
         }
     }
 
-    /// Lets `limits` stand in place of the job's own for one run, where they say something.
+    /// Replaces the job's limits for one run by those that `limits` sets.
     pub fn limit_run(&mut self, limits: &Limits) {
         self.files.retain(|source| source.role != Role::RunLimits);
         if *limits != Limits::default() {
@@ -125,7 +125,7 @@ impl Sources {
         }
     }
 
-    /// Says that the file at `path`, relative to the job's folder, exists.
+    /// Records that the file at `path`, relative to the job's folder, exists.
     pub fn add_existing(&mut self, path: impl Into<String>) {
         self.existing.insert(path.into());
     }

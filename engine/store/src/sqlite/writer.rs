@@ -89,7 +89,7 @@ impl Write {
 /// What a write is answered with: the number it makes known, if any.
 pub(super) type Answer = Result<u64, StoreError>;
 
-/// A write and who waits for it.
+/// A write and its reply channel.
 struct Request {
     write: Write,
     reply: oneshot::Sender<Answer>,
@@ -166,7 +166,7 @@ struct WriterThread {
 
 /// Why an opening writes nothing more.
 enum Failed {
-    /// What the disk said.
+    /// The I/O error.
     Disk(String),
     /// The file that was moved, removed, replaced or cut short.
     Lost(PathBuf),
