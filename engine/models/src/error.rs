@@ -15,13 +15,15 @@ pub enum Outage {
     Unreachable,
     /// It fails to answer, or does not answer in time.
     Failing,
+    /// It answers with something that is not an answer. Each attempt may cost money.
+    Broken,
     /// It answers nobody with this key for now.
     Limited {
         /// How long it wants to be left alone.
         retry_after: Option<Duration>,
     },
-    /// It takes no requests until a person acts: the key is refused, the account has no credit, or something else answers in
-    /// the provider's place.
+    /// It takes no requests until a person acts: the key is refused, the account has no credit, something else answers in
+    /// the provider's place, or the answer exceeds every bound.
     NeedsPerson,
 }
 
@@ -82,10 +84,12 @@ pub enum ModelError {
         reason: String,
     },
     /// Something else answered than the provider, such as the page of a proxy.
-    #[error("what answers in place of {provider} is no stream of events but {}: {words}", kind(.content_type))]
+    #[error("something else answers in place of {provider} (status {status}, {}): {words}", kind(.content_type))]
     NotAnAnswer {
         /// The provider.
         provider: String,
+        /// The status of the answer.
+        status: u16,
         /// What the answer says it is.
         content_type: String,
         /// Its first words.
@@ -201,8 +205,12 @@ impl ModelError {
         match self {
             Self::Unreachable { .. } => Some(Outage::Unreachable),
             Self::Unavailable { .. } | Self::Interrupted { .. } | Self::TimedOut { .. } => Some(Outage::Failing),
+            Self::Broken { .. } => Some(Outage::Broken),
             Self::RateLimited { retry_after, .. } => Some(Outage::Limited { retry_after: *retry_after }),
-            Self::KeyRefused { .. } | Self::NoCredit { .. } | Self::NotAnAnswer { .. } => Some(Outage::NeedsPerson),
+            // No model gives an answer that exceeds the bound, and asking again would transfer as much again.
+            Self::KeyRefused { .. } | Self::NoCredit { .. } | Self::NotAnAnswer { .. } | Self::TooLong { .. } => {
+                Some(Outage::NeedsPerson)
+            }
             Self::Unexpected { .. }
             | Self::Template { .. }
             | Self::Content { .. }
@@ -212,8 +220,6 @@ impl ModelError {
             | Self::Rejected { .. }
             | Self::ContextExceeded { .. }
             | Self::Filtered { .. }
-            | Self::Broken { .. }
-            | Self::TooLong { .. }
             | Self::TurnTimedOut { .. } => None,
         }
     }
@@ -224,7 +230,7 @@ impl ModelError {
             self,
             Self::Unavailable { .. }
                 | Self::Interrupted { .. }
-                | Self::NotAnAnswer { .. }
+                | Self::NotAnAnswer { status: 200..300, .. }
                 | Self::Panicked { .. }
                 | Self::Filtered { .. }
                 | Self::Broken { .. }
@@ -304,7 +310,7 @@ fn told(status: Option<u16>) -> String {
 }
 
 fn kind(content_type: &str) -> &str {
-    if content_type.is_empty() { "of no type" } else { content_type }
+    if content_type.is_empty() { "no content type" } else { content_type }
 }
 
 fn named(variable: Option<&String>) -> String {

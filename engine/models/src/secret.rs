@@ -196,8 +196,11 @@ impl std::fmt::Debug for Secrets {
 /// How `secret` may be spelt: as it is, in a text of JSON, percent-encoded, in hexadecimal, in base64, alone or within a longer
 /// text.
 fn spellings(secret: &str) -> Vec<String> {
-    let json = serde_json::to_string(secret).unwrap_or_default();
-    let json = json.trim_matches('"').to_owned();
+    let in_json = |text: &str| {
+        let json = serde_json::to_string(text).unwrap_or_default();
+        json.get(1..json.len().saturating_sub(1)).unwrap_or_default().to_owned()
+    };
+    let json = in_json(secret);
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let spelt = |is_plain: &dyn Fn(u8) -> bool, other: &dyn Fn(u8) -> String| -> String {
         let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { other(byte) };
@@ -226,6 +229,10 @@ fn spellings(secret: &str) -> Vec<String> {
         all.extend((0..3).map(|before| within_base64(secret, before, &alphabet)));
     }
     all.extend([STANDARD.encode(secret), URL_SAFE.encode(secret)]);
+    // As they are in the bytes of a JSON text that quotes one of them.
+    let quoted: Vec<String> =
+        all.iter().filter(|spelling| spelling.contains(['\\', '"'])).map(|spelling| in_json(spelling)).collect();
+    all.extend(quoted);
     all
 }
 

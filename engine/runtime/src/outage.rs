@@ -53,6 +53,8 @@ struct Request {
     /// Attempts at this model.
     failed: usize,
     pauses: Box<dyn Iterator<Item = Duration> + Send>,
+    /// Whether an attempt met a broken answer, so that the pauses grow longer.
+    is_paid: bool,
     /// Whether a provider may have charged for an attempt.
     charged: bool,
     state: State,
@@ -137,7 +139,7 @@ impl Request {
     fn new(turn: u32, model: String, provider: String, began: Timestamp) -> Self {
         let pauses = Box::new(Retries::default().endless_pauses());
         let (reason, away_since, state) = (String::new(), None, State::Asking(began));
-        Self { turn, model, provider, reason, away_since, failed: 0, pauses, charged: false, state }
+        Self { turn, model, provider, reason, away_since, failed: 0, pauses, is_paid: false, charged: false, state }
     }
 }
 
@@ -159,16 +161,17 @@ impl Actor {
         request.failed += 1;
         request.reason = error.to_string();
         let may_pass = request.failed <= Retries::default().most && !is_played;
-        let is_broken = matches!(error, ModelError::Broken { .. });
+        if error.outage() == Some(Outage::Broken) && !request.is_paid {
+            request.is_paid = true;
+            request.pauses = Box::new(Retries::default().of_paid_attempts().endless_pauses());
+        }
         let state = match error.outage() {
-            // A fallback answers sooner than a provider comes back; but what fails for a moment does not give way to it at once.
+            // A fallback answers sooner than a provider comes back. What fails for a moment is still tried again first, unless
+            // each attempt may have to be paid for.
             Some(Outage::Failing) if falls_back && may_pass && !matches!(error, ModelError::TimedOut { .. }) => {
                 request.pauses.next().map(|pause| State::Waiting { until: now.plus(pause), held: false })
             }
             Some(_) if falls_back => None,
-            None if is_broken && may_pass => {
-                request.pauses.next().map(|pause| State::Waiting { until: now.plus(pause), held: false })
-            }
             None => None,
             Some(outage) => {
                 let since = *request.away_since.get_or_insert(began);

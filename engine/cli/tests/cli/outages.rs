@@ -87,6 +87,9 @@ fn whatever_keeps_a_provider_away_the_run_stops_and_goes_on_when_it_is_back() {
     let page = Does::Answers("200 OK", "content-type: text/html\r\n", html.to_owned());
     let refusal = || json!({"error": {"message": "no"}}).to_string();
     let answers = |status, headers| Does::Answers(status, headers, refusal());
+    let is_page = |status, headers| Does::Answers(status, headers, html.to_owned());
+    let streams = |events: &str| Does::Answers("200 OK", "content-type: text/event-stream\r\n", events.to_owned());
+    let cut = "data: {\"choices\":[{\"delta\":{\"content\":\"he\"}}]}\n\n";
     let table = [
         ("401", answers("401 Unauthorized", ""), "mine refused the key in MINE_KEY: no"),
         ("402", answers("402 Payment Required", ""), "the account at mine has no credit: no"),
@@ -99,7 +102,19 @@ fn whatever_keeps_a_provider_away_the_run_stops_and_goes_on_when_it_is_back() {
         ("503", answers("503 Busy", ""), "mine failed with status 503: no"),
         ("a hang", Does::Hangs, "mine took too long: no answer began within 1 s"),
         ("babble", Does::Babbles, "the answer of mine is broken"),
-        ("a page", page, "is no stream of events but text/html: <html><title>Log in</title></html>"),
+        ("a cut stream", streams(cut), "the answer of mine is broken: the stream ended without"),
+        ("junk events", streams("data: junk\n\ndata: more\n\n"), "the answer of mine is broken"),
+        (
+            "a gateway's page",
+            is_page("404 Not Found", "content-type: text/html\r\n"),
+            "something else answers in place of mine (status 404",
+        ),
+        (
+            "a portal",
+            is_page("302 Found", "location: http://127.0.0.1:9/\r\n"),
+            "something else answers in place of mine (status 302",
+        ),
+        ("a page", page, "something else answers in place of mine (status 200, text/html): <html><title>Log in</title></html>"),
     ];
     for (name, does, reason) in table {
         println!("{name}");

@@ -163,40 +163,40 @@ impl Client {
         let streams = kind.starts_with("text/event-stream")
             || kind.starts_with("application/x-ndjson")
             || (asked_for_stream && !kind.starts_with("application/json"));
+        let mut first = Vec::new();
         let read = if streams {
             let mut decoder = dialect.decoder(MAX_ANSWER_BYTES);
-            let (mut pushed, mut first) = (Ok(()), Vec::new());
+            let mut pushed = Ok(());
             while pushed.is_ok() && !decoder.is_complete() {
                 let Some(bytes) = incoming.next().await? else { break };
                 first.extend_from_slice(&bytes[..bytes.len().min(MAX_FIRST_BYTES - first.len())]);
                 pushed = decoder.push(&bytes);
             }
-            match pushed.and_then(|()| decoder.finish()) {
-                Err(WireError::Unreadable { .. } | WireError::Cut { .. }) if !may_be_answer(&incoming.content_type, &first) => {
-                    return Ok(Err(self.no_answer(&incoming.content_type, &first)));
-                }
-                read => read,
-            }
+            pushed.and_then(|()| decoder.finish())
         } else {
-            match incoming.whole(MAX_ANSWER_BYTES).await? {
-                Some(body) => dialect.decode(&body),
-                None => Err(WireError::TooLong { most: MAX_ANSWER_BYTES }),
-            }
+            let is_whole = incoming.whole(MAX_ANSWER_BYTES, &mut first).await?;
+            let decoded = if is_whole { dialect.decode(&first) } else { Err(WireError::TooLong { most: MAX_ANSWER_BYTES }) };
+            first.truncate(MAX_FIRST_BYTES);
+            decoded
         };
-        Ok(read.map_err(|error| self.broken(error)))
+        Ok(read.map_err(|error| self.broken(error, &incoming, &first)))
     }
 
     /// What an answer with another status means.
     async fn refused(&self, mut incoming: Incoming<'_>) -> Result<Failure, NoAnswer> {
         let (status, retry_after) = (incoming.status, incoming.retry_after);
-        let fault = match incoming.whole(MAX_FAULT_BYTES).await {
+        let mut body = Vec::new();
+        let fault = match incoming.whole(MAX_FAULT_BYTES, &mut body).await {
             // Recorded where it came up: the time for all of it was over.
             Err(over @ NoAnswer::TimedOut { waiting_for: Wait::WholeAnswer }) => return Err(over),
-            Ok(Some(_)) if (300..400).contains(&status) => {
-                told_here("it sends requests elsewhere, and a key is not sent along: correct base_url".to_owned())
+            _ if (300..400).contains(&status) => {
+                let words =
+                    "it redirects the request, and a key is not sent elsewhere: correct base_url, or log in to the network";
+                return Ok(self.not_an_answer(&incoming, words.to_owned()));
             }
-            Ok(Some(body)) => fault_of(&body),
-            Ok(None) => told_here(format!("in more than {MAX_FAULT_BYTES} bytes, which are not read")),
+            _ if !is_of_api(status, &body) => return Ok(self.not_an_answer(&incoming, self.first_words(&body))),
+            Ok(true) => fault_of(&body),
+            Ok(false) => told_here(format!("in more than {MAX_FAULT_BYTES} bytes, which are not read")),
             // What cannot be read is told by its status alone.
             Err(_) => fault_of(b""),
         };
@@ -218,22 +218,37 @@ impl Client {
         Failure { error, congestion: is_congested.then_some(Congestion { retry_after }) }
     }
 
-    /// What it means that something else answered than the provider, such as the page of a proxy.
-    fn no_answer(&self, content_type: &str, first: &[u8]) -> Failure {
-        let (provider, content_type) = (self.endpoint.name.clone(), self.endpoint.scrubbed(content_type));
-        let text = self.endpoint.scrubbed(&String::from_utf8_lossy(first));
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let words = words.chars().take(SHOWN_WORDS).collect();
-        ModelError::NotAnAnswer { provider, content_type, words }.into()
+    /// The failure of a request that something else answered than the provider, such as the page of a proxy.
+    fn not_an_answer(&self, incoming: &Incoming<'_>, words: String) -> Failure {
+        let (provider, content_type) = (self.endpoint.name.clone(), self.endpoint.scrubbed(&incoming.content_type));
+        ModelError::NotAnAnswer { provider, status: incoming.status, content_type, words }.into()
     }
 
-    fn broken(&self, error: WireError) -> Failure {
+    /// The first words of `body` in one line, without the key and without characters that control a terminal.
+    fn first_words(&self, body: &[u8]) -> String {
+        let text = self.endpoint.scrubbed(&String::from_utf8_lossy(&body[..body.len().min(MAX_FIRST_BYTES)]));
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let escaped = |character: char| {
+            if character.is_control() { character.escape_default().to_string() } else { character.to_string() }
+        };
+        let words: String = words.chars().take(SHOWN_WORDS).map(escaped).collect();
+        if words.is_empty() { "nothing".to_owned() } else { words }
+    }
+
+    /// The failure of a request whose answer, which began with `first`, is `error`.
+    fn broken(&self, error: WireError, incoming: &Incoming<'_>, first: &[u8]) -> Failure {
         let provider = self.endpoint.name.clone();
         match error {
             WireError::Fault(fault) => self.fault(None, &fault, None),
             WireError::TooLong { most } => ModelError::TooLong { provider, most }.into(),
+            WireError::Unreadable { .. } | WireError::Cut { .. } if !may_be_answer(&incoming.content_type, first) => {
+                self.not_an_answer(incoming, self.first_words(first))
+            }
             error @ (WireError::Unreadable { .. } | WireError::Cut { .. }) => {
-                ModelError::Broken { provider, reason: self.endpoint.scrubbed(&error.to_string()) }.into()
+                let kind =
+                    if incoming.content_type.is_empty() { "an answer without a content type" } else { &incoming.content_type };
+                let reason = format!("{error}; received {kind}: {}", self.first_words(first));
+                ModelError::Broken { provider, reason: self.endpoint.scrubbed(&reason) }.into()
             }
         }
     }
@@ -269,12 +284,34 @@ impl Client {
     }
 }
 
-/// Whether an answer that says it is `content_type` and begins with `first` may come from a provider, if only a part of it.
+/// Whether a successful answer that declares `content_type` and begins with `first` may be a part of a provider's answer.
 fn may_be_answer(content_type: &str, first: &[u8]) -> bool {
     let starts = ["data:", "event:", "id:", "retry:", ":", "{", "["];
-    let is_declared = ["text/event-stream", "application/x-ndjson"].iter().any(|kind| content_type.starts_with(kind));
+    let kinds = ["text/event-stream", "application/x-ndjson", "application/json"];
+    let is_declared = content_type.is_empty() || kinds.iter().any(|kind| content_type.starts_with(kind));
     let first = first.trim_ascii_start();
-    is_declared || first.is_empty() || starts.iter().any(|start| first.starts_with(start.as_bytes()))
+    let may_start = if first.is_empty() { is_declared } else { starts.iter().any(|start| first.starts_with(start.as_bytes())) };
+    may_start || (is_declared && !content_type.is_empty() && !is_page(first))
+}
+
+/// Whether the API itself may have answered with the error `status` and `body`, and not a gateway in its place.
+///
+/// A page never comes from an API. Statuses that mean a failure of the moment keep that meaning, whoever sends them. Where an
+/// address does not exist, an API answers in JSON, and a gateway without a route to it in text or not at all.
+fn is_of_api(status: u16, body: &[u8]) -> bool {
+    let body = body.trim_ascii_start();
+    match status {
+        408 | 409 | 425 | 429 | 500 | 502.. => true,
+        404 | 405 | 410 => {
+            body.starts_with(b"{") || body.starts_with(b"[") || body.starts_with(b"data:") || body.starts_with(b"event:")
+        }
+        _ => !is_page(body),
+    }
+}
+
+/// Whether `text` begins like HTML or XML.
+fn is_page(text: &[u8]) -> bool {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start().starts_with(b"<")
 }
 
 /// A fault in words of our own.

@@ -77,16 +77,16 @@ impl<'h> Incoming<'h> {
         next
     }
 
-    /// The rest of the body; `None` if it has more than `most` bytes.
-    pub(super) async fn whole(&mut self, most: usize) -> Result<Option<Vec<u8>>, NoAnswer> {
-        let mut body = Vec::new();
+    /// Reads the rest of the body into `body`, at most `most` bytes. Returns whether that was all of it.
+    pub(super) async fn whole(&mut self, most: usize, body: &mut Vec<u8>) -> Result<bool, NoAnswer> {
         while let Some(bytes) = self.next().await? {
-            if body.len() + bytes.len() > most {
-                return Ok(None);
+            let room = most - body.len();
+            body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            if bytes.len() > room {
+                return Ok(false);
             }
-            body.extend_from_slice(&bytes);
         }
-        Ok(Some(body))
+        Ok(true)
     }
 }
 

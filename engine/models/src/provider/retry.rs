@@ -42,6 +42,11 @@ impl Retries {
         Self { most: 0, ..self }
     }
 
+    /// The same retries for attempts that may each cost money: pauses grow up to five minutes, so that an hour has about fifteen.
+    pub fn of_paid_attempts(self) -> Self {
+        Self { longest: Duration::from_mins(5), ..self }
+    }
+
     /// As many pauses as are asked for.
     pub fn endless_pauses(&self) -> impl Iterator<Item = Duration> + Send + use<> {
         let pauses = ExponentialBuilder::new().with_min_delay(self.first).with_max_delay(self.longest);

@@ -78,8 +78,17 @@ async fn each_status_means_what_it_means_and_only_what_may_pass_is_asked_again()
         ("200, broken off", Reply::new(200, "{\"choices\":[").ending(End::Broken), Means::Interrupted, thrice),
         ("200 with a page", Reply::new(200, PAGE).with("content-type", "text/html; charset=utf-8"), Means::NotAnAnswer, once),
         ("200 with a plain text", Reply::new(200, "Welcome").with("content-type", "text/plain"), Means::NotAnAnswer, once),
-        ("302", plain(302).with("location", "http://127.0.0.1:9/"), Means::Rejected, once),
-        ("307", plain(307).with("location", "http://127.0.0.1:9/"), Means::Rejected, once),
+        ("302", plain(302).with("location", "http://127.0.0.1:9/"), Means::NotAnAnswer, once),
+        ("307", plain(307).with("location", "http://127.0.0.1:9/"), Means::NotAnAnswer, once),
+        ("404 with a page", Reply::new(404, PAGE).with("content-type", "text/html"), Means::NotAnAnswer, once),
+        (
+            "404 with a plain text",
+            Reply::new(404, "404 page not found").with("content-type", "text/plain"),
+            Means::NotAnAnswer,
+            once,
+        ),
+        ("403 with a page", Reply::new(403, PAGE).with("content-type", "text/html"), Means::NotAnAnswer, once),
+        ("200, empty and plain", Reply::new(200, "").with("content-type", "text/plain"), Means::NotAnAnswer, once),
     ];
     println!("{:<26} {:<12} requests", "reply", "means");
     for (name, reply, means, requests) in table {
@@ -124,7 +133,7 @@ async fn what_answers_in_a_provider_s_place_is_named_by_its_type_and_its_first_w
     let error = ask(&at(&server.url, "openrouter")).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "what answers in place of test is no stream of events but text/html: <!doctype html> <html><head><title>Log in to the \
+        "something else answers in place of test (status 200, text/html): <!doctype html> <html><head><title>Log in to the \
          network</title></head></html>"
     );
     assert_eq!(server.received().len(), 1);
