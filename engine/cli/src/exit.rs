@@ -5,7 +5,7 @@ use std::io;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
-use baton_core::call::{CallStatus, ErrorCode};
+use baton_core::call::CallStatus;
 use baton_core::entry::{FinalState, RunEnded};
 
 use crate::screen::{self, style};
@@ -49,10 +49,9 @@ impl Exit {
     }
 
     /// How a run's end is told to whoever started the program.
-    pub(crate) fn of_run(ended: &RunEnded, error: Option<ErrorCode>) -> Self {
+    pub(crate) fn of_run(ended: &RunEnded) -> Self {
         match (ended.status, ended.state) {
             _ if ended.limit.is_some() => Self::Limit,
-            _ if error == Some(ErrorCode::ModelUnavailable) => Self::Unavailable,
             (CallStatus::Success, FinalState::Completed) => Self::Done,
             _ => Self::Failed,
         }
@@ -214,11 +213,9 @@ mod tests {
     fn a_reached_limit_outranks_the_state_of_the_run() {
         use baton_core::limits::LimitKind;
         let ended = |status, state, limit| RunEnded { state, status, limit };
-        assert_eq!(Exit::of_run(&ended(CallStatus::Success, FinalState::Completed, None), None), Exit::Done);
-        assert_eq!(Exit::of_run(&ended(CallStatus::Partial, FinalState::Completed, Some(LimitKind::Turns)), None), Exit::Limit);
-        let failed = ended(CallStatus::Failed, FinalState::Failed, None);
-        assert_eq!(Exit::of_run(&failed, Some(ErrorCode::ModelFailed)), Exit::Failed);
-        assert_eq!(Exit::of_run(&failed, Some(ErrorCode::ModelUnavailable)), Exit::Unavailable);
-        assert_eq!(Exit::of_run(&ended(CallStatus::Failed, FinalState::Completed, None), None), Exit::Failed);
+        assert_eq!(Exit::of_run(&ended(CallStatus::Success, FinalState::Completed, None)), Exit::Done);
+        assert_eq!(Exit::of_run(&ended(CallStatus::Partial, FinalState::Completed, Some(LimitKind::Turns))), Exit::Limit);
+        assert_eq!(Exit::of_run(&ended(CallStatus::Failed, FinalState::Failed, None)), Exit::Failed);
+        assert_eq!(Exit::of_run(&ended(CallStatus::Failed, FinalState::Completed, None)), Exit::Failed);
     }
 }

@@ -97,7 +97,7 @@ pub(crate) async fn follow(
         }
     }
     let exit = match outcome {
-        RunOutcome::Ended { end, result, .. } => Exit::of_run(&end, result.error.as_ref().map(|error| error.code)),
+        RunOutcome::Ended { end, .. } => Exit::of_run(&end),
         RunOutcome::WaitingForPerson => Exit::Waiting,
         RunOutcome::Stopped if conversation.is_interrupted() => Exit::Interrupted,
         RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,
