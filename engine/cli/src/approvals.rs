@@ -1,5 +1,4 @@
-//! Reads what people are shown about calls that wait for their approval: the tool's title, and what the call would do to a
-//! document.
+//! Reads the previews of pending approvals: the tool's title, and the change of a document.
 //!
 //! Both come from what the run is pinned to, its configs and its stored contents, so every command shows the same.
 
@@ -18,7 +17,7 @@ use crate::view::RunView;
 use crate::view::approval::Preview;
 use crate::view::change::Change;
 
-/// Reads about the open questions of `view` what is not known yet, by the configs that the run is pinned to.
+/// Reads the missing previews of open approval questions, by the configs that the run is pinned to.
 pub(crate) async fn look(view: &mut RunView, configs: &Configs, store: &Arc<dyn Store>) {
     for question in open(view) {
         if let Some(preview) = look_at(view, &question, configs, store).await {
@@ -49,7 +48,7 @@ fn open(view: &RunView) -> Vec<TaskId> {
     open.filter(|question| view.to_approve(&question.task).is_some()).map(|question| question.task.clone()).collect()
 }
 
-/// What is to be known about the call that `task` asks about; `None` if it is known already.
+/// Reads the preview of the call that `task` asks about; `None` if it is up to date.
 async fn look_at(view: &RunView, task: &TaskId, configs: &Configs, store: &Arc<dyn Store>) -> Option<Preview> {
     let call = view.to_approve(task)?;
     let tool = configs.tools.get(call.tool.as_str())?;

@@ -25,14 +25,14 @@ pub(crate) enum Extent<'a> {
     Whole,
 }
 
-/// What is known about a call that waits for an approval, beside the call.
+/// The preview of a pending approval.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Preview {
     /// The tool's title.
     pub(crate) title: Option<String>,
     /// The version that the change was worked out from.
     pub(crate) base: Option<DocumentRef>,
-    /// What the call would do to a document.
+    /// The change of a document.
     pub(crate) change: Option<Change>,
     /// Why that, or the title, is not known.
     pub(crate) fault: Option<String>,

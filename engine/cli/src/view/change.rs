@@ -1,4 +1,4 @@
-//! What a call that waits for an approval would do to a document, as lines and as JSON.
+//! The change that a pending approval would make to a document, as lines and as JSON.
 //!
 //! It is worked out from the call's input and the version that is stored now, by what the tool's config says its inputs mean
 //! ([`Changes`]). Nothing is run for it. So of a block, what is there and what the call gives are shown one after the other,
@@ -39,7 +39,7 @@ pub(crate) struct Change {
     /// The version that was there when the question was asked, if another is there now; 0 if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     asked_about: Option<u32>,
-    /// What becomes of it.
+    /// The kind of change.
     #[serde(flatten)]
     kind: Kind,
     /// The input that is shown as the change.
@@ -47,7 +47,7 @@ pub(crate) struct Change {
     shows: Option<String>,
 }
 
-/// What becomes of a document.
+/// The kind of a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Kind {
@@ -69,18 +69,18 @@ enum Kind {
     Bytes {
         /// Why no lines are shown.
         reason: &'static str,
-        /// What is there now.
+        /// The present content.
         before: Option<Size>,
-        /// What will be there.
+        /// The new content.
         after: Size,
     },
     /// One block changes, in a way that only the tool knows.
     Block {
-        /// Its number, as the call says it.
+        /// Its number, as the call gives it.
         block: Option<String>,
         /// Its text now; `None` if there is no such block.
         before: Option<String>,
-        /// What it shall hold, as the call says it.
+        /// Its new content, as the call gives it.
         after: Option<String>,
     },
     /// Unknown until the call has run.

@@ -70,7 +70,7 @@ pub(crate) struct RunView {
     pub(crate) fork: Option<Fork>,
     /// The requests whose provider was away when the run stopped.
     pub(crate) away: BTreeMap<TaskId, Waited>,
-    /// What was read about calls that wait for an approval, by the question's task. No entry holds it: it comes from the
+    /// Previews of pending approvals, by the question's task. No entry holds them: they come from the
     /// configs and the contents that the run is pinned to.
     pub(crate) previews: BTreeMap<TaskId, Preview>,
 }

@@ -25,7 +25,7 @@ fn approving(folder: &Folder, tool: &str, input: Value, name: &str, document: &s
     folder.write("approving/agents/lead.json", agent.to_string());
 }
 
-/// What every view says of the open question: the end of `run`, `answer` without an answer, `show`, and the question alone.
+/// The open question in every view: the end of `run`, `answer` without an answer, `show`, and the question alone.
 fn views(folder: &Folder, job: &str) -> Vec<(&'static str, String)> {
     let ran = folder.baton(&["run", job]).exits(3).stderr;
     let listed = folder.baton(&["answer", "@last", "Q1"]).exits(2).stderr;

@@ -295,7 +295,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// What follows a result of this tool, unless the executor or the call sets it (rule *after* of docs/RULES.md).
+    /// The end of a turn after a result of this tool, unless the executor or the call sets it (rule *after* of docs/RULES.md).
     pub fn after_by_default(&self) -> AfterExecution {
         self.after.unwrap_or(match self.tool_type.behavior().then {
             crate::tool_type::Then::Stop => AfterExecution::Terminate,

@@ -10,16 +10,16 @@ use super::reader::{Spot, pointer};
 use super::shape::show;
 use super::tool::Texts;
 
-/// The inputs of a call, by name, that say what it would do to a document.
+/// The names of the inputs that describe a change of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Changes {
     /// The path of the document.
     pub path: String,
-    /// What becomes of it.
+    /// The inputs with its new content.
     pub content: NewContent,
 }
 
-/// How much of a document's new content an input says.
+/// The part of a document's new content that inputs give.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum NewContent {
     /// All of it.
