@@ -12,7 +12,6 @@ use baton_core::Run;
 use baton_core::config::Configs;
 use baton_core::entry::{Entry, Recorded};
 use baton_core::id::ContentHash;
-use baton_core::time::Timestamp;
 
 use crate::counters::Counters;
 use crate::finding::{Finding, Invariant};
@@ -31,8 +30,8 @@ pub struct Checker {
     folded: Folded,
     /// Whether the machine can go on folding: nothing was found yet.
     folds: bool,
-    /// The moment of the batch that is being read.
-    began: Option<Timestamp>,
+    /// The decision that is being read.
+    began: Option<u64>,
     /// What the tasks of the state add to its numbers.
     counters: Counters,
     /// The batches since all tasks were looked at.
@@ -123,14 +122,14 @@ impl Checker {
 
     /// Enters the next entry of a timeline as a store gives it back.
     ///
-    /// A store does not keep where batches end. The entries of one batch have one moment, so what must hold between batches
-    /// is looked at where the moment changes, and in the [`report`](Self::report).
+    /// A store does not keep where batches end. What must hold between batches is looked at after each decision, and in the
+    /// [`report`](Self::report).
     pub fn read(&mut self, recorded: &Recorded) {
-        if self.began.is_some_and(|at| at != recorded.at) {
+        if self.began.is_some_and(|decision| decision != recorded.decision) {
             self.end_batch();
         }
         self.entry(recorded);
-        self.began = Some(recorded.at);
+        self.began = Some(recorded.decision);
     }
 
     /// What was found so far, in the order of the entries.

@@ -31,6 +31,7 @@ pub struct Ledger {
     /// Configs that the run may adopt, by the hash that its entries name.
     pub(crate) known_configs: Vec<(ContentHash, Arc<Configs>)>,
     last_seq: u64,
+    last_decision: u64,
     last_at: i64,
     /// Every task that was created.
     pub tasks: BTreeMap<TaskId, TaskBook>,
@@ -260,6 +261,7 @@ impl Ledger {
             configs,
             known_configs: Vec::new(),
             last_seq: 0,
+            last_decision: 0,
             last_at: 0,
             tasks: BTreeMap::new(),
             calls: BTreeMap::new(),

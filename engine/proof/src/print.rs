@@ -20,7 +20,7 @@ use baton_core::model::FinishReason;
 /// All of `timeline`.
 pub fn timeline(timeline: &[Recorded]) -> String {
     let mut text = String::new();
-    for Recorded { seq: _seq, at: _at, entry } in timeline {
+    for Recorded { seq: _seq, decision: _decision, at: _at, entry } in timeline {
         let Some(line) = line(entry) else { continue };
         let depth = entry.task().map_or(0, depth);
         let _ = writeln!(text, "{:indent$}{line}", "", indent = depth * 2);

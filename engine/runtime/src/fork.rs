@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_core::config::{Sources, Unconfigured};
-use baton_core::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded, Steps};
+use baton_core::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded};
 use baton_core::event::Event;
 
 use baton_core::id::RunId;
@@ -118,13 +118,16 @@ impl Engine {
     }
 
     /// The last entry that a fork of `original` shares when it may share those up to `at`; the first possible one without `at`.
+    ///
+    /// It is the last entry of a decision: between two decisions a run is at rest.
     pub async fn fork_place(&self, original: &RunId, at: Option<u64>) -> Result<u64, RunError> {
-        let (mut steps, mut place, mut after) = (Steps::default(), 0, 0);
+        let (mut decision, mut place, mut after) = (0, 0, 0);
         loop {
             let page: Vec<Arc<Recorded>> = self.0.store.entries(original, after, PAGE).await?;
             for recorded in &page {
                 let ends = recorded.seq - 1;
-                if steps.begins(&recorded.entry) && ends > 0 {
+                let begins = std::mem::replace(&mut decision, recorded.decision) != recorded.decision;
+                if begins && ends > 0 {
                     match at {
                         Some(at) if ends > at && place == 0 => return Err(RunError::NoSuchStep { at, first: ends }),
                         Some(at) if ends > at => return Ok(place),

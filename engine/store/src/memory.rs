@@ -297,7 +297,7 @@ mod tests {
     async fn a_forgotten_run_leaves_its_past_to_who_begins_with_it() {
         let store = MemoryStore::keeping(0);
         let id = RunId::new("a");
-        let entry = |seq, entry| Arc::new(Recorded { seq, at: Timestamp::default(), entry });
+        let entry = |seq, entry| Arc::new(Recorded { seq, decision: seq, at: Timestamp::default(), entry });
         let end = RunEnded { state: FinalState::Completed, status: CallStatus::Success, limit: None };
         let (hash, bytes) = (ContentHash::of(b"of a"), Content::from(&b"of a"[..]));
         let mut batch = Batch::new(id.clone(), 1, 0);
@@ -328,7 +328,7 @@ mod tests {
             let id = RunId::new(name);
             let end = RunEnded { state: FinalState::Completed, status: CallStatus::Success, limit: None };
             let mut batch = Batch::new(id.clone(), 1, 0);
-            batch.entries.push(Arc::new(Recorded { seq: 1, at: Timestamp::default(), entry: Entry::RunEnded(end) }));
+            batch.entries.push(Arc::new(Recorded { seq: 1, decision: 1, at: Timestamp::default(), entry: Entry::RunEnded(end) }));
             batch.contents = vec![content("shared"), content(own)];
             let run = NewRun { id, job: JobId::new("j"), at: Timestamp::default(), past: None };
             store.begin(run, "owner", batch).await.expect("a new run");

@@ -132,7 +132,7 @@ fn planned_batch(run: &RunId, index: usize, round: usize, after: u64, bytes: usi
         let task = TaskId::new(if random.coin() { "0".to_owned() } else { format!("0/1.{}", 1 + random.below(3)) });
         let text = format!("{run}, round {round}, step {step}: {}", "words ".repeat(random.below(40) as usize));
         let control = Control { task: Some(task), action: ControlAction::Steered { text }, by: Principal::program("trial") };
-        batch.entries.push(Arc::new(Recorded { seq: after + step, at, entry: Entry::Control(control) }));
+        batch.entries.push(Arc::new(Recorded { seq: after + step, decision: after + step, at, entry: Entry::Control(control) }));
     }
     let size = if round.is_multiple_of(3) { bytes } else { bytes / 100 + 1 };
     let own: Vec<u8> = (0..size).map(|_| random.number() as u8).collect();
@@ -158,7 +158,7 @@ fn removed_run() -> (NewRun, Batch) {
     let action = ControlAction::Steered { text: hash.to_string() };
     let control = Control { task: None, action, by: Principal::program("trial") };
     let mut batch = Batch::new(id.clone(), 1, 0);
-    batch.entries.push(Arc::new(Recorded { seq: 1, at: Timestamp::default(), entry: Entry::Control(control) }));
+    batch.entries.push(Arc::new(Recorded { seq: 1, decision: 1, at: Timestamp::default(), entry: Entry::Control(control) }));
     batch.contents.push((hash, Content::from(bytes)));
     (NewRun { id, job: "job".into(), at: Timestamp::default(), past: None }, batch)
 }
@@ -352,7 +352,12 @@ pub async fn check(plan: &Plan, folder: &Path, acknowledged: &[Acknowledged]) ->
         let epoch = store.take_over(id, "who comes after").await.map_err(said)?;
         let text = "it goes on".to_owned();
         let control = Control { task: None, action: ControlAction::Steered { text }, by: Principal::program("trial") };
-        let next = Recorded { seq: record.last_seq + 1, at: Timestamp::default(), entry: Entry::Control(control) };
+        let next = Recorded {
+            seq: record.last_seq + 1,
+            decision: record.last_seq + 1,
+            at: Timestamp::default(),
+            entry: Entry::Control(control),
+        };
         let mut batch = Batch::new(id.clone(), epoch, record.last_seq);
         batch.entries.push(Arc::new(next));
         store.append(batch.clone()).await.map_err(said)?;

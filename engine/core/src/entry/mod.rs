@@ -8,7 +8,6 @@
 mod call;
 mod question;
 mod run;
-mod steps;
 mod task;
 mod turn;
 
@@ -19,7 +18,6 @@ use serde::{Deserialize, Serialize};
 pub use call::{CallApproved, CallFinished, CallRefused, CallStarted, Conflict, Output, Said};
 pub use question::{Otherwise, QuestionClosed, QuestionEnd, QuestionOpened};
 pub use run::{Adoption, Control, ControlAction, Fork, ForkPoint, ForkedEffects, RunEnded, RunStarted, Waited};
-pub use steps::Steps;
 pub use task::{Concern, FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
 pub use turn::{
     BudgetSettled, CallAskedModel, CallRequest, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, ReminderReason,
@@ -34,6 +32,10 @@ use crate::time::Timestamp;
 pub struct Recorded {
     /// Its place in the run.
     pub seq: u64,
+    /// The decision that appended it: all entries that answer one event share the number. Runs from 1 without gaps.
+    ///
+    /// Between two decisions a run is at rest, so a fork may begin there and nowhere else.
+    pub decision: u64,
     /// When it was decided.
     pub at: Timestamp,
     /// The fact.

@@ -22,6 +22,7 @@ pub(super) fn apply(run: &mut Run, recorded: &Recorded) {
     let expected = run.shared.seq + 1;
     assert_eq!(recorded.seq, expected, "entries are applied in order and without gaps");
     run.shared.seq = recorded.seq;
+    run.shared.decision = recorded.decision;
     let (at, latest) = (recorded.at, run.shared.latest);
     run.shared.latest = at;
     match &recorded.entry {

@@ -263,6 +263,8 @@ pub(crate) fn task_limits<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limi
 /// The decision being made: the run, and what was decided so far.
 struct Draft<'run> {
     at: Timestamp,
+    /// The number of the decision.
+    number: u64,
     run: &'run mut Run,
     decision: Decision,
     /// Tasks whose turn may have become complete.
@@ -271,12 +273,13 @@ struct Draft<'run> {
 
 impl<'run> Draft<'run> {
     fn new(run: &'run mut Run, at: Timestamp) -> Self {
-        Self { at, run, decision: Decision::default(), changed: std::collections::VecDeque::new() }
+        let number = run.shared.decision + 1;
+        Self { at, number, run, decision: Decision::default(), changed: std::collections::VecDeque::new() }
     }
 
     /// Appends an entry.
     fn push(&mut self, entry: Entry) {
-        let recorded = Recorded { seq: self.run.shared.seq + 1, at: self.at, entry };
+        let recorded = Recorded { seq: self.run.shared.seq + 1, decision: self.number, at: self.at, entry };
         apply::apply(self.run, &recorded);
         self.decision.entries.push(recorded);
     }

@@ -15,6 +15,8 @@ use crate::time::Timestamp;
 pub struct Shared {
     /// The last entry's number.
     pub seq: u64,
+    /// The last entry's decision.
+    pub decision: u64,
     /// When the last entry was decided.
     pub latest: Timestamp,
     /// The first entry.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_core::Run;
 use baton_core::config::{Configs, EffectClass};
-use baton_core::entry::{Adoption, ControlAction, Entry, Fork, ForkPoint, ForkedEffects, Recorded, Steps};
+use baton_core::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects};
 use baton_core::event::{Effect, Event, Refusal};
 use baton_core::id::{ContentHash, RunId, TaskId};
 use baton_core::limits::Limits;
@@ -239,29 +239,6 @@ fn an_entry_names_the_contents_that_it_needs() {
     assert!(sim.timeline.iter().all(|recorded| recorded.entry.adopts().is_none()));
     let created = sim.entries().find(|entry| matches!(entry, Entry::TaskCreated(_))).unwrap();
     assert!(!serde_json::to_string(created).unwrap().contains("failed_attempts"), "what is nothing is not written");
-}
-
-#[test]
-fn beginnings_of_decisions_are_told_from_the_timeline_alone() {
-    let mut sim = two_children();
-    sim.event(Event::CancelRequested { task: TaskId::from("0/1.2"), reason: "enough".to_owned(), by: Principal::person("ada") })
-        .unwrap();
-    let mut steps = Steps::default();
-    let told: Vec<usize> = (0..sim.timeline.len()).filter(|index| steps.begins(&sim.timeline[*index].entry)).collect();
-    let begins: Vec<usize> =
-        std::iter::once(0).chain(sim.batches.iter().copied()).filter(|at| *at < sim.timeline.len()).collect();
-    assert!(told.iter().all(|at| begins.contains(at)), "told {told:?} of {begins:?}");
-    let certain = |recorded: &Recorded| match &recorded.entry {
-        Entry::RunStarted(_) | Entry::ModelAnswered(_) => true,
-        Entry::Control(control) => !matches!(control.action, ControlAction::Late { .. }),
-        _ => false,
-    };
-    assert!(begins.iter().filter(|at| certain(&sim.timeline[**at])).all(|at| told.contains(at)), "told {told:?}");
-    let returned = sim
-        .timeline
-        .iter()
-        .position(|recorded| matches!(&recorded.entry, Entry::CallFinished(finished) if finished.call.as_str() == "0/1.1/1.1"));
-    assert!(told.contains(&returned.unwrap()), "a result of a function begins one");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::Run;
-use baton_core::entry::{Adoption, Fork, ForkPoint, ForkedEffects, Steps};
+use baton_core::entry::{Adoption, Fork, ForkPoint, ForkedEffects};
 use baton_core::event::{Effect, Event};
 use baton_core::id::{RunId, TaskId};
 use baton_core::machine::Task;
@@ -13,15 +13,14 @@ use baton_core::principal::Principal;
 use crate::support::Sim;
 use crate::support::random::Random;
 
-/// Whether every place where [`Steps`] says that a decision begins is one; and that a fork goes on from one of them: what the
-/// original waited for there is begun anew.
+/// Checks that decision numbers change exactly where a decision ends, and that a fork continues from one of these places: it
+/// begins again what the original waited for.
 pub(crate) fn may_be_cut(sim: &Sim, random: &mut Random) {
-    let (mut steps, mut cuts) = (Steps::default(), Vec::new());
-    for (before, recorded) in sim.timeline.iter().enumerate() {
-        if steps.begins(&recorded.entry) && before > 0 {
-            assert!(sim.batches.binary_search(&before).is_ok(), "entry {} is within a decision", recorded.seq);
-            cuts.push(before);
-        }
+    let mut cuts = Vec::new();
+    for (before, pair) in (1..).zip(sim.timeline.windows(2)) {
+        let differs = pair[0].decision != pair[1].decision;
+        assert_eq!(differs, sim.batches.binary_search(&before).is_ok(), "between entries {before} and {}", before + 1);
+        cuts.extend(differs.then_some(before));
     }
     if cuts.is_empty() {
         return;

@@ -23,12 +23,20 @@ const TOO_MANY: u64 = 1 << 48;
 impl Ledger {
     /// Enters one entry.
     pub(crate) fn entry(&mut self, recorded: &Recorded) {
-        let Recorded { seq, at, entry } = recorded;
+        let Recorded { seq, decision, at, entry } = recorded;
         let before = std::mem::replace(&mut self.last_seq, *seq);
         self.rule(*seq == before.saturating_add(1), Invariant::TimelineHasNoGaps, || {
             format!("entry {seq} follows entry {before}")
         });
+        let last = std::mem::replace(&mut self.last_decision, *decision);
+        let continues = *decision == last && before > 0;
+        self.rule(continues || *decision == last.saturating_add(1), Invariant::TimelineHasNoGaps, || {
+            format!("an entry of decision {decision} follows one of decision {last}")
+        });
         let (moment, earlier) = (at.as_micros(), self.last_at);
+        self.rule(!continues || moment == earlier, Invariant::TimelineHasNoGaps, || {
+            format!("the entries of decision {decision} have two moments")
+        });
         self.rule(moment >= earlier, Invariant::TimelineHasNoGaps, || {
             "it was decided before the entry that it follows".to_owned()
         });

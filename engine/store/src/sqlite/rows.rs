@@ -1,6 +1,6 @@
 //! A batch's entries as rows of the file, and back.
 //!
-//! A row holds neighbouring entries as one JSON text, `[[moment, entry], …]`, under one checksum: a batch is one row unless it
+//! A row holds neighbouring entries as one JSON text, `[[decision, moment, entry], …]`, under one checksum: a batch is one row unless it
 //! is large. A row per entry would cost a tree insertion, an index insertion and a hash each, and a commit would touch a page
 //! per run instead of filling pages that all runs share.
 
@@ -49,6 +49,8 @@ pub(super) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
             && let Some(recorded) = rest.next()
         {
             text.extend_from_slice(if recorded.seq == first { b"[" } else { b",[" });
+            serde_json::to_writer(&mut text, &recorded.decision).expect("a number serialises");
+            text.push(b',');
             serde_json::to_writer(&mut text, &recorded.at.as_micros()).expect("a number serialises");
             text.push(b',');
             serde_json::to_writer(&mut text, &recorded.entry).expect("an entry has only string keys and always serialises");
@@ -154,15 +156,17 @@ impl<'de> Visitor<'de> for Entries<'_> {
     type Value = u64;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a list of moments and entries")
+        f.write_str("a list of decisions, moments and entries")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<u64, A::Error> {
         let Self { mut seq, wanted, found } = self;
         loop {
             let more = if wanted.contains(&seq) {
-                let next: Option<(i64, Entry)> = list.next_element()?;
-                next.map(|(at, entry)| found.push(Arc::new(Recorded { seq, at: Timestamp::from_micros(at), entry })))
+                let next: Option<(u64, i64, Entry)> = list.next_element()?;
+                next.map(|(decision, at, entry)| {
+                    found.push(Arc::new(Recorded { seq, decision, at: Timestamp::from_micros(at), entry }));
+                })
             } else {
                 list.next_element::<IgnoredAny>()?.map(drop)
             };

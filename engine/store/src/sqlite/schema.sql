@@ -31,7 +31,7 @@ CREATE TABLE totals (
     checksum INTEGER NOT NULL
 ) STRICT;
 
--- Entries, in the order they were committed: `entries` is `[[moment, entry], ...]`, numbered from `first`. `link` is a hash of
+-- Entries, in the order they were committed: `entries` is `[[decision, moment, entry], ...]`, numbered from `first`. `link` is a hash of
 -- the row and of the link before it, so that it stands for the whole timeline up to here.
 CREATE TABLE batches (
     batch    INTEGER PRIMARY KEY,

@@ -17,7 +17,7 @@ fn naming(seq: u64, bytes: &[u8]) -> Arc<Recorded> {
 
 fn ended(seq: u64, moment: u64) -> Arc<Recorded> {
     let end = RunEnded { state: FinalState::Completed, status: CallStatus::Success, limit: None };
-    Arc::new(Recorded { seq, at: at(moment), entry: Entry::RunEnded(end) })
+    Arc::new(Recorded { seq, decision: seq, at: at(moment), entry: Entry::RunEnded(end) })
 }
 
 /// A run with a content of its own and one that all runs share; ended at the moment, if there is one.
@@ -192,7 +192,7 @@ async fn verify_counts_what_is_there_and_names_what_is_wrong() {
             engine: "0".into(),
             forked_from: None,
         };
-        let first = Arc::new(Recorded { seq: 3, at: at(1), entry: Entry::RunStarted(Box::new(started)) });
+        let first = Arc::new(Recorded { seq: 3, decision: 3, at: at(1), entry: Entry::RunStarted(Box::new(started)) });
         let written = Batch { entries: vec![first], contents: vec![content(&[7; 200])], ..batch(&run_id("b"), 2, 0) };
         disk.store.append(written).await.expect("configs");
         disk.stranger().execute_batch(&format!("PRAGMA foreign_keys = OFF; {damage}")).expect("somebody else's write");

@@ -62,7 +62,7 @@ pub(crate) async fn owned_run(store: &dyn Store, name: &str) -> RunId {
 pub(crate) fn entry(seq: u64, task: &str, text: &str) -> Arc<Recorded> {
     let action = ControlAction::Steered { text: text.into() };
     let control = Control { task: Some(TaskId::new(task)), action, by: Principal::program("test") };
-    Arc::new(Recorded { seq, at: at(1_000 + seq), entry: Entry::Control(control) })
+    Arc::new(Recorded { seq, decision: seq, at: at(1_000 + seq), entry: Entry::Control(control) })
 }
 
 /// A batch of epoch 1 with `count` entries of the root task after `expected_seq`.
