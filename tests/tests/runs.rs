@@ -105,7 +105,7 @@ fn asking_model() -> Arc<dyn Model> {
             calls(&[("ask_master", json!({"question": "Which word?", "answer_schema": {"enum": ["red", "blue"]}}))])
         } else {
             let answer = request.messages.iter().flat_map(|message| &message.parts).find_map(|part| match part {
-                baton_core::render::Part::Result { result: Some(result), .. } => Some(result.output.text().to_owned()),
+                baton_core::render::Part::Result { result: Some(result), .. } => Some(result.output.text().into_owned()),
                 _ => None,
             });
             handoff(&answer.unwrap_or_default(), &[])

@@ -1,9 +1,11 @@
 //! One use of a tool: how it was asked for, and the exactly one result it gets.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::document::DocumentRef;
+use crate::document::{ContentFacts, DocumentRef, DocumentVersion};
 use crate::json::Json;
 
 /// A call as a model asked for it, not yet checked.
@@ -202,9 +204,9 @@ impl ErrorCode {
 pub struct CallResult {
     /// How it ended.
     pub status: CallStatus,
-    /// What came out; `null` when nothing did.
-    #[serde(default, skip_serializing_if = "Json::is_null")]
-    pub output: Json,
+    /// The output.
+    #[serde(default, skip_serializing_if = "CallOutput::is_null")]
+    pub output: CallOutput,
     /// Why there is no success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<CallError>,
@@ -216,11 +218,103 @@ pub struct CallResult {
 impl CallResult {
     /// A success with `output`.
     pub fn success(output: impl Into<Json>) -> Self {
-        Self { status: CallStatus::Success, output: output.into(), error: None, documents: Vec::new() }
+        Self { status: CallStatus::Success, output: CallOutput::Inline(output.into()), error: None, documents: Vec::new() }
     }
 
     /// A result without success, for `error`.
     pub fn error(status: CallStatus, error: CallError) -> Self {
-        Self { status, output: Json::null(), error: Some(error), documents: Vec::new() }
+        Self { status, output: CallOutput::default(), error: Some(error), documents: Vec::new() }
+    }
+}
+
+/// The output of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutput {
+    /// The value; `null` when nothing came out.
+    Inline(Json),
+    /// A document that holds the value, because it is too long for the agent's requests.
+    Kept(Box<KeptOutput>),
+}
+
+/// A document that holds the output of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptOutput {
+    /// The version.
+    pub document: DocumentRef,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Its estimated size in tokens.
+    pub token_count: u64,
+    /// Its summary; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+}
+
+impl CallOutput {
+    /// The value that the agent receives: the output, or where the document is.
+    pub fn shown(&self) -> Cow<'_, Json> {
+        match self {
+            Self::Inline(output) => Cow::Borrowed(output),
+            Self::Kept(kept) => Cow::Owned(kept.pointer()),
+        }
+    }
+
+    /// [`CallOutput::shown`] as a tree.
+    pub fn value(&self) -> Value {
+        self.shown().value()
+    }
+
+    /// The JSON text of [`CallOutput::shown`].
+    pub fn text(&self) -> Cow<'_, str> {
+        match self.shown() {
+            Cow::Borrowed(output) => Cow::Borrowed(output.text()),
+            Cow::Owned(pointer) => Cow::Owned(pointer.text().to_owned()),
+        }
+    }
+
+    /// Whether nothing came out.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Inline(output) if output.is_null())
+    }
+
+    /// The document that holds the output, if one does.
+    pub fn kept(&self) -> Option<&KeptOutput> {
+        match self {
+            Self::Inline(_) => None,
+            Self::Kept(kept) => Some(kept),
+        }
+    }
+}
+
+impl Default for CallOutput {
+    fn default() -> Self {
+        Self::Inline(Json::null())
+    }
+}
+
+impl From<Json> for CallOutput {
+    fn from(output: Json) -> Self {
+        Self::Inline(output)
+    }
+}
+
+impl KeptOutput {
+    /// The output that `version` holds.
+    pub fn new(version: &DocumentVersion) -> Self {
+        let ContentFacts { size_bytes, token_count, summary, hash: _, mime_type: _ } = &version.content;
+        Self { document: version.reference(), size_bytes: *size_bytes, token_count: *token_count, summary: summary.clone() }
+    }
+
+    /// What the agent receives in place of the output.
+    fn pointer(&self) -> Json {
+        let mut pointer = json!({
+            "document": self.document.path, "size_bytes": self.size_bytes, "token_count": self.token_count,
+            "note": "the output is too long to be shown here: read or query this document for what you need of it",
+        });
+        if !self.summary.is_empty() {
+            pointer["summary"] = json!(self.summary);
+        }
+        Json::from(pointer)
     }
 }

@@ -160,7 +160,7 @@ pub struct Outcome {
     /// The status.
     pub status: CallStatus,
     /// The output.
-    pub output: Json,
+    pub output: Produced,
     /// The error, if the status is not `success`.
     pub error: Option<CallError>,
     /// Documents to write, all or none.
@@ -176,7 +176,7 @@ impl Outcome {
     pub fn success(output: impl Into<Json>) -> Self {
         Self {
             status: CallStatus::Success,
-            output: output.into(),
+            output: Produced::Inline(output.into()),
             error: None,
             writes: Vec::new(),
             loads: Vec::new(),
@@ -186,8 +186,31 @@ impl Outcome {
 
     /// An outcome without success.
     pub fn error(status: CallStatus, error: CallError) -> Self {
-        Self { status, output: Json::null(), error: Some(error), writes: Vec::new(), loads: Vec::new(), after: None }
+        Self {
+            status,
+            output: Produced::Inline(Json::null()),
+            error: Some(error),
+            writes: Vec::new(),
+            loads: Vec::new(),
+            after: None,
+        }
     }
+}
+
+/// The output that an executor returned. The shell measures it, since it alone has bytes; the machine decides what is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Produced {
+    /// An output that is short enough for every receiver.
+    Inline(Json),
+    /// An output that is too long for an agent's requests. If an agent receives it, the document is written in its place.
+    Long {
+        /// The output.
+        output: Json,
+        /// The document that holds it.
+        document: Write,
+    },
+    /// In a fork: the document that the original wrote in place of the same output.
+    Kept(Write),
 }
 
 /// Core → shell: work to perform once the entries are durable.

@@ -9,7 +9,6 @@
 //!
 //! This crate is *not* asynchronous and touches nothing outside itself: its manifest has no tokio, no HTTP, no database.
 
-pub mod aside;
 pub mod call;
 pub mod config;
 pub mod document;
@@ -20,6 +19,7 @@ pub mod function;
 pub mod id;
 pub mod json;
 pub mod limits;
+pub mod long_output;
 pub mod machine;
 pub mod measure;
 pub mod model;

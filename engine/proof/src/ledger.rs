@@ -197,8 +197,8 @@ pub struct CallBook {
     pub refused: bool,
     /// It belongs to a task that was closed with the subtree it was in.
     pub closed: bool,
-    /// It wrote documents.
-    wrote: bool,
+    /// The versions that it wrote.
+    wrote: Vec<DocumentRef>,
     /// Its result was sent to the user.
     sent: bool,
     /// Its share of the counts of its task.

@@ -460,7 +460,7 @@ fn explain(a: &Entry, b: &Entry, sides: &[Side; 2], configs: &[String]) -> (Caus
         (Entry::CallFinished(a), Entry::CallFinished(b)) if a.call == b.call => {
             let result = |result: &CallResult| {
                 let error = result.error.as_ref().map(|error| error.message.clone());
-                shown(&error.unwrap_or_else(|| result.output.text().to_owned()))
+                shown(&error.unwrap_or_else(|| result.output.text().into_owned()))
             };
             let what = format!("the result of {} ({}): {} → {}", b.tool, b.call, result(&a.result), result(&b.result));
             (Cause::ToolResult, what)

@@ -7,16 +7,16 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use baton_core::aside;
 use baton_core::call::{CallError, CallStatus, ErrorCode};
 use baton_core::config::{Configs, Executor, Tool};
 use baton_core::document::{ContentFacts, Documents, Write};
-use baton_core::event::Outcome;
+use baton_core::event::{Outcome, Produced};
 use baton_core::function::{
     Caller, CollectedEffects, Content, PendingWrite, ToolContext, ToolError, ToolErrorKind, ToolFunction,
 };
 use baton_core::id::ContentHash;
 use baton_core::json::Json;
+use baton_core::long_output;
 use baton_core::measure::measure;
 use baton_models::{ModelError, Secrets};
 use baton_store::failpoint;
@@ -168,12 +168,12 @@ impl Execution {
                 if let Some(model) = summary_model {
                     crate::summary::summarise(&context, &model, &mut effects.writes).await;
                 }
-                let kept = self.inline_bytes.filter(|most| output.text().len() as u64 > *most);
-                let kept = kept.map(|_| aside::kept(&self.tool.id, &output));
-                let (mut outcome, mut contents) = accepted(output, effects);
-                if let Some((write, content)) = kept {
-                    contents.push((write.content.hash, content));
-                    outcome.writes.push(write);
+                let is_long = self.inline_bytes.is_some_and(|most| output.text().len() as u64 > most);
+                let kept = is_long.then(|| long_output::document(&self.tool.id, &output));
+                let (mut outcome, mut contents) = accepted(output.clone(), effects);
+                if let Some((document, content)) = kept {
+                    contents.push((document.content.hash, content));
+                    outcome.output = Produced::Long { output, document };
                 }
                 (outcome, contents)
             }

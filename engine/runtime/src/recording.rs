@@ -7,15 +7,14 @@
 use std::sync::Arc;
 
 use baton_core::Run;
-use baton_core::aside;
-use baton_core::call::{CallError, CallStatus, ErrorCode};
+use baton_core::call::{CallError, CallOutput, CallStatus, ErrorCode};
 use baton_core::config::{EffectClass, Tool};
 use baton_core::document::{DocumentRef, DocumentVersion, Write};
 use baton_core::entry::{
     BudgetSettled, CallFinished, Concern, Entry, Fork, ForkPoint, ForkedEffects, ModelAnswered, QuestionEnd, QuestionOpened,
     Recorded,
 };
-use baton_core::event::{Event, Outcome};
+use baton_core::event::{Event, Outcome, Produced};
 use baton_core::id::{CallId, ContentHash, RunId, TaskId};
 use baton_core::json::Json;
 use baton_core::model::{ModelRequest, ModelTurn, Usage};
@@ -181,19 +180,23 @@ impl Recording {
         if *name != tool.id || asked.input != *input || result.status == CallStatus::Cancelled {
             return None;
         }
-        // An output that was kept as a document may have been there before.
-        let kept = aside::pointed(&result.output).and_then(|path| {
-            let of_tool = |version: &&Arc<DocumentVersion>| version.path == path && aside::is_kept(name, &path, &version.content);
-            self.versions.values().find(of_tool)
-        });
-        let kept = kept.filter(|kept| !recorded.writes.iter().any(|write| write.path == kept.path));
+        let kept = result.output.kept().map(|kept| &kept.document);
+        let output = match &result.output {
+            CallOutput::Inline(output) => Produced::Inline(output.clone()),
+            CallOutput::Kept(kept) => Produced::Kept(again(self.versions.get(&kept.document)?)),
+        };
         let written: Vec<DocumentRef> = recorded.writes.iter().map(|version| version.reference()).collect();
         let by_default = asked.after_execution.unwrap_or_else(|| tool.after_by_default());
         Some(Outcome {
             status: result.status,
-            output: result.output.clone(),
+            output,
             error: result.error.clone(),
-            writes: recorded.writes.iter().chain(kept).map(|version| again(version)).collect(),
+            writes: recorded
+                .writes
+                .iter()
+                .filter(|version| kept != Some(&version.reference()))
+                .map(|version| again(version))
+                .collect(),
             loads: result.documents.iter().filter(|document| !written.contains(document)).cloned().collect(),
             after: Some(*after).filter(|after| *after != by_default),
         })

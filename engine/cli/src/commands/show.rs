@@ -175,7 +175,7 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
         screen.text(&text!("called      {} ({callee})", view.holder(callee)))?;
     }
     if let Some(result) = &row.result {
-        let text = result.error.as_ref().map_or_else(|| result.output.text().to_owned(), |error| error.message.clone());
+        let text = result.error.as_ref().map_or_else(|| result.output.text().into_owned(), |error| error.message.clone());
         screen.text(&text!("result      {}: {}", result.status.as_str(), Text::block(&text)))?;
     }
     screen.text(&text!(

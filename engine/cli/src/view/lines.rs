@@ -75,7 +75,7 @@ pub(crate) fn line(view: &RunView, recorded: &Recorded) -> Option<Text> {
         Entry::Compacted(compacted) => {
             text!("{} turns up to {} are replaced by a summary", who(&compacted.task), compacted.through_turn)
         }
-        Entry::Output(output) => text!("{} output: {}", who(&output.task), words::preview(output.output.text(), PREVIEW)),
+        Entry::Output(output) => text!("{} output: {}", who(&output.task), words::preview(&output.output.text(), PREVIEW)),
         Entry::Control(control) => match &control.action {
             ControlAction::TakenOver { process } => text!("taken over by {process}"),
             ControlAction::Cancelled { reason } => text!("cancelled by {}: {}", control.by, words::preview(reason, PREVIEW)),

@@ -279,7 +279,7 @@ impl RunView {
                     question.closed = Some(closed.how.clone());
                 }
             }
-            Entry::Output(output) => self.outputs.push(output.output.clone()),
+            Entry::Output(output) => self.outputs.push(output.output.shown().into_owned()),
             Entry::BudgetSettled(settled) => {
                 self.row(&settled.task, |row| row.requests.settled(settled));
                 if settled.unknown {

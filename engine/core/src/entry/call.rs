@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Holder;
-use crate::call::{AfterExecution, CallError, CallResult, CallStatus};
+use crate::call::{AfterExecution, CallError, CallOutput, CallResult, CallStatus};
 use crate::document::DocumentRef;
 use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
@@ -118,6 +118,6 @@ pub struct Output {
     pub call: CallId,
     /// Its status.
     pub status: CallStatus,
-    /// What came out.
-    pub output: Json,
+    /// Its output.
+    pub output: CallOutput,
 }

@@ -64,7 +64,7 @@ impl Draft<'_> {
             return self.ask_approval(id, index, tool, approver, documents, 0);
         }
         let output = self.handed_off(id, input.get("result").unwrap_or(&Value::Null));
-        let result = CallResult { status: CallStatus::Success, output, error: None, documents };
+        let result = CallResult { status: CallStatus::Success, output: output.into(), error: None, documents };
         // A handoff always ends the turn, whatever the call or its config says about others.
         self.finish_call(id, index, result, Some(crate::call::AfterExecution::Terminate), Vec::new());
         Ok(())

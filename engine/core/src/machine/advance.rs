@@ -1,15 +1,16 @@
 //! A turn's calls proceed: functions in call order, then what acts last, then the end of the turn (rules *start* and *end*).
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::answer::returns_to_user;
 use super::{CallStage, Draft, Task, agent, task_limits};
-use crate::aside;
-use crate::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
+use crate::call::{AfterExecution, CallError, CallOutput, CallResult, CallStatus, ErrorCode, KeptOutput};
 use crate::config::Tool;
 use crate::document::Write;
 use crate::entry::{CallStarted, Conflict, Entry, FinalState};
-use crate::event::{Effect, Outcome};
+use crate::event::{Effect, Outcome, Produced};
 use crate::id::{CallId, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
@@ -125,8 +126,8 @@ impl Draft<'_> {
         self.changed.push_back(id);
     }
 
-    /// Turns what an executor brought back into the call's result, and its writes into versions. An output that came with a
-    /// document of its own is kept there, if its agent is to be shown it.
+    /// Turns the outcome of an executor into the call's result, and its writes into versions. An output that is too long for the
+    /// agent that receives it is written as a document.
     fn judge(
         &mut self,
         id: &TaskId,
@@ -137,13 +138,13 @@ impl Draft<'_> {
     ) -> (CallResult, Vec<Conflict>) {
         let configs = self.configs();
         let failed = |error| (CallResult::error(CallStatus::Failed, error), Vec::new());
-        let Outcome { status, mut output, error, writes, loads, after: _ } = outcome;
-        let (kept, writes): (Vec<Write>, Vec<Write>) =
-            writes.into_iter().partition(|write| aside::is_kept(&tool.id, &write.path, &write.content));
-        let kept = kept.into_iter().next().filter(|_| to_agent).map(|kept| (aside::pointer(&kept.path, &kept.content), kept));
-        // A fork takes the result over as the original had it.
-        let is_pointer = kept.as_ref().is_some_and(|(pointer, _)| *pointer == output);
-        let size = output.text().len() as u64;
+        let Outcome { status, output, error, writes, loads, after: _ } = outcome;
+        let (output, kept) = match output {
+            Produced::Inline(output) => (Some(output), None),
+            Produced::Long { output, document } => (Some(output), Some(document).filter(|_| to_agent)),
+            Produced::Kept(document) => (None, Some(document)),
+        };
+        let size = output.as_ref().map_or(0, |output| output.text().len() as u64);
         if let Some(allowed) = task_limits(&configs, self.task(id)).result_bytes.filter(|allowed| size > *allowed) {
             return failed(
                 super::check::limit_error(LimitKind::ResultBytes, allowed)
@@ -151,9 +152,11 @@ impl Draft<'_> {
             );
         }
         if status != CallStatus::Success {
+            let output = CallOutput::Inline(output.unwrap_or_default());
             return (CallResult { status, output, error, documents: Vec::new() }, Vec::new());
         }
-        if let Some(Err(faults)) = tool.output.as_ref().filter(|_| !is_pointer).map(|schema| schema.check(&output.value())) {
+        let checked = output.as_ref().and_then(|output| Some(tool.output.as_ref()?.check(&output.value())));
+        if let Some(Err(faults)) = checked {
             let message = format!("the output of {} breaks its own schema", tool.id);
             return failed(CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults})));
         }
@@ -163,9 +166,10 @@ impl Draft<'_> {
         }
         let task = self.task(id);
         let documents = &self.run.shared.documents;
-        let stands = kept.as_ref().and_then(|(_, kept)| documents.get(&kept.path)).map(|stands| stands.current().content.hash);
-        if let Some((_, kept)) = &kept
-            && (documents.twin(&kept.path).is_some() || stands.is_some_and(|stands| stands != kept.content.hash))
+        let present = kept.as_ref().and_then(|kept| documents.get(&kept.path)).map(|document| Arc::clone(document.current()));
+        let differs = |kept: &Write| present.as_ref().is_some_and(|present| present.content.hash != kept.content.hash);
+        if let Some(kept) = &kept
+            && (documents.twin(&kept.path).is_some() || differs(kept))
         {
             let message = format!("the output is too long to be shown, and something else stands at {}", kept.path);
             return failed(CallError::new(ErrorCode::LimitReached, message));
@@ -189,20 +193,21 @@ impl Draft<'_> {
                 "{} is at version {} and {known}; nothing was written. Read what stands and write again",
                 conflict.path, conflict.current
             );
+            let output = CallOutput::Inline(output.filter(|_| kept.is_none()).unwrap_or_default());
             if kept.is_some() {
-                // Not even the document that it would be kept as is written.
-                output = Json::null();
+                // Not even the document of the output is written.
                 message.push_str("; what it returned is too long to be shown");
             }
             let error = CallError::new(ErrorCode::Conflict, message).with_detail(json!({"conflicts": conflicts}));
             return (CallResult { status: CallStatus::Failed, output, error: Some(error), documents: Vec::new() }, conflicts);
         }
-        if let Some((pointer, kept)) = kept {
-            output = pointer;
-            if stands.is_none() {
-                self.write_document_of_call(kept, id, call);
+        let output = match kept {
+            None => CallOutput::Inline(output.unwrap_or_default()),
+            Some(kept) => {
+                let version = present.unwrap_or_else(|| self.write_document_of_call(kept, id, call));
+                CallOutput::Kept(Box::new(KeptOutput::new(&version)))
             }
-        }
+        };
         for write in writes {
             self.write_document_of_call(write, id, call);
         }
@@ -225,7 +230,7 @@ impl Draft<'_> {
         if let Some((_, finish)) = handed_off {
             let result = finish.result.clone().expect("a handoff's result is kept");
             match task.last_turn {
-                Some(limit) => self.end_partial_with(id, limit, result.output.clone(), result.documents.clone()),
+                Some(limit) => self.end_partial_with(id, limit, result.output.shown().into_owned(), result.documents.clone()),
                 None => self.end_task(id, FinalState::Completed, result, None),
             }
             return;

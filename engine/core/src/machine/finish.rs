@@ -85,7 +85,7 @@ impl Draft<'_> {
     pub(super) fn end_partial_with(&mut self, id: &TaskId, limit: LimitKind, output: Json, documents: Vec<DocumentRef>) {
         let error = CallError::new(ErrorCode::LimitReached, format!("{limit} was reached before the work was done"))
             .with_detail(serde_json::json!({"limit": limit}));
-        let result = CallResult { status: CallStatus::Partial, output, error: Some(error), documents };
+        let result = CallResult { status: CallStatus::Partial, output: output.into(), error: Some(error), documents };
         self.end_task(id, FinalState::Completed, result, Some(limit));
     }
 
@@ -182,7 +182,7 @@ impl Draft<'_> {
                 // A person's own answer closes the question before its task ends.
                 Holder::Person => Principal::Engine,
             };
-            QuestionEnd::Answered { by, answer: result.output.clone(), recorded: None }
+            QuestionEnd::Answered { by, answer: result.output.shown().into_owned(), recorded: None }
         } else {
             let reason = result.error.as_ref().map_or_else(|| result.status.as_str().to_owned(), |error| error.message.clone());
             QuestionEnd::Failed { reason }
@@ -192,20 +192,25 @@ impl Draft<'_> {
 
     /// Makes a new version of a document in somebody's name from outside the run; `None` for the job's own documents.
     pub(super) fn write_document(&mut self, write: Write, created_by: Option<Principal>) -> DocumentRef {
-        self.write_version(write, created_by, None)
+        self.write_version(write, created_by, None).reference()
     }
 
     /// Makes the new version of a document that `call` of `task` writes.
-    pub(super) fn write_document_of_call(&mut self, write: Write, task: &TaskId, call: &CallId) -> DocumentRef {
+    pub(super) fn write_document_of_call(&mut self, write: Write, task: &TaskId, call: &CallId) -> Arc<DocumentVersion> {
         let created_by = self.task(task).agent().cloned().map(Principal::Agent);
         self.write_version(write, created_by, Some((task, call)))
     }
 
     /// Makes a new version of a document. The caller has compared its base with the current version.
-    fn write_version(&mut self, write: Write, created_by: Option<Principal>, by: Option<(&TaskId, &CallId)>) -> DocumentRef {
+    fn write_version(
+        &mut self,
+        write: Write,
+        created_by: Option<Principal>,
+        by: Option<(&TaskId, &CallId)>,
+    ) -> Arc<DocumentVersion> {
         let current = self.run.shared.documents.get(&write.path).map(|document| Arc::clone(document.current()));
         let base = current.as_ref().map(|current| current.version);
-        let version = DocumentVersion {
+        let version = Arc::new(DocumentVersion {
             path: write.path,
             version: base.unwrap_or(0) + 1,
             base,
@@ -219,9 +224,8 @@ impl Draft<'_> {
             call: by.map(|(_, call)| call.clone()),
             created_by,
             at: self.at,
-        };
-        let reference = version.reference();
-        self.push(Entry::DocumentWritten(Arc::new(version)));
-        reference
+        });
+        self.push(Entry::DocumentWritten(Arc::clone(&version)));
+        version
     }
 }

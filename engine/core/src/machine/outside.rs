@@ -58,7 +58,7 @@ impl Draft<'_> {
         let written = documents.into_iter().map(|write| self.write_document(write, Some(by.clone()))).collect();
         let how = QuestionEnd::Answered { by, answer: answer.clone(), recorded };
         self.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number: question.number, how }));
-        let result = CallResult { status: CallStatus::Success, output: answer, error: None, documents: written };
+        let result = CallResult { status: CallStatus::Success, output: answer.into(), error: None, documents: written };
         self.end_task(id, FinalState::Completed, result, None);
     }
 

@@ -2,6 +2,8 @@
 //!
 //! A document's text is always a JSON string inside a typed block, so nothing in it can end the block or begin another.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
@@ -92,7 +94,7 @@ enum Block<'a> {
         tool: &'a str,
         status: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        output: Option<&'a Json>,
+        output: Option<Cow<'a, Json>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<Value>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,7 +155,7 @@ impl<'a> Block<'a> {
             Part::Result { asked, result, repeat, said, call: _ } => Self::ToolResult {
                 tool: &asked.tool,
                 status: result.as_ref().map_or("waiting", |result| result.status.as_str()),
-                output: result.as_ref().map(|result| &result.output).filter(|output| !output.is_null()),
+                output: result.as_ref().map(|result| result.output.shown()).filter(|output| !output.is_null()),
                 error: result.as_ref().and_then(|result| result.error.as_ref()).map(CallError::to_value),
                 hint: repeat_hint(*repeat),
                 id: &asked.provider_id,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::weight::SUMMARY_FRAME_TOKENS;
 use super::{Message, Part};
+use crate::call::CallOutput;
 use crate::entry::Notice;
 use crate::estimate::text_bytes;
-use crate::json::Json;
 
 /// What stands first where earlier lines had no room.
 const LEFT_OUT: &str = "(earlier lines are left out)";
@@ -72,8 +72,8 @@ fn line(part: &Part) -> Option<String> {
     Some(text)
 }
 
-fn told(output: &Json) -> Option<String> {
-    (!output.is_null()).then(|| output.text().to_owned())
+fn told(output: &CallOutput) -> Option<String> {
+    (!output.is_null()).then(|| output.text().into_owned())
 }
 
 /// The newest of `lines` that `most` bytes hold, people's words before all others; whether there were more, or had been,

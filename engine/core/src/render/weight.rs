@@ -49,7 +49,7 @@ pub(super) fn part_bytes(part: &Part) -> usize {
         Part::Reasoning(kept) => text(kept),
         Part::Call { asked, .. } => asked.tool.len() + text(&asked.input),
         Part::Result { result, said, .. } => {
-            result.as_ref().map_or(0, |result| text(&result.output))
+            result.as_ref().map_or(0, |result| result.output.text().len())
                 + said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()
         }
         Part::Document(_) | Part::Pointer(_) | Part::Conflict { .. } | Part::Notice(_) => 64,

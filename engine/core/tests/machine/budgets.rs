@@ -41,7 +41,7 @@ fn spending_all(prompted: &Prompted<'_>, turn: ModelTurn) -> ModelTurn {
 
 fn result_of(sim: &Sim, task: &str) -> (CallStatus, String) {
     let result = sim.task(task).result.clone().expect("the task has ended");
-    (result.status, result.output.text().to_owned())
+    (result.status, result.output.text().into_owned())
 }
 
 fn limit_of(sim: &Sim, task: &str) -> Option<LimitKind> {
@@ -354,7 +354,7 @@ fn a_task_whose_siblings_spent_the_shared_limit_ends_partial_with_its_documents(
     sim.release("save");
     sim.assert_over();
     let slow = sim.task("0/1.1").result.clone().expect("it has ended");
-    assert_eq!((slow.status, slow.output.text()), (CallStatus::Partial, "null"));
+    assert_eq!((slow.status, &*slow.output.text()), (CallStatus::Partial, "null"));
     assert_eq!(sim.task("0/1.1").turns, 1, "it had no last turn");
     assert_eq!(slow.documents.len(), 1, "its document is kept");
     assert_eq!(result_of(&sim, "0").1, "\"both\"", "what the caller of both needs was not theirs to spend");

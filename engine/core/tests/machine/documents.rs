@@ -140,7 +140,7 @@ fn a_conflict_drops_all_writes_of_the_call_and_shows_both_versions() {
     sim.assert_over();
     let conflict = sim.finished("0/2.2/1.1");
     assert_eq!(conflict.result.status, CallStatus::Failed);
-    assert_eq!(conflict.result.output, Json::from(json!("saved")), "the function's output is kept");
+    assert_eq!(conflict.result.output, Json::from(json!("saved")).into(), "the function's output is kept");
     let error = conflict.result.error.as_ref().expect("a conflict is an error");
     assert_eq!(error.code, ErrorCode::Conflict);
     let detail = error.detail.text();

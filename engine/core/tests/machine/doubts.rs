@@ -41,7 +41,7 @@ fn after(answer: Value) -> CallResult {
 #[test]
 fn the_answer_is_the_result_of_the_call() {
     let done = after(json!({"outcome": "done", "output": {"id": 7}}));
-    assert_eq!((done.status, done.output.text()), (CallStatus::Success, r#"{"id":7}"#));
+    assert_eq!((done.status, &*done.output.text()), (CallStatus::Success, r#"{"id":7}"#));
     let without_output = after(json!({"outcome": "done"}));
     assert_eq!((without_output.status, &without_output.output.value()["outcome"]), (CallStatus::Success, &json!("done")));
     let not_done = after(json!({"outcome": "not_done", "note": "the queue is empty"}));

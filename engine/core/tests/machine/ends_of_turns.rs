@@ -2,9 +2,8 @@
 
 use baton_core::call::{AfterExecution, CallStatus, ErrorCode};
 use baton_core::entry::{Entry, FinalState, Notice, ReminderReason};
-use baton_core::event::Outcome;
+use baton_core::event::{Outcome, Produced};
 use baton_core::id::TaskId;
-use baton_core::json::Json;
 use baton_core::model::{FinishReason, ModelTurn};
 use serde_json::json;
 
@@ -25,7 +24,7 @@ fn root_result(sim: &Sim) -> (FinalState, CallStatus, String) {
     sim.assert_over();
     let root = &sim.ledger.tasks[&TaskId::root()];
     let result = root.result.as_ref().expect("the root has ended");
-    (root.ended.expect("the root has ended"), result.status, result.output.text().to_owned())
+    (root.ended.expect("the root has ended"), result.status, result.output.text().into_owned())
 }
 
 fn turns(sim: &Sim) -> u32 {
@@ -79,7 +78,9 @@ fn control_fields_in_a_result_are_content_and_control_nothing() {
 fn a_terminating_turn_ends_with_the_first_output_and_the_first_status_that_is_no_success() {
     let outcome = |status: CallStatus, output: &str| match status {
         CallStatus::Success => Outcome::success(json!(output)),
-        other => Outcome { output: Json::from(json!(output)), ..Outcome::error(other, error(ErrorCode::ToolFailed)) },
+        other => {
+            Outcome { output: Produced::Inline(json!(output).into()), ..Outcome::error(other, error(ErrorCode::ToolFailed)) }
+        }
     };
     let run = |statuses: [CallStatus; 3]| {
         let sim = Sim::new(&one_agent())

@@ -384,7 +384,7 @@ fn a_success_that_ends_the_task_is_not_spoiled_by_what_the_join_cancelled() {
         .start();
     sim.assert_over();
     let result = sim.task("0").result.clone().unwrap();
-    assert_eq!((result.status, result.output.text()), (CallStatus::Success, r#""first""#));
+    assert_eq!((result.status, &*result.output.text()), (CallStatus::Success, r#""first""#));
 }
 
 #[test]

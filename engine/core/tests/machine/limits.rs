@@ -312,7 +312,7 @@ fn the_token_limit_leaves_a_last_turn_to_whoever_reaches_it() {
     run_within(&mut sim, "0", 3_000);
     sim.assert_over();
     let result = sim.task("0").result.clone().expect("it has ended");
-    assert_eq!((result.status, result.output.text()), (CallStatus::Partial, "\"what I have\""));
+    assert_eq!((result.status, &*result.output.text()), (CallStatus::Partial, "\"what I have\""));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 mod adoption;
 mod approvals;
-mod asides;
 mod asks;
 mod budgets;
 mod call_limits;
@@ -19,6 +18,7 @@ mod joins;
 mod late;
 mod lengths;
 mod limits;
+mod long_outputs;
 mod mixtures;
 mod oracle;
 mod outages;

@@ -151,7 +151,7 @@ fn check_order(kinds: &[Kind], seen: &[Traces], context: &str) {
 
 fn check_end(sim: &Sim, mixer: &TaskId, next: Next, calls: usize, context: &str) {
     let turns = sim.ledger.tasks[mixer].turns;
-    let result = sim.ledger.tasks[mixer].result.as_ref().map(|result| result.output.text().to_owned());
+    let result = sim.ledger.tasks[mixer].result.as_ref().map(|result| result.output.text().into_owned());
     let (expected_turns, expected_result) = match next {
         Next::Ends => (1, r#""mixed""#),
         Next::Prompted | Next::BlocksThenPrompted => (2, r#""prompted""#),

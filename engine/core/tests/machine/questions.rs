@@ -149,7 +149,7 @@ fn questions_climb_three_levels_to_a_person() {
     assert!([&first, &second, &third].iter().all(|question| question.depth == 2), "questions do not count towards depth");
     sim.person_answers(third.task.as_str(), "blue").expect("the question is open");
     sim.assert_over();
-    assert_eq!(sim.result("0/1.1/1.1/1.1").output, Json::from(json!("blue, I hear")));
+    assert_eq!(sim.result("0/1.1/1.1/1.1").output, Json::from(json!("blue, I hear")).into());
     assert_eq!(sim.ledger.questions.len(), 3);
 }
 
@@ -194,7 +194,7 @@ fn the_first_valid_answer_wins_and_later_ones_are_refused_with_the_reason() {
     let Refusal::QuestionClosed { number, how } = &late else { panic!("{late:?}") };
     assert_eq!(*number, 1);
     assert!(how.contains("ada") && how.contains("first"), "{how}");
-    assert_eq!(sim.result("0/1.1").output, Json::from(json!("first")));
+    assert_eq!(sim.result("0/1.1").output, Json::from(json!("first")).into());
     sim.person_answers("0/1.2", "b").expect("the other is open still");
     sim.assert_over();
     assert_eq!(sim.person_answers("0/1.2", "c").expect_err("the run is over"), Refusal::Ended { task: TaskId::root() });
@@ -210,7 +210,7 @@ fn an_answer_must_meet_the_schema_that_the_asker_named() {
         assert!(matches!(refusal, Refusal::InvalidAnswer { .. }), "{refusal:?}");
     }
     sim.person_answers("0/1.1", 3).expect("it fits");
-    assert_eq!(sim.result("0/1.1").output, Json::from(json!(3)));
+    assert_eq!(sim.result("0/1.1").output, Json::from(json!(3)).into());
     sim.assert_over();
 }
 
@@ -223,7 +223,7 @@ fn a_master_that_is_an_agent_must_meet_the_schema_too() {
         .answers("root", [turn([handoff("three")]), says("three"), says("3")])
         .start();
     sim.assert_over();
-    assert_eq!(sim.result("0/1.1/1.1").output, Json::from(json!(3)));
+    assert_eq!(sim.result("0/1.1/1.1").output, Json::from(json!(3)).into());
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn an_answer_that_stands_under_its_key_is_the_value_that_meets_the_schema() {
         .answers("root", [turn([handoff(json!({"answer": 3, "why": "counted"}))])])
         .start();
     sim.assert_over();
-    assert_eq!(sim.result("0/1.1/1.1").output, Json::from(json!(3)));
+    assert_eq!(sim.result("0/1.1/1.1").output, Json::from(json!(3)).into());
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_question_that_nobody_answers_does_what_its_asker_wanted() {
     let fails = with(json!({}));
     assert_eq!((fails.status, fails.error.map(|error| error.code)), (CallStatus::Timeout, Some(ErrorCode::Unanswered)));
     let default = with(json!({"default_answer": "blue", "on_deadline": "default"}));
-    assert_eq!((default.status, default.output), (CallStatus::Success, Json::from(json!("blue"))));
+    assert_eq!((default.status, default.output), (CallStatus::Success, Json::from(json!("blue")).into()));
     let from_a_person = with(json!({"on_deadline": "escalate"}));
     assert_eq!(from_a_person.status, CallStatus::Timeout, "nobody is above a person");
 }
@@ -305,7 +305,7 @@ fn a_question_that_an_agent_does_not_answer_in_time_goes_on_to_the_next_master()
     sim.person_answers(asked.as_str(), "blue").expect("the question is open");
     sim.assert_over();
     let answered = sim.result("0/1.1/1.1");
-    assert_eq!((answered.status, answered.output), (CallStatus::Success, Json::from(json!("blue"))));
+    assert_eq!((answered.status, answered.output), (CallStatus::Success, Json::from(json!("blue")).into()));
 }
 
 /// A leaf whose question the middle leaves lying until it goes on to the root.
@@ -331,7 +331,7 @@ fn left_lying(limits: Limits) -> Sim {
 fn an_answer_after_an_escalation_is_said_in_the_name_of_whoever_gave_it() {
     let sim = left_lying(Limits::default());
     let said = |call: &str| sim.finished(call).said.len();
-    assert_eq!(sim.result("0/1.1/1.1/1.1").output, Json::from(json!("blue")));
+    assert_eq!(sim.result("0/1.1/1.1/1.1").output, Json::from(json!("blue")).into());
     assert_eq!((said("0/1.1"), said("0/1.1/1.1")), (1, 0), "the root answered and the middle did not");
     let question = sim.request("0/1.1/1.1/1.1/escalated");
     let last = question.messages.last().and_then(|message| message.parts.last());

@@ -315,7 +315,7 @@ fn a_turn_cut_by_length_executes_nothing_although_its_calls_are_whole() {
         let codes: Vec<ErrorCode> = refusals(&sim).iter().map(|refused| refused.error.code).collect();
         assert_eq!(codes, [ErrorCode::TurnDiscarded, ErrorCode::TurnDiscarded], "{finish:?}");
         let result = sim.task("0").result.clone().expect("it ended");
-        assert_eq!(result.output, Json::from(json!("done")));
+        assert_eq!(result.output, Json::from(json!("done")).into());
     }
 }
 

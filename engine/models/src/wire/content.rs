@@ -123,7 +123,7 @@ impl Document<'_> {
 struct ResultBody<'a> {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<&'a Json>,
+    output: Option<Cow<'a, Json>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -170,7 +170,7 @@ fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Cont
             let result = result.as_deref();
             let body = ResultBody {
                 status: result.map_or("waiting", |result| result.status.as_str()),
-                output: result.map(|result| &result.output).filter(|output| !output.is_null()),
+                output: result.map(|result| result.output.shown()).filter(|output| !output.is_null()),
                 error: result.and_then(|result| result.error.as_ref()).map(CallError::to_value),
                 hint: repeat_hint(*repeat),
                 answered_in_your_name: said,

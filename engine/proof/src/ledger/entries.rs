@@ -7,7 +7,6 @@ mod turns;
 
 use std::sync::Arc;
 
-use baton_core::aside;
 use baton_core::document::{DocumentRef, DocumentVersion};
 use baton_core::entry::{
     Control, ControlAction, Entry, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, TaskKind,
@@ -120,17 +119,13 @@ impl Ledger {
             format!("{path} was made from {:?}, not {head:?}", version.base)
         });
         let by_call = version.call.as_ref().and_then(|call| self.calls.get(call));
-        let may = by_call.is_some_and(|call| {
-            let tool = self.tool(&call.tool);
-            let may_write = tool.is_some_and(|tool| tool.writes || aside::is_kept(&tool.id, &version.path, &version.content));
-            call.runs() && version.task.as_ref() == Some(&call.task) && may_write
-        });
+        let may = by_call.is_some_and(|call| call.runs() && version.task.as_ref() == Some(&call.task));
         let by_nobody = version.call.is_none() && version.task.is_none();
         self.rule(may || by_nobody, Invariant::OnlyTheGrantedIsUsed, || {
             format!("{path} was written by a call that may not or does not run")
         });
         if let Some(call) = version.call.as_ref().and_then(|call| self.calls.get_mut(call)) {
-            call.wrote = true;
+            call.wrote.push(version.reference());
         }
         if let Some(task) = version.task.as_ref().and_then(|task| self.tasks.get_mut(task)) {
             let seen = task.known.insert(path.clone(), version.version) == head;

@@ -95,7 +95,7 @@ impl Ledger {
         let takeover = self.last_takeover;
         let name = finished.tool.as_str();
         let Some(call) = self.open_call(id, &finished.task, name) else { return };
-        let (started, wrote, asked) = (call.started, call.wrote, Arc::clone(&call.asked));
+        let (started, wrote, asked) = (call.started, std::mem::take(&mut call.wrote), Arc::clone(&call.asked));
         let (never_begun, told) = (call.asks() && result.status == CallStatus::Cancelled, call.is_doubtful());
         call.status = Some(result.status);
         call.result = Some(Arc::clone(result));
@@ -105,6 +105,10 @@ impl Ledger {
             format!("{id} has a result and never started")
         });
         if let Some(tool) = self.tool(name).cloned() {
+            // A tool that may not write keeps its own output at most.
+            let kept = result.output.kept().map(|kept| &kept.document);
+            let may_write = tool.writes || wrote.iter().all(|written| Some(written) == kept);
+            self.rule(may_write, Invariant::OnlyTheGrantedIsUsed, || format!("{id} wrote documents and its tool may not"));
             self.rule(tool.tool_type == finished.tool_type, Invariant::TypeDecidesBehaviour, || {
                 format!("{id} ends as another kind of tool")
             });
@@ -125,14 +129,17 @@ impl Ledger {
                 format!("{id} was in doubt and has a result")
             });
         }
-        self.rule(!wrote || result.status == CallStatus::Success, Invariant::VersionsFormAChain, || {
+        self.rule(wrote.is_empty() || result.status == CallStatus::Success, Invariant::VersionsFormAChain, || {
             format!("{id} wrote and did not succeed")
         });
         let known = result.documents.iter().all(|document| self.has_version(document));
         self.rule(known, Invariant::HandedOverArrivesOnce, || format!("the result of {id} brings documents that do not exist"));
         for conflict in &finished.conflicts {
             let head = self.heads.get(conflict.path.as_str()).copied();
-            let real = head == Some(conflict.current) && conflict.base != head && result.status == CallStatus::Failed && !wrote;
+            let real = head == Some(conflict.current)
+                && conflict.base != head
+                && result.status == CallStatus::Failed
+                && wrote.is_empty();
             self.rule(real, Invariant::VersionsFormAChain, || format!("{id} has a conflict that is none"));
         }
         if row.creates_task {

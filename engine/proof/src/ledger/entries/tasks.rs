@@ -207,7 +207,7 @@ impl Ledger {
             _ => (false, None),
         };
         self.rule(!open, Invariant::EveryQuestionHasOneEnd, || format!("{id} ends and its question stays open"));
-        let same = answer.is_none_or(|answer| answer == ended.result.output);
+        let same = answer.is_none_or(|answer| answer == *ended.result.output.shown());
         self.rule(same, Invariant::EveryQuestionHasOneEnd, || format!("{id} gives another answer than its question got"));
         self.close(id, ended.state);
         if let Some(retry_at) = ended.retry_at {

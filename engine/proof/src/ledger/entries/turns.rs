@@ -121,7 +121,7 @@ impl Ledger {
                 result: None,
                 refused: false,
                 closed: false,
-                wrote: false,
+                wrote: Vec::new(),
                 sent: false,
                 counted: Counts::default(),
             };

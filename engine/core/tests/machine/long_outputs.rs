@@ -1,10 +1,11 @@
-//! Outputs that are too long to be shown: kept as documents that their agents are pointed to.
+//! Outputs that are too long for an agent's requests: documents hold them.
 
-use baton_core::aside;
 use baton_core::call::{AfterExecution, CallStatus, ErrorCode, ModelCall};
-use baton_core::event::Outcome;
+use baton_core::document::DocumentRef;
+use baton_core::event::{Outcome, Produced};
 use baton_core::id::TaskId;
 use baton_core::json::Json;
+use baton_core::long_output;
 use baton_core::measure::measure;
 use serde_json::{Value, json};
 
@@ -13,8 +14,9 @@ use crate::support::{Sim, agent, call, function, handoff, job, route, turn, writ
 
 /// A long output of `tool`, as a shell brings it: with the document that it would be kept as.
 fn long_output(tool: &str, output: Value) -> Outcome {
-    let (write, _) = aside::kept(&tool.into(), &Json::from(&output));
-    Outcome { writes: vec![write], ..Outcome::success(output) }
+    let output = Json::from(output);
+    let (document, _) = long_output::document(&tool.into(), &output);
+    Outcome { output: Produced::Long { output, document }, ..Outcome::success(Json::null()) }
 }
 
 #[test]
@@ -52,18 +54,31 @@ fn an_output_for_somebody_else_than_the_agent_stays_whole() {
 }
 
 #[test]
-fn a_fork_brings_the_pointer_itself_in_place_of_the_output() {
+fn a_fork_keeps_the_document_that_its_original_kept() {
     let draft = job([agent("root", "work")]).tool(function("work").output(json!({"type": "string"})));
-    let (kept, _) = aside::kept(&"work".into(), &Json::from(json!("x".repeat(100_000))));
-    let pointer = aside::pointer(&kept.path, &kept.content);
-    let output = pointer.value();
+    let (document, _) = long_output::document(&"work".into(), &Json::from(json!("x".repeat(100_000))));
+    let path = document.path.clone();
     let sim = Sim::new(&draft)
         .agent("root", [turn([call("work", "a")]), turn([handoff("done")])])
-        .tool("work", move |_| Outcome { writes: vec![kept.clone()], ..Outcome::success(output.clone()) })
+        .tool("work", move |_| Outcome { output: Produced::Kept(document.clone()), ..Outcome::success(Json::null()) })
         .start();
     sim.assert_over();
     let result = sim.result("0/1.1");
-    assert_eq!((result.status, result.output), (CallStatus::Success, pointer));
+    let kept = result.output.kept().expect("a document holds the output").clone();
+    assert_eq!((result.status, kept.document), (CallStatus::Success, DocumentRef { path, version: 1 }));
+    assert_eq!(kept.size_bytes, 100_000);
+}
+
+#[test]
+fn a_document_at_the_place_of_a_kept_output_is_a_document() {
+    let (document, _) = long_output::document(&"work".into(), &Json::from(json!("hello")));
+    let draft = job([agent("root", "work")]).tool(function("work").writing());
+    let sim = Sim::new(&draft)
+        .agent("root", [turn([call("work", "a")]), turn([handoff("done")])])
+        .tool("work", move |_| writes(json!({"answer": "the real answer"}), vec![document.clone()]))
+        .start();
+    sim.assert_over();
+    assert_eq!(sim.result("0/1.1").output.value(), json!({"answer": "the real answer"}));
 }
 
 #[test]
@@ -81,14 +96,14 @@ fn an_output_whose_call_may_not_write_is_neither_kept_nor_shown() {
     sim.assert_over();
     let result = sim.result("0/1.1/1.1");
     let error = result.error.unwrap();
-    assert_eq!((error.code, result.output), (ErrorCode::Conflict, Json::null()), "the child knows no version of a.md");
+    assert_eq!((error.code, result.output.is_null()), (ErrorCode::Conflict, true), "the child knows no version of a.md");
     assert!(error.message.ends_with("what it returned is too long to be shown"), "{}", error.message);
     assert_eq!(sim.ledger.heads.len(), 1, "nothing was written");
 }
 
 #[test]
 fn where_something_else_stands_nothing_is_kept() {
-    let (kept, _) = aside::kept(&"work".into(), &Json::from(json!({"long": true})));
+    let (kept, _) = long_output::document(&"work".into(), &Json::from(json!({"long": true})));
     for place in [kept.path.as_str().to_owned(), "results".to_owned(), kept.path.as_str().to_uppercase()] {
         let draft = job([agent("root", "save work")]).tool(function("work")).tool(function("save").writing());
         let at = place.clone();
@@ -104,28 +119,16 @@ fn where_something_else_stands_nothing_is_kept() {
 }
 
 #[test]
-fn a_kept_output_is_whole_and_found_where_its_pointer_says() {
-    let (tool, other) = ("work".into(), "other".into());
-    let (elsewhere, _) = aside::kept(&tool, &Json::from(json!("something else")));
-    for (output, content, kind) in [
+fn the_document_of_an_output_holds_all_of_it() {
+    for (output, content, ending) in [
         (json!("two\nlines"), "two\nlines", "txt"),
         (json!(""), "", "txt"),
         (json!({"a": [1, 2]}), r#"{"a":[1,2]}"#, "json"),
         (json!([null]), "[null]", "json"),
     ] {
-        let (kept, bytes) = aside::kept(&tool, &Json::from(&output));
+        let (kept, bytes) = long_output::document(&"work".into(), &Json::from(&output));
         assert_eq!(&*bytes, content.as_bytes());
         assert_eq!(kept.content, measure(&kept.path, content.as_bytes(), None));
-        assert_eq!(kept.path.as_str().rsplit_once('.').map(|(_, kind)| kind), Some(kind));
-        assert!(aside::is_kept(&tool, &kept.path, &kept.content));
-        assert!(!aside::is_kept(&other, &kept.path, &kept.content) && !aside::is_kept(&tool, &kept.path, &elsewhere.content));
-        let pointer = aside::pointer(&kept.path, &kept.content);
-        let summary = pointer.value().get("summary").and_then(|summary| summary.as_str().map(str::to_owned));
-        assert_eq!(summary.unwrap_or_default(), kept.content.summary);
-        assert_eq!(aside::pointed(&pointer), Some(kept.path));
-    }
-    for output in [json!("a.md"), json!({"document": "a.md"}), json!({"note": "a"}), json!({"note": "a", "document": "../a.md"})]
-    {
-        assert_eq!(aside::pointed(&Json::from(&output)), None, "{output}");
+        assert_eq!(kept.path.as_str().rsplit_once('.').map(|(_, ending)| ending), Some(ending));
     }
 }
