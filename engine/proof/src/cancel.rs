@@ -38,15 +38,15 @@ pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled,
         run.graph().iter().filter(|task| task.is_live() && is_below(run, task, target)).map(|task| (&task.id, task)).collect();
 
     let closed = ended(&decision.entries, &doomed)?;
-    let open = |task: &&Task| task.open.iter().flat_map(|open| open.calls.iter()).filter(|call| !call.is_finished()).count();
+    let open = |task: &&Task| task.calls().filter(|call| !call.is_finished()).count();
     let mut calls: usize = doomed.values().map(open).sum();
-    let own = run.task(target).into_iter().flat_map(|task| task.open.iter()).flat_map(|open| open.calls.iter());
+    let own = run.task(target).into_iter().flat_map(Task::calls);
     for call in own.filter(|call| !call.is_finished()) {
         exactly_one_result(&decision.entries, &call.id)?;
     }
 
-    let in_flight =
-        doomed.values().filter(|task| task.open.as_ref().is_some_and(|open| open.requested || open.running_functions > 0));
+    let runs = |task: &Task| task.phase.calls().is_some_and(|calls| calls.counts().running_functions > 0);
+    let in_flight = doomed.values().filter(|task| task.phase.request().is_some() || runs(task));
     let stops: BTreeSet<&TaskId> = decision.effects.iter().filter_map(stopped).collect();
     let flying: BTreeSet<&TaskId> = in_flight.map(|task| &task.id).collect();
     if !flying.is_subset(&stops) {
@@ -58,7 +58,7 @@ pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled,
 
     match run.graph().caller(target) {
         // A question that went on to the next master ends with the task it went to; that is no call.
-        Some(caller) if caller.escalated.as_ref() == Some(target) => {}
+        Some(caller) if caller.phase.escalated() == Some(target) => {}
         Some(_) => {
             exactly_one_result(&decision.entries, &target.originating_call())?;
             calls += 1;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_core::Run;
 use baton_core::id::TaskId;
-use baton_core::machine::{OpenTurn, TaskState};
+use baton_core::machine::OpenCalls;
 
 use crate::counters::Counters;
 use crate::finding::Invariant;
@@ -17,14 +17,15 @@ fn bounded(picos: u128) -> u64 {
 }
 
 /// What a task of the machine counts of the calls of its turn, and what the books count.
-fn counted(open: &OpenTurn, books: Counts) -> [(&'static str, u32, u32); 6] {
+fn counted(calls: &OpenCalls, books: Counts) -> [(&'static str, u32, u32); 6] {
+    let counts = calls.counts();
     [
-        ("without a result", open.unfinished, books.unfinished),
-        ("of functions that have not begun", open.waiting_functions, books.unstarted),
-        ("of functions that run", open.running_functions, books.running),
-        ("that others work on", open.awaited, books.awaited),
-        ("that wait for an approval", open.asking, books.asking),
-        ("in doubt", open.doubtful, books.doubtful),
+        ("without a result", counts.unfinished, books.unfinished),
+        ("of functions that have not begun", counts.waiting_functions, books.unstarted),
+        ("of functions that run", counts.running_functions, books.running),
+        ("that others work on", counts.awaited, books.awaited),
+        ("that wait for an approval", counts.approvals, books.asking),
+        ("in doubt", counts.doubtful, books.doubtful),
     ]
 }
 
@@ -45,12 +46,17 @@ impl Ledger {
         for id in tasks {
             let Some(task) = run.task(id).filter(|task| task.is_live()) else { continue };
             let counts = self.counts(id);
-            let unlike = task.open.iter().flat_map(|open| counted(open, counts)).filter(|(_, state, books)| state != books);
+            let unlike = task
+                .phase
+                .calls()
+                .into_iter()
+                .flat_map(|calls| counted(calls, counts))
+                .filter(|(_, state, books)| state != books);
             for (what, state, books) in unlike {
                 self.broken(Invariant::StateIsTheFold, format!("{id} counts {state} calls {what}, the entries {books}"));
             }
-            let waits = matches!(task.state, TaskState::Blocked);
-            let should = self.can_only_wait(id) || task.escalated.is_some();
+            let waits = task.phase.is_waiting();
+            let should = self.can_only_wait(id) || task.phase.escalated().is_some();
             self.rule(task.agent().is_none() || waits == should, Invariant::BlockedTaskCanWake, || {
                 format!("{id} is blocked without waiting, or waits without being so")
             });

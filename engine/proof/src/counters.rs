@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use baton_core::Run;
 use baton_core::id::TaskId;
-use baton_core::machine::{CallStage, OpenTurn, Task, TaskState};
+use baton_core::machine::{CallStage, Counts, OpenCalls, Phase, Task};
 
 /// What living tasks add to the numbers of their run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,23 +92,23 @@ fn share(run: &Run, task: &Task, wrong: &mut Vec<String>) -> Share {
     let mut share = Share::default();
     if task.agent().is_none() {
         share.people = 1;
-    } else if task.escalated.is_none() {
+    } else if task.phase.escalated().is_none() {
         // Of a question that went on to another master, no turn is set aside any more.
         share.agents = 1;
     }
-    share.active = u64::from(matches!(task.state, TaskState::Ready | TaskState::Running));
-    if task.state == TaskState::Ready {
+    share.active = u64::from(task.phase.is_active());
+    if task.phase.is_ready() {
         share.ready = 1;
         let place = task.place.and_then(|place| totals.ready.get(&place));
-        if place != Some(&task.id) {
+        if place.map(|place| &run.graph()[*place].id) != Some(&task.id) {
             wrong.push(format!("{} is ready and not in the queue", task.id));
         }
     }
-    if task.working_since.is_some() != matches!(task.state, TaskState::Ready | TaskState::Running) {
-        wrong.push(format!("{} is {:?} and has worked since {:?}", task.id, task.state, task.working_since));
+    if task.working_since.is_some() != task.phase.is_active() {
+        wrong.push(format!("{} is {:?} and has worked since {:?}", task.id, task.phase, task.working_since));
     }
     // A question that went on to another master has rung already.
-    let deadline = task.deadline.filter(|_| task.escalated.is_none());
+    let deadline = task.deadline.filter(|_| task.phase.escalated().is_none());
     share.alarms = u64::from(deadline.is_some());
     if let Some(deadline) = deadline
         && !totals.deadlines.contains(&(deadline, task.id.clone()))
@@ -116,38 +116,42 @@ fn share(run: &Run, task: &Task, wrong: &mut Vec<String>) -> Share {
         wrong.push(format!("nobody wakes {} at its deadline", task.id));
     }
     // A blocked task waits for something else first, and keeps no place from others.
-    let queued = task.open.as_ref().is_some_and(|open| open.waiting_functions > 0 && task.state == TaskState::Running);
+    let queued = matches!(&task.phase, Phase::Acting(calls) if calls.counts().waiting_functions > 0);
     share.queued = u64::from(queued);
     share
 }
 
 /// Every number of a task that is not what it counts of the calls of its turn; counted again, call by call.
 fn miscounted_calls(task: &Task) -> Vec<String> {
-    let counts = task.open.iter().flat_map(|open| of_turn(open));
+    let counts = task.phase.calls().into_iter().flat_map(of_turn);
     let miscounted = counts.filter(|(_, number, count)| number != count);
     miscounted.map(|(what, number, count)| format!("{} counts {number} calls {what}, not {count}", task.id)).collect()
 }
 
-fn of_turn(open: &OpenTurn) -> [(&'static str, u32, u32); 6] {
-    let mut counts = [0_u32; 6];
-    let [unfinished, waiting, running, awaited, asking, doubtful] = &mut counts;
-    for call in open.calls.iter().filter(|call| !call.is_finished()) {
-        *unfinished += 1;
+fn of_turn(calls: &OpenCalls) -> [(&'static str, u32, u32); 7] {
+    let mut counted = Counts::default();
+    for call in calls.iter().filter(|call| !call.is_finished()) {
+        counted.unfinished += 1;
         match call.stage {
-            CallStage::Waiting | CallStage::Approval if call.is_function() => *waiting += 1,
-            CallStage::Running if call.is_function() => *running += 1,
-            CallStage::Running => *awaited += 1,
-            CallStage::Doubt => *doubtful += 1,
+            CallStage::Waiting | CallStage::Approval if call.is_function() => counted.waiting_functions += 1,
+            CallStage::Running { writes } if call.is_function() => {
+                counted.running_functions += 1;
+                counted.running_writers += u32::from(writes);
+            }
+            CallStage::Running { .. } => counted.awaited += 1,
+            CallStage::Doubt => counted.doubtful += 1,
             CallStage::Waiting | CallStage::Approval | CallStage::Refused | CallStage::Finished(_) => {}
         }
-        *asking += u32::from(call.stage == CallStage::Approval);
+        counted.approvals += u32::from(call.stage == CallStage::Approval);
     }
+    let counts = calls.counts();
     [
-        ("without a result", open.unfinished, *unfinished),
-        ("of functions that have not begun", open.waiting_functions, *waiting),
-        ("of functions that run", open.running_functions, *running),
-        ("that others work on", open.awaited, *awaited),
-        ("that wait for an approval", open.asking, *asking),
-        ("in doubt", open.doubtful, *doubtful),
+        ("without a result", counts.unfinished, counted.unfinished),
+        ("of functions that have not begun", counts.waiting_functions, counted.waiting_functions),
+        ("of functions that run", counts.running_functions, counted.running_functions),
+        ("of functions that run and write", counts.running_writers, counted.running_writers),
+        ("that others work on", counts.awaited, counted.awaited),
+        ("that wait for an approval", counts.approvals, counted.approvals),
+        ("in doubt", counts.doubtful, counted.doubtful),
     ]
 }

@@ -112,7 +112,7 @@ impl Requests {
         let task = run.task(&created.task).expect("a task that was created exists");
         // A question that went on to the next master is asked by whoever asked first.
         let asker = std::iter::successors(created.caller.as_ref(), |caller| {
-            let waits_for_it = run.task(caller).and_then(|task| task.escalated.as_ref());
+            let waits_for_it = run.task(caller).and_then(|task| task.phase.escalated());
             waits_for_it.and_then(|_| run.graph().caller(caller)).map(|above| &above.id)
         });
         let asker = asker.last().and_then(|caller| run.task(caller)).and_then(|caller| caller.agent());

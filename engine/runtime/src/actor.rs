@@ -416,7 +416,7 @@ impl Actor {
             Entry::ModelAnswered(entry) if entry.task == task && entry.turn == turn => entry.calls.get(index),
             _ => None,
         });
-        let open = || Some(Arc::clone(&self.run.task(&task)?.open.as_ref()?.calls.get(index)?.asked));
+        let open = || Some(Arc::clone(&self.run.task(&task)?.call(call)?.asked));
         answered.map(|call| call.input.clone()).or_else(|| open().map(|call| call.input.clone())).unwrap_or_default()
     }
 

@@ -208,8 +208,8 @@ impl Actor {
         };
         let (stopped, of) = (self.token(&task), task.clone());
         let inline_bytes = self.run.task(&task).and_then(|task| self.run.limits(task).inline_result_bytes);
-        let open = self.run.task(&task).and_then(|task| task.open.as_deref());
-        let is_approved = open.and_then(|open| open.calls.get(open.index_of(&call)?)).is_some_and(|call| call.approved.is_some());
+        let open = self.run.task(&task).and_then(|task| task.call(&call));
+        let is_approved = open.is_some_and(|call| call.approved().is_some());
         let execution = Execution {
             is_approved,
             files: Arc::clone(&self.files),

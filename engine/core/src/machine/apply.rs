@@ -1,5 +1,6 @@
 //! The only code that changes state. One function per entry, by what the entry is about; none can fail, none decides.
 
+mod adopt;
 mod calls;
 mod tasks;
 mod turns;
@@ -7,10 +8,8 @@ mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use self::turns::counts;
 use super::Run;
-use super::adopt;
-use super::task::Task;
+use super::graph::TaskIndex;
 use crate::document::DocumentVersion;
 use crate::entry::{Control, ControlAction, Entry, Recorded, RunStarted};
 use crate::id::TaskId;
@@ -50,8 +49,9 @@ pub(super) fn apply(run: &mut Run, recorded: &Recorded) {
     }
 }
 
-fn known<'r>(run: &'r mut Run, id: &TaskId) -> &'r mut Task {
-    run.graph.get_mut(id).unwrap_or_else(|| panic!("an entry names task {id}, which no entry created"))
+/// The task that an entry names.
+fn known(run: &Run, id: &TaskId) -> TaskIndex {
+    run.graph.find(id.as_str()).unwrap_or_else(|| panic!("an entry names task {id}, which no entry created"))
 }
 
 fn run_started(run: &mut Run, at: Timestamp, entry: &RunStarted) {
@@ -66,6 +66,7 @@ fn document_written(run: &mut Run, version: &Arc<DocumentVersion>) {
     run.shared.documents.insert(Arc::clone(version));
     if let Some(id) = &version.task {
         let task = known(run, id);
+        let task = &mut run.graph[task];
         task.learn(version.path.clone(), version.version);
         let written = &mut task.documents.get_or_insert_default().written;
         let reference = version.reference();
@@ -83,6 +84,7 @@ fn control(run: &mut Run, at: Timestamp, latest: Timestamp, entry: &Control) {
         (ControlAction::Unpaused, _) => run.shared.paused = false,
         (ControlAction::Steered { text }, Some(task)) => {
             let task = known(run, task);
+            let task = &mut run.graph[task];
             task.context_tokens += render::steer_tokens(text);
             task.steering.push(text.clone());
         }
@@ -94,7 +96,7 @@ fn control(run: &mut Run, at: Timestamp, latest: Timestamp, entry: &Control) {
         }
         // No process worked for the run since its last entry.
         (ControlAction::TakenOver { .. }, _) => rested(run, at.since(latest)),
-        (ControlAction::Waited(waited), Some(task)) => turns::waited(run, task, waited),
+        (ControlAction::Waited(waited), Some(task)) => turns::waited(run, known(run, task), waited),
         (
             ControlAction::Steered { .. }
             | ControlAction::Cancelled { .. }
@@ -107,11 +109,9 @@ fn control(run: &mut Run, at: Timestamp, latest: Timestamp, entry: &Control) {
 
 /// Takes `time`, which has just passed, from the worked time of all tasks and of the run.
 fn rested(run: &mut Run, time: Duration) {
-    for id in run.task_ids() {
-        if run.task(&id).is_some_and(|task| task.working_since.is_some()) {
-            let task = known(run, &id);
-            task.working_since = task.working_since.map(|since| since.plus(time));
-        }
+    for task in run.graph.indices() {
+        let task = &mut run.graph[task];
+        task.working_since = task.working_since.map(|since| since.plus(time));
     }
     let shared = &mut run.shared;
     shared.active_since = shared.active_since.map(|since| since.plus(time));

@@ -2,28 +2,25 @@
 //!
 //! [`Run::handle`] takes an event: it refuses it and changes nothing, or appends the entries that answer it. Each entry is
 //! applied as it is appended, by [`Run::apply`], the only code that changes state; the same code replays a timeline.
-//! The files here are split by kind of event: `answer` (a model answered), `advance` (a turn's calls proceed),
-//! `act` (delegations, questions and handoffs), `admit` (limits before a request), `finish` (a task ends), `join` (what a
-//! turn waits for), `compact` (older turns give way), `retry` (failed delegations), `approval` and `doubt` (questions
-//! about calls), `outside` (people, clocks and crashes).
+//!
+//! `settle` hands an event to the rule that knows it, and runs the steps that follow. `rules` has one file per rule. A rule reads
+//! the run by `models` (what may be asked, and its price), `room` (what limits leave), `attempts` and `create`, and changes it
+//! by a `draft` alone. `books` reserves for requests and settles them. `phase`, `calls`, `task` and `shared` are the state.
+//!
+//! Inside the machine a task is a [`TaskIndex`], and a call its place in the turn. Ids are made once, for entries and effects.
 
-mod act;
-mod admit;
-mod adopt;
-mod advance;
-mod answer;
 mod apply;
-mod approval;
-mod ask;
-mod check;
-mod compact;
-mod doubt;
-mod finish;
+mod attempts;
+mod books;
+mod calls;
+mod create;
+mod draft;
 mod graph;
-mod handle;
-mod join;
-mod outside;
-mod retry;
+mod models;
+mod phase;
+mod room;
+mod rules;
+mod settle;
 mod shared;
 mod task;
 
@@ -31,16 +28,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use graph::TaskGraph;
-pub use join::{Tally, Verdict, verdict};
-pub use shared::Shared;
-pub use task::{
-    Attempts, Budget, CallStage, Context, ContextMark, Finish, OpenCall, OpenTurn, Question, Streak, Task, TaskState,
-};
+use serde_json::Value;
 
-use crate::config::{Agent, Configs};
+pub use calls::{Attempts, CallDetails, CallStage, Counts, Finish, OpenAsk, OpenCall, OpenCalls};
+pub use graph::{TaskGraph, TaskIndex};
+pub use phase::{Next, Phase, Purpose, Request, Wait};
+pub use rules::join::{Tally, Verdict, verdict};
+pub use shared::Shared;
+pub use task::{Budget, Context, ContextMark, Missed, Question, Streak, Task};
+
+use crate::call::{CallError, CallResult, CallStatus, ErrorCode};
+use crate::config::{Agent, Configs, Schema, SchemaFault, Tool};
 use crate::document::Documents;
-use crate::entry::{Entry, Holder, Recorded, RunEnded, RunStarted};
+use crate::entry::{Holder, Recorded, RunEnded, RunStarted};
 use crate::event::{Decision, Event, Refusal};
 use crate::id::{AgentId, ContentHash, TaskId};
 use crate::limits::Limits;
@@ -90,7 +90,7 @@ impl Run {
     /// # Errors
     /// Those of [`Run::check`].
     pub fn handle(&mut self, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
-        handle::handle(self, at, event)
+        settle::handle(self, at, event)
     }
 
     /// Whether [`Run::handle`] would accept `event`.
@@ -98,7 +98,7 @@ impl Run {
     /// # Errors
     /// The reason why it is refused.
     pub fn check(&self, event: &Event) -> Result<(), Refusal> {
-        handle::check(self, event)
+        settle::check(self, event)
     }
 
     /// Appends one entry of a timeline to the state.
@@ -194,7 +194,7 @@ impl Run {
 
     /// The model that is asked when the one that is asked for the open turn of `id` is not available.
     pub fn next_fallback(&self, id: &TaskId) -> Option<&str> {
-        admit::next_fallback(self, id)
+        self.fallback_of(self.graph.find(id.as_str())?)
     }
 
     /// How long one attempt at a request of `id` may take: the tighter limit of the task and of the run.
@@ -227,16 +227,6 @@ impl Run {
     fn existing(&self, id: &TaskId) -> &Task {
         self.graph.get(id).unwrap_or_else(|| panic!("there is no task {id}"))
     }
-
-    /// All tasks, in the order of their creation.
-    fn task_ids(&self) -> Vec<TaskId> {
-        self.graph.iter().map(|task| task.id.clone()).collect()
-    }
-
-    /// The task that waits for `id`.
-    fn caller(&self, id: &TaskId) -> Option<TaskId> {
-        self.graph.caller(id).map(|task| task.id.clone())
-    }
 }
 
 impl PartialEq for Run {
@@ -260,36 +250,28 @@ pub(crate) fn task_limits<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limi
     }
 }
 
-/// The decision being made: the run, and what was decided so far.
-struct Draft<'run> {
-    at: Timestamp,
-    /// The number of the decision.
-    number: u64,
-    run: &'run mut Run,
-    decision: Decision,
-    /// Tasks whose turn may have become complete.
-    changed: std::collections::VecDeque<TaskId>,
+/// The error of a call that would do something else than what was approved.
+fn changed_since(tool: &Tool) -> CallError {
+    CallError::new(ErrorCode::Denied, format!("what was approved is not what would run: {} has changed since", tool.id))
 }
 
-impl<'run> Draft<'run> {
-    fn new(run: &'run mut Run, at: Timestamp) -> Self {
-        let number = run.shared.decision + 1;
-        Self { at, number, run, decision: Decision::default(), changed: std::collections::VecDeque::new() }
-    }
+/// The result of a call of which nobody knows whether it took effect.
+fn unknown_outcome(note: Option<&str>) -> CallResult {
+    let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+    let message = format!("a crash interrupted the call; whether it took effect is not known, and it is not repeated{note}");
+    CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))
+}
 
-    /// Appends an entry.
-    fn push(&mut self, entry: Entry) {
-        let recorded = Recorded { seq: self.run.shared.seq + 1, decision: self.number, at: self.at, entry };
-        apply::apply(self.run, &recorded);
-        self.decision.entries.push(recorded);
+/// An answer as the schema reads it: as it is, or the value under its key `answer`.
+fn answer_in<'v>(schema: &Schema, result: &'v Value) -> Result<&'v Value, Vec<SchemaFault>> {
+    match (schema.check(result), result.get("answer")) {
+        (Ok(()), _) => Ok(result),
+        (Err(faults), Some(inner)) => schema.check(inner).map(|()| inner).map_err(|_| faults),
+        (Err(faults), None) => Err(faults),
     }
+}
 
-    fn configs(&self) -> Arc<Configs> {
-        Arc::clone(&self.run.configs)
-    }
-
-    /// A task that the caller knows to exist.
-    fn task(&self, id: &TaskId) -> &Task {
-        self.run.existing(id)
-    }
+/// At most 200 characters of `text`: what a model said may be very long.
+fn bounded(text: &str) -> String {
+    if text.chars().count() <= 200 { text.to_owned() } else { text.chars().take(200).chain(['…']).collect() }
 }

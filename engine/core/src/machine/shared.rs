@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::graph::TaskIndex;
 use crate::document::Documents;
 use crate::entry::{RunEnded, RunStarted};
 use crate::id::{CallId, TaskId};
@@ -56,9 +57,9 @@ pub struct Shared {
     /// Calls of the whole run, counted as [`Task::calls`] are.
     pub calls: u32,
     /// Tasks that are ready, by when they became so.
-    pub ready: BTreeMap<u64, TaskId>,
+    pub ready: BTreeMap<u64, TaskIndex>,
     /// Tasks with function calls that have not begun, by when the turn was answered.
-    pub waiting_for_calls: BTreeMap<u64, TaskId>,
+    pub waiting_for_calls: BTreeMap<u64, TaskIndex>,
     /// When tasks time out.
     pub deadlines: BTreeSet<(Timestamp, TaskId)>,
     /// When failed delegations are tried again.

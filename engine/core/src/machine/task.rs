@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::{AfterExecution, CallResult, CallStatus, ModelCall};
+use super::calls::OpenCall;
+use super::phase::Phase;
+use crate::call::{CallResult, ModelCall};
 use crate::document::DocumentRef;
-use crate::entry::{CallRequest, Concern, FinalState, Holder, Master, Otherwise, QuestionEnd, ReminderReason, Said, TaskKind};
-use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
+use crate::entry::{Concern, Holder, Master, Otherwise, QuestionEnd, ReminderReason, Said, TaskKind};
+use crate::id::{AgentId, CallId, TaskId, ToolId};
 use crate::json::Json;
 use crate::limits::LimitKind;
 use crate::model::Usage;
 use crate::money::{Cost, Money};
 use crate::path::DocumentPath;
+use crate::render::SUMMARY_FRAME_TOKENS;
 use crate::time::Timestamp;
-use crate::tool_type::ToolType;
 
 /// One task of a run. Its conversation is not here: see [`crate::render::Transcript`].
 #[derive(Clone, Debug, PartialEq)]
@@ -33,24 +35,16 @@ pub struct Task {
     pub answers_for: Option<TaskId>,
     /// The number of delegations above it.
     pub depth: u32,
-    /// Its state.
-    pub state: TaskState,
+    /// Its phase.
+    pub phase: Phase,
     /// Its place in the queue of ready tasks or of waiting calls, if it is in one.
     pub place: Option<u64>,
-    /// The turn in progress: a request, or calls that lack results.
-    pub open: Option<Box<OpenTurn>>,
     /// Turns requested so far.
     pub turns: u32,
-    /// Whether a crash ended the newest turn without an answer, so that it must be requested again.
-    pub interrupted: bool,
     /// Delegations made so far.
     pub children: u32,
-    /// Consecutive turns that did not count.
-    pub reminders: u32,
-    /// Why the turn before did not count.
-    pub fault: Option<ReminderReason>,
-    /// The limit that makes the turn in progress the last one.
-    pub last_turn: Option<LimitKind>,
+    /// The newest turns, if they did not count.
+    pub missed: Option<Missed>,
     /// The last call's tool, input and result, and how often they were repeated.
     pub streak: Option<Box<Streak>>,
     /// The documents that the task knows or wrote; `None` for none.
@@ -83,8 +77,6 @@ pub struct Task {
     pub question: Option<Arc<Question>>,
     /// For a question of the engine: the decision about a call.
     pub concern: Option<Concern>,
-    /// The task to which an unanswered question was escalated.
-    pub escalated: Option<TaskId>,
     /// Messages from a person for the next request.
     pub steering: Vec<String>,
 }
@@ -92,7 +84,7 @@ pub struct Task {
 impl Task {
     /// Whether it has not ended.
     pub fn is_live(&self) -> bool {
-        !matches!(self.state, TaskState::Ended(_))
+        !matches!(self.phase, Phase::Ended(_))
     }
 
     /// The agent that holds it; `None` for a person.
@@ -103,10 +95,20 @@ impl Task {
         }
     }
 
-    /// The calls for which the task is blocked.
+    /// The calls of its newest turn, until the next request.
+    pub fn calls(&self) -> impl Iterator<Item = &OpenCall> {
+        self.phase.calls().into_iter().flatten()
+    }
+
+    /// The call `id` of its newest turn, until the next request.
+    pub fn call(&self, id: &CallId) -> Option<&OpenCall> {
+        let calls = self.phase.calls()?;
+        calls.get(calls.index_of(id)?)
+    }
+
+    /// The calls that the task waits for.
     pub fn awaited(&self) -> impl Iterator<Item = CallId> + '_ {
-        let open = self.open.iter();
-        open.flat_map(|turn| turn.calls.iter().filter(|call| call.is_awaited()).map(|call| call.id.clone()))
+        self.calls().filter(|call| call.is_awaited()).map(|call| call.id.clone())
     }
 
     /// The known version of `path`: the base of a write.
@@ -124,9 +126,14 @@ impl Task {
         self.documents.get_or_insert_default().known.insert(path, version);
     }
 
-    /// Whether the open turn only requests a summary of older turns.
+    /// Whether its newest request is for a summary of older turns alone.
     pub fn is_summarising(&self) -> bool {
-        self.context.as_ref().is_some_and(|context| context.summarising.is_some())
+        self.phase.purpose().is_summary()
+    }
+
+    /// The limit that makes its newest turn the last one.
+    pub fn last_turn(&self) -> Option<LimitKind> {
+        self.phase.purpose().last_turn()
     }
 
     /// Time spent ready or running until `now`.
@@ -134,6 +141,44 @@ impl Task {
         self.worked + self.working_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 }
+
+impl Task {
+    /// What a compaction may replace, the least first: the newest turn always stays.
+    pub(super) fn plans(&self) -> impl Iterator<Item = Plan> {
+        let plans = self.context.as_deref().into_iter().flat_map(|context| {
+            let later = context.requests.iter().filter(|request| request.turn > context.through_turn + 1);
+            later.map(|request| Plan {
+                through_turn: request.turn - 1,
+                dropped: request.tokens.saturating_sub(context.base_tokens),
+                kept: context.base_tokens + self.context_tokens.saturating_sub(request.tokens),
+            })
+        });
+        plans.filter(|plan| plan.dropped > 2 * SUMMARY_FRAME_TOKENS)
+    }
+}
+
+/// What a compaction would do.
+pub(super) struct Plan {
+    /// The last turn that is replaced.
+    pub(super) through_turn: u32,
+    /// Tokens of what is replaced.
+    pub(super) dropped: u64,
+    /// Tokens of what stays.
+    pub(super) kept: u64,
+}
+
+impl Plan {
+    /// The most tokens that a digest may take: less than what it replaces.
+    pub(super) fn digest_tokens(&self, window: u64) -> u64 {
+        DIGEST_TOKENS.min(window / 8).min(self.dropped / 2).max(SUMMARY_FRAME_TOKENS)
+    }
+}
+
+/// The newest turns that may stay as they are; so many more requests are remembered by their length.
+pub(super) const KEPT_TURNS: usize = 4;
+
+/// The most tokens (≈) of a digest.
+const DIGEST_TOKENS: u64 = 2_000;
 
 /// The length of a conversation, as its compaction needs it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -144,8 +189,15 @@ pub struct Context {
     pub requests: VecDeque<ContextMark>,
     /// The last turn in the summary; 0 without a summary.
     pub through_turn: u32,
-    /// The last turn in the summary that the open turn requests.
-    pub summarising: Option<u32>,
+}
+
+/// Consecutive turns that did not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// How many.
+    pub count: u32,
+    /// Why the last one did not.
+    pub reason: ReminderReason,
 }
 
 /// The length of a request.
@@ -164,190 +216,6 @@ pub struct TaskDocuments {
     pub known: BTreeMap<DocumentPath, u32>,
     /// The newest versions of its written documents, in the order of their first write.
     pub written: Vec<DocumentRef>,
-}
-
-/// The state of a task. A task stops only by [`TaskState::Ended`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskState {
-    /// It may ask its model, as soon as limits admit the request.
-    Ready,
-    /// Its model answers, or its calls run.
-    Running,
-    /// It waits for the calls that [`Task::awaited`] lists, never for none.
-    Blocked,
-    /// It has its one result.
-    Ended(FinalState),
-}
-
-impl TaskState {
-    /// The name used on timelines.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Running => "running",
-            Self::Blocked => "blocked",
-            Self::Ended(state) => state.as_str(),
-        }
-    }
-}
-
-/// A turn in progress.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OpenTurn {
-    /// Its number, from 1.
-    pub turn: u32,
-    /// Whether the model has yet to answer.
-    pub requested: bool,
-    /// The fallback model of this turn, if the task's own is not available.
-    pub fallback: Option<Arc<str>>,
-    /// The text of the answer.
-    pub text: Arc<str>,
-    /// The calls, in the model's order.
-    pub calls: Vec<OpenCall>,
-    /// Calls without a result.
-    pub unfinished: u32,
-    /// Function calls not yet started.
-    pub waiting_functions: u32,
-    /// Running function calls.
-    pub running_functions: u32,
-    /// Whether the running call is a writer.
-    pub writer_runs: bool,
-    /// Running delegations and questions.
-    pub awaited: u32,
-    /// Pending approvals. Function calls among them have not started.
-    pub asking: u32,
-    /// Function calls with an unknown outcome, about which a question is open.
-    pub doubtful: u32,
-    /// Whether its request has cost nothing, because its provider was away when the run stopped.
-    pub uncharged: bool,
-    /// Open model requests of its calls' code.
-    pub asks: Vec<OpenAsk>,
-}
-
-/// An open model request of a call's code.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OpenAsk {
-    /// Who asks.
-    pub by: CallRequest,
-    /// Tokens of the request (≈).
-    pub input_tokens: u64,
-    /// Tokens reserved for it and its answer.
-    pub reserved_tokens: u64,
-    /// Money reserved for them; `None` where the price is not known.
-    pub reserved_cost: Option<Money>,
-}
-
-impl OpenTurn {
-    /// Whether the turn is blocked: no function runs, and the next call waits for another task.
-    pub fn waits(&self) -> bool {
-        let next = || {
-            self.calls.iter().find(|call| call.is_function() && matches!(call.stage, CallStage::Waiting | CallStage::Approval))
-        };
-        self.running_functions == 0
-            && match self.waiting_functions {
-                0 => self.awaited + self.asking + self.doubtful > 0,
-                _ => self.doubtful > 0 || (self.asking > 0 && next().is_some_and(|call| call.stage == CallStage::Approval)),
-            }
-    }
-
-    /// The index of `call`, if it is one of this turn.
-    pub fn index_of(&self, call: &CallId) -> Option<usize> {
-        let (turn, position) = call.position()?;
-        let index = (position as usize).checked_sub(1)?;
-        (turn == self.turn && index < self.calls.len()).then_some(index)
-    }
-}
-
-/// A call of a turn in progress.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OpenCall {
-    /// Its id.
-    pub id: CallId,
-    /// The call as the model wrote it.
-    pub asked: Arc<ModelCall>,
-    /// The tool's type; `None` if the agent has no such tool.
-    pub tool_type: Option<ToolType>,
-    /// Whether it is a delegation.
-    pub delegates: bool,
-    /// The approved [`crate::config::Tool::bound_hash`], once it is approved.
-    pub approved: Option<ContentHash>,
-    /// The number of approval questions so far.
-    pub approvals: u32,
-    /// The failed attempts before the current one; `None` before the first failure.
-    pub attempts: Option<Box<Attempts>>,
-    /// Its stage.
-    pub stage: CallStage,
-}
-
-impl OpenCall {
-    /// Whether an executor runs it.
-    pub fn is_function(&self) -> bool {
-        self.tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
-    }
-
-    /// Whether the task is blocked on it.
-    pub fn is_awaited(&self) -> bool {
-        let runs = || self.tool_type.is_some_and(|tool_type| tool_type.behavior().blocks_caller);
-        match self.stage {
-            CallStage::Approval | CallStage::Doubt => true,
-            CallStage::Running => runs(),
-            CallStage::Waiting | CallStage::Refused | CallStage::Finished(_) => false,
-        }
-    }
-
-    /// Whether it has its result.
-    pub fn is_finished(&self) -> bool {
-        matches!(self.stage, CallStage::Refused | CallStage::Finished(_))
-    }
-
-    /// The number of failed attempts.
-    pub fn failed_attempts(&self) -> u32 {
-        self.attempts.as_ref().map_or(0, |attempts| u32::try_from(attempts.failed.len()).unwrap_or(u32::MAX))
-    }
-
-    /// The moment of the next attempt, while none is running.
-    pub fn retry_at(&self) -> Option<Timestamp> {
-        self.attempts.as_ref().and_then(|attempts| attempts.next_at)
-    }
-}
-
-/// The failed attempts of a delegation with a retry policy.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Attempts {
-    /// Their results, in order.
-    pub failed: Vec<Arc<CallResult>>,
-    /// The moment of the next attempt; `None` while one is running.
-    pub next_at: Option<Timestamp>,
-}
-
-/// The stage of a call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CallStage {
-    /// Not yet checked, or accepted and not yet begun.
-    Waiting,
-    /// Accepted; a question asks whether it may begin.
-    Approval,
-    /// Its executor or its task is running.
-    Running,
-    /// Its executor is gone; a question asks whether it took effect.
-    Doubt,
-    /// Its result is the error it was refused with.
-    Refused,
-    /// It has a result.
-    Finished(Finish),
-}
-
-/// The parts of a result that decide the end of a turn.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finish {
-    /// Its status.
-    pub status: CallStatus,
-    /// The requested end of the turn.
-    pub after: AfterExecution,
-    /// Whether it goes to the user instead of the agent.
-    pub to_user: bool,
-    /// The result, kept where the task may end with it.
-    pub result: Option<Arc<CallResult>>,
 }
 
 /// A repeated tool, input and result. They are kept rather than hashed: comparing them is cheaper than

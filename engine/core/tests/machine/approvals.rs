@@ -10,7 +10,6 @@ use baton_core::event::{Effect, Event};
 use baton_core::id::{CallId, ContentHash, TaskId};
 use baton_core::json::Json;
 use baton_core::limits::Limits;
-use baton_core::machine::TaskState;
 use baton_core::principal::Principal;
 use serde_json::{Value, json};
 
@@ -41,7 +40,7 @@ fn a_call_begins_once_it_is_approved() {
     let mut sim = Sim::new(&careful()).agent("root", [turn([call("delete", "a")]), turn([handoff("done")])]).start();
     assert!(sim.begun().is_empty() && sim.pending.is_empty());
     assert!(sim.run.waits_only_for_people());
-    assert_eq!(sim.run.task(&TaskId::root()).unwrap().state, TaskState::Blocked);
+    assert!(sim.run.task(&TaskId::root()).unwrap().phase.is_waiting());
     sim.person_answers("0/1.1/approval", yes()).unwrap();
     check(
         &sim,

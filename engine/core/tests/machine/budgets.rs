@@ -461,7 +461,7 @@ fn callees_asked(limit: u64, callees: &[(&str, u64)]) -> Sim {
 
 /// The tasks that are being asked now, in their normal turns.
 fn asked(sim: &Sim) -> Vec<String> {
-    let normal = sim.pending.iter().filter(|work| sim.run.task(work.task()).is_some_and(|task| task.last_turn.is_none()));
+    let normal = sim.pending.iter().filter(|work| sim.run.task(work.task()).is_some_and(|task| task.last_turn().is_none()));
     normal.map(|work| work.task().to_string()).collect()
 }
 

@@ -45,9 +45,9 @@ pub(crate) fn may_be_cut(sim: &Sim, random: &mut Random) {
     let live = || run.graph().iter().filter(|task| task.is_live());
     let prompted =
         |id: &TaskId| decision.effects.iter().any(|effect| matches!(effect, Effect::Prompt { task, .. } if task == id));
-    let requested = |task: &&Task| task.open.as_ref().is_some_and(|open| open.requested);
+    let requested = |task: &&Task| task.phase.request().is_some();
     assert!(live().filter(requested).all(|task| prompted(&task.id)), "each open request is made anew");
-    let running: u32 = live().filter_map(|task| task.open.as_ref()).map(|open| open.running_functions).sum();
+    let running: u32 = live().filter_map(|task| task.phase.calls()).map(|calls| calls.counts().running_functions).sum();
     // What a limit or a join ends in the same decision was begun anew first, and is stopped.
     let lives = |id: &TaskId| run.task(id).is_some_and(Task::is_live);
     let executed = decision.effects.iter().filter(|effect| matches!(effect, Effect::Execute { task, .. } if lives(task))).count();

@@ -9,7 +9,6 @@ use baton_core::event::Outcome;
 use baton_core::id::CallId;
 use baton_core::json::Json;
 use baton_core::limits::Limits;
-use baton_core::machine::TaskState;
 use baton_core::render::{Part, Role};
 use serde_json::json;
 
@@ -348,7 +347,7 @@ fn a_task_whose_calls_wait_for_a_place_works_and_is_not_blocked() {
         .start();
     assert_eq!(running(&sim), ["0/1.1/1.1 work"]);
     assert!(sim.ledger.calls[&CallId::from("0/1.2/1.1")].refused);
-    assert_eq!(sim.run.task(&"0/1.2".into()).unwrap().state, TaskState::Running);
+    assert_eq!(sim.run.task(&"0/1.2".into()).unwrap().phase.as_str(), "acting");
 }
 
 #[test]

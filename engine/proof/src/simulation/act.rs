@@ -187,8 +187,8 @@ impl World {
         if self.straight || !self.random.once_in(3) {
             return None;
         }
-        let open = self.checker.run().task(&execution.task).and_then(|task| task.open.as_ref());
-        let asked = open.and_then(|open| open.asks.iter().find(|ask| ask.by.call == execution.call)).cloned();
+        let open = self.checker.run().task(&execution.task).and_then(|task| task.phase.calls());
+        let asked = open.and_then(|calls| calls.asks().iter().find(|ask| ask.by.call == execution.call)).cloned();
         let random = &mut self.random;
         let mut below = |most: u64| random.below(usize::try_from(most).unwrap_or(usize::MAX).max(1)) as u64;
         let Some(asked) = asked else {

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{change_attempts, leave_call_queue, question_about_call};
+use super::calls::{call_of, change_attempts, leave_call_queue, question_about_call};
 use super::known;
 use crate::entry::{
     FinalState, Holder, QuestionClosed, QuestionEnd, QuestionOpened, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
 };
-use crate::id::{CallId, TaskId, ToolId};
-use crate::machine::Run;
-use crate::machine::compact::is_measured;
-use crate::machine::task::{Context, Question, Task, TaskState};
-use crate::machine::{agent, task_limits};
+use crate::id::{CallId, ToolId};
+use crate::machine::graph::TaskIndex;
+use crate::machine::phase::{Next, Phase, Wait};
+use crate::machine::task::{Context, Question, Task};
+use crate::machine::{Run, agent, task_limits};
 use crate::money::{Cost, Money};
 use crate::render;
 use crate::time::Timestamp;
@@ -28,14 +28,10 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         master: entry.master.clone(),
         answers_for: entry.answers_for.clone(),
         depth: entry.depth,
-        state: TaskState::Blocked,
-        open: None,
+        phase: Phase::Waiting(Wait::Person),
         turns: 0,
-        interrupted: false,
         children: 0,
-        reminders: 0,
-        fault: None,
-        last_turn: None,
+        missed: None,
         streak: None,
         documents: None,
         context_tokens: 0,
@@ -52,7 +48,6 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         said: Vec::new(),
         question: None,
         concern: entry.concern,
-        escalated: None,
         steering: Vec::new(),
     };
     for document in &entry.documents {
@@ -70,18 +65,19 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         run.shared.has_budgets = true;
     }
     let runs_model = task.agent().is_some();
-    if let (Some(caller), Some(concern)) = (&entry.caller, entry.concern) {
+    let caller = entry.caller.as_ref().map(|caller| known(run, caller));
+    if let (Some(caller), Some(concern)) = (caller, entry.concern) {
         question_about_call(run, at, caller, &entry.task.originating_call(), concern);
     }
     let base_tokens = task.context_tokens;
-    run.graph.insert(entry.caller.as_ref(), task);
-    if is_measured(run, &entry.task) {
-        known(run, &entry.task).context = Some(Box::new(Context { base_tokens, ..Context::default() }));
+    let index = run.graph.insert(caller, task);
+    if run.is_measured(index) {
+        run.graph[index].context = Some(Box::new(Context { base_tokens, ..Context::default() }));
     }
-    if let Some(caller) = &entry.caller
+    if let Some(caller) = caller
         && entry.kind == TaskKind::Delegation
     {
-        known(run, caller).children += 1;
+        run.graph[caller].children += 1;
         change_attempts(run, caller, &entry.task.originating_call(), |attempts| attempts.next_at = None);
     }
     let shared = &mut run.shared;
@@ -95,19 +91,18 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         shared.deadlines.insert((deadline, entry.task.clone()));
     }
     if runs_model {
-        enter(run, at, &entry.task, TaskState::Ready);
+        enter(run, at, index, |_| Phase::Ready(Next::Turn));
     }
 }
 
 pub(super) fn task_ended(run: &mut Run, at: Timestamp, entry: &TaskEnded) {
-    end(run, at, &entry.task, entry.state);
-    let caller = run.caller(&entry.task);
-    if let (Some(retry_at), Some(caller)) = (entry.retry_at, caller) {
+    let task = known(run, &entry.task);
+    end(run, at, task, entry.state);
+    if let (Some(retry_at), Some(caller)) = (entry.retry_at, run.graph.caller_of(task)) {
         let call = entry.task.originating_call();
-        let open = known(run, &caller).open.as_mut().expect("a task's caller waits for it in its open turn");
-        let index = open.index_of(&call).expect("a task's caller waits for it in its open turn");
-        open.calls[index].attempts.get_or_insert_default();
-        change_attempts(run, &caller, &call, |attempts| {
+        let (calls, index) = call_of(&mut run.graph[caller], &call);
+        calls.details_mut(index);
+        change_attempts(run, caller, &call, |attempts| {
             attempts.failed.push(Arc::clone(&entry.result));
             attempts.next_at = Some(retry_at);
         });
@@ -116,22 +111,21 @@ pub(super) fn task_ended(run: &mut Run, at: Timestamp, entry: &TaskEnded) {
 
 pub(super) fn subtree_closed(run: &mut Run, at: Timestamp, entry: &SubtreeClosed) {
     for id in &entry.tasks {
-        let task = known(run, id);
-        let reserved = task.reserved_tokens;
-        task.reserved_tokens = 0;
+        let index = known(run, id);
+        let task = &mut run.graph[index];
+        assert_eq!(task.reserved_tokens, 0, "an open request is settled before its task is closed");
         if let Some(question) = task.question.as_mut()
             && question.closed.is_none()
         {
             Arc::make_mut(question).closed = Some(QuestionEnd::Failed { reason: entry.reason.clone() });
         }
-        assert_eq!(reserved, 0, "an open request is settled before its task is closed");
-        end(run, at, id, FinalState::Cancelled);
+        end(run, at, index, FinalState::Cancelled);
     }
 }
 
 pub(super) fn question_opened(run: &mut Run, entry: &QuestionOpened) {
     let task = known(run, &entry.task);
-    task.question = Some(Arc::new(Question {
+    run.graph[task].question = Some(Arc::new(Question {
         number: entry.number,
         asker: entry.asker.clone(),
         text: entry.question.clone(),
@@ -144,22 +138,21 @@ pub(super) fn question_opened(run: &mut Run, entry: &QuestionOpened) {
 }
 
 pub(super) fn question_closed(run: &mut Run, at: Timestamp, entry: &QuestionClosed) {
-    let asker_agent = |run: &Run, asker: &TaskId| run.task(asker).and_then(|task| task.agent().cloned());
-    let task = known(run, &entry.task);
+    let index = known(run, &entry.task);
+    let task = &mut run.graph[index];
     let answers_for = task.answers_for.clone();
     let Some(question) = task.question.as_mut() else { return };
     Arc::make_mut(question).closed = Some(entry.how.clone());
     let question = Arc::clone(question);
     match (&entry.how, answers_for) {
         (QuestionEnd::Answered { answer, .. }, Some(master)) => {
-            let Some(asker) = asker_agent(run, &question.asker) else { return };
-            let Some(call) = waiting_call(run, &master, &question.asker) else { return };
-            let said = Said { asker, question: question.text.clone(), answer: answer.clone() };
-            known(run, &master).said.push((call, said));
+            let (master, asker) = (known(run, &master), known(run, &question.asker));
+            let Some(agent) = run.graph[asker].agent().cloned() else { return };
+            let Some(call) = waiting_call(run, master, asker) else { return };
+            let said = Said { asker: agent, question: question.text.clone(), answer: answer.clone() };
+            run.graph[master].said.push((call, said));
         }
         (QuestionEnd::Escalated { to: _, task: on }, _) => {
-            let task = known(run, &entry.task);
-            task.escalated = Some(on.clone());
             // Its time is over: from here on it only waits for whoever is asked now, and needs no turn.
             let deadline = task.deadline;
             let shared = &mut run.shared;
@@ -167,39 +160,32 @@ pub(super) fn question_closed(run: &mut Run, at: Timestamp, entry: &QuestionClos
             if let Some(deadline) = deadline {
                 shared.deadlines.remove(&(deadline, entry.task.clone()));
             }
-            stop_turn(run, &entry.task);
-            enter(run, at, &entry.task, TaskState::Blocked);
+            drop_calls(run, index);
+            enter(run, at, index, |_| Phase::Waiting(Wait::Escalated(on.clone())));
         }
         _ => {}
     }
 }
 
 /// The call of `master` that waits for the branch in which `asker` lies.
-pub(super) fn waiting_call(run: &Run, master: &TaskId, asker: &TaskId) -> Option<CallId> {
-    let mut branch = asker.clone();
-    loop {
-        let above = run.caller(&branch)?;
-        if above == *master {
-            return Some(branch.originating_call());
-        }
-        branch = above;
-    }
+fn waiting_call(run: &Run, master: TaskIndex, asker: TaskIndex) -> Option<CallId> {
+    let branch = run.graph.upwards(asker).find(|task| run.graph.caller_of(*task) == Some(master))?;
+    Some(run.graph[branch].id.originating_call())
 }
 
 /// The one way to a final state.
-pub(super) fn end(run: &mut Run, at: Timestamp, id: &TaskId, state: FinalState) {
-    stop_turn(run, id);
-    enter(run, at, id, TaskState::Ended(state));
-    let task = known(run, id);
+fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
+    drop_calls(run, index);
+    let escalated = run.graph[index].phase.escalated().is_some();
+    enter(run, at, index, |_| Phase::Ended(state));
+    let task = &mut run.graph[index];
     // What only a living task needs goes, so that a run with many finished tasks stays small.
-    task.open = None;
     task.streak = None;
     if let Some(documents) = &mut task.documents {
         documents.known = BTreeMap::new();
     }
     task.said = Vec::new();
-    let deadline = task.deadline;
-    let (by_person, escalated) = (task.holder == Holder::Person, task.escalated.is_some());
+    let (deadline, by_person) = (task.deadline, task.holder == Holder::Person);
     let shared = &mut run.shared;
     shared.live_tasks -= 1;
     if by_person {
@@ -208,32 +194,30 @@ pub(super) fn end(run: &mut Run, at: Timestamp, id: &TaskId, state: FinalState) 
         shared.live_agent_tasks -= 1;
     }
     if let Some(deadline) = deadline {
-        shared.deadlines.remove(&(deadline, id.clone()));
+        shared.deadlines.remove(&(deadline, task.id.clone()));
     }
 }
 
-/// Drops the turn in progress; its calls are closed by the entry that says so.
-pub(super) fn stop_turn(run: &mut Run, id: &TaskId) {
-    leave_call_queue(run, id);
-    let Some(open) = known(run, id).open.take() else { return };
+/// Takes the calls in progress out of the run's counters and queues; the phase that follows has none.
+fn drop_calls(run: &mut Run, task: TaskIndex) {
+    leave_call_queue(run, task);
+    let Some(calls) = run.graph[task].phase.calls() else { return };
+    let running = calls.counts().running_functions;
+    let retries: Vec<_> = calls.iter().filter_map(|call| Some((call.retry_at()?, call.id.clone()))).collect();
     let shared = &mut run.shared;
-    shared.running_functions -= open.running_functions;
-    if !shared.retries.is_empty() {
-        for call in &open.calls {
-            if let Some(at) = call.retry_at() {
-                shared.retries.remove(&(at, call.id.clone()));
-            }
-        }
+    shared.running_functions -= running;
+    for retry in &retries {
+        shared.retries.remove(retry);
     }
 }
 
-/// Moves a task from one state to another, keeping the queues and the counters of active tasks true.
-pub(super) fn enter(run: &mut Run, at: Timestamp, id: &TaskId, state: TaskState) {
-    let task = known(run, id);
-    let was = task.state;
-    let active = |state| matches!(state, TaskState::Ready | TaskState::Running);
-    task.state = state;
-    match (active(was), active(state)) {
+/// Moves a task from one phase to another, keeping the queues and the counters of active tasks true.
+pub(super) fn enter(run: &mut Run, at: Timestamp, index: TaskIndex, next: impl FnOnce(Phase) -> Phase) {
+    let task = &mut run.graph[index];
+    let (was_active, was_ready) = (task.phase.is_active(), task.phase.is_ready());
+    task.phase = next(std::mem::replace(&mut task.phase, Phase::Ready(Next::Turn)));
+    let (is_active, is_ready) = (task.phase.is_active(), task.phase.is_ready());
+    match (was_active, is_active) {
         (false, true) => task.working_since = Some(at),
         (true, false) => {
             task.worked = task.worked_until(at);
@@ -241,9 +225,9 @@ pub(super) fn enter(run: &mut Run, at: Timestamp, id: &TaskId, state: TaskState)
         }
         _ => {}
     }
-    let place = task.place;
+    let left = task.place.take_if(|_| was_ready && !is_ready);
     let shared = &mut run.shared;
-    match (active(was), active(state)) {
+    match (was_active, is_active) {
         (false, true) => {
             shared.active_tasks += 1;
             shared.active_since.get_or_insert(at);
@@ -258,15 +242,13 @@ pub(super) fn enter(run: &mut Run, at: Timestamp, id: &TaskId, state: TaskState)
         }
         _ => {}
     }
-    if was == TaskState::Ready && state != TaskState::Ready {
-        if let Some(place) = place {
-            shared.ready.remove(&place);
-            known(run, id).place = None;
-        }
-    } else if was != TaskState::Ready && state == TaskState::Ready {
+    if let Some(place) = left {
+        shared.ready.remove(&place);
+    }
+    if !was_ready && is_ready {
         // No entry makes two tasks ready, so its number is a place of its own, and the queue is first come, first served.
         let place = shared.seq;
-        shared.ready.insert(place, id.clone());
-        known(run, id).place = Some(place);
+        shared.ready.insert(place, index);
+        task.place = Some(place);
     }
 }

@@ -3,28 +3,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::queue_for_calls;
+use super::calls::{follow_calls, open_calls};
 use super::known;
 use super::tasks::enter;
 use crate::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, Waited};
-use crate::id::TaskId;
-use crate::machine::Run;
-use crate::machine::compact::{KEPT_TURNS, is_measured};
-use crate::machine::task::{Budget, CallStage, Context, ContextMark, OpenAsk, OpenCall, OpenTurn, TaskState};
-use crate::machine::{agent, answer};
+use crate::machine::calls::{OpenAsk, OpenCall, OpenCalls};
+use crate::machine::graph::TaskIndex;
+use crate::machine::phase::{Next, Phase, Purpose, Request};
+use crate::machine::rules::text::turn_fault;
+use crate::machine::task::{Budget, Context, ContextMark, KEPT_TURNS, Missed, Task};
+use crate::machine::{Run, agent};
 use crate::money::Money;
 use crate::render;
 use crate::time::Timestamp;
-use crate::tool_type::{Then, ToolType};
 
 pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequested) {
-    enter(run, at, &entry.task, TaskState::Running);
+    let purpose = match &entry.notice {
+        Some(Notice::LastTurn { limit }) => Purpose::LastTurn(*limit),
+        Some(Notice::Summarise { through_turn }) => Purpose::Summary { through_turn: *through_turn },
+        Some(Notice::Steer { .. } | Notice::Reminder { .. }) | None => Purpose::Turn,
+    };
+    let index = known(run, &entry.task);
+    enter(run, at, index, |_| Phase::Asking(Request { purpose, fallback: None, uncharged: false }));
     // Configs that were adopted may limit what those before did not: from here on the length is kept.
-    let limited = known(run, &entry.task).context.is_some() || is_measured(run, &entry.task);
-    let task = known(run, &entry.task);
+    let limited = run.graph[index].context.is_some() || run.is_measured(index);
+    let task = &mut run.graph[index];
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
-    task.interrupted = false;
     task.context_tokens = entry.input_tokens;
     if limited && !again {
         // What people said stands at the head of this turn, and stays as long as it does.
@@ -33,35 +38,13 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
         let context = task.context.get_or_insert_with(|| Box::new(Context { base_tokens: tokens, ..Context::default() }));
         context.requests.push_back(ContextMark { turn: entry.turn, tokens });
         // The request for a summary is remembered beside those whose turns the summary may let stay.
-        let kept = KEPT_TURNS + usize::from(matches!(entry.notice, Some(Notice::Summarise { .. })));
+        let kept = KEPT_TURNS + usize::from(purpose.is_summary());
         if context.requests.len() > kept {
             context.requests.pop_front();
         }
     }
-    task.open = Some(Box::new(OpenTurn {
-        turn: entry.turn,
-        requested: true,
-        fallback: None,
-        text: Arc::default(),
-        calls: Vec::new(),
-        unfinished: 0,
-        waiting_functions: 0,
-        running_functions: 0,
-        writer_runs: false,
-        awaited: 0,
-        asking: 0,
-        doubtful: 0,
-        uncharged: false,
-        asks: Vec::new(),
-    }));
-    match &entry.notice {
-        Some(Notice::LastTurn { limit }) => task.last_turn = Some(*limit),
-        Some(Notice::Summarise { through_turn }) => {
-            let context = task.context.as_mut().expect("only what is measured is summarised");
-            context.summarising = Some(*through_turn);
-        }
-        Some(Notice::Steer { .. }) => drop(task.steering.remove(0)),
-        Some(Notice::Reminder { .. }) | None => {}
+    if matches!(entry.notice, Some(Notice::Steer { .. })) {
+        task.steering.remove(0);
     }
     task.steering.drain(..entry.steers.len());
     task.reserved_tokens = entry.reserved_tokens;
@@ -69,26 +52,26 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     if !again {
         run.shared.turns += 1;
     }
-    reserve(run, &entry.task, entry.reserved_tokens, entry.reserved_cost);
+    reserve(run, index, entry.reserved_tokens, entry.reserved_cost);
 }
 
 pub(super) fn call_asked_model(run: &mut Run, entry: &CallAskedModel) {
     let CallAskedModel { task, by, model: _, input_tokens, reserved_tokens, reserved_cost } = entry.clone();
-    let open = known(run, &task).open.as_mut().expect("the call that asks is in it");
-    open.asks.push(OpenAsk { by, input_tokens, reserved_tokens, reserved_cost });
-    reserve(run, &task, reserved_tokens, reserved_cost.unwrap_or_default());
+    let task = known(run, &task);
+    open_calls(&mut run.graph[task]).asks.push(OpenAsk { by, input_tokens, reserved_tokens, reserved_cost });
+    reserve(run, task, reserved_tokens, reserved_cost.unwrap_or_default());
 }
 
 pub(super) fn fell_back(run: &mut Run, entry: &FellBack) {
-    let open = known(run, &entry.task).open.as_mut().expect("what falls back is a request");
-    open.fallback = Some(entry.to.as_str().into());
+    let task = known(run, &entry.task);
+    open_request(&mut run.graph[task]).fallback = Some(entry.to.as_str().into());
 }
 
-pub(super) fn waited(run: &mut Run, id: &TaskId, waited: &Waited) {
-    let task = known(run, id);
+pub(super) fn waited(run: &mut Run, task: TaskIndex, waited: &Waited) {
+    let task = &mut run.graph[task];
     task.working_since = task.working_since.map(|since| since.plus(Duration::from_millis(waited.milliseconds)));
-    if let Some(open) = task.open.as_mut() {
-        open.uncharged = waited.stops && waited.uncharged;
+    if let Phase::Asking(request) = &mut task.phase {
+        request.uncharged = waited.stops && waited.uncharged;
     }
     let shared = &mut run.shared;
     shared.active_since = shared.active_since.map(|since| since.plus(Duration::from_millis(waited.run_milliseconds)));
@@ -96,58 +79,41 @@ pub(super) fn waited(run: &mut Run, id: &TaskId, waited: &Waited) {
 
 pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered) {
     let configs = Arc::clone(run.configs());
-    let task = known(run, &entry.task);
+    let index = known(run, &entry.task);
+    let task = &mut run.graph[index];
+    let purpose = open_request(task).purpose;
     // A summary is no turn of the work: it neither misses the point nor stays in the conversation.
-    if !task.is_summarising() {
-        let fault = answer::turn_fault(&configs, task, entry);
-        task.fault = fault;
-        task.reminders = if fault.is_some() { task.reminders + 1 } else { 0 };
+    if !purpose.is_summary() {
+        let earlier = task.missed.map_or(0, |missed| missed.count);
+        let fault = turn_fault(&configs, task, entry);
+        task.missed = fault.map(|reason| Missed { count: earlier + 1, reason });
         task.context_tokens += render::answered_tokens(entry);
     }
     let tools = task.agent().map(|id| &agent(&configs, id).tools);
-    let open = task.open.as_mut().expect("an answer belongs to a request");
-    open.requested = false;
-    open.text = entry.text.as_str().into();
-    let mut made = 0;
-    for (position, asked) in (1..).zip(&entry.calls) {
+    let calls = (1..).zip(&entry.calls).map(|(position, asked)| {
         let tool = tools.and_then(|tools| tools.get(asked.tool.as_str()));
-        let tool_type = tool.map(|tool| tool.tool_type);
-        if tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code) {
-            open.waiting_functions += 1;
-        }
-        made += u32::from(counts(tool_type));
-        open.unfinished += 1;
-        open.calls.push(OpenCall {
-            id: entry.task.call(entry.turn, position),
-            asked: Arc::clone(asked),
-            tool_type,
-            delegates: tool.is_some_and(|tool| tool.agent.is_some()),
-            approved: None,
-            approvals: 0,
-            attempts: None,
-            stage: CallStage::Waiting,
-        });
-    }
+        let delegates = tool.is_some_and(|tool| tool.agent.is_some());
+        let id = entry.task.call(entry.turn, position);
+        OpenCall::new(id, Arc::clone(asked), tool.map(|tool| tool.tool_type), delegates)
+    });
+    let calls = OpenCalls::new(purpose, entry.turn, entry.text.as_str().into(), calls.collect());
+    let made = u32::try_from(calls.iter().filter(|call| call.is_counted()).count()).unwrap_or(u32::MAX);
     task.calls += made;
-    if entry.calls.is_empty() {
-        task.open = None;
-        enter(run, at, &entry.task, TaskState::Ready);
-    } else if open.waiting_functions > 0 {
-        let seq = run.shared.seq;
-        queue_for_calls(run, &entry.task, seq);
-    }
     run.shared.calls += made;
+    enter(run, at, index, |_| Phase::Acting(Box::new(calls)));
+    follow_calls(run, at, index);
 }
 
 pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
     let task = known(run, &entry.task);
+    let task = &mut run.graph[task];
     let gone = task.context_tokens.saturating_sub(entry.context_tokens);
     task.context_tokens = entry.context_tokens;
     let context = task.context.as_mut().expect("only what is measured is compacted");
-    let summary_turn = context.summarising.take().map(|_| task.turns);
+    let summary_turn = task.phase.purpose().is_summary().then_some(task.turns);
     if summary_turn.is_some() {
         // Whether it was answered or not, a turn that was for the summary alone is over.
-        task.interrupted = false;
+        task.phase = Phase::Ready(Next::Turn);
     }
     context.through_turn = entry.through_turn;
     context.requests.retain(|request| request.turn > entry.through_turn && Some(request.turn) != summary_turn);
@@ -158,18 +124,18 @@ pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
 
 pub(super) fn budget_settled(run: &mut Run, at: Timestamp, entry: &BudgetSettled) {
     let (used, cost) = (entry.usage.total(), entry.cost.unwrap_or_default());
-    let task = known(run, &entry.task);
+    let index = known(run, &entry.task);
+    let task = &mut run.graph[index];
     task.usage.add(&entry.usage);
     task.cost.settle(entry.cost);
     let reserved_cost = if let Some(by) = &entry.by {
-        let asks = &mut task.open.as_mut().expect("a call that asks is in it").asks;
-        let place = asks.iter().position(|ask| ask.by == **by).expect("what is settled was asked");
-        asks.remove(place).reserved_cost.unwrap_or_default()
+        let ask = open_calls(task).take_ask(by).expect("what is settled was asked");
+        ask.reserved_cost.unwrap_or_default()
     } else {
         task.reserved_tokens = 0;
         std::mem::take(&mut task.reserved_cost)
     };
-    on_all_above(run, &entry.task, |budget| {
+    on_all_above(run, index, |budget| {
         budget.reserved_tokens = budget.reserved_tokens.saturating_sub(entry.reserved_tokens);
         budget.reserved_cost = budget.reserved_cost.minus(reserved_cost);
         budget.tokens = budget.tokens.saturating_add(used);
@@ -180,23 +146,24 @@ pub(super) fn budget_settled(run: &mut Run, at: Timestamp, entry: &BudgetSettled
     shared.reserved_cost = shared.reserved_cost.minus(reserved_cost);
     shared.usage.add(&entry.usage);
     shared.cost.settle(entry.cost);
-    let task = known(run, &entry.task);
-    if task.open.as_ref().is_some_and(|open| open.requested) {
+    if let Some(request) = run.graph[index].phase.request() {
         // Nobody will answer any more: unless the task ends now, the turn is asked for again.
-        task.open = None;
-        task.interrupted = true;
-        enter(run, at, &entry.task, TaskState::Ready);
+        let purpose = request.purpose;
+        enter(run, at, index, |_| Phase::Ready(Next::Again(purpose)));
     }
 }
 
-/// Whether a call counts towards [`crate::limits::Limits::calls`]: all do but handoffs, so that a task can always finish.
-pub(in crate::machine) fn counts(tool_type: Option<ToolType>) -> bool {
-    tool_type.is_none_or(|tool_type| tool_type.behavior().then != Then::Stop)
+/// The open request of `task`, which the entry is about.
+fn open_request(task: &mut Task) -> &mut Request {
+    match &mut task.phase {
+        Phase::Asking(request) => request,
+        _ => panic!("an entry is about an open request of task {}, which has none", task.id),
+    }
 }
 
-/// Reserves on `id`, every task above it and the run.
-fn reserve(run: &mut Run, id: &TaskId, tokens: u64, cost: Money) {
-    on_all_above(run, id, |budget| {
+/// Reserves on `task`, every task above it and the run.
+fn reserve(run: &mut Run, task: TaskIndex, tokens: u64, cost: Money) {
+    on_all_above(run, task, |budget| {
         budget.reserved_tokens = budget.reserved_tokens.saturating_add(tokens);
         budget.reserved_cost = budget.reserved_cost.plus(cost);
     });
@@ -205,18 +172,13 @@ fn reserve(run: &mut Run, id: &TaskId, tokens: u64, cost: Money) {
     shared.reserved_cost = shared.reserved_cost.plus(cost);
 }
 
-/// Changes the budgets of `id` and of every task above it, where a limit keeps one.
-fn on_all_above(run: &mut Run, id: &TaskId, change: impl Fn(&mut Budget)) {
-    if !run.shared.has_budgets {
-        return;
-    }
-    let mut next = Some(id.clone());
-    while let Some(id) = next {
-        if run.task(&id).is_some_and(|task| task.budget.is_some())
-            && let Some(budget) = known(run, &id).budget.as_mut()
-        {
+/// Changes the budgets of `task` and of every task above it, where a limit keeps one.
+fn on_all_above(run: &mut Run, task: TaskIndex, change: impl Fn(&mut Budget)) {
+    let mut next = Some(task).filter(|_| run.shared.has_budgets);
+    while let Some(task) = next {
+        if let Some(budget) = run.graph[task].budget.as_mut() {
             change(budget);
         }
-        next = run.caller(&id);
+        next = run.graph.caller_of(task);
     }
 }
