@@ -46,6 +46,8 @@ fn generated() -> anyhow::Result<BTreeMap<String, String>> {
     for (name, schema) in baton_core::config::schemas() {
         files.insert(name.to_owned(), schema_file(name, schema)?);
     }
+    let timeline = "timeline.schema.json";
+    files.insert(timeline.to_owned(), schema_file(timeline, baton_timeline::schema())?);
     let script = "script.schema.json";
     files.insert(script.to_owned(), schema_file(script, baton_models::script::schema())?);
     Ok(files)

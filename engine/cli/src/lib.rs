@@ -34,7 +34,6 @@ mod session;
 mod shell;
 mod signals;
 mod text;
-mod timeline;
 mod trust;
 mod view;
 mod words;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use baton_core::entry::Recorded;
 use baton_core::id::RunId;
 use baton_store::{RunRecord, Store};
+use baton_timeline::{Line, Reader};
 
 use crate::exit::Failure;
 use crate::place::Place;
@@ -113,6 +114,25 @@ impl FoundRun {
                 return Ok(entries);
             }
         }
+    }
+
+    /// A reader of the run's entries, before the first.
+    pub(crate) fn reader(&self) -> Reader {
+        Reader::new(self.id().clone())
+    }
+
+    /// The line of entry `seq`.
+    pub(crate) async fn line(&self, seq: u64) -> Result<Option<Line>, Failure> {
+        let (mut reader, mut found) = (self.reader(), None);
+        self.each_entry(|entry| {
+            let line = reader.line(entry);
+            if entry.seq == seq {
+                found = Some(line);
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(found)
     }
 
     /// The run, folded.

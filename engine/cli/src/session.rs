@@ -18,6 +18,7 @@ use baton_core::principal::Principal;
 use baton_core::time::Timestamp;
 use baton_runtime::{EntryStream, Progress, RunHandle, RunOutcome};
 use baton_store::Store;
+use baton_timeline::Reader;
 use crossterm::event::{Event as Input, EventStream, KeyCode, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
 use tokio::sync::{broadcast, mpsc};
@@ -29,9 +30,8 @@ use crate::screen::{Output, Screen, style};
 use crate::shell::baton;
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
-use crate::timeline::Rows;
 use crate::view::RunView;
-use crate::view::lines::line;
+use crate::view::lines::progress;
 use crate::view::live::{LiveTree, Prompt};
 use crate::{approvals, export, job};
 
@@ -78,7 +78,7 @@ pub(crate) async fn follow(
         store,
         screen: place.screen,
         view: RunView::default(),
-        rows: Rows::default(),
+        reader: Reader::new(handle.id().clone()),
         live: place.screen.live.then(LiveTree::new),
         conversation: Conversation::new(place.screen.interactive),
         keys: None,
@@ -129,7 +129,7 @@ struct Session<'a> {
     store: &'a Arc<dyn Store>,
     screen: Screen,
     view: RunView,
-    rows: Rows,
+    reader: Reader,
     /// The drawing: of the tree where one is drawn, else of a question while it is asked.
     live: Option<LiveTree>,
     conversation: Conversation,
@@ -224,16 +224,16 @@ impl Session<'_> {
     /// Shows an entry.
     async fn take_in(&mut self, entry: &Recorded) {
         self.view.apply(entry);
-        let row = self.rows.row(entry);
+        let line = self.reader.line(entry);
         let is_new = entry.seq > self.told;
-        if self.screen.output == Output::Ndjson && is_new && !self.unread && self.screen.json(&row).is_err() {
+        if self.screen.output == Output::Ndjson && is_new && !self.unread && self.screen.json(&line).is_err() {
             // The run stops as if interrupted; the report at its end says why it could not be told.
             self.unread = true;
             self.happened(Event::Unread).await;
         }
         if !self.screen.live
             && is_new
-            && let Some(line) = line(&self.view, entry)
+            && let Some(line) = progress(&line, self.view.began)
         {
             self.say(&[line]);
         }

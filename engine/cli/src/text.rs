@@ -69,11 +69,6 @@ impl Text {
         &self.0
     }
 
-    /// Whether there is nothing to show.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The number of characters that are seen.
     pub(crate) fn width(&self) -> usize {
         Pieces(&self.0).filter(|piece| matches!(piece, Piece::Seen(_))).count()

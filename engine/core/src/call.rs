@@ -9,7 +9,7 @@ use crate::document::{ContentFacts, DocumentRef, DocumentVersion};
 use crate::json::Json;
 
 /// A call as a model asked for it, not yet checked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ModelCall {
     /// The name the model used.
     pub tool: String,
@@ -86,7 +86,7 @@ impl CallStatus {
 }
 
 /// Why a call has no success, in words that teach the agent to do better.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallError {
     /// A stable code, such as `invalid_input`.
     pub code: ErrorCode,
@@ -120,7 +120,7 @@ impl CallError {
 }
 
 /// The closed list of reasons a call or a task has no success.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// No tool of this name exists, or the agent was not granted it.
@@ -200,7 +200,7 @@ impl ErrorCode {
 }
 
 /// The exactly one result of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallResult {
     /// How it ended.
     pub status: CallStatus,
@@ -228,7 +228,7 @@ impl CallResult {
 }
 
 /// The output of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutput {
     /// The value; `null` when nothing came out.
@@ -238,7 +238,7 @@ pub enum CallOutput {
 }
 
 /// A document that holds the output of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct KeptOutput {
     /// The version.
     pub document: DocumentRef,

@@ -11,7 +11,7 @@ use crate::principal::Principal;
 use crate::time::Timestamp;
 
 /// One version of a document, named: what delegations, handoffs and injections carry.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DocumentRef {
     /// Which document.
     pub path: DocumentPath,
@@ -26,7 +26,7 @@ impl std::fmt::Display for DocumentRef {
 }
 
 /// The facts of one content, measured by the shell before the core sees a write.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ContentFacts {
     /// The content's name in the store.
     pub hash: ContentHash,
@@ -57,7 +57,7 @@ pub struct Write {
 }
 
 /// One immutable version of a document with its provenance.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DocumentVersion {
     /// Which document.
     pub path: DocumentPath,

@@ -123,7 +123,7 @@ impl ModelTurn {
 }
 
 /// The provider's description of its answer, for people. No decision depends on it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Answered {
     /// The provider, by the name that configs use.
     pub provider: String,
@@ -158,7 +158,7 @@ pub enum FinishReason {
 }
 
 /// Tokens used. `cached_tokens` are part of `input_tokens`, `reasoning_tokens` of `output_tokens`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Usage {
     /// Tokens of the request.
     pub input_tokens: u64,

@@ -15,7 +15,7 @@ const PER_DOLLAR: f64 = 1e12;
 ///
 /// So fine, because a price of $0.000001 for a million tokens is then one picodollar a token: what a request costs is a
 /// product of whole numbers, and nothing is ever rounded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Money(u64);
 
@@ -92,7 +92,7 @@ impl fmt::Display for Money {
 }
 
 /// The price of a model's tokens.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Price {
     /// A token of a request that the provider had not cached.
     pub input: Money,

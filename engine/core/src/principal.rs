@@ -9,7 +9,7 @@ use crate::id::{AgentId, PersonName, ProgramId, is_valid_id};
 
 /// Who answered, approved, cancelled, steered or wrote. Stored externally tagged: `{"person": "ann"}`, `{"agent": "lead"}`,
 /// `{"program": "nightly"}`, `"engine"`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Principal {
     /// A person, by the name that the shell knows.

@@ -23,7 +23,7 @@ mod zombie;
 
 pub use jobs::{Shape, lay_out};
 pub use run::{Documents, End, Timeline};
-pub use scene::{At, Case, Pass, PassName, Process, Step, Told, ledger_configs};
+pub use scene::{At, Case, Pass, PassName, Process, Step, ledger_configs};
 pub use strays::{StrayFigures, strays};
 pub use sweep::{Figures, Kill, Plan, Sweep};
 pub use trial::{Outcome, Trial, Violation};

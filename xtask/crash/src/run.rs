@@ -13,9 +13,8 @@ use baton_core::id::{CallId, TaskId};
 use baton_core::principal::Principal;
 use baton_core::tool_type::ToolType;
 use baton_store::{RunRecord, SqliteStore, Store};
+use baton_timeline::Line;
 use serde_json::Value;
-
-use crate::scene::Told;
 
 /// How many entries are read at once.
 const PAGE: usize = 10_000;
@@ -90,16 +89,11 @@ impl Timeline {
         self.record.id == later.record.id && later.entries.starts_with(&self.entries)
     }
 
-    /// The first of `told` that is not in the timeline as it was told.
-    pub fn lacks<'t>(&self, told: &'t [Told]) -> Option<&'t Told> {
-        told.iter().find(|told| {
-            let kept = usize::try_from(told.seq).ok().and_then(|seq| self.entries.get(seq.checked_sub(1)?));
-            !kept.is_some_and(|kept| {
-                kept.seq == told.seq
-                    && kept.entry.name() == told.entry
-                    && kept.entry.task().map(TaskId::as_str) == told.task.as_deref()
-                    && kept.at.to_string() == told.timestamp
-            })
+    /// The first of the printed lines whose entry the timeline does not have exactly so.
+    pub fn lacks<'t>(&self, printed: &'t [Line]) -> Option<&'t Line> {
+        printed.iter().find(|line| {
+            let kept = usize::try_from(line.seq).ok().and_then(|seq| self.entries.get(seq.checked_sub(1)?));
+            !kept.is_some_and(|kept| **kept == line.recorded())
         })
     }
 

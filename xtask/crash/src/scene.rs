@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
 use baton_store::failpoint;
+use baton_timeline::Line;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -113,26 +113,13 @@ pub struct Pass {
     pub place: String,
 }
 
-/// An entry that a process printed, as it was told: place, moment, name and task.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Told {
-    /// Its number.
-    pub seq: u64,
-    /// Its moment.
-    pub timestamp: String,
-    /// Its name.
-    pub entry: String,
-    /// The task it belongs to.
-    pub task: Option<String>,
-}
-
 /// A process that is over.
 #[derive(Debug)]
 pub struct Process {
     /// How it ended.
     pub status: ExitStatus,
     /// The entries that it printed.
-    pub told: Vec<Told>,
+    pub told: Vec<Line>,
     /// What else it said.
     pub stderr: String,
     /// The failpoints that it passed.
@@ -371,12 +358,12 @@ impl Running {
 }
 
 /// The entries among the lines that a process finished.
-fn told(text: &str) -> anyhow::Result<Vec<Told>> {
+fn told(text: &str) -> anyhow::Result<Vec<Line>> {
     let mut told = Vec::new();
     for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
         let value: Value = serde_json::from_str(line).with_context(|| format!("a process printed {line:?}"))?;
         if value.get("seq").is_some() {
-            told.push(serde_json::from_value(value).context("a process printed something else than an entry")?);
+            told.push(serde_json::from_str(line).context("a process printed something else than an entry")?);
         }
     }
     Ok(told)

@@ -154,7 +154,7 @@ impl Trial<'_> {
 #[derive(Default)]
 struct Watched {
     crashes: usize,
-    told: Vec<crate::scene::Told>,
+    told: Vec<baton_timeline::Line>,
     acknowledged: Vec<u32>,
     /// The timelines that killed processes left behind.
     left: Vec<Timeline>,

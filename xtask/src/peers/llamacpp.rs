@@ -297,6 +297,6 @@ fn resumed(program: &Program, job: &Path, llama: &Llama<'_>, server: Server) -> 
 
 /// What is wrong with the answers of a run: none ends before its reason to stop.
 fn halves(told: &Told) -> Vec<String> {
-    let answers = told.entries("model_answered").filter(|row| row["result"]["answered"]["finish"].is_null());
-    answers.map(|row| format!("turn {} of task {} was taken without its end", row["result"]["turn"], row["task"])).collect()
+    let answers = told.entries("model_answered").filter(|row| row["data"]["answered"]["finish"].is_null());
+    answers.map(|row| format!("turn {} of task {} was taken without its end", row["data"]["turn"], row["task"])).collect()
 }

@@ -217,7 +217,7 @@ impl Told {
 
     /// How many calls the model made, whatever became of them.
     pub(crate) fn calls_made(&self) -> usize {
-        self.entries("model_answered").filter_map(|row| row["result"]["calls"].as_array()).map(Vec::len).sum()
+        self.entries("model_answered").filter_map(|row| row["data"]["calls"].as_array()).map(Vec::len).sum()
     }
 
     /// How many calls were refused with the error `code`.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use baton_core::entry::{ControlAction, Entry, Holder as TaskHolder, Recorded};
 use baton_core::id::TaskId;
 use baton_runtime::{Delivery, Engine, Holder, RunOutcome};
+use baton_timeline::Line;
 use clap::Args;
 use serde_json::json;
 
@@ -21,7 +22,6 @@ use crate::screen::style;
 use crate::shell::baton;
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
-use crate::timeline::Rows;
 use crate::trust::Manner;
 use crate::view::{RunView, TaskState};
 use crate::{job, session};
@@ -153,13 +153,13 @@ impl Asked<'_> {
                     Entry::Control(control) => control.task == self.task && is_it(&control.action),
                     _ => false,
                 };
-                let Some(entry) = entries.iter().find(of_it) else {
+                let Some(entry) = entries.iter().find(of_it).map(|entry| entry.seq) else {
                     return Err(Failure::Refused(format!(
                         "it came too late: the run had gone on before its process read it; look again: {}",
                         baton("show").value(self.found.id())
                     )));
                 };
-                self.tell(place, "done", Some(entry), done, next)
+                self.tell(place, "done", self.found.line(entry).await?.as_ref(), done, next)
             }
             Delivery::Sent => {
                 let told = text!("the process that runs {} was told, and has not carried it out yet", run);
@@ -176,7 +176,7 @@ impl Asked<'_> {
         &self,
         place: &Place,
         delivery: &str,
-        entry: Option<&Arc<Recorded>>,
+        entry: Option<&Line>,
         told: &Text,
         next: Option<&'static str>,
     ) -> Result<Exit, Failure> {
@@ -187,7 +187,6 @@ impl Asked<'_> {
                 place.screen.tell(&text!("{}       {}", style::faint("next:"), baton(next).value(run)));
             }
         } else {
-            let entry = entry.map(|entry| Rows::default().row(entry));
             place
                 .screen
                 .json(&json!({"run": run, "command": self.verb, "task": self.task, "delivery": delivery, "entry": entry}))?;

@@ -1,16 +1,17 @@
-//! `baton timeline`: the entries of a run in order, with the seed's five fields.
+//! `baton timeline`: the entries of a run in order.
 
 use baton_core::entry::Recorded;
+use baton_timeline::{Kind, Line, Sentence, sentence};
 use clap::Args;
 
 use crate::commands::completions;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::runs::FoundRun;
+use crate::runs::{self, FoundRun};
 use crate::screen::style;
+use crate::session;
 use crate::text::{Text, text};
-use crate::timeline::{Row, Rows, sentence};
-use crate::{runs, session};
+use crate::view::lines::words;
 
 /// What `timeline` takes.
 #[derive(Debug, Args)]
@@ -22,40 +23,51 @@ pub(crate) struct TimelineArgs {
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
     /// Only entries of this type, such as `function_tool` or `task_ended`; may be given several times
-    #[arg(long = "type", value_name = "TYPE")]
-    kinds: Vec<String>,
+    #[arg(long = "type", value_name = "TYPE", value_parser = known_type)]
+    types: Vec<String>,
     /// Only entries after this number
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
+}
+
+/// The type that `name` names.
+fn known_type(name: &str) -> Result<String, String> {
+    if Kind::names().any(|known| known == name) {
+        return Ok(name.to_owned());
+    }
+    let nearest =
+        baton_core::config::nearest(name, Kind::names()).map(|known| format!("did you mean {known}? ")).unwrap_or_default();
+    Err(format!("no entry has this type; {nearest}known: {}", Kind::names().collect::<Vec<_>>().join(", ")))
 }
 
 /// Prints the entries.
 pub(crate) async fn run(args: &TimelineArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find_to_read(place, &args.run).await?;
     args.check_task(&found).await?;
-    // Every entry is read, also those that are not shown: later rows take names and inputs from earlier ones.
-    let mut reader = Rows::default();
+    // Every entry is read, also those that are not shown: later lines take names and inputs from earlier entries.
+    let mut reader = found.reader();
     if !place.screen.is_text() {
         let mut list = place.screen.begin_list();
-        let print = |entry: &Recorded| Some(reader.row(entry)).filter(|row| args.shows(row)).map_or(Ok(()), |row| list.add(&row));
+        let print = |entry: &Recorded| args.chosen(reader.line(entry)).map_or(Ok(()), |line| list.add(&line));
         found.each_entry(print).await?;
         list.end()?;
         return Ok(Exit::Done);
     }
     // Read twice rather than kept: a timeline may be larger than the memory.
-    let (width, mut who) = (session::width(), 0);
+    let mut columns = Columns { task: 0, subject: 0, screen: session::width() };
     found
         .each_entry(|entry| {
-            let shown = Some(reader.row(entry)).filter(|row| args.shows(row));
-            who = shown.map_or(0, |row| label(&row).width()).max(who);
+            if let Some(line) = args.chosen(reader.line(entry)) {
+                columns.widen(&line, &sentence(&line));
+            }
             Ok(())
         })
         .await?;
-    reader = Rows::default();
+    reader = found.reader();
     found
         .each_entry(|entry| {
-            let shown = Some(reader.row(entry)).filter(|row| args.shows(row));
-            shown.map_or(Ok(()), |row| place.screen.text(&line(&row, who, width)))
+            let line = args.chosen(reader.line(entry));
+            line.map_or(Ok(()), |line| place.screen.text(&columns.row(&line, &sentence(&line))))
         })
         .await?;
     Ok(Exit::Done)
@@ -79,21 +91,38 @@ impl TimelineArgs {
         Err(Failure::not_found("task", task, known.iter().map(ToString::to_string)))
     }
 
-    fn shows(&self, row: &Row) -> bool {
-        row.seq > self.after
-            && self.task.as_ref().is_none_or(|task| row.task.as_ref() == Some(task))
-            && (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind == row.kind || kind == row.entry))
+    /// Returns `line` if it is one that was asked for.
+    fn chosen(&self, line: Line) -> Option<Line> {
+        let is_chosen = line.seq > self.after
+            && self.task.as_ref().is_none_or(|task| line.task.as_ref().is_some_and(|of| of.as_str() == task))
+            && (self.types.is_empty() || self.types.iter().any(|name| name == line.kind.as_str() || name == line.entry.name()));
+        is_chosen.then_some(line)
     }
 }
 
-/// Who an entry is about.
-fn label(row: &Row) -> Text {
-    row.holder.as_ref().map_or_else(|| text!("run"), |holder| text!("{}", holder))
+/// The widths of the columns of the text form.
+struct Columns {
+    task: usize,
+    subject: usize,
+    screen: usize,
 }
 
-/// A row on one line: number, time, who, what.
-fn line(row: &Row, who: usize, width: usize) -> Text {
-    let time = row.timestamp.get(11..23).unwrap_or(&row.timestamp);
-    let said = sentence(row).cut(width.saturating_sub(24 + who).max(40));
-    text!("{:>6} {}  {}  {}", row.seq, style::faint(time), label(row).padded(who), said)
+impl Columns {
+    fn widen(&mut self, line: &Line, sentence: &Sentence) {
+        self.task = self.task.max(task(line).width());
+        self.subject = self.subject.max(text!("{}", sentence.subject).width());
+    }
+
+    /// A line of the text form: number, time, task, subject, what happened.
+    fn row(&self, line: &Line, sentence: &Sentence) -> Text {
+        let moment = line.at.to_string();
+        let time = moment.get(11..23).unwrap_or(&moment);
+        let said = words(sentence).cut(self.screen.saturating_sub(26 + self.task + self.subject).max(40));
+        let (task, subject) = (style::faint(task(line).padded(self.task)), text!("{}", sentence.subject).padded(self.subject));
+        text!("{:>6} {}  {}  {}  {}", line.seq, style::faint(time), task, subject, said)
+    }
+}
+
+fn task(line: &Line) -> Text {
+    line.task.as_ref().map_or_else(|| text!("-"), |task| text!("{task}"))
 }

@@ -191,7 +191,7 @@ fn a_document_is_never_called_like_a_version() {
     folder.baton(&["doc", "cat", "@last", "report.md@1"]).exits(0).says("of report.md");
     for path in ["report.md@1", "report.md@v1", "gap\u{3164}.md", "\u{440}eport.md"] {
         let folder = writes(&["report.md", path]);
-        folder.baton(&["run", "named"]).exits(1).tells("lead write_file failed: ");
+        folder.baton(&["run", "named"]).exits(1).tells("lead write_file → failed: ");
         let listed = folder.baton(&["doc", "ls", "@last", "--output", "json"]).exits(0).json();
         assert_eq!(listed.as_array().unwrap().len(), 1, "{path}: {listed}");
     }

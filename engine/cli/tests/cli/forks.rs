@@ -59,7 +59,7 @@ fn a_fork_takes_recorded_answers_and_says_how_many() {
     let lines = folder.baton(&["diff", &run, &edited, "--output", "ndjson"]).exits(0).lines();
     assert_eq!((&lines[0]["type"], &lines.last().unwrap()["type"]), (&json!("task"), &json!("diff")));
     let timeline = folder.baton(&["timeline", &edited, "--type", "control", "--output", "json"]).exits(0).json();
-    assert_eq!(timeline[0]["result"]["forked"]["fork"]["from"]["run"], json!(run));
+    assert_eq!(timeline[0]["data"]["action"]["adopted"]["fork"]["from"]["run"], json!(run));
 }
 
 #[test]

@@ -79,6 +79,9 @@ fn the_timeline_has_the_five_fields_of_the_seed() {
     assert_eq!(of("agent_as_tool", "call_started")[0]["result"], "→ delegated to worker (task 0/1.1)");
     assert_eq!(of("agent_as_tool", "call_finished")[0]["result"]["from"], "← result from worker");
     assert_eq!(of("handoff", "call_finished").len(), 2);
+    let root = of("root", "task_created");
+    assert_eq!((root.len(), &root[0]["input"]), (1, &json!({"request": "Do it."})));
+    assert_eq!(of("root", "task_ended")[0]["result"]["output"], json!({"summary": "written"}));
     assert_eq!(rows.last().unwrap()["type"], "run_ended");
 }
 
@@ -121,7 +124,7 @@ fn a_person_and_an_agent_of_the_same_name_are_told_apart_in_every_view() {
         let closed = rows.iter().find(|row| row["type"] == "question_closed").unwrap();
         let shown = folder.baton(&["show", &run, "--output", "json"]).json();
         let text = folder.baton(&["timeline", &run, "--type", "question_closed"]).exits(0).stdout;
-        (closed["result"]["answered_by"].clone(), shown["questions"][0]["answered_by"].clone(), text)
+        (closed["data"]["how"]["answered"]["by"].clone(), shown["questions"][0]["answered_by"].clone(), text)
     };
     let (row, shown, text) = by("named");
     assert_eq!((&row, &shown), (&json!({"agent": "ann"}), &json!({"agent": "ann"})));
@@ -154,7 +157,13 @@ fn a_timeline_can_be_narrowed() {
     assert_eq!(rows.as_array().unwrap().len(), 3);
     let all = folder.baton(&["timeline", "@last", "--output", "ndjson"]).exits(0).lines().len() as u64;
     assert_eq!(folder.baton(&["timeline", "@last", "--after", &(all - 1).to_string(), "--output", "json"]).json()[0]["seq"], all);
-    folder.baton(&["timeline", "@last", "--type", "function_tool"]).exits(0).says("write_file(path: out/page.md");
+    folder
+        .baton(&["timeline", "@last", "--type", "function_tool"])
+        .exits(0)
+        .says("write_file(path: out/page.md")
+        .says(" 0/1.1  worker");
+    let unknown = folder.baton(&["timeline", "@last", "--type", "function_tol"]).exits(2);
+    unknown.tells("did you mean function_tool?").tells("known: function_tool, ").tells("run_ended");
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn a_pause_from_another_terminal_holds_the_next_step_until_the_run_is_resumed() 
     assert_eq!((&listed(&folder)["status"], &listed(&folder)["held"]), (&json!("running"), &json!(true)));
     let told = folder.baton(&["pause", "@last", "--output", "json"]).exits(0).json();
     assert_eq!(
-        (&told["command"], &told["delivery"], &told["entry"]["result"]),
+        (&told["command"], &told["delivery"], &told["entry"]["data"]["action"]),
         (&json!("pause"), &json!("done"), &json!("paused"))
     );
     terminal.shows(&["\"paused\""]);
@@ -162,7 +162,7 @@ fn a_pause_from_another_terminal_holds_the_next_step_until_the_run_is_resumed() 
     folder.baton(&["steer", "@last", "first of all"]).exits(0).says("lead (0) reads it");
     folder.baton(&["steer", "@last", "worker", "be brief"]).exits(0).says("worker (0/1.1) reads it");
     let told = folder.baton(&["steer", "@last", "0/1.1", "and quick", "--output", "ndjson"]).exits(0).json();
-    assert_eq!((&told["task"], &told["entry"]["result"]), (&json!("0/1.1"), &json!({"steered": "and quick"})));
+    assert_eq!((&told["task"], &told["entry"]["data"]["action"]), (&json!("0/1.1"), &json!({"steered": {"text": "and quick"}})));
     folder.baton(&["steer", "@last", "0/7.7", "hello"]).exits(6).tells("there is no task 0/7.7");
     folder.baton(&["steer", "@last", " "]).exits(2).tells("the message is empty");
 
@@ -206,7 +206,10 @@ fn cancelling_a_run_ends_it_in_its_own_terminal_too() {
     let terminal = Terminal::open(&folder, &["run", "gated", "--trust"]);
     let process = gate.reached();
     let told = folder.baton(&["cancel", "@last", "--reason", "the wrong job", "--output", "json"]).exits(0).json();
-    assert_eq!((&told["delivery"], &told["entry"]["result"]), (&json!("done"), &json!({"cancelled": "the wrong job"})));
+    assert_eq!(
+        (&told["delivery"], &told["entry"]["data"]["action"]),
+        (&json!("done"), &json!({"cancelled": {"reason": "the wrong job"}}))
+    );
     let ran = terminal.ends().exits(1).tells("cancelled by ann (person): the wrong job");
     assert_eq!(ran.lines().last().unwrap()["report"]["status"], "cancelled");
     wait_until_gone(&process);

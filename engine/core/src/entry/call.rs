@@ -13,7 +13,7 @@ use crate::path::DocumentPath;
 use crate::tool_type::ToolType;
 
 /// A call was refused before it touched anything.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallRefused {
     /// The calling task.
     pub task: TaskId,
@@ -29,7 +29,7 @@ pub struct CallRefused {
 }
 
 /// A call that had to be approved was; it begins when its place has come.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallApproved {
     /// The calling task.
     pub task: TaskId,
@@ -42,7 +42,7 @@ pub struct CallApproved {
 }
 
 /// A call was accepted and begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallStarted {
     /// The calling task.
     pub task: TaskId,
@@ -61,7 +61,7 @@ pub struct CallStarted {
 }
 
 /// A call has its one result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallFinished {
     /// The calling task.
     pub task: TaskId,
@@ -87,7 +87,7 @@ pub struct CallFinished {
 }
 
 /// A write whose base is not the current version.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Conflict {
     /// Which document.
     pub path: DocumentPath,
@@ -99,7 +99,7 @@ pub struct Conflict {
 }
 
 /// A question that was answered in a waiting agent's name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Said {
     /// The agent that asked.
     pub asker: AgentId,
@@ -110,7 +110,7 @@ pub struct Said {
 }
 
 /// A result was sent to the user.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Output {
     /// The task whose call it was.
     pub task: TaskId,

@@ -28,7 +28,7 @@ use crate::id::{ContentHash, TaskId};
 use crate::time::Timestamp;
 
 /// An entry in its place: `seq` runs from 1 without gaps.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Recorded {
     /// Its place in the run.
     pub seq: u64,
@@ -43,7 +43,7 @@ pub struct Recorded {
 }
 
 /// One fact of a run. The large ones are boxed, so that the many small ones take little room.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
     /// The run exists.
@@ -130,30 +130,44 @@ impl Entry {
             entry => entry.adopts().map(|adoption| adoption.configs),
         }
     }
+}
 
-    /// The entry's name, as `type` shows it for entries that are not calls.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::RunStarted(_) => "run_started",
-            Self::TaskCreated(_) => "task_created",
-            Self::ModelRequested(_) => "model_requested",
-            Self::FellBack(_) => "fell_back",
-            Self::ModelAnswered(_) => "model_answered",
-            Self::CallRefused(_) => "call_refused",
-            Self::CallApproved(_) => "call_approved",
-            Self::CallStarted(_) => "call_started",
-            Self::CallAskedModel(_) => "call_asked_model",
-            Self::CallFinished(_) => "call_finished",
-            Self::DocumentWritten(_) => "document_written",
-            Self::QuestionOpened(_) => "question_opened",
-            Self::QuestionClosed(_) => "question_closed",
-            Self::Output(_) => "output",
-            Self::BudgetSettled(_) => "budget_settled",
-            Self::Compacted(_) => "compacted",
-            Self::Control(_) => "control",
-            Self::SubtreeClosed(_) => "subtree_closed",
-            Self::TaskEnded(_) => "task_ended",
-            Self::RunEnded(_) => "run_ended",
+/// Declares the names of entries. An entry without a name does not compile.
+macro_rules! names {
+    ($($variant:ident: $name:literal,)*) => {
+        impl Entry {
+            /// The names of all entries.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// The entry's name. Stored entries are tagged with it.
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $name,)*
+                }
+            }
         }
-    }
+    };
+}
+
+names! {
+    RunStarted: "run_started",
+    TaskCreated: "task_created",
+    ModelRequested: "model_requested",
+    FellBack: "fell_back",
+    ModelAnswered: "model_answered",
+    CallRefused: "call_refused",
+    CallApproved: "call_approved",
+    CallStarted: "call_started",
+    CallAskedModel: "call_asked_model",
+    CallFinished: "call_finished",
+    DocumentWritten: "document_written",
+    QuestionOpened: "question_opened",
+    QuestionClosed: "question_closed",
+    Output: "output",
+    BudgetSettled: "budget_settled",
+    Compacted: "compacted",
+    Control: "control",
+    SubtreeClosed: "subtree_closed",
+    TaskEnded: "task_ended",
+    RunEnded: "run_ended",
 }

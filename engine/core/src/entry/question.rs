@@ -9,7 +9,7 @@ use crate::json::Json;
 use crate::principal::Principal;
 
 /// A question waits for its answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct QuestionOpened {
     /// The question's task.
     pub task: TaskId,
@@ -32,7 +32,7 @@ pub struct QuestionOpened {
 }
 
 /// What happens to a question that nobody answered in time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Otherwise {
     /// This answer is taken.
@@ -44,7 +44,7 @@ pub enum Otherwise {
 }
 
 /// A question was answered, expired or was withdrawn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct QuestionClosed {
     /// The question's task.
     pub task: TaskId,
@@ -55,7 +55,7 @@ pub struct QuestionClosed {
 }
 
 /// How a question closed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionEnd {
     /// Somebody answered.

@@ -14,7 +14,7 @@ use crate::principal::Principal;
 use crate::time::Timestamp;
 
 /// The run exists. Always entry 1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RunStarted {
     /// Its id.
     pub run: RunId,
@@ -45,7 +45,7 @@ pub struct RunStarted {
 }
 
 /// A place in another run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ForkPoint {
     /// The other run.
     pub run: RunId,
@@ -54,7 +54,7 @@ pub struct ForkPoint {
 }
 
 /// New configs of a run: the first own entry of a fork, or a migration.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Adoption {
     /// The stored sources of every config that holds from here on.
     pub configs: ContentHash,
@@ -86,7 +86,7 @@ impl Adoption {
 }
 
 /// A run that shares the past of another.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Fork {
     /// Its id.
     pub run: RunId,
@@ -100,7 +100,7 @@ pub struct Fork {
 }
 
 /// The policy for calls of tools that are not `pure`. The fork's original may have made the same calls already.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ForkedEffects {
     /// They take the result that the same call has in the original; without one they get an error result.
@@ -113,7 +113,7 @@ pub enum ForkedEffects {
 }
 
 /// Somebody outside the task graph acted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Control {
     /// The task acted on; `None` for the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ pub struct Control {
 }
 
 /// An action from outside the task graph.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlAction {
     /// No further step is taken.
@@ -159,7 +159,7 @@ pub enum ControlAction {
 }
 
 /// The time that a request waited for its provider. It is not worked time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Waited {
     /// The provider.
     pub provider: String,
@@ -178,7 +178,7 @@ pub struct Waited {
 }
 
 /// The run has its one end: that of its root task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RunEnded {
     /// The final state of the root task.
     pub state: FinalState,

@@ -12,7 +12,7 @@ use crate::limits::LimitKind;
 use crate::time::Timestamp;
 
 /// The kind of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
     /// The entry point of the run.
@@ -24,7 +24,7 @@ pub enum TaskKind {
 }
 
 /// The agent or person that works on a task.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Holder {
     /// An agent, by its model.
@@ -53,7 +53,7 @@ impl std::fmt::Display for Holder {
 }
 
 /// The master of a task's questions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Master {
     /// The agent that holds this task, on this task's transcript.
@@ -63,7 +63,7 @@ pub enum Master {
 }
 
 /// A task exists.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TaskCreated {
     /// Its id.
     pub task: TaskId,
@@ -104,7 +104,7 @@ pub struct TaskCreated {
 }
 
 /// The decision of an engine's question about a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Concern {
     /// Whether the call may begin.
@@ -122,7 +122,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 /// All unfinished tasks below `task` were closed at once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SubtreeClosed {
     /// The task whose end closes them.
     pub task: TaskId,
@@ -133,7 +133,7 @@ pub struct SubtreeClosed {
 }
 
 /// The final states of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FinalState {
     /// It did its work, or a part of it before a limit.
@@ -159,7 +159,7 @@ impl FinalState {
 }
 
 /// A task has its one end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TaskEnded {
     /// The task.
     pub task: TaskId,

@@ -13,7 +13,7 @@ use crate::model::{Answered, FinishReason, Usage};
 use crate::money::Money;
 
 /// A model is about to be asked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ModelRequested {
     /// The task whose turn it is.
     pub task: TaskId,
@@ -40,7 +40,7 @@ pub struct ModelRequested {
 }
 
 /// The engine's notice to an agent at the head of a turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Notice {
     /// The turn before did not count; the number says how many in a row.
@@ -69,7 +69,7 @@ pub enum Notice {
 }
 
 /// Why a turn counted as a reminder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReminderReason {
     /// Neither text nor calls.
@@ -89,7 +89,7 @@ pub enum ReminderReason {
 }
 
 /// The model answered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ModelAnswered {
     /// The task whose turn it is.
     pub task: TaskId,
@@ -117,7 +117,7 @@ pub struct ModelAnswered {
 }
 
 /// The model is not available: the next of its fallbacks is asked the same, within what was reserved for the turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FellBack {
     /// The task whose turn it is.
     pub task: TaskId,
@@ -132,7 +132,7 @@ pub struct FellBack {
 }
 
 /// The code of a running call is about to ask a model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallAskedModel {
     /// The task whose call it is.
     pub task: TaskId,
@@ -151,7 +151,7 @@ pub struct CallAskedModel {
 }
 
 /// A request that the code of a call makes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallRequest {
     /// The call.
     pub call: CallId,
@@ -160,7 +160,7 @@ pub struct CallRequest {
 }
 
 /// The settled usage of a model request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BudgetSettled {
     /// The task.
     pub task: TaskId,
@@ -183,7 +183,7 @@ pub struct BudgetSettled {
 }
 
 /// Older turns are replaced by a summary in later requests, which begin a new prefix.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Compacted {
     /// The task.
     pub task: TaskId,

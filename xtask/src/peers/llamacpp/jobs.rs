@@ -67,8 +67,7 @@ impl Job {
                 faults.extend(
                     sent.filter(|input| input["documents"] != json!([SALES])).map(|input| format!("{input} sends no document")),
                 );
-                let tasks =
-                    told.entries("task_created").filter_map(|row| row["input"]["holder"]["agent"].as_str()).collect::<Vec<_>>();
+                let tasks = told.entries("task_created").filter_map(|row| row["holder"]["agent"].as_str()).collect::<Vec<_>>();
                 if tasks != CHAIN.map(|(agent, _)| agent) {
                     faults.push(format!("the tasks are those of {}", tasks.join(", ")));
                 }

@@ -1,0 +1,389 @@
+//! A line in words: `write_file(path: a.md)`, `worker ended: completed`.
+//!
+//! Every entry is taken apart without `..`, so that a new field is not forgotten. A field that the words leave out is bound
+//! to `_`.
+
+use baton_core::call::{CallError, CallResult, CallStatus};
+use baton_core::document::{ContentFacts, DocumentVersion};
+use baton_core::entry::{
+    BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Control, ControlAction,
+    Entry, FellBack, FinalState, Holder, ModelAnswered, ModelRequested, Notice, Output, QuestionClosed, QuestionEnd,
+    QuestionOpened, RunEnded, RunStarted, SubtreeClosed, TaskCreated, TaskEnded, TaskKind, Waited,
+};
+use baton_core::json::Json;
+use baton_core::limits::LimitKind;
+use baton_core::model::Usage;
+use baton_core::tool_type::Then;
+use serde_json::Value;
+
+use crate::figures::{self, counted, preview};
+use crate::line::{DocumentReference, Line};
+
+/// How many characters of a request, a message or a text are shown.
+const TEXT: usize = 160;
+/// How many characters of one value of an input are shown.
+const VALUE: usize = 60;
+/// How many closed tasks are named.
+const NAMED_TASKS: usize = 8;
+
+/// One line in words: a subject, and what happened. The texts of models, tools and people in it are cut, but not escaped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sentence {
+    /// The subject: an agent, a person, the run or a question.
+    pub subject: String,
+    /// The words after the subject.
+    pub parts: Vec<Part>,
+    /// Whether it belongs into a short report of the run. Requests, answers and successful calls do not.
+    pub is_milestone: bool,
+}
+
+/// Words of one tone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Their tone.
+    pub tone: Tone,
+    /// The words.
+    pub text: String,
+}
+
+/// The weight of words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// As the rest.
+    Plain,
+    /// The name of a thing.
+    Name,
+    /// Of less weight.
+    Faint,
+    /// Something good.
+    Good,
+    /// Something bad.
+    Bad,
+}
+
+impl std::fmt::Display for Sentence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ", self.subject)?;
+        self.parts.iter().try_for_each(|part| f.write_str(&part.text))
+    }
+}
+
+impl Sentence {
+    fn of(subject: impl ToString) -> Self {
+        Self { subject: subject.to_string(), parts: Vec::new(), is_milestone: false }
+    }
+
+    fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
+        self.parts.push(Part { tone, text: text.into() });
+        self
+    }
+
+    fn plain(self, text: impl Into<String>) -> Self {
+        self.with(Tone::Plain, text)
+    }
+
+    fn name(self, text: impl Into<String>) -> Self {
+        self.with(Tone::Name, text)
+    }
+
+    fn faint(self, text: impl Into<String>) -> Self {
+        self.with(Tone::Faint, text)
+    }
+
+    fn good(self, text: impl Into<String>) -> Self {
+        self.with(Tone::Good, text)
+    }
+
+    fn bad(self, text: impl Into<String>) -> Self {
+        self.with(Tone::Bad, text)
+    }
+
+    fn milestone(mut self) -> Self {
+        self.is_milestone = true;
+        self
+    }
+}
+
+/// Puts `line` into words.
+pub fn sentence(line: &Line) -> Sentence {
+    let said = Sentence::of(line.holder.as_ref().map_or_else(|| "run".to_owned(), Holder::to_string));
+    let documents = attached(&line.documents);
+    match &line.entry {
+        Entry::RunStarted(started) => run_started(said, line, started),
+        Entry::TaskCreated(created) => task_created(said, line, created),
+        Entry::ModelRequested(requested) => model_requested(said, requested),
+        Entry::FellBack(fell) => {
+            let FellBack { task: _, turn, from, to, error } = &**fell;
+            said.plain(format!("asks {to} instead of {from} (turn {turn}): ")).bad(message(error)).milestone()
+        }
+        Entry::ModelAnswered(answered) => model_answered(said, answered),
+        Entry::CallRefused(CallRefused { task: _, call: _, tool, tool_type: _, error }) => {
+            said.name(shown(tool.as_str())).plain(arguments(&line.input)).bad(format!(" refused: {}", message(error))).milestone()
+        }
+        Entry::CallApproved(CallApproved { task: _, call: _, tool, binds: _ }) => {
+            said.name(shown(tool.as_str())).plain(format!("{} approved", arguments(&line.input)))
+        }
+        Entry::CallStarted(CallStarted { task: _, call, tool, tool_type, documents: _, target }) => {
+            match (tool_type.behavior().then, target) {
+                (Then::Block, Some(target)) => {
+                    let task = call.created_task();
+                    said.name(tool.as_str()).plain(format!(" → {target} (task {task}): {}", values(&line.input)))
+                }
+                _ => said.name(tool.as_str()).plain(arguments(&line.input)),
+            }
+        }
+        Entry::CallAskedModel(asked) => {
+            let CallAskedModel { task: _, by, model, input_tokens, reserved_tokens: _, reserved_cost: _ } = &**asked;
+            let tokens = figures::count(*input_tokens);
+            said.faint(format!("asks {model} for the code of call {} (≈{tokens} tokens)", by.call))
+        }
+        Entry::CallFinished(finished) => call_finished(said, line, finished).plain(documents),
+        Entry::DocumentWritten(version) => document_written(said, version),
+        Entry::QuestionOpened(opened) => question_opened(line, opened).plain(documents).milestone(),
+        Entry::QuestionClosed(QuestionClosed { task: _, number, how }) => question_closed(*number, how),
+        Entry::Output(Output { task: _, call: _, status: _, output }) => {
+            said.plain(format!("output: {}", shown(&output.text()))).milestone()
+        }
+        Entry::BudgetSettled(settled) => budget_settled(said, settled),
+        Entry::Compacted(Compacted { task: _, through_turn, summary, summary_tokens: _, context_tokens }) => {
+            let what = summary.as_ref().map_or_else(|| "digest".to_owned(), |text| format!("summary ({})", preview(text, VALUE)));
+            let tokens = figures::count(*context_tokens);
+            said.plain(format!("turns up to {through_turn} are replaced by a {what}: ≈{tokens} tokens next")).milestone()
+        }
+        Entry::Control(control) => control_words(said, control),
+        Entry::SubtreeClosed(SubtreeClosed { task: _, reason, tasks }) => {
+            let mut names: Vec<String> = tasks.iter().take(NAMED_TASKS).map(ToString::to_string).collect();
+            if tasks.len() > NAMED_TASKS {
+                names.push("…".to_owned());
+            }
+            let (count, names) = (counted(tasks.len(), "task"), names.join(", "));
+            said.plain(format!("closes {count} below it ({names}): {}", shown(reason))).milestone()
+        }
+        Entry::TaskEnded(ended) => task_ended(said, line, ended).plain(documents),
+        Entry::RunEnded(RunEnded { state, status, limit }) => {
+            said.plain(format!("ended: {} ({}){}", state.as_str(), status.as_str(), limit_words(*limit)))
+        }
+    }
+}
+
+fn run_started(said: Sentence, line: &Line, started: &RunStarted) -> Sentence {
+    let RunStarted { run: _, job, configs: _, folder: _, request, inputs: _, model: _, prices: _, engine: _, forked_from: _ } =
+        started;
+    said.name(line.run.as_str()).plain(format!(" · job {job} · {}", shown(request))).milestone()
+}
+
+fn task_created(said: Sentence, line: &Line, created: &TaskCreated) -> Sentence {
+    let TaskCreated {
+        task: _,
+        kind,
+        holder,
+        caller: _,
+        tool: _,
+        master: _,
+        answers_for: _,
+        request,
+        documents: _,
+        depth: _,
+        answer_schema: _,
+        deadline: _,
+        failed_attempts,
+        concern: _,
+    } = created;
+    let request = format!("{}{}", shown(request), attached(&line.documents));
+    match kind {
+        TaskKind::Root => said.plain(format!("begins: {request}")),
+        TaskKind::Delegation => {
+            let again = if *failed_attempts > 0 { format!(" (attempt {})", failed_attempts + 1) } else { String::new() };
+            Sentence::of(other_holder(line)).plain(format!("→ {holder}{again}: {request}")).milestone()
+        }
+        TaskKind::Question => said.plain(format!("is asked: {request}")),
+    }
+}
+
+fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
+    let ModelRequested {
+        task: _,
+        turn,
+        model,
+        input_tokens,
+        reserved_tokens: _,
+        reserved_cost: _,
+        says_result_schema: _,
+        steers,
+        notice,
+    } = requested;
+    let notice = match notice {
+        None => String::new(),
+        Some(Notice::Reminder { count, reason: _ }) => format!(", reminder {count}"),
+        Some(Notice::LastTurn { limit }) => format!(" for a last turn ({limit})"),
+        Some(Notice::Summarise { through_turn }) => format!(" for a summary of turns up to {through_turn}"),
+        Some(Notice::Steer { text }) => format!(" with the message {}", preview(text, VALUE)),
+    };
+    let steers = if steers.is_empty() { String::new() } else { format!(", with {}", counted(steers.len(), "message")) };
+    said.faint(format!("asks {model}{notice}{steers} (turn {turn}, ≈{} tokens)", figures::count(*input_tokens)))
+}
+
+fn model_answered(said: Sentence, answered: &ModelAnswered) -> Sentence {
+    let ModelAnswered { task: _, turn: _, text, calls, finish: _, request: _, reasoning: _, answered: _, recorded: _ } = answered;
+    let mut words = Vec::new();
+    if !text.is_empty() {
+        words.push(shown(text));
+    }
+    if !calls.is_empty() {
+        let calls: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
+        words.push(format!("calls {}", shown(&calls.join(", "))));
+    }
+    said.plain(words.join(" · "))
+}
+
+fn call_finished(said: Sentence, line: &Line, finished: &CallFinished) -> Sentence {
+    let CallFinished { task: _, call: _, tool, tool_type, result, after: _, repeat: _, said: _, conflicts: _ } = finished;
+    let CallResult { status, output, error, documents: _ } = &**result;
+    let said = said.name(tool.as_str());
+    let said = match (tool_type.behavior().then, &line.with) {
+        (Then::Block, Some(_)) => said.plain(format!(" ← {}: ", other_holder(line))),
+        _ => said.plain(" → "),
+    };
+    let said = match error {
+        Some(error) => said.bad(format!("{}: {}", status.as_str(), message(error))),
+        None if output.is_null() => said.plain(status.as_str()),
+        None => said.plain(values(&output.shown())),
+    };
+    if *status == CallStatus::Success { said } else { said.milestone() }
+}
+
+fn document_written(said: Sentence, version: &DocumentVersion) -> Sentence {
+    let DocumentVersion { path: _, version: _, base: _, content, description: _, tags: _, task, call: _, created_by, at: _ } =
+        version;
+    let ContentFacts { hash: _, size_bytes, mime_type: _, token_count, summary: _ } = content;
+    let said = match (task, created_by) {
+        (Some(_), _) => said,
+        (None, Some(by)) => Sentence::of(by),
+        (None, None) => Sentence::of("job"),
+    };
+    let (size, tokens) = (figures::size(*size_bytes), figures::count(*token_count));
+    said.plain(format!("wrote {} · {size} · ≈{tokens} tokens", version.reference())).milestone()
+}
+
+fn question_opened(line: &Line, opened: &QuestionOpened) -> Sentence {
+    let QuestionOpened { task: _, number, asker: _, holder, question, documents: _, answer_schema: _, otherwise: _ } = opened;
+    Sentence::of(other_holder(line)).plain(format!("asks {holder} (Q{number}): {}", shown(question)))
+}
+
+fn question_closed(number: u32, how: &QuestionEnd) -> Sentence {
+    let said = Sentence::of(format_args!("Q{number}")).milestone();
+    match how {
+        QuestionEnd::Answered { by, answer, recorded } => {
+            let from = recorded.as_ref().map(|from| format!(", in run {}", from.run)).unwrap_or_default();
+            said.plain(format!("answered by {by}{from}: {}", shown(&value(&answer.value()))))
+        }
+        QuestionEnd::Expired { default } if default.is_null() => said.plain("expired without an answer"),
+        QuestionEnd::Expired { default } => {
+            said.plain(format!("expired without an answer; its default is used: {}", shown(&value(&default.value()))))
+        }
+        QuestionEnd::Escalated { to, task } => said.plain(format!("passed on to {to} (task {task})")),
+        QuestionEnd::Failed { reason } => said.plain(format!("closed: {}", shown(reason))),
+    }
+}
+
+fn budget_settled(said: Sentence, settled: &BudgetSettled) -> Sentence {
+    let BudgetSettled { task: _, turn: _, by, reserved_tokens, usage, unknown, cost } = settled;
+    if *unknown {
+        return said.faint(format!("may have used up to {} tokens: nobody knows", figures::count(*reserved_tokens)));
+    }
+    let Usage { input_tokens, output_tokens, cached_tokens: _, reasoning_tokens: _, estimated } = usage;
+    let sign = if *estimated { "≈" } else { "" };
+    let (input, output) = (figures::count(*input_tokens), figures::count(*output_tokens));
+    let cost = cost.map_or_else(|| "? (no known price)".to_owned(), |cost| cost.to_string());
+    let code = if by.is_some() { "used for a call's code" } else { "used" };
+    said.faint(format!("{code} {sign}{input} in, {sign}{output} out: {cost}"))
+}
+
+fn control_words(said: Sentence, control: &Control) -> Sentence {
+    let Control { task: _, action, by } = control;
+    match action {
+        ControlAction::Paused => said.plain(format!("paused by {by}")).milestone(),
+        ControlAction::Unpaused => said.plain(format!("unpaused by {by}")).milestone(),
+        ControlAction::Cancelled { reason } => said.plain(format!("cancelled by {by}: {}", shown(reason))).milestone(),
+        ControlAction::Steered { text } => said.plain(format!("steered by {by}: {}", shown(text))).milestone(),
+        ControlAction::TakenOver { process } => said.plain(format!("taken over by {process}")).milestone(),
+        ControlAction::Adopted(adoption) => {
+            let what = if adoption.fork.is_some() { "forked" } else { "migrated" };
+            let changes = if adoption.changes.is_empty() { "no changes".to_owned() } else { adoption.changes.join(", ") };
+            said.plain(format!("{what} by {by}: {}", shown(&changes))).milestone()
+        }
+        ControlAction::Waited(waited) => {
+            let Waited { provider, reason, milliseconds, run_milliseconds: _, stops, uncharged: _ } = &**waited;
+            let time = figures::elapsed(std::time::Duration::from_millis(*milliseconds));
+            let stops = if *stops { "; the run stops" } else { "" };
+            said.plain(format!("waited {time} for {provider}: {}{stops}", shown(reason)))
+        }
+        ControlAction::Late { what } => said.plain(format!("too late, so nothing changes: {}", shown(what))),
+    }
+}
+
+fn task_ended(said: Sentence, line: &Line, ended: &TaskEnded) -> Sentence {
+    let TaskEnded { task: _, state, result, limit, retry_at } = ended;
+    let said = match (state, &result.error) {
+        (FinalState::Completed, _) if result.status == CallStatus::Success => said.good("done"),
+        (state, Some(error)) => said.bad(format!("{}: {}", state.as_str(), message(error))),
+        (state, None) => said.bad(format!("{} ({})", state.as_str(), result.status.as_str())),
+    };
+    let again = retry_at.map(|at| format!(" · tried again in {}", figures::elapsed(at.since(line.at)))).unwrap_or_default();
+    let said = said.plain(format!("{}{again}", limit_words(*limit)));
+    // The entry of a question says how it ended.
+    if line.task_kind == Some(TaskKind::Question) { said } else { said.milestone() }
+}
+
+fn limit_words(limit: Option<LimitKind>) -> String {
+    limit.map(|limit| format!(" at {limit}")).unwrap_or_default()
+}
+
+/// The holder of the task at the other end.
+fn other_holder(line: &Line) -> String {
+    let other = line.with.as_ref();
+    other.map_or_else(String::new, |other| other.holder.as_ref().map_or_else(|| other.task.to_string(), Holder::to_string))
+}
+
+/// ` [a.md v1, b.csv v2]`, or nothing.
+fn attached(documents: &[DocumentReference]) -> String {
+    if documents.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = documents.iter().map(ToString::to_string).collect();
+    format!(" [{}]", names.join(", "))
+}
+
+fn message(error: &CallError) -> String {
+    shown(&error.message)
+}
+
+fn shown(text: &str) -> String {
+    preview(text, TEXT)
+}
+
+/// `(path: a.md, content: # One …)`.
+fn arguments(input: &Json) -> String {
+    format!("({})", values(input))
+}
+
+/// `path: a.md, content: # One …`, or a value that is no object.
+fn values(payload: &Json) -> String {
+    match payload.value() {
+        Value::Null => String::new(),
+        Value::Object(fields) => {
+            let pair = |(name, field): (&String, &Value)| format!("{}: {}", preview(name, VALUE), preview(&value(field), VALUE));
+            fields.iter().map(pair).collect::<Vec<_>>().join(", ")
+        }
+        other => shown(&value(&other)),
+    }
+}
+
+/// A value without quotes where it is text.
+fn value(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
