@@ -8,10 +8,9 @@ use baton_core::config::Configs;
 use baton_core::id::TaskId;
 use baton_store::Store;
 
-use crate::commands::run::engine;
+use crate::app::engine::{engine, run_failure};
 use crate::exit::Failure;
 use crate::export;
-use crate::job;
 use crate::runs::FoundRun;
 use crate::view::RunView;
 use crate::view::approval::Preview;
@@ -30,7 +29,7 @@ pub(crate) async fn look(view: &mut RunView, configs: &Configs, store: &Arc<dyn 
 pub(crate) async fn look_in_store(found: &FoundRun, view: &mut RunView) -> Result<(), Failure> {
     let questions = open(view);
     let Some(started) = view.started.as_ref().filter(|_| !questions.is_empty()) else { return Ok(()) };
-    match engine(&found.store)?.pinned_configs(started).await.map_err(job::run_failure) {
+    match engine(&found.store)?.pinned_configs(started).await.map_err(run_failure) {
         Ok(configs) => look(view, &configs, &found.store).await,
         // The question can be answered all the same.
         Err(failure) => {

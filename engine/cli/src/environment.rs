@@ -10,7 +10,7 @@ use baton_runtime::folder::MODELS_FILE;
 
 use crate::exit::Failure;
 use crate::place::Place;
-use crate::trust;
+use crate::variables;
 
 /// The file of a project that holds what no config may hold.
 const ENV_FILE: &str = ".env";
@@ -65,7 +65,7 @@ impl Environment {
     /// Those of `names` that the file alone sets. The values of keys are not shown.
     pub(crate) fn reaches(&self, names: &BTreeSet<String>, is_key: impl Fn(&str) -> bool) -> Vec<Reach> {
         let alone = names.iter().filter(|name| std::env::var_os(name).is_none());
-        alone.filter_map(|name| Some(trust::variable(ENV_FILE, name, self.of_file.get(name)?, is_key(name)))).collect()
+        alone.filter_map(|name| Some(variables::variable(ENV_FILE, name, self.of_file.get(name)?, is_key(name)))).collect()
     }
 }
 

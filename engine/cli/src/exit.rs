@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use baton_core::call::CallStatus;
 use baton_core::entry::{FinalState, RunEnded};
 
-use crate::screen::{self, style};
 use crate::shell::baton;
+use crate::style;
 use crate::text::{Text, text};
 
 /// What a script that started the program can tell apart.
@@ -154,21 +154,6 @@ impl Failure {
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
-}
-
-/// Prints what is wrong with the arguments, or the help that they ask for; returns how to exit.
-pub(crate) fn of_arguments(error: &clap::Error) -> Exit {
-    if !error.use_stderr() {
-        let _closed = error.print();
-        return Exit::Done;
-    }
-    // It quotes the arguments, and a file's name may have become one by completion.
-    let shown = error.render().to_string();
-    screen::tell(&match shown.trim_end().strip_prefix("error:") {
-        Some(rest) => text!("{}{}", style::bad("error:"), Text::block(rest)),
-        None => Text::block(&shown),
-    });
-    Exit::Usage
 }
 
 /// A panic as stderr shows it. Its message may quote anything.

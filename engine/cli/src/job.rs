@@ -7,19 +7,18 @@ use std::sync::Arc;
 use baton_core::config::{Faults, Origin, Role, Sources, Tool, Unconfigured, load_tools};
 use baton_core::entry::RunStarted;
 use baton_core::function::registered_functions;
-use baton_core::id::{RunId, ToolId};
+use baton_core::id::ToolId;
 use baton_runtime::folder::{FolderError, JobFolder, read_job};
-use baton_runtime::{InitialDocument, LoadedJob, RunError, with_unfit_tools};
-use baton_store::StoreError;
+use baton_runtime::{InitialDocument, LoadedJob, with_unfit_tools};
 
-use crate::commands::run::engine;
+use crate::app::engine::{engine, run_failure};
+use crate::environment;
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::runs::FoundRun;
-use crate::screen::style;
 use crate::shell::baton;
+use crate::style;
 use crate::text::text;
-use crate::{cassettes, environment};
 
 /// A job that was looked at.
 pub(crate) enum Checked {
@@ -143,66 +142,5 @@ fn folder_failure(error: FolderError) -> Failure {
     match error {
         FolderError::NoJob { path } => Failure::not_found("job", path.display().to_string(), []),
         error => Failure::Usage(error.to_string()),
-    }
-}
-
-/// The error that run `run` stopped with, as a failure of the command.
-pub(crate) fn run_stopped(run: &RunId, error: RunError) -> Failure {
-    match &error {
-        RunError::Store(store)
-            if matches!(**store, StoreError::StorageFull { .. } | StoreError::Failing { .. } | StoreError::Busy { .. }) =>
-        {
-            Failure::Stopped { run: run.to_string(), reason: store.to_string() }
-        }
-        _ => run_failure(error),
-    }
-}
-
-/// The engine's error as a failure of the command.
-pub(crate) fn run_failure(error: RunError) -> Failure {
-    match error {
-        RunError::UnknownRun(run) => Failure::not_found("run", run.as_str(), []),
-        RunError::Inputs(_)
-        | RunError::Unpriced(_)
-        | RunError::InputTwice { .. }
-        | RunError::Template { .. }
-        | RunError::UnknownModel { .. }
-        | RunError::Tools(_)
-        | RunError::NoSuchStep { .. }
-        | RunError::PastTheEnd { .. }
-        | RunError::Untrusted { .. }
-        | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),
-        RunError::Configs(faults) => Failure::Faults(faults.to_string()),
-        RunError::Model { .. } => Failure::Unavailable(error.to_string()),
-        RunError::Cassettes(error) => cassettes::failure(error),
-        RunError::Refused(refusal) => Failure::Refused(refusal.to_string()),
-        RunError::Store(error) => match &*error {
-            StoreError::StaleEpoch { run, .. } => Failure::Taken(run.to_string()),
-            error => Failure::Store(error.to_string()),
-        },
-        error => Failure::Engine(error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_that_a_full_disk_stopped_can_be_resumed() {
-        let full = StoreError::StorageFull { path: "s.db".into() };
-        let failure = run_stopped(&RunId::new("a1"), RunError::from(full));
-        assert_eq!(failure.exit().code(), 130);
-        assert!(failure.to_string().contains("storage full") && failure.to_string().ends_with("baton resume a1"), "{failure}");
-        let lost = StoreError::Lost { path: "s.db".into() };
-        assert_eq!(run_stopped(&RunId::new("a1"), RunError::from(lost)).exit().code(), 1, "there is nothing to go on with");
-    }
-
-    #[test]
-    fn a_run_that_another_process_took_over_has_not_failed() {
-        let stale = StoreError::StaleEpoch { run: RunId::new("a1"), expected: 1, found: 2 };
-        let failure = run_failure(RunError::from(stale));
-        assert_eq!(failure.exit().code(), 130);
-        assert!(failure.to_string().contains("baton show a1"), "{failure}");
     }
 }

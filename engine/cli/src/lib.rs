@@ -14,6 +14,7 @@
 //!
 //! This is the only package that links everything; nothing depends on it but programs.
 
+mod app;
 mod approvals;
 mod args;
 mod cassettes;
@@ -33,8 +34,11 @@ mod screen;
 mod session;
 mod shell;
 mod signals;
+mod style;
+mod terminal;
 mod text;
 mod trust;
+mod variables;
 mod view;
 mod words;
 
@@ -83,7 +87,7 @@ where
 {
     let cli = match args::Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(error) => return exit::of_arguments(&error).code(),
+        Err(error) => return app::options::refused(&error).code(),
     };
     let screen = Screen::detect(cli.common.output, cli.common.no_input, cli.common.plain);
     let ended = Place::here(screen, cli.common.store).and_then(|place| {

@@ -6,7 +6,7 @@ use baton_core::id::is_valid_id;
 
 use crate::exit::Failure;
 use crate::place::Place;
-use crate::screen::style;
+use crate::style;
 use crate::text::text;
 
 /// Files that are to be written, all or none.

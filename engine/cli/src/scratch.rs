@@ -17,7 +17,7 @@ use baton_runtime::{InitialDocument, LoadedJob, RunHandle, RunOutcome, StartOpti
 use baton_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
-use crate::commands::run::builder;
+use crate::app::engine::{builder, run_failure};
 use crate::exit::Failure;
 use crate::export::{Plan, Target};
 use crate::place::Place;
@@ -105,13 +105,13 @@ pub(crate) async fn call(
     let model = FunctionModel::new(move |request| {
         Ok(if request.turn == 1 { ModelTurn::calls(vec![call.clone()]) } else { ModelTurn::text("done") })
     });
-    let engine = builder(&store, None, place, manner)?.model(CALLER, Arc::new(model)).build().map_err(job::run_failure)?;
+    let engine = builder(&store, None, place, manner)?.model(CALLER, Arc::new(model)).build().map_err(run_failure)?;
     let mut interruptions = Interruptions::catch()?;
-    let handle = engine.start(job, StartOptions { documents, ..StartOptions::default() }).await.map_err(job::run_failure)?;
+    let handle = engine.start(job, StartOptions { documents, ..StartOptions::default() }).await.map_err(run_failure)?;
     let outcome = tokio::select! {
         outcome = approved_outcome(&handle) => outcome?,
         () = interruptions.next() => {
-            let _already_over = handle.cancel(TaskId::root(), "interrupted", &crate::session::person()).await;
+            let _already_over = handle.cancel(TaskId::root(), "interrupted", &crate::terminal::person()).await;
             handle.outcome().await
         }
     };
@@ -139,7 +139,7 @@ async fn approved_outcome(handle: &RunHandle) -> Result<RunOutcome, Failure> {
         && handle.open_questions().await.iter().any(|question| question.task == approval)
     {
         let yes = Json::from(json!({"approved": true}));
-        handle.answer(approval, &crate::session::person(), yes, Vec::new()).await.map_err(job::run_failure)?;
+        handle.answer(approval, &crate::terminal::person(), yes, Vec::new()).await.map_err(run_failure)?;
     }
     Ok(handle.outcome().await)
 }

@@ -6,7 +6,7 @@
 mod conversation;
 
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,6 @@ use baton_core::config::EffectClass;
 use baton_core::entry::Recorded;
 use baton_core::id::TaskId;
 use baton_core::json::Json;
-use baton_core::principal::Principal;
-use baton_core::time::Timestamp;
 use baton_runtime::{EntryStream, Progress, RunHandle, RunOutcome};
 use baton_store::Store;
 use baton_timeline::Reader;
@@ -23,17 +21,19 @@ use crossterm::event::{Event as Input, EventStream, KeyCode, KeyEventKind, KeyMo
 use futures_util::StreamExt;
 use tokio::sync::{broadcast, mpsc};
 
+use crate::app::engine::run_stopped;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::question::read_answer;
-use crate::screen::{Output, Screen, style};
+use crate::screen::{Output, Screen};
 use crate::shell::baton;
 use crate::signals::Interruptions;
+use crate::style;
 use crate::text::{Text, text};
 use crate::view::RunView;
 use crate::view::lines::progress;
 use crate::view::live::{LiveTree, Prompt};
-use crate::{approvals, export, job};
+use crate::{approvals, export, terminal};
 
 use conversation::{Action, Conversation, Event, Key, Open};
 
@@ -93,7 +93,7 @@ pub(crate) async fn follow(
         live.clear();
         drop(live);
         if screen.live {
-            view.tree(view.shown_at(), width(), usize::MAX).iter().for_each(|line| screen.tell(line));
+            view.tree(view.shown_at(), terminal::width(), usize::MAX).iter().for_each(|line| screen.tell(line));
         }
     }
     let exit = match outcome {
@@ -103,22 +103,9 @@ pub(crate) async fn follow(
         RunOutcome::Stopped if view.waits_for_person() => Exit::Waiting,
         RunOutcome::Stopped => Exit::Interrupted,
         RunOutcome::ProviderAway(_) => Exit::Unavailable,
-        RunOutcome::Failed(error) => return Err(job::run_stopped(handle.id(), error)),
+        RunOutcome::Failed(error) => return Err(run_stopped(handle.id(), error)),
     };
     Ok(Ended { view, exit })
-}
-
-/// How wide lines may be; a file has no width.
-pub(crate) fn width() -> usize {
-    if !io::stdout().is_terminal() && !io::stderr().is_terminal() {
-        return 160;
-    }
-    crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns)).clamp(40, 160)
-}
-
-/// The moment now, for elapsed times on the screen only.
-pub(crate) fn now() -> Timestamp {
-    Timestamp::from_micros(jiff::Timestamp::now().as_microsecond())
 }
 
 struct Session<'a> {
@@ -261,7 +248,7 @@ impl Session<'_> {
 
     fn question_lines(&self, question: &TaskId) -> Vec<Text> {
         let question = self.view.questions_for_person().find(|known| known.task == *question);
-        question.map(|question| self.view.question_lines(question, width())).unwrap_or_default()
+        question.map(|question| self.view.question_lines(question, terminal::width())).unwrap_or_default()
     }
 
     /// Begins or ends reading the keyboard.
@@ -306,7 +293,7 @@ impl Session<'_> {
         };
         let (handle, judged) = (self.handle.clone(), self.judged.clone());
         tokio::spawn(async move {
-            let answered = handle.answer(question.clone(), &person(), answer, Vec::new()).await;
+            let answered = handle.answer(question.clone(), &terminal::person(), answer, Vec::new()).await;
             // The receiver may have been dropped.
             let _gone = judged.send(Event::Judged { question, fault: answered.err().map(|error| error.to_string()) });
         });
@@ -371,18 +358,9 @@ impl Session<'_> {
             typed: &asked.typed,
             fault: asked.fault.as_deref(),
         });
-        live.draw(tree, now(), prompt.as_ref());
+        live.draw(tree, terminal::now(), prompt.as_ref());
         self.live = Some(live);
     }
-}
-
-/// The person at this terminal.
-pub(crate) fn person() -> Principal {
-    let name = ["BATON_USER", "USER", "LOGNAME", "USERNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
-        .unwrap_or_else(|| "unknown".to_owned());
-    Principal::person(name)
 }
 
 /// The next message about a provider that is away or back; `None` once there are no more.

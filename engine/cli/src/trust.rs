@@ -6,16 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::config::{Origin, Reach, Role, Source, Target};
-use baton_core::id::ContentHash;
+use baton_core::config::{Origin, Reach, Role, Source};
 use baton_runtime::trust::{TrustPolicy, TrustRequest, Untrusted};
 
 use crate::environment::{self, Environment};
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::records::Records;
-use crate::screen::{Screen, style};
+use crate::screen::Screen;
+use crate::style;
 use crate::text::{Text, text};
+use crate::variables;
 
 /// What decides whether the person at the command line trusts what a run reaches.
 pub(crate) struct PersonsTrust {
@@ -83,7 +84,7 @@ impl PersonsTrust {
             Group { place: self.place_of_store(&folder), reaches: said_by(Origin::Store) },
             Group {
                 place: format!("env {}", absolute(self.environment.file())),
-                reaches: self.environment.reaches(&request.variables, |name| is_key(name, &request.reaches)),
+                reaches: self.environment.reaches(&request.variables, |name| variables::is_key(name, &request.reaches)),
             },
         ];
         groups.into_iter().filter(|group| !group.reaches.is_empty()).collect()
@@ -185,86 +186,4 @@ fn absolute(path: &Path) -> String {
         std::io::Result::Ok(folder.join(path.file_name().unwrap_or_default()))
     });
     known.or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
-}
-
-/// A variable that `file` sets, as something to be trusted. Values are shown, for many variables are commands
-/// (`BASH_ENV`, `GIT_SSH_COMMAND`); only keys are not.
-pub(crate) fn variable(file: &str, name: &str, value: &str, is_key: bool) -> Reach {
-    let shown = if is_key { "a value that is not shown".to_owned() } else { format!("{:?}", without_password(name, value)) };
-    let target = Target::Variable { name: name.to_owned(), shown, hash: ContentHash::of(value.as_bytes()) };
-    Reach { holder: file.to_owned(), target, origin: Origin::Job }
-}
-
-/// The words that names of keys have, and those of variables that name a program although they speak of keys.
-const KEY_WORDS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"];
-const PROGRAM_WORDS: [&str; 9] = ["COMMAND", "CMD", "PROGRAM", "HELPER", "PROVIDER", "ALIAS", "CONFIG", "ASKPASS", "HOOK"];
-
-/// Whether the variable `name` holds a key: by its name, or because `reaches` send it as one and no command sees it.
-fn is_key(name: &str, reaches: &[Reach]) -> bool {
-    if is_address(name) || ["PATH", "LANG"].contains(&name) {
-        return false;
-    }
-    let upper = name.to_uppercase();
-    let has_word = |known: &[&str]| {
-        let singular = |word: &str| known.iter().any(|known| word.strip_suffix('S').unwrap_or(word).ends_with(known));
-        upper.split('_').any(singular)
-    };
-    let is_seen = |reach: &Reach| matches!(&reach.target, Target::Environment(seen) if seen == name);
-    let is_sent = |reach: &Reach| match &reach.target {
-        Target::Address { key_variable, .. } => key_variable.as_deref() == Some(name),
-        Target::Secret(variable) => variable == name,
-        _ => false,
-    };
-    (has_word(&KEY_WORDS) && !has_word(&PROGRAM_WORDS)) || (reaches.iter().any(is_sent) && !reaches.iter().any(is_seen))
-}
-
-/// Whether the variable `name` holds an address.
-fn is_address(name: &str) -> bool {
-    ["_URL", "_URI", "_HOST", "_DSN"].iter().any(|end| name.ends_with(end))
-}
-
-/// The value of a variable; of an address all but its password, which never says where it leads.
-fn without_password(name: &str, value: &str) -> String {
-    let shown = || {
-        let (scheme, rest) = value.split_once("://").filter(|_| is_address(name))?;
-        let (authority, path) = rest.split_at(rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len()));
-        let (user, host) = authority.rsplit_once('@')?;
-        let (user, _password) = user.split_once(':')?;
-        Some(format!("{scheme}://{user}:…@{host}{path}"))
-    };
-    shown().unwrap_or_else(|| value.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_keys_are_not_shown() {
-        let reach = |target| Reach { holder: "x".to_owned(), target, origin: Origin::Job };
-        let sent = |name: &str| reach(Target::Secret(name.to_owned()));
-        let seen = |name: &str| reach(Target::Environment(name.to_owned()));
-        for name in ["OPENAI_API_KEY", "MYTOKEN", "AWS_SECRET_ACCESS_KEY", "github_token", "DB_PASSWORD", "API_KEYS", "TOKEN_2"] {
-            assert!(is_key(name, &[seen(name)]), "{name}");
-        }
-        let shown =
-            ["BASH_ENV", "GIT_SSH_COMMAND", "LD_PRELOAD", "PATH", "GIT_CONFIG_KEY_0", "CARGO_REGISTRY_CREDENTIAL_PROVIDER"];
-        for name in shown {
-            assert!(!is_key(name, &[seen(name), sent(name)]), "{name}");
-        }
-        assert!(is_key("MINE", &[sent("MINE")]) && !is_key("OLLAMA_HOST", &[sent("OLLAMA_HOST")]));
-    }
-
-    #[test]
-    fn values_are_shown_whole_and_escaped() {
-        let shown = |name: &str, value: &str| variable(".env", name, value, is_key(name, &[])).to_string();
-        let code = shown("BASH_ENV", "/tmp/x\u{1b}[2K://a:$(touch pwned)@y");
-        assert!(
-            code.starts_with(r#".env sets the variable "BASH_ENV" to "/tmp/x\u{1b}[2K://a:$(touch pwned)@y" (blake3 "#),
-            "{code}"
-        );
-        let address = shown("DATABASE_URL", "postgres://me:pass@word@db.example/x?y");
-        assert!(address.contains(r#"to "postgres://me:…@db.example/x?y""#), "{address}");
-        assert!(shown("X_TOKEN", "hidden").contains("a value that is not shown"));
-    }
 }

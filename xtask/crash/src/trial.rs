@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::bail;
+use baton_timeline::sentence;
 use serde_json::Value;
 
 use crate::ledger;
@@ -178,7 +179,7 @@ impl Watched {
         };
         // Before anybody goes on with it.
         if let Some(lost) = timeline.lacks(&self.told) {
-            self.found.push(Violation::Lost(format!("entry {} ({}), which was printed", lost.seq, lost.entry)));
+            self.found.push(Violation::Lost(format!("entry {} ({}), which was printed", lost.seq, sentence(lost))));
         }
         if let Some(earlier) = self.left.last().filter(|earlier| !earlier.begins(&timeline)) {
             self.found.push(Violation::Lost(format!("the first {} entries are not what they were", earlier.entries.len())));
@@ -197,7 +198,7 @@ impl Watched {
             self.found.push(Violation::Lost(format!("the first {} entries are not what they were", left.entries.len())));
         }
         if let Some(lost) = timeline.lacks(&self.told) {
-            self.found.push(Violation::Lost(format!("entry {} ({}), which was printed", lost.seq, lost.entry)));
+            self.found.push(Violation::Lost(format!("entry {} ({}), which was printed", lost.seq, sentence(lost))));
         }
         let answers = timeline.answers();
         for question in &self.acknowledged {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, ensure};
 use baton_store::failpoint;
+use baton_timeline::sentence;
 
 use crate::ledger;
 use crate::run::Timeline;
@@ -91,7 +92,7 @@ fn zombie(case: &Case, pass: PassName) -> anyhow::Result<Tried> {
     let violation = if owner.status.code() != Some(TAKEN) || !owner.stderr.contains("has taken run") {
         Some(format!("the zombie ended with {}: {}", owner.status, owner.stderr.trim()))
     } else if let Some(lost) = after.lacks(told) {
-        Some(format!("entry {} ({}), which the zombie printed, is lost", lost.seq, lost.entry))
+        Some(format!("entry {} ({}), which the zombie printed, is lost", lost.seq, sentence(lost)))
     } else {
         let twice = ledger::effects(&scene.ledger())?.into_iter().find(|(_, count)| *count > 1);
         twice.map(|((tool, key), count)| format!("{tool} took effect {count} times for {key}"))

@@ -7,22 +7,22 @@ use baton_runtime::Delivery;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::commands::completions;
-use crate::commands::run::{document, engine};
+use crate::app::{complete, document, engine, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
-use crate::screen::style;
 use crate::shell::baton;
+use crate::style;
+use crate::terminal;
 use crate::text::{Text, text};
 use crate::view::{Question, RunView};
-use crate::{approvals, job, question, session};
+use crate::{approvals, question};
 
 /// What `answer` takes.
 #[derive(Debug, Args)]
 pub(crate) struct AnswerArgs {
     /// The run, or the question (`Q1`) of the newest run that waits
-    #[arg(value_name = "RUN|QUESTION", add = completions::runs())]
+    #[arg(value_name = "RUN|QUESTION", add = complete::runs())]
     target: String,
     /// The question where the run has several, then the answer: a choice's number or label, text, JSON, or `-` for stdin;
     /// after a yes or no, the reason
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
     let typed = typed.as_deref();
     let Some(answer) = given(args, typed, &schema)? else {
         // Without an answer, the question is shown with what would answer it.
-        for line in view.question_lines(question, session::width()) {
+        for line in view.question_lines(question, terminal::width()) {
             place.screen.tell(&line);
         }
         let example = question::example(Some(&schema));
@@ -72,9 +72,9 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
     };
     let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?;
     let delivered = engine(&found.store)?
-        .answer(found.id(), question.task.clone(), &session::person(), Json::from(&answer), documents)
+        .answer(found.id(), question.task.clone(), &terminal::person(), Json::from(&answer), documents)
         .await
-        .map_err(job::run_failure)?;
+        .map_err(run_failure)?;
     let run = found.id();
     if place.screen.is_text() {
         place.screen.text(&text!("Q{} answered: {}", question.number, Text::block(&answer_text(&answer))))?;

@@ -6,14 +6,14 @@ use baton_runtime::{Divergent, RunDiff, TaskDiff, diff};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::commands::completions;
-use crate::commands::run::engine;
+use crate::app::{complete, engine, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::screen::{Output, style};
+use crate::screen::Output;
 use crate::shell::baton;
+use crate::style;
 use crate::text::{Text, text};
-use crate::{job, runs, words};
+use crate::{runs, words};
 
 /// How many tasks or documents that differ are shown; `--output json` has all.
 const SHOWN: usize = 20;
@@ -22,17 +22,17 @@ const SHOWN: usize = 20;
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     /// A run: its id, a beginning of it, or @last
-    #[arg(add = completions::runs())]
+    #[arg(add = complete::runs())]
     a: String,
     /// The run to compare with it
-    #[arg(add = completions::runs())]
+    #[arg(add = complete::runs())]
     b: String,
 }
 
 /// Compares two runs. Exits with 0 whether or not they differ.
 pub(crate) async fn run(args: &DiffArgs, place: &Place) -> Result<Exit, Failure> {
     let (a, b) = (runs::find_to_read(place, &args.a).await?, runs::find_to_read(place, &args.b).await?);
-    let diff = diff(&engine(&a.store)?, a.id(), b.id()).await.map_err(job::run_failure)?;
+    let diff = diff(&engine(&a.store)?, a.id(), b.id()).await.map_err(run_failure)?;
     match place.screen.output {
         Output::Text => text(&diff, place)?,
         Output::Json => {

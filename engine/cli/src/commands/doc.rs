@@ -10,13 +10,13 @@ use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use std::io::IsTerminal;
 
-use crate::commands::completions;
+use crate::app::complete;
 use crate::exit::{Exit, Failure};
 use crate::export::{self, Plan, Target};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
-use crate::screen::style;
-use crate::session;
+use crate::style;
+use crate::terminal;
 use crate::text::{Text, text};
 use crate::view::RunView;
 
@@ -33,7 +33,7 @@ enum DocVerb {
     /// List the documents of a run
     Ls {
         /// The run: its id, a beginning of it, or @last
-        #[arg(default_value = "@last", add = completions::runs())]
+        #[arg(default_value = "@last", add = complete::runs())]
         run: String,
         /// Every version, not only the newest
         #[arg(long)]
@@ -42,7 +42,7 @@ enum DocVerb {
     /// Print a document
     Cat {
         /// The run
-        #[arg(add = completions::runs())]
+        #[arg(add = complete::runs())]
         run: String,
         /// The document; `PATH@2` is its second version
         path: String,
@@ -50,7 +50,7 @@ enum DocVerb {
     /// Show what changed between versions of a document
     Diff {
         /// The run
-        #[arg(add = completions::runs())]
+        #[arg(add = complete::runs())]
         run: String,
         /// The document
         path: String,
@@ -66,7 +66,7 @@ enum DocVerb {
     /// Names that cannot be files on every system are changed, and hidden ones made visible; the plan says which.
     Export {
         /// The run
-        #[arg(add = completions::runs())]
+        #[arg(add = complete::runs())]
         run: String,
         /// The documents [default: all]; `PATH@2` is the second version
         paths: Vec<String>,
@@ -120,7 +120,7 @@ fn list(view: &RunView, versions: bool, place: &Place) -> Result<(), Failure> {
     if all.is_empty() {
         place.screen.tell(&text!("no documents"));
     }
-    RunView::document_table(&all, session::width()).iter().try_for_each(|line| place.screen.text(line))
+    RunView::document_table(&all, terminal::width()).iter().try_for_each(|line| place.screen.text(line))
 }
 
 async fn cat(found: &FoundRun, version: &DocumentVersion, place: &Place) -> Result<(), Failure> {

@@ -16,14 +16,14 @@ use baton_store::Store;
 use clap::{Args, ValueHint};
 use serde::Serialize;
 
-use crate::commands::completions;
+use crate::app::complete;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, nearest};
 use crate::job::{self, Checked};
 use crate::place::Place;
 use crate::runs::{INTERRUPTED, status};
-use crate::screen::style;
 use crate::shell::baton;
+use crate::style;
 use crate::text::text;
 use crate::trust::{Manner, PersonsTrust};
 use crate::words;
@@ -35,7 +35,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_mins(5);
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// The jobs whose needs are looked at [default: all of the project]
-    #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
+    #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
     jobs: Vec<PathBuf>,
     /// Send nothing: only look at files and the environment
     #[arg(long)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use baton_models::script_of;
 use clap::{Args, ValueHint};
 
-use crate::commands::completions;
+use crate::app::complete;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs;
@@ -16,7 +16,7 @@ use crate::text::{Text, text};
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// The run: its id, a beginning of it, or @last
-    #[arg(add = completions::runs())]
+    #[arg(add = complete::runs())]
     run: String,
     /// As a script of what its models said, for `baton run JOB --script FILE`
     #[arg(long, required = true)]

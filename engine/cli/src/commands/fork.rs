@@ -8,22 +8,22 @@ use baton_runtime::{Engine, ForkOptions, InitialDocument};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::commands::completions;
-use crate::commands::run::{Ending, builder, finish};
+use crate::app::{Ending, builder, complete, finish, run_failure};
 use crate::exit::{Exit, Failure};
+use crate::job;
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
-use crate::screen::style;
 use crate::signals::Interruptions;
+use crate::style;
+use crate::terminal;
 use crate::text::text;
 use crate::trust::Manner;
-use crate::{job, session};
 
 /// What `fork` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
     /// The run to start from: its id, a beginning of it, or @last
-    #[arg(add = completions::runs())]
+    #[arg(add = complete::runs())]
     run: String,
     /// The last entry that both share; the fork begins after the last whole step up to it [default: the first step]
     #[arg(long, value_name = "SEQ")]
@@ -76,8 +76,8 @@ fn edit(text: &str) -> Result<(DocumentPath, String), String> {
 pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
     let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
-    let engine = builder.build().map_err(job::run_failure)?;
-    let seq = engine.fork_place(found.id(), args.at).await.map_err(job::run_failure)?;
+    let engine = builder.build().map_err(run_failure)?;
+    let seq = engine.fork_place(found.id(), args.at).await.map_err(run_failure)?;
     let (sources, changes) = args.configs(&engine, &found, place).await?;
     let documents = args.edits.iter().map(|(path, file)| written(place, path, file)).collect::<Result<_, _>>()?;
     let out = args.ending.target(place)?;
@@ -95,7 +95,7 @@ pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> 
         run: None,
     };
     let interruptions = Interruptions::catch()?;
-    let handle = engine.fork(found.id(), &session::person(), options).await.map_err(job::run_failure)?;
+    let handle = engine.fork(found.id(), &terminal::person(), options).await.map_err(run_failure)?;
     let asked = args.at.filter(|at| *at != seq).map(|at| format!(", the last whole step up to {at}")).unwrap_or_default();
     place.screen.tell(&text!("fork {} · of run {} after entry {seq}{asked}", style::name(handle.id()), found.id()));
     finish(&handle, seq, &found.store, place, out.as_ref(), interruptions).await
@@ -104,10 +104,10 @@ pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> 
 impl ForkArgs {
     /// The configs to go on by, if they are to be others, and how they differ.
     async fn configs(&self, engine: &Engine, found: &FoundRun, place: &Place) -> Result<(Option<Sources>, Vec<String>), Failure> {
-        let state = engine.state(found.id()).await.map_err(job::run_failure)?;
+        let state = engine.state(found.id()).await.map_err(run_failure)?;
         let Some(started) = state.started() else { return Ok((None, Vec::new())) };
         let mut changes = Vec::new();
-        let pinned = engine.pinned_sources(started).await.map_err(job::run_failure)?;
+        let pinned = engine.pinned_sources(started).await.map_err(run_failure)?;
         let mut sources = pinned.clone();
         if self.reload {
             let job = job::of_run(place, started)?;

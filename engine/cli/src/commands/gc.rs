@@ -10,8 +10,9 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{find_to_read, store_failure};
+use crate::terminal;
 use crate::text::{Text, text};
-use crate::{session, words};
+use crate::words;
 
 /// What `gc` takes.
 #[derive(Debug, Args)]
@@ -80,7 +81,7 @@ async fn retention(args: &GcArgs, place: &Place) -> Result<Retention, Failure> {
     }
     let unchanged_since = args.older_than.map(|days| {
         let age = Duration::from_hours(24 * u64::from(days));
-        Timestamp::from_micros(session::now().as_micros().saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX)))
+        Timestamp::from_micros(terminal::now().as_micros().saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX)))
     });
     Ok(Retention { keep_newest: args.keep, unchanged_since, named })
 }

@@ -8,7 +8,7 @@ use baton_core::entry::{FinalState, TaskKind};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::commands::completions;
+use crate::app::complete;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::text::{Text, escaped};
@@ -19,7 +19,7 @@ use crate::{job, runs, words};
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
     /// A run, or a job
-    #[arg(value_name = "RUN|JOB", add = completions::runs())]
+    #[arg(value_name = "RUN|JOB", add = complete::runs())]
     target: String,
     /// The language of the drawing
     #[arg(long, value_enum, default_value = "mermaid", value_name = "LANGUAGE")]

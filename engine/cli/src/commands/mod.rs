@@ -22,9 +22,61 @@ pub(crate) mod tool;
 pub(crate) mod validate;
 pub(crate) mod verify;
 
-use crate::args::Command;
+use clap::Subcommand;
+
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a project, with a job that runs at once
+    Init(init::InitArgs),
+    /// Write a new tool, agent or job
+    New(new::NewArgs),
+    /// Check a job's configs and report every fault
+    Validate(validate::ValidateArgs),
+    /// Run a job
+    Run(run::RunArgs),
+    /// Continue a run that was interrupted, waited or is paused
+    Resume(resume::ResumeArgs),
+    /// Start a new run from some point of another
+    Fork(fork::ForkArgs),
+    /// Read a run again without models and tools, and compare every request
+    Replay(replay::ReplayArgs),
+    /// Show where two runs differ first, and why
+    Diff(diff::DiffArgs),
+    /// List runs, newest first
+    Ps(ps::PsArgs),
+    /// Show a run: tree, result, documents, questions
+    Show(show::ShowArgs),
+    /// Print a run's entries in order
+    Timeline(timeline::TimelineArgs),
+    /// Answer a question that waits for a person
+    Answer(answer::AnswerArgs),
+    /// Let a run take no further step until it is resumed, wherever it runs
+    Pause(control::PauseArgs),
+    /// End a run, or one of its tasks with all below it, wherever it runs
+    Cancel(control::CancelArgs),
+    /// Send a message into a running task's next request
+    Steer(control::SteerArgs),
+    /// Draw who delegates to whom, of a run or a job
+    Graph(graph::GraphArgs),
+    /// Look at the documents of a run
+    Doc(doc::DocArgs),
+    /// Write a run as something else: the script by which it runs again without a model
+    Export(export::ExportArgs),
+    /// Check that the whole store is as it was written
+    Verify(verify::VerifyArgs),
+    /// Remove old runs and give their room back
+    Gc(gc::GcArgs),
+    /// Check what runs need: store, jobs, keys, providers and their models
+    Doctor(doctor::DoctorArgs),
+    /// Look at tools and try them
+    Tool(tool::ToolArgs),
+    /// Print the script that completes commands in a shell
+    Completions(completions::CompletionsArgs),
+}
 
 /// Does what the command line asks.
 pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Failure> {

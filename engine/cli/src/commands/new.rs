@@ -7,7 +7,7 @@ use baton_core::tool_type::ToolType;
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::{Value, json};
 
-use crate::commands::completions;
+use crate::app::complete;
 use crate::exit::{Exit, Failure};
 use crate::place::{JOB_FILE, Place};
 use crate::scaffold::{self, Scaffold, check_id};
@@ -28,7 +28,7 @@ enum What {
         /// Its id, such as `word_count`
         name: String,
         /// The job that gets a tool which is a command
-        #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
+        #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
         job: Option<PathBuf>,
     },
     /// An agent of a job
@@ -36,7 +36,7 @@ enum What {
         /// Its id
         name: String,
         /// The job [default: the one in this folder, or the project's only one]
-        #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
+        #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
         job: Option<PathBuf>,
     },
     /// A job with one agent and a script for it

@@ -7,10 +7,11 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{INTERRUPTED, is_held, status, store_failure};
-use crate::screen::style;
 use crate::shell::baton;
+use crate::style;
+use crate::terminal;
 use crate::text::text;
-use crate::{session, words};
+use crate::words;
 
 /// What `ps` takes.
 #[derive(Debug, Args)]
@@ -73,7 +74,7 @@ pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
     }
     let mut rows = vec![["RUN", "JOB", "STATUS", "ENTRIES", "UPDATED"].map(|title| text!("{title}")).to_vec()];
     rows.extend(all[..shown].iter().zip(&listed).map(|(record, listed)| {
-        let ago = words::duration(session::now().since(record.updated));
+        let ago = words::duration(terminal::now().since(record.updated));
         vec![
             text!("{}", record.id),
             text!("{}", record.job),

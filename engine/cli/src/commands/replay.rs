@@ -5,19 +5,19 @@ use baton_runtime::Mismatch;
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::completions;
-use crate::commands::run::engine;
+use crate::app::{complete, engine, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::screen::{Output, style};
+use crate::screen::Output;
+use crate::style;
 use crate::text::text;
-use crate::{job, runs, words};
+use crate::{runs, words};
 
 /// What `replay` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// The run: its id, a beginning of it, or @last
-    #[arg(add = completions::runs())]
+    #[arg(add = complete::runs())]
     run: String,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct ReplayArgs {
 pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find_to_read(place, &args.run).await?;
     let engine = engine(&found.store)?;
-    let report = baton_runtime::replay(&engine, found.id()).await.map_err(job::run_failure)?;
+    let report = baton_runtime::replay(&engine, found.id()).await.map_err(run_failure)?;
     let holder = |mismatch: &Mismatch| {
         report.run.task(&mismatch.task).and_then(|task| task.agent()).map(ToString::to_string).unwrap_or_default()
     };
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failur
         first.rendered.map_or_else(|| "nothing asked for it".to_owned(), |hash| hash.to_string())
     ))?;
     // The messages that may differ, as they are rendered now; later requests of the task have them too.
-    let request = baton_runtime::request_of(&engine, found.id(), &first.task).await.map_err(job::run_failure)?;
+    let request = baton_runtime::request_of(&engine, found.id(), &first.task).await.map_err(run_failure)?;
     for message in request.iter().flat_map(|request| request.messages.iter()).take(first.messages).skip(first.same_messages) {
         let blocks = message_blocks(message, &|_| None).to_string();
         screen.text(&style::faint(text!("            {}", words::preview(&blocks, 160))))?;

@@ -4,24 +4,24 @@ use baton_core::config::Sources;
 use baton_runtime::{Engine, Holder, RunHandle};
 use clap::Args;
 
+use crate::app::{Ending, builder, complete, finish, run_failure, unpause};
 use crate::cassettes::RecordingArgs;
-use crate::commands::run::{Ending, builder, finish};
-use crate::commands::{completions, control};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::FoundRun;
-use crate::screen::style;
 use crate::shell::baton;
 use crate::signals::Interruptions;
+use crate::style;
+use crate::terminal;
 use crate::text::text;
 use crate::trust::Manner;
-use crate::{job, runs, session};
+use crate::{job, runs};
 
 /// What `resume` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
     /// The run: its id, a beginning of it, or @last
-    #[arg(add = completions::runs())]
+    #[arg(add = complete::runs())]
     run: String,
     /// Go on by the configs that the job's folder has now, after saying what that changes
     #[arg(long)]
@@ -47,13 +47,13 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
     let out = args.ending.target(place)?;
     let recording = args.recording.of_resumption(place)?;
     let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
-    let engine = recording.used_by(builder).build().map_err(job::run_failure)?;
-    let holder = engine.holder(found.id()).await.map_err(job::run_failure)?;
+    let engine = recording.used_by(builder).build().map_err(run_failure)?;
+    let holder = engine.holder(found.id()).await.map_err(run_failure)?;
     if let Holder::Elsewhere { owner } = &holder
         && !args.take_over
     {
         if found.view().await?.paused {
-            return control::unpause(&engine, &found, place).await;
+            return unpause(&engine, &found, place).await;
         }
         return Err(Failure::Refused(format!(
             "{owner} holds run {} and is still there; look at it: {}; or take it from there: {}",
@@ -67,14 +67,14 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
         migrated
     } else {
         let interruptions = Interruptions::catch()?;
-        let handle = engine.resume(found.id()).await.map_err(job::run_failure)?;
+        let handle = engine.resume(found.id()).await.map_err(run_failure)?;
         if !args.migrate {
             job::tell_changes(place, &found).await?;
         }
         (handle, interruptions)
     };
     // Whoever resumes a run wants it to go on, so a pause ends here; a run that has ended has none.
-    let _ended = handle.unpause(&session::person()).await;
+    let _ended = handle.unpause(&terminal::person()).await;
     let exit = finish(&handle, found.record.last_seq, &found.store, place, out.as_ref(), interruptions).await?;
     recording.close(found.id(), exit, place)
 }
@@ -86,11 +86,11 @@ async fn migrate(
     found: &FoundRun,
     place: &Place,
 ) -> Result<Option<(RunHandle, Interruptions)>, Failure> {
-    let state = engine.state(found.id()).await.map_err(job::run_failure)?;
+    let state = engine.state(found.id()).await.map_err(run_failure)?;
     let Some(started) = state.started().filter(|_| state.ended().is_none()) else { return Ok(None) };
     let job = job::of_run(place, started)?;
     let sources: &Sources = job.sources();
-    let migration = engine.migration(found.id(), sources).await.map_err(job::run_failure)?;
+    let migration = engine.migration(found.id(), sources).await.map_err(run_failure)?;
     let screen = place.screen;
     if migration.files.is_empty() {
         screen.tell(&text!("the job is as it was when the run adopted it; nothing to migrate"));
@@ -122,6 +122,6 @@ async fn migrate(
         }
     }
     let interruptions = Interruptions::catch()?;
-    let handle = engine.migrate(found.id(), sources, &session::person()).await.map_err(job::run_failure)?;
+    let handle = engine.migrate(found.id(), sources, &terminal::person()).await.map_err(run_failure)?;
     Ok(Some((handle, interruptions)))
 }

@@ -7,18 +7,19 @@ use baton_core::render::{contents_of, message_blocks};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::commands::completions;
-use crate::commands::run::{engine, next};
+use crate::app::{complete, engine, next, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
-use crate::screen::style;
 use crate::shell::baton;
+use crate::style;
+use crate::terminal;
 use crate::text::{Text, text};
-use crate::view::approval::Extent;
-use crate::view::json::{SpentReport, UsageReport, usd};
+use crate::view::extent::Extent;
+use crate::view::json::{SpentReport, UsageReport};
+use crate::view::usage::usd;
 use crate::view::{Question, RunView};
-use crate::{approvals, job, session, words};
+use crate::{approvals, words};
 
 /// How many tasks that called others have a row that says what was spent below them.
 const SPENT_ROWS: usize = 20;
@@ -27,7 +28,7 @@ const SPENT_ROWS: usize = 20;
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The run: its id, a beginning of it, or @last
-    #[arg(add = completions::runs())]
+    #[arg(add = complete::runs())]
     run: String,
     /// Show one task
     #[arg(long, value_name = "TASK")]
@@ -65,7 +66,7 @@ pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure>
 
 fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> {
     let screen = place.screen;
-    let width = session::width();
+    let width = terminal::width();
     let started = view.started.as_ref();
     let job = started.map(|started| started.job.to_string()).unwrap_or_default();
     let folder = started.and_then(|started| started.folder.clone()).map(|folder| format!(" · {folder}")).unwrap_or_default();
@@ -137,7 +138,7 @@ fn show_question(view: &RunView, name: &str, place: &Place) -> Result<Exit, Fail
     if !place.screen.is_text() {
         place.screen.json(&view.question_report(question))?;
     } else if question.closed.is_none() {
-        let lines = view.question_lines_within(question, session::width(), Extent::Whole);
+        let lines = view.question_lines_within(question, terminal::width(), Extent::Whole);
         lines.iter().try_for_each(|line| place.screen.text(line))?;
     } else {
         let asked = view.tasks.get(&question.task).map(|row| row.created.request.clone()).unwrap_or_default();
@@ -206,11 +207,11 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
 /// Prints what a task's model is sent: the same blocks that a provider's codec is given.
 async fn messages(found: &FoundRun, task: &TaskId, place: &Place) -> Result<(), Failure> {
     let engine = engine(&found.store)?;
-    let request = baton_runtime::request_of(&engine, found.id(), task).await.map_err(job::run_failure)?;
+    let request = baton_runtime::request_of(&engine, found.id(), task).await.map_err(run_failure)?;
     let request = request.ok_or_else(|| Failure::Usage(format!("no model works on task {task}: a person holds it")))?;
     let mut contents = HashMap::new();
     for hash in request.messages.iter().flat_map(|message| contents_of(message)) {
-        if let Some(content) = engine.content(hash).await.map_err(job::run_failure)? {
+        if let Some(content) = engine.content(hash).await.map_err(run_failure)? {
             contents.insert(hash, content);
         }
     }

@@ -4,12 +4,12 @@ use baton_core::entry::Recorded;
 use baton_timeline::{Kind, Line, Sentence, sentence};
 use clap::Args;
 
-use crate::commands::completions;
+use crate::app::complete;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
-use crate::screen::style;
-use crate::session;
+use crate::style;
+use crate::terminal;
 use crate::text::{Text, text};
 use crate::view::lines::words;
 
@@ -17,7 +17,7 @@ use crate::view::lines::words;
 #[derive(Debug, Args)]
 pub(crate) struct TimelineArgs {
     /// The run: its id, a beginning of it, or @last
-    #[arg(add = completions::runs())]
+    #[arg(add = complete::runs())]
     run: String,
     /// Only entries of this task
     #[arg(long, value_name = "TASK")]
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &TimelineArgs, place: &Place) -> Result<Exit, Fail
         return Ok(Exit::Done);
     }
     // Read twice rather than kept: a timeline may be larger than the memory.
-    let mut columns = Columns { task: 0, subject: 0, screen: session::width() };
+    let mut columns = Columns { task: 0, subject: 0, screen: terminal::width() };
     found
         .each_entry(|entry| {
             if let Some(line) = args.chosen(reader.line(entry)) {

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::json;
 
-use crate::commands::completions;
+use crate::app::complete;
 use crate::exit::{Exit, Failure};
 use crate::job::{self, Checked};
 use crate::place::Place;
-use crate::screen::style;
+use crate::style;
 use crate::text::{Text, text};
 use crate::words;
 
@@ -17,7 +17,7 @@ use crate::words;
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
     /// The jobs [default: the one in this folder, else all of the project]
-    #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
+    #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
     jobs: Vec<PathBuf>,
 }
 

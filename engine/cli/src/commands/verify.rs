@@ -7,13 +7,11 @@ use baton_store::{StoreError, Verification};
 use clap::Args;
 use serde::Serialize;
 
-use crate::commands::completions;
-use crate::commands::run::engine;
+use crate::app::{complete, engine, run_failure};
 use crate::exit::{Exit, Failure};
-use crate::job::run_failure;
 use crate::place::Place;
 use crate::runs::{self, FoundRun, store_failure};
-use crate::screen::style;
+use crate::style;
 use crate::text::{Text, text};
 use crate::words;
 
@@ -22,7 +20,7 @@ use crate::words;
 pub(crate) struct VerifyArgs {
     /// A run, whose timeline is checked entry by entry; without one, everything in the store is read [a run: its id, a
     /// beginning of it, or @last]
-    #[arg(add = completions::runs())]
+    #[arg(add = complete::runs())]
     run: Option<String>,
 }
 

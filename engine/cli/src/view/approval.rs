@@ -10,20 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::change::Change;
+use super::extent::{Extent, block, pretty};
 use crate::text::{Text, text};
-use crate::words;
-
-/// The most lines of one value or change. A command shows the rest.
-const LINES: usize = 60;
-
-/// How much of a question is shown.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Extent<'a> {
-    /// At most [`LINES`] lines of a value or a change; this command shows all.
-    Bounded(&'a str),
-    /// All of it.
-    Whole,
-}
 
 /// The preview of a pending approval.
 #[derive(Clone, Debug, Default)]
@@ -50,31 +38,6 @@ pub(crate) struct CallReport {
     /// Why the change is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
-}
-
-impl Extent<'_> {
-    /// As many of `lines` as are shown, with how many are not. Each comes in the pieces that fit the window.
-    pub(crate) fn of(self, lines: impl IntoIterator<Item = Vec<Text>>) -> Vec<Text> {
-        let mut lines = lines.into_iter();
-        let Self::Bounded(command) = self else { return lines.flatten().collect() };
-        let mut shown: Vec<Text> = Vec::new();
-        let mut more = 0;
-        while shown.len() < LINES
-            && let Some(pieces) = lines.next()
-        {
-            shown.extend(pieces);
-        }
-        if shown.len() > LINES {
-            shown.truncate(LINES);
-            more = 1;
-        }
-        // The rest is counted only: it may be long, and a question is drawn often.
-        more += lines.count();
-        if more > 0 {
-            shown.push(text!("… {}; all of it: {command}", words::counted(more, "more line")));
-        }
-        shown
-    }
 }
 
 impl CallReport {
@@ -139,31 +102,12 @@ fn shown_name(name: &str) -> Text {
     if is_plain { text!("{name}") } else { Text::json(&name) }
 }
 
-/// The lines of `value` in pieces, each behind `mark`; long ones are continued on the next.
-pub(crate) fn block<'v>(value: &'v str, mark: &'static str, width: usize) -> impl Iterator<Item = Vec<Text>> + 'v {
-    let room = width.saturating_sub(mark.chars().count());
-    value.lines().map(move |line| pieces(line, room).iter().map(|piece| text!("{}{}", mark, piece)).collect())
-}
-
-/// A line in pieces of at most `width` characters, counted as they are shown: an escape takes the room of its letters.
-pub(crate) fn pieces(line: &str, width: usize) -> Vec<Text> {
-    let shown = text!("{}", line.replace('\t', "⇥   "));
-    let characters: Vec<char> = shown.as_str().chars().collect();
-    if characters.is_empty() {
-        return vec![shown];
-    }
-    characters.chunks(width.max(1)).map(|piece| text!("{}", piece.iter().collect::<String>())).collect()
-}
-
-pub(crate) fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::view::extent::LINES;
 
     fn shown(input: Value, width: usize) -> String {
         let lines = input_lines(&Json::from(input), None, width, Extent::Bounded("baton show"));

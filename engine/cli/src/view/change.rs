@@ -17,8 +17,8 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::approval::{Extent, block, pieces, pretty};
-use crate::screen::style;
+use super::extent::{Extent, block, pieces, pretty};
+use crate::style;
 use crate::text::{Text, text};
 use crate::words;
 

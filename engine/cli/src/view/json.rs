@@ -7,13 +7,12 @@ use baton_core::id::{AgentId, RunId};
 use baton_core::json::Json;
 use baton_core::machine::Spent;
 use baton_core::model::Usage;
-use baton_core::money::{Cost, Money};
 use baton_core::principal::Principal;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::approval::CallReport;
-use super::usage::UnsettledReport;
+use super::usage::{UnsettledReport, usd};
 use super::{NotUsed, Question, RunView};
 
 /// A run, as programs read it. Its keys are a promise: they are added to, never renamed.
@@ -270,11 +269,6 @@ impl RunView {
             documents: row.map(|row| row.created.documents.iter().map(ToString::to_string).collect()).unwrap_or_default(),
         }
     }
-}
-
-/// Dollars; `None` where they are not known.
-pub(crate) fn usd(cost: Cost) -> Option<f64> {
-    cost.total().map(Money::as_usd)
 }
 
 impl From<Spent> for SpentReport {

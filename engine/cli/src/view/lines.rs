@@ -4,8 +4,8 @@ use baton_core::entry::{Control, ControlAction, Entry};
 use baton_core::time::Timestamp;
 use baton_timeline::{Line, Sentence, Tone, sentence};
 
-use crate::screen::style;
 use crate::shell::baton;
+use crate::style;
 use crate::text::{Text, text};
 use crate::words;
 

@@ -11,7 +11,7 @@ use baton_core::time::Timestamp;
 use crossterm::{cursor, queue, terminal};
 
 use super::RunView;
-use crate::screen::style;
+use crate::style;
 use crate::text::{Text, text};
 
 /// The shortest time between two drawings.

@@ -5,12 +5,13 @@
 
 pub(crate) mod approval;
 pub(crate) mod change;
+pub(crate) mod extent;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod live;
 pub(crate) mod summary;
 mod tree;
-mod usage;
+pub(crate) mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -416,7 +417,7 @@ impl RunView {
     /// The moment that elapsed times count to when the run is not watched: now for one that waits for a person, else its
     /// last entry, because nobody works on it.
     pub(crate) fn shown_at(&self) -> Timestamp {
-        if self.waits_for_person() { crate::session::now() } else { self.latest }
+        if self.waits_for_person() { crate::terminal::now() } else { self.latest }
     }
 
     /// What each task and all below it used.

@@ -9,12 +9,13 @@ use baton_core::model::Usage;
 use baton_core::money::{Cost, Money, Price};
 use serde_json::{Map, Value};
 
-use super::approval::{self, Extent};
+use super::approval;
+use super::extent::Extent;
 use super::tree::approx;
 use super::{NotUsed, Question, RunView};
 use crate::question::{CHOICES_SHOWN, choices};
-use crate::screen::style;
 use crate::shell::baton;
+use crate::style;
 use crate::text::{Text, text};
 use crate::words;
 

@@ -8,7 +8,7 @@ use baton_core::money::Cost;
 use baton_core::time::Timestamp;
 
 use super::{RunView, TaskRow, TaskState};
-use crate::screen::style;
+use crate::style;
 use crate::text::{Text, text};
 use crate::words;
 

@@ -6,7 +6,6 @@ use baton_core::entry::{BudgetSettled, CallAskedModel, CallRequest, ModelRequest
 use baton_core::money::{Cost, Money};
 use serde::Serialize;
 
-use super::json::usd;
 use crate::words;
 
 /// Tokens, and what they cost at most.
@@ -104,6 +103,11 @@ impl From<Unsettled> for UnsettledReport {
     fn from(of: Unsettled) -> Self {
         Self { tokens: of.tokens, cost_usd: usd(of.cost) }
     }
+}
+
+/// Dollars; `None` where they are not known.
+pub(crate) fn usd(cost: Cost) -> Option<f64> {
+    cost.total().map(Money::as_usd)
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ fn a_job_says_where_keys_go_only_with_trust_and_the_key_stays_in_its_header() {
     let shown = folder.baton(&["timeline", "@last", "--output", "json"]).exits(0);
     let quiet = [&ran, &again, &shown].iter().all(|ran| !ran.stdout.contains(KEY) && !ran.stderr.contains(KEY));
     assert!(quiet && holding(folder.path(), KEY).is_empty(), "the key got out: {:?}", holding(folder.path(), KEY));
-    assert!(shown.stdout.contains("\"provider\": \"mine\""), "the timeline tells who answered:\n{}", shown.stdout);
+    assert!(shown.stdout.contains("\"provider\":\"mine\""), "the timeline tells who answered:\n{}", shown.stdout);
 }
 
 #[test]

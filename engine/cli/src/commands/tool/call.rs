@@ -13,17 +13,18 @@ use baton_core::config::Tool;
 use baton_core::document::DocumentVersion;
 use baton_core::tool_type::Then;
 use baton_runtime::InitialDocument;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::{Map, Value, json};
 
-use super::Tools;
-use crate::args::{Cli, Common};
-use crate::commands::run::document;
-use crate::exit::{self, Exit, Failure};
+use super::tools::Tools;
+use crate::app::document;
+use crate::app::options::{Common, refused};
+use crate::exit::{Exit, Failure};
 use crate::export::Target;
 use crate::place::Place;
-use crate::screen::{Screen, style};
+use crate::screen::Screen;
 use crate::shell::baton;
+use crate::style;
 use crate::text::{Text, escaped, is_plain, text};
 use crate::trust::Manner;
 use crate::{scratch, words};
@@ -53,12 +54,14 @@ struct CallArgs {
     common: Common,
 }
 
+/// Whether `words` ask for help rather than for a tool.
+pub(super) fn is_help(words: &[String]) -> bool {
+    words.first().is_some_and(|word| ["-h", "--help"].contains(&word.as_str()))
+}
+
 /// Calls the tool that `words` begins with.
 pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure> {
     let (name, rest) = words.split_first().ok_or_else(|| Failure::Usage("name a tool".to_owned()))?;
-    if ["-h", "--help"].contains(&name.as_str()) {
-        return help();
-    }
     if name.starts_with('-') {
         return Err(Failure::Usage("the tool's name comes first: baton tool call NAME --input JSON".to_owned()));
     }
@@ -69,7 +72,7 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
         std::iter::once(OsString::from(format!("baton tool call {name}"))).chain(rest.iter().map(OsString::from)),
     ) {
         Ok(matches) => matches,
-        Err(error) => return Ok(exit::of_arguments(&error)),
+        Err(error) => return Ok(refused(&error)),
     };
     let args = CallArgs::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
     let place = &place.with_screen(Screen::detect(args.common.output, args.common.no_input, args.common.plain));
@@ -92,15 +95,6 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
         called.export(out, place).await?;
     }
     report(&called.result, called.duration, &called.written, place)
-}
-
-/// Prints what `tool call` takes; the flags of one tool are in the help that follows its name.
-fn help() -> Result<Exit, Failure> {
-    let mut program = Cli::command();
-    program.build();
-    let call = program.find_subcommand_mut("tool").and_then(|tool| tool.find_subcommand_mut("call"));
-    call.map_or(Ok(()), Command::print_help)?;
-    Ok(Exit::Done)
 }
 
 /// `--job` decides which tools there are, so it is looked for before the flags of the tool are known.

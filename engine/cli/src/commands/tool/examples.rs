@@ -9,10 +9,10 @@ use baton_core::path::DocumentPath;
 use baton_runtime::InitialDocument;
 use serde_json::json;
 
-use super::Tools;
+use super::tools::Tools;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::screen::style;
+use crate::style;
 use crate::text::text;
 use crate::trust::Manner;
 use crate::{scratch, words};

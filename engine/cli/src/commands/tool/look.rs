@@ -5,12 +5,13 @@ use baton_core::estimate;
 use baton_models::schema::{Strictness, Target, Unfit, compile};
 use serde_json::{Value, json};
 
-use super::Tools;
+use super::tools::Tools;
 use crate::exit::Failure;
 use crate::place::Place;
-use crate::screen::style;
+use crate::style;
+use crate::terminal;
 use crate::text::{Text, text};
-use crate::{session, words};
+use crate::words;
 
 /// Lists tools.
 pub(super) fn list(tools: &Tools, place: &Place) -> Result<(), Failure> {
@@ -38,7 +39,7 @@ pub(super) fn list(tools: &Tools, place: &Place) -> Result<(), Failure> {
             words::preview(&tool.description, 200),
         ]
     }));
-    let width = session::width();
+    let width = terminal::width();
     for (index, line) in words::columns(rows).iter().enumerate() {
         let line = line.cut(width);
         place.screen.text(&if index == 0 { style::faint(line) } else { line })?;
@@ -145,6 +146,6 @@ fn table(title: &str, schema: &Value, place: &Place) -> Result<(), Failure> {
         .collect();
     place.screen.text(&text!(""))?;
     place.screen.text(&text!("{title}"))?;
-    let width = session::width();
+    let width = terminal::width();
     words::columns(rows).iter().try_for_each(|line| place.screen.text(&line.cut(width)))
 }

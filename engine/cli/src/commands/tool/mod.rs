@@ -3,20 +3,18 @@
 mod call;
 mod examples;
 mod look;
+mod tools;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use baton_core::config::Tool;
-use baton_core::id::ToolId;
 use baton_models::schema::Target;
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Command, Subcommand, ValueEnum, ValueHint};
 
-use crate::commands::completions;
+use crate::app::complete;
+use crate::app::options::Common;
 use crate::exit::{Exit, Failure};
-use crate::job;
 use crate::place::Place;
+use tools::Tools;
 
 /// What `tool` takes.
 #[derive(Debug, Args)]
@@ -29,7 +27,7 @@ pub(crate) struct ToolArgs {
 #[derive(Clone, Debug, Args)]
 struct Whose {
     /// The tools of this job, besides those of the program
-    #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = completions::jobs())]
+    #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
     job: Option<PathBuf>,
 }
 
@@ -44,7 +42,7 @@ enum ToolVerb {
     /// Show a tool: what it does, takes and gives
     Show {
         /// The tool
-        #[arg(add = completions::tools())]
+        #[arg(add = complete::tools())]
         name: String,
         #[command(flatten)]
         whose: Whose,
@@ -53,13 +51,13 @@ enum ToolVerb {
     #[command(disable_help_flag = true)]
     Call {
         /// The tool, then its input: `--input JSON|@FILE|-`, or a flag per parameter (`baton tool call NAME --help`)
-        #[arg(value_name = "NAME", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true, add = completions::tools())]
+        #[arg(value_name = "NAME", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true, add = complete::tools())]
         words: Vec<String>,
     },
     /// Run the examples of tools
     Test {
         /// The tools [default: all]
-        #[arg(add = completions::tools())]
+        #[arg(add = complete::tools())]
         names: Vec<String>,
         #[command(flatten)]
         whose: Whose,
@@ -70,7 +68,7 @@ enum ToolVerb {
     /// Print the JSON Schema of a tool's input, or the tool as a provider is told of it
     Schema {
         /// The tool
-        #[arg(add = completions::tools())]
+        #[arg(add = complete::tools())]
         name: String,
         /// The provider whose dialect it is written in
         #[arg(long = "for", value_name = "PROVIDER")]
@@ -113,30 +111,16 @@ pub(crate) async fn run(args: &ToolArgs, place: &Place) -> Result<Exit, Failure>
             let tools = Tools::load(place, whose.job.as_deref())?;
             look::schema(tools.get(name)?, provider.map(Dialect::target), place)?;
         }
+        ToolVerb::Call { words } if call::is_help(words) => print_call_help()?,
         ToolVerb::Call { words } => return call::run(words, place).await,
         ToolVerb::Test { names, whose, trust } => return examples::run(names, whose.job.as_deref(), *trust, place).await,
     }
     Ok(Exit::Done)
 }
 
-/// Tools by id, and the job they come from, if they come from one.
-pub(super) struct Tools {
-    pub(super) by_id: BTreeMap<ToolId, Arc<Tool>>,
-    pub(super) job: Option<PathBuf>,
-}
-
-impl Tools {
-    /// The tools of the program, and those of `job`; without one, of the job whose folder this is.
-    pub(super) fn load(place: &Place, job: Option<&Path>) -> Result<Self, Failure> {
-        let here = place.current.join(crate::place::JOB_FILE).is_file().then_some(Path::new("."));
-        match job.or(here) {
-            Some(name) => Ok(Self { by_id: job::load(place, name)?.configs.tools.clone(), job: Some(name.to_owned()) }),
-            None => Ok(Self { by_id: job::tools(place)?, job: None }),
-        }
-    }
-
-    /// The tool called `name`.
-    pub(super) fn get(&self, name: &str) -> Result<&Arc<Tool>, Failure> {
-        self.by_id.get(name).ok_or_else(|| Failure::not_found("tool", name, self.by_id.keys().map(ToString::to_string)))
-    }
+/// Prints what `tool call` takes. The flags of one tool are in the help that follows its name.
+fn print_call_help() -> Result<(), Failure> {
+    let mut program = Common::augment_args(ToolVerb::augment_subcommands(Command::new("baton tool")));
+    program.build();
+    Ok(program.find_subcommand_mut("call").map_or(Ok(()), Command::print_help)?)
 }

@@ -1,0 +1,50 @@
+//! Values that a shell asks this program for while a command is typed.
+
+use baton_store::Store;
+use clap::builder::StyledStr;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+
+use crate::place::Place;
+use crate::screen::{Output, Screen};
+use crate::text::{escaped, is_plain};
+use crate::{terminal, words};
+
+/// The place as completion sees it: values come from the same store and project as the command's own.
+fn place() -> Option<Place> {
+    let screen = Screen { output: Output::Text, interactive: false, live: false };
+    Place::here(screen, std::env::var("BATON_STORE").ok()).ok()
+}
+
+/// Candidates for a run: newest first, with job and status.
+pub(crate) fn runs() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let Some(store) = place().and_then(|place| place.store_to_read().ok().flatten()) else { return Vec::new() };
+        let Ok(tokio) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+        let runs = tokio.block_on(store.runs()).unwrap_or_default();
+        let last = CompletionCandidate::new("@last").help(Some(StyledStr::from("the newest run")));
+        let listed = runs.iter().take(50).map(|run| {
+            let ago = words::duration(terminal::now().since(run.updated));
+            CompletionCandidate::new(run.id.as_str())
+                .help(Some(escaped(&format!("{} · {} · {ago} ago", run.job, run.status)).into()))
+        });
+        std::iter::once(last).chain(listed).collect()
+    })
+}
+
+/// Candidates for a job: those of the project, by name. Shells print candidates, so one with a hidden character is left out.
+pub(crate) fn jobs() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let jobs = place().map(|place| place.jobs()).unwrap_or_default();
+        jobs.into_iter().filter(|job| is_plain(job)).map(CompletionCandidate::new).collect()
+    })
+}
+
+/// Candidates for a tool: those the program carries and those found upward.
+pub(crate) fn tools() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let configs = place().and_then(|place| place.tool_configs(None).ok()).unwrap_or_default();
+        let id = |path: &str| path.rsplit('/').next()?.strip_suffix(".json").map(str::to_owned);
+        let configs = configs.borrowed();
+        configs.into_iter().filter_map(|(_, path, _)| id(path)).filter(|id| is_plain(id)).map(CompletionCandidate::new).collect()
+    })
+}

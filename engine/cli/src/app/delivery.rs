@@ -1,0 +1,96 @@
+//! Commands to a run that another process may hold: whether they were carried out, and how that is printed.
+
+use std::sync::Arc;
+
+use baton_core::entry::{ControlAction, Entry, Recorded};
+use baton_core::id::TaskId;
+use baton_runtime::{Delivery, Engine};
+use baton_timeline::Line;
+use serde_json::json;
+
+use super::engine::run_failure;
+use crate::exit::{Exit, Failure};
+use crate::place::Place;
+use crate::runs::FoundRun;
+use crate::shell::baton;
+use crate::text::{Text, text};
+use crate::{style, terminal};
+
+/// What was asked of a run.
+pub(crate) struct Asked<'a> {
+    /// The run.
+    pub(crate) found: &'a FoundRun,
+    /// The verb as it was typed.
+    pub(crate) verb: &'static str,
+    /// The task, unless it concerns the run.
+    pub(crate) task: Option<TaskId>,
+}
+
+impl Asked<'_> {
+    /// Tells what became of the command; `is_it` knows the entry that carried it out.
+    pub(crate) async fn delivered(
+        &self,
+        place: &Place,
+        delivery: Delivery,
+        done: &Text,
+        next: Option<&'static str>,
+        is_it: impl Fn(&ControlAction) -> bool,
+    ) -> Result<Exit, Failure> {
+        let run = style::name(self.found.id());
+        match delivery {
+            Delivery::Done => {
+                let entries = self.found.entries_after(self.found.record.last_seq).await?;
+                let of_it = |recorded: &&Arc<Recorded>| match &recorded.entry {
+                    Entry::Control(control) => control.task == self.task && is_it(&control.action),
+                    _ => false,
+                };
+                let Some(entry) = entries.iter().find(of_it).map(|entry| entry.seq) else {
+                    return Err(Failure::Refused(format!(
+                        "it came too late: the run had gone on before its process read it; look again: {}",
+                        baton("show").value(self.found.id())
+                    )));
+                };
+                self.tell(place, "done", self.found.line(entry).await?.as_ref(), done, next)
+            }
+            Delivery::Sent => {
+                let told = text!("the process that runs {} was told, and has not carried it out yet", run);
+                self.tell(place, "sent", None, &told, Some("show"))
+            }
+            Delivery::Queued => {
+                let told = text!("no process runs {}: it waits in the inbox until the run is resumed", run);
+                self.tell(place, "queued", None, &told, Some("resume"))
+            }
+        }
+    }
+
+    /// Prints what became of the command.
+    pub(crate) fn tell(
+        &self,
+        place: &Place,
+        delivery: &str,
+        entry: Option<&Line>,
+        told: &Text,
+        next: Option<&'static str>,
+    ) -> Result<Exit, Failure> {
+        let run = self.found.id();
+        if place.screen.is_text() {
+            place.screen.text(told)?;
+            if let Some(next) = next {
+                place.screen.tell(&text!("{}       {}", style::faint("next:"), baton(next).value(run)));
+            }
+        } else {
+            place
+                .screen
+                .json(&json!({"run": run, "command": self.verb, "task": self.task, "delivery": delivery, "entry": entry}))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Lets a paused run go on in the process that holds it.
+pub(crate) async fn unpause(engine: &Engine, found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
+    let delivery = engine.unpause(found.id(), &terminal::person()).await.map_err(run_failure)?;
+    let done = text!("run {} goes on, in the process that runs it", style::name(found.id()));
+    let asked = Asked { found, verb: "resume", task: None };
+    asked.delivered(place, delivery, &done, Some("show"), |action| *action == ControlAction::Unpaused).await
+}

@@ -1,0 +1,139 @@
+//! The end of every execution: documents are exported, the result is printed, the next commands are suggested.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_runtime::RunHandle;
+use baton_store::Store;
+use clap::{Args, ValueHint};
+
+use crate::exit::{Exit, Failure};
+use crate::export::{Exported, Plan, Target};
+use crate::place::Place;
+use crate::screen::Output;
+use crate::session::{self, Ended};
+use crate::shell::baton;
+use crate::signals::Interruptions;
+use crate::text::{Text, text};
+use crate::view::RunView;
+use crate::{style, terminal};
+
+/// What every execution does at its end.
+#[derive(Debug, Args)]
+pub(crate) struct Ending {
+    /// Write the documents that the root handed off into DIR, a new or empty folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+    /// Let --out replace files in a folder that is not empty
+    #[arg(long, requires = "out")]
+    force: bool,
+}
+
+impl Ending {
+    /// Where documents go; checked before the run, so that a bad folder is found before work is done.
+    pub(crate) fn target(&self, place: &Place) -> Result<Option<Target>, Failure> {
+        let Some(out) = &self.out else { return Ok(None) };
+        Target::checked(place.current.join(out), self.force, place).map(Some)
+    }
+}
+
+/// Follows a run to its end, and prints what stands there.
+pub(crate) async fn finish(
+    handle: &RunHandle,
+    told: u64,
+    store: &Arc<dyn Store>,
+    place: &Place,
+    out: Option<&Target>,
+    interruptions: Interruptions,
+) -> Result<Exit, Failure> {
+    let Ended { view, exit } = session::follow(handle, told, store, place, interruptions).await?;
+    let exported = match out {
+        Some(out) => {
+            let documents = view.handed_off();
+            let plan = Plan::new(&documents, out);
+            plan.notices(place).iter().for_each(|line| place.screen.tell(&text!("writes      {line}")));
+            plan.carry_out(store).await
+        }
+        None => Ok(Exported::default()),
+    };
+    let files: Vec<PathBuf> = exported.iter().flat_map(|exported| exported.written.iter().cloned()).collect();
+    // What the run did stands, whatever became of the files and of whoever reads.
+    match report(&view, exit, place, &files) {
+        Err(failure) if failure.is_broken_pipe() => next(&view, exit).iter().for_each(|line| place.screen.tell(line)),
+        reported => reported?,
+    }
+    exported?.files().map(|_| exit)
+}
+
+fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Result<(), Failure> {
+    let screen = place.screen;
+    let documents = view.handed_off();
+    if screen.is_text() {
+        screen.tell(&view.headline());
+        if view.ended.is_some()
+            && let Some(result) = view.result_text()
+        {
+            screen.text(&result)?;
+        }
+        let width = terminal::width();
+        for (index, line) in RunView::document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
+            screen.text(&text!("{}{}", if index == 0 { "documents   " } else { "            " }, line))?;
+        }
+    } else if screen.output == Output::Ndjson {
+        screen.json(&serde_json::json!({"type": "run", "report": view.report()}))?;
+    } else {
+        screen.json(&view.report())?;
+    }
+    for path in written {
+        screen.tell(&text!("wrote       {}", place.shown(path)));
+    }
+    if screen.is_text() {
+        screen.tell(&text!("tokens      {}", view.tokens()));
+        if let Some(recorded) = view.recorded() {
+            screen.tell(&text!("recorded    {recorded}"));
+        }
+    }
+    for line in next(view, exit) {
+        screen.tell(&line);
+    }
+    Ok(())
+}
+
+/// What to type next.
+pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
+    let run = view.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
+    let resume = baton("resume").value(&run);
+    let label = style::faint("next:");
+    match exit {
+        Exit::Waiting => {
+            let mut lines = Vec::new();
+            for question in view.questions_for_person() {
+                lines.extend(view.question_lines(question, terminal::width()));
+                let example = crate::question::example(view.tasks.get(&question.task).map(|row| &row.created.answer_schema));
+                lines.push(text!(
+                    "{}       {} {example}",
+                    label,
+                    baton("answer").value(&run).value(format_args!("Q{}", question.number))
+                ));
+            }
+            lines.push(text!("{}       {resume}", label));
+            lines
+        }
+        Exit::Unavailable if view.ended.is_none() => {
+            let mut lines = view.outage_lines();
+            lines.push(text!("{}       {resume}", label));
+            lines
+        }
+        Exit::Interrupted => vec![text!("stopped; nothing is lost   {} {resume}", label)],
+        Exit::Done => {
+            let change = view.documents.iter().find(|(_, document)| document.versions().len() > 1);
+            let more = match change {
+                Some((path, _)) => format!(" · {}", baton("doc diff").value(&run).value(path)),
+                None if view.documents.is_empty() => String::new(),
+                None => format!(" · {}", baton("doc ls").value(&run)),
+            };
+            vec![text!("{}       {} · {}{more}", label, baton("show").value(&run), baton("timeline").value(&run))]
+        }
+        _ => vec![text!("{}       {} · {}", label, baton("show").value(&run), baton("timeline").value(&run))],
+    }
+}

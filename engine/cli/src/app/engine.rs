@@ -1,0 +1,99 @@
+//! Engines over a store, as commands use them, and their errors as failures of a command.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_core::config::PriceTable;
+use baton_core::id::RunId;
+use baton_runtime::{Engine, EngineBuilder, RunError, TrustNothing};
+use baton_store::{Store, StoreError};
+
+use crate::environment::Environment;
+use crate::exit::Failure;
+use crate::place::Place;
+use crate::trust::{Manner, PersonsTrust};
+use crate::{cassettes, environment};
+
+/// An engine over `store` that reads runs and delivers commands to them, and runs nothing.
+pub(crate) fn engine(store: &Arc<dyn Store>) -> Result<Engine, Failure> {
+    let builder = Engine::builder().store(Arc::clone(store)).trust(TrustNothing).variables(|_| None);
+    builder.build().map_err(run_failure)
+}
+
+/// Begins an engine over `store`, which is kept in `file`, that runs what the person trusts. It sees the environment, what they
+/// trust of the project's `.env`, and their own prices.
+pub(crate) fn builder(
+    store: &Arc<dyn Store>,
+    file: Option<PathBuf>,
+    place: &Place,
+    manner: Manner,
+) -> Result<EngineBuilder, Failure> {
+    let environment = Environment::at(place)?;
+    let trust = PersonsTrust::at(place, file, Arc::clone(&environment), manner)?;
+    let builder = Engine::builder().store(Arc::clone(store)).trust(trust).variables(move |name| environment.get(name));
+    Ok(match environment::user_prices()? {
+        Some(prices) => builder.prices(PriceTable::embedded().clone().with(prices)),
+        None => builder,
+    })
+}
+
+/// The error that run `run` stopped with, as a failure of the command.
+pub(crate) fn run_stopped(run: &RunId, error: RunError) -> Failure {
+    match &error {
+        RunError::Store(store)
+            if matches!(**store, StoreError::StorageFull { .. } | StoreError::Failing { .. } | StoreError::Busy { .. }) =>
+        {
+            Failure::Stopped { run: run.to_string(), reason: store.to_string() }
+        }
+        _ => run_failure(error),
+    }
+}
+
+/// The engine's error as a failure of the command.
+pub(crate) fn run_failure(error: RunError) -> Failure {
+    match error {
+        RunError::UnknownRun(run) => Failure::not_found("run", run.as_str(), []),
+        RunError::Inputs(_)
+        | RunError::Unpriced(_)
+        | RunError::InputTwice { .. }
+        | RunError::Template { .. }
+        | RunError::UnknownModel { .. }
+        | RunError::Tools(_)
+        | RunError::NoSuchStep { .. }
+        | RunError::PastTheEnd { .. }
+        | RunError::Untrusted { .. }
+        | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),
+        RunError::Configs(faults) => Failure::Faults(faults.to_string()),
+        RunError::Model { .. } => Failure::Unavailable(error.to_string()),
+        RunError::Cassettes(error) => cassettes::failure(error),
+        RunError::Refused(refusal) => Failure::Refused(refusal.to_string()),
+        RunError::Store(error) => match &*error {
+            StoreError::StaleEpoch { run, .. } => Failure::Taken(run.to_string()),
+            error => Failure::Store(error.to_string()),
+        },
+        error => Failure::Engine(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_a_full_disk_stopped_can_be_resumed() {
+        let full = StoreError::StorageFull { path: "s.db".into() };
+        let failure = run_stopped(&RunId::new("a1"), RunError::from(full));
+        assert_eq!(failure.exit().code(), 130);
+        assert!(failure.to_string().contains("storage full") && failure.to_string().ends_with("baton resume a1"), "{failure}");
+        let lost = StoreError::Lost { path: "s.db".into() };
+        assert_eq!(run_stopped(&RunId::new("a1"), RunError::from(lost)).exit().code(), 1, "there is nothing to go on with");
+    }
+
+    #[test]
+    fn a_run_that_another_process_took_over_has_not_failed() {
+        let stale = StoreError::StaleEpoch { run: RunId::new("a1"), expected: 1, found: 2 };
+        let failure = run_failure(RunError::from(stale));
+        assert_eq!(failure.exit().code(), 130);
+        assert!(failure.to_string().contains("baton show a1"), "{failure}");
+    }
+}

@@ -1,0 +1,39 @@
+//! Texts and documents that are given on the command line.
+
+use std::io::Read;
+
+use baton_core::path::DocumentPath;
+use baton_runtime::InitialDocument;
+use baton_runtime::folder::read_document;
+
+use crate::exit::Failure;
+use crate::place::Place;
+
+/// Returns `text`, or stdin where it is `-`. An empty text is refused with `empty`.
+pub(crate) fn text_or_stdin(text: String, empty: &str) -> Result<String, Failure> {
+    let mut text = text;
+    if text == "-" {
+        text.clear();
+        std::io::stdin().read_to_string(&mut text)?;
+        text.truncate(text.trim_end().len());
+    }
+    if text.trim().is_empty() {
+        return Err(Failure::Usage(empty.to_owned()));
+    }
+    Ok(text)
+}
+
+/// A document given on the command line: `FILE`, or `FILE=PATH`.
+pub(crate) fn document(place: &Place, text: &str) -> Result<InitialDocument, Failure> {
+    let whole = place.current.join(text);
+    let (file, path) = match text.rsplit_once('=') {
+        Some((file, path)) if !whole.exists() => (place.current.join(file), path.to_owned()),
+        _ => {
+            let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            (whole, name)
+        }
+    };
+    let path = DocumentPath::parse(&path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let content = read_document(&file).map_err(|error| Failure::file(&file, error))?;
+    Ok(InitialDocument::new(path, content))
+}

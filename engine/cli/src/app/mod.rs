@@ -1,0 +1,15 @@
+//! What commands share: engines, the end of an execution, what a person types, values for completion.
+//!
+//! Commands import this module and not each other.
+
+pub(crate) mod complete;
+pub(crate) mod delivery;
+pub(crate) mod ending;
+pub(crate) mod engine;
+pub(crate) mod given;
+pub(crate) mod options;
+
+pub(crate) use delivery::{Asked, unpause};
+pub(crate) use ending::{Ending, finish, next};
+pub(crate) use engine::{builder, engine, run_failure};
+pub(crate) use given::{document, text_or_stdin};

@@ -1,0 +1,34 @@
+//! The tools that a `baton tool` command means.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use baton_core::config::Tool;
+use baton_core::id::ToolId;
+
+use crate::exit::Failure;
+use crate::job;
+use crate::place::Place;
+
+/// Tools by id, and the job they come from, if they come from one.
+pub(super) struct Tools {
+    pub(super) by_id: BTreeMap<ToolId, Arc<Tool>>,
+    pub(super) job: Option<PathBuf>,
+}
+
+impl Tools {
+    /// The tools of the program, and those of `job`; without one, of the job whose folder this is.
+    pub(super) fn load(place: &Place, job: Option<&Path>) -> Result<Self, Failure> {
+        let here = place.current.join(crate::place::JOB_FILE).is_file().then_some(Path::new("."));
+        match job.or(here) {
+            Some(name) => Ok(Self { by_id: job::load(place, name)?.configs.tools.clone(), job: Some(name.to_owned()) }),
+            None => Ok(Self { by_id: job::tools(place)?, job: None }),
+        }
+    }
+
+    /// The tool called `name`.
+    pub(super) fn get(&self, name: &str) -> Result<&Arc<Tool>, Failure> {
+        self.by_id.get(name).ok_or_else(|| Failure::not_found("tool", name, self.by_id.keys().map(ToString::to_string)))
+    }
+}
