@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use baton_core::entry::FinalState;
-use baton_core::limits::Limits;
-use baton_core::model::{ModelRequest, ModelTurn, Usage};
-use baton_core::money::Money;
-use baton_core::principal::Principal;
-use baton_core::time::Timestamp;
 use baton_models::{ContentSource, Model, ModelError};
 use baton_runtime::{Engine, RunError, RunOutcome, StartOptions, SteadyClock};
 use baton_store::{MemoryStore, Store};
+use baton_types::entry::FinalState;
+use baton_types::limits::Limits;
+use baton_types::model::{ModelRequest, ModelTurn, Usage};
+use baton_types::money::Money;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::support::{TestJob, call_error, call_result, calls, engine, handoff, model, root, run_to_end};

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use baton_core::config::{Faults, ModelRules, Origin, Role, Sources, Unconfigured, load};
-use baton_core::function::{ToolFunction, registered_functions};
+use baton_config::{Faults, ModelRules, Role, Sources, Unconfigured, load};
 use baton_models::{OWN_SETTINGS, check_script};
 use baton_runtime::folder::read_job;
+use baton_tool::{ToolFunction, registered_functions};
 use baton_tools as _;
+use baton_types::config::Origin;
 use serde_json::{Map, Value};
 
 /// Accepted changes that are neither the removal of an optional key nor free text: what is changed, where (a pointer with
@@ -245,7 +246,7 @@ fn is_optional(role: Role, value: &Value, pointer: &str) -> bool {
         Role::Agent => "agent.schema.json",
         _ => "tool-config.schema.json",
     };
-    let schema = &baton_core::config::schemas().into_iter().find(|(known, _)| *known == name).unwrap().1;
+    let schema = &baton_config::schemas().into_iter().find(|(known, _)| *known == name).unwrap().1;
     let tokens: Vec<&str> = pointer.split('/').skip(1).collect();
     let (key, above) = tokens.split_last().unwrap();
     let mut candidates = vec![schema];

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use baton_core::entry::{ControlAction, Entry};
-use baton_core::model::{ModelRequest, ModelTurn};
-use baton_core::principal::Principal;
 use baton_models::{ContentSource, Model, ModelError};
 use baton_runtime::{Delivery, Engine, Holder, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, SqliteStore, Store};
+use baton_types::entry::{ControlAction, Entry};
+use baton_types::model::{ModelRequest, ModelTurn};
+use baton_types::principal::Principal;
 use serde_json::json;
 use tokio::sync::Notify;
 

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::{Entry, Recorded};
-use baton_core::id::RunId;
 use baton_models::Model;
 use baton_runtime::{Engine, LoadedJob, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, SqliteStore, Store};
+use baton_types::entry::{Entry, Recorded};
+use baton_types::id::RunId;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::Run;
-use baton_core::call::CallStatus;
-use baton_core::entry::Entry;
-use baton_core::function::registered_functions;
-use baton_core::json::Json;
-use baton_core::principal::Principal;
+use baton_machine::Run;
 use baton_proof::cancel::cancelled;
 use baton_runtime::{Engine, LoadedJob, RunError, RunHandle, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, Store};
+use baton_tool::registered_functions;
 use baton_tools as _;
+use baton_types::call::CallStatus;
+use baton_types::entry::Entry;
+use baton_types::json::Json;
+use baton_types::principal::Principal;
 use serde_json::Value;
 
 use crate::support::failing::{Failing, FailingStore};

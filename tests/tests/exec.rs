@@ -1,6 +1,5 @@
 //! Commands as tools: what they see, what they may answer, and how they are got rid of.
 
-use baton_core::principal::Principal;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 use baton_models::Model;
 use baton_runtime::{Engine, EngineBuilder, RunOutcome, StartOptions};
 use baton_store::MemoryStore;
+use baton_types::principal::Principal;
 use serde_json::{Value, json};
 
 use crate::support::{Finished, TestJob, call_error, call_output, call_result, calls, finish, handoff, model, name_of};
@@ -159,7 +159,7 @@ print(json.dumps({'output': {'spelt': spelt, token: 1}, 'documents': [
     assert_eq!(output["spelt"][3], "a secret", "a variable whose name does not say that it holds a secret stays");
     let mut kept = finished.entries.iter().map(|recorded| serde_json::to_string(&recorded.entry).unwrap()).collect::<String>();
     for path in ["out.md", "out.bin"] {
-        let path = baton_core::path::DocumentPath::parse(path).unwrap();
+        let path = baton_types::path::DocumentPath::parse(path).unwrap();
         let document = finished.run.documents().get(&path).unwrap().current().clone();
         let content = engine.content(document.content.hash).await.unwrap().unwrap();
         assert_eq!(document.content.size_bytes, content.len() as u64);
@@ -194,7 +194,7 @@ print(json.dumps({'output': {'names': names, 'bytes': len(rows)}, 'documents': [
     let (finished, engine) = script.call_with(json!({"documents": ["data/sales.csv"], "path": "notes.md"}), &[]).await;
     assert_eq!(call_output(&finished.entries, "0/1.1"), json!({"names": ["data/sales.csv", "notes.md"], "bytes": 8}));
     let document = |path: &str| {
-        let path = baton_core::path::DocumentPath::parse(path).unwrap();
+        let path = baton_types::path::DocumentPath::parse(path).unwrap();
         Arc::clone(finished.run.documents().get(&path).unwrap().current())
     };
     let report = document("out/report.md");
@@ -268,7 +268,7 @@ async fn the_end_of_stderr_tells_why_a_command_failed() {
     let script = Script::python("sys.stderr.write('x' * 100000 + 'the cause\\n'); sys.exit(7)");
     let finished = script.call(json!({})).await;
     let detail = finished.entries.iter().find_map(|recorded| match &recorded.entry {
-        baton_core::entry::Entry::CallFinished(entry) if entry.call.as_str() == "0/1.1" => entry.result.error.clone(),
+        baton_types::entry::Entry::CallFinished(entry) if entry.call.as_str() == "0/1.1" => entry.result.error.clone(),
         _ => None,
     });
     let detail = detail.unwrap().detail.value();

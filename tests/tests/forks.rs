@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use baton_core::config::Sources;
-use baton_core::entry::{Entry, ForkedEffects, Recorded};
-use baton_core::function::{ToolError, ToolFunction};
-use baton_core::id::{RunId, TaskId};
-use baton_core::path::DocumentPath;
-use baton_core::principal::Principal;
+use baton_config::Sources;
 use baton_macros::tool;
 use baton_models::Model;
 use baton_runtime::{Cause, Engine, ForkOptions, InitialDocument, LoadedJob, RunError, StartOptions, diff, replay};
 use baton_store::{MemoryStore, Store};
+use baton_tool::{ToolError, ToolFunction};
+use baton_types::entry::{Entry, ForkedEffects, Recorded};
+use baton_types::id::{RunId, TaskId};
+use baton_types::path::DocumentPath;
+use baton_types::principal::Principal;
 use futures_util::StreamExt;
 use serde_json::json;
 

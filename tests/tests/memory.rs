@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::Entry;
 use baton_runtime::LoadedJob;
 use baton_store::{MemoryStore, SqliteStore, Store};
 use baton_tools as _;
+use baton_types::entry::Entry;
 use serde_json::{Value, json};
 
 use crate::support::{TestJob, call_output, calls, engine, handoff, model, run_to_end};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::Entry;
 use baton_models::wire::MAX_ANSWER_BYTES;
 use baton_runtime::Engine;
 use baton_store::MemoryStore;
 use baton_tools as _;
+use baton_types::entry::Entry;
 use serde_json::{Value, json};
 
 use crate::budgets::Silent;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::config::Sources;
-use baton_core::entry::{ControlAction, Entry};
-use baton_core::model::ModelTurn;
-use baton_core::principal::Principal;
-use baton_core::time::Timestamp;
+use baton_config::Sources;
 use baton_models::Model;
 use baton_runtime::{LoadedJob, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, NewRun, SqliteStore, Store, StoreError};
+use baton_types::entry::{ControlAction, Entry};
+use baton_types::model::ModelTurn;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::support::failing::{Failing, FailingStore};

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::{Entry, FinalState};
-use baton_core::event::Refusal;
-use baton_core::json::Json;
-use baton_core::model::{ModelRequest, ModelTurn};
-use baton_core::path::DocumentPath;
-use baton_core::principal::Principal;
 use baton_models::{FunctionModel, Model, ModelError};
 use baton_runtime::{Delivery, InitialDocument, InputValue, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, SqliteStore, Store};
+use baton_types::entry::{Entry, FinalState};
+use baton_types::event::Refusal;
+use baton_types::json::Json;
+use baton_types::model::{ModelRequest, ModelTurn};
+use baton_types::path::DocumentPath;
+use baton_types::principal::Principal;
 use futures_util::StreamExt;
 use serde_json::json;
 
@@ -53,12 +53,12 @@ async fn children_of_one_turn_work_at_the_same_time_and_hand_back_their_document
     let paths: Vec<String> = finished.run.documents().iter().map(|(path, _)| path.to_string()).collect();
     assert_eq!(paths, ["a.md", "b.md", "c.md"]);
     assert_eq!(finished.run.graph().iter().count(), 4);
-    assert_eq!(finished.run.task(&"0/1.2".into()).unwrap().kind, baton_core::entry::TaskKind::Delegation);
+    assert_eq!(finished.run.task(&"0/1.2".into()).unwrap().kind, baton_types::entry::TaskKind::Delegation);
 }
 
 fn request_text(request: &ModelRequest) -> String {
     let found = request.messages.iter().flat_map(|message| &message.parts).find_map(|part| match part {
-        baton_core::render::Part::Request(text) => Some(text.clone()),
+        baton_types::message::Part::Request(text) => Some(text.clone()),
         _ => None,
     });
     found.expect("every conversation begins with a request")
@@ -105,7 +105,7 @@ fn asking_model() -> Arc<dyn Model> {
             calls(&[("ask_master", json!({"question": "Which word?", "answer_schema": {"enum": ["red", "blue"]}}))])
         } else {
             let answer = request.messages.iter().flat_map(|message| &message.parts).find_map(|part| match part {
-                baton_core::render::Part::Result { result: Some(result), .. } => Some(result.output.text().into_owned()),
+                baton_types::message::Part::Result { result: Some(result), .. } => Some(result.output.text().into_owned()),
                 _ => None,
             });
             handoff(&answer.unwrap_or_default(), &[])
@@ -301,7 +301,9 @@ async fn two_writers_of_one_document_never_overwrite_each_other() {
 /// Whether the conversation holds a successful result.
 fn has_success(request: &ModelRequest) -> bool {
     request.messages.iter().flat_map(|message| &message.parts).any(|part| match part {
-        baton_core::render::Part::Result { result: Some(result), .. } => result.status == baton_core::call::CallStatus::Success,
+        baton_types::message::Part::Result { result: Some(result), .. } => {
+            result.status == baton_types::call::CallStatus::Success
+        }
         _ => false,
     })
 }
@@ -352,7 +354,7 @@ async fn progress_is_told_to_whoever_watches() {
     gate.reached().await;
     gate.open();
     let told = progress.recv().await.unwrap();
-    assert_eq!((told.call.as_ref().map(baton_core::id::CallId::as_str), told.message.as_str()), (Some("0/1.1"), "half of it"));
+    assert_eq!((told.call.as_ref().map(baton_types::id::CallId::as_str), told.message.as_str()), (Some("0/1.1"), "half of it"));
     finish(&engine, &handle).await;
     assert!(handle.progress().is_none());
 }
@@ -396,7 +398,7 @@ async fn a_deadline_wakes_a_run_that_waits() {
         1 => calls(&[("ask_master", json!({"question": "Anybody?", "deadline_seconds": 600, "on_deadline": "fail"}))]),
         _ => handoff("nobody", &[]),
     });
-    let clock = baton_runtime::SteadyClock::starting_at(baton_core::time::Timestamp::from_micros(1));
+    let clock = baton_runtime::SteadyClock::starting_at(baton_types::time::Timestamp::from_micros(1));
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let engine = baton_runtime::Engine::builder()
         .trust(baton_runtime::TrustEverything)

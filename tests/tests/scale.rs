@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use baton_core::model::ModelTurn;
 use baton_models::Model;
 use baton_runtime::{LoadedJob, StartOptions};
 use baton_store::{MemoryStore, SqliteStore, Store};
+use baton_types::model::ModelTurn;
 use serde_json::json;
 
 use crate::support::{TestJob, calls, engine, finish, handoff, model};

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_core::entry::Entry;
 use baton_store::{SqliteStore, Store};
+use baton_types::entry::Entry;
 use rusqlite::Connection;
 use serde_json::json;
 

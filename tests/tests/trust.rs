@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use baton_core::config::{Origin, Target};
-use baton_core::principal::Principal;
 use baton_models::Model;
 use baton_runtime::trust::{TrustPolicy, TrustRequest, Untrusted};
 use baton_runtime::{Engine, ForkOptions, LoadedJob, RunError, RunHandle, StartOptions};
 use baton_store::{MemoryStore, Store};
+use baton_types::config::{Origin, Target};
+use baton_types::principal::Principal;
 use serde_json::json;
 
 use crate::support::{TestJob, calls, handoff, model};

@@ -18,7 +18,7 @@
 //! use baton_tools as _;
 //! ```
 //!
-//! What an agent passes in is hostile: a function answers it with a [`ToolError`](baton_core::function::ToolError) that
+//! What an agent passes in is hostile: a function answers it with a [`ToolError`](baton_tool::ToolError) that
 //! teaches, or with a value where the tool's table says so, and never panics.
 //!
 //! This crate is *not* privileged: it uses what every tool crate can use, and the engine never names one of its tools.

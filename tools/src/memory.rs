@@ -3,8 +3,8 @@
 //! Those only log their input: the calls *are* the memory, so there is no second place that could disagree with the
 //! timeline. Short-term memory is the calls of this task; long-term memory the calls of this agent in every run.
 
-use baton_core::function::{RecallScope, RecalledCall, ToolContext, ToolError};
 use baton_macros::tool;
+use baton_tool::{RecallScope, RecalledCall, ToolContext, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_core::config::{Executor, Role, Sources, Tool, Unconfigured, load_tools};
-use baton_core::function::testing::block_on;
-use baton_core::function::{registered_functions, run_example};
-use baton_core::id::ToolId;
-
+use baton_config::{Role, Sources, Unconfigured, load_tools};
+use baton_tool::testing::block_on;
+use baton_tool::{registered_functions, run_example};
 use baton_tools as _;
+use baton_types::config::{Executor, Tool};
+use baton_types::id::ToolId;
 
 fn shipped() -> BTreeMap<ToolId, Arc<Tool>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tool-configs");
@@ -28,7 +28,7 @@ fn every_example_of_a_shipped_tool_holds() {
     let mut failures = Vec::new();
     for tool in tools.values() {
         for example in &tool.examples {
-            if let Err(failure) = block_on(run_example(tool, example)) {
+            if let Err(failure) = block_on(run_example(&registered_functions(), tool, example)) {
                 failures.push(format!("{}: {:?}: {failure}", tool.id, example.explanation));
             }
         }

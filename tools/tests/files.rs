@@ -4,7 +4,7 @@ mod support;
 
 use std::fmt::Write as _;
 
-use baton_core::function::{PendingWrite, ToolContext, ToolErrorKind};
+use baton_tool::{PendingWrite, ToolContext, ToolErrorKind};
 use serde_json::{Value, json};
 use support::{call, output};
 

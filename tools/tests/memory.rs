@@ -2,7 +2,7 @@
 
 mod support;
 
-use baton_core::function::{RecallScope, ToolContext};
+use baton_tool::{RecallScope, ToolContext};
 use serde_json::{Value, json};
 use support::output;
 

@@ -43,7 +43,7 @@ fn folder() -> std::path::PathBuf {
 fn generated() -> anyhow::Result<BTreeMap<String, String>> {
     let configs = tools_page::read_configs(&project::root().join("tool-configs"))?;
     let mut files = BTreeMap::from([("TOOLS.md".to_owned(), tools_page::render(&configs)?)]);
-    for (name, schema) in baton_core::config::schemas() {
+    for (name, schema) in baton_config::schemas() {
         files.insert(name.to_owned(), schema_file(name, schema)?);
     }
     let timeline = "timeline.schema.json";

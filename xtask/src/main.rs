@@ -29,7 +29,7 @@ enum Chore {
     },
     /// Runs all tests; the last line is their sum.
     Test {
-        /// Handed to `cargo test`, such as `-p baton-core` or the name of a test.
+        /// Handed to `cargo test`, such as `-p baton-machine` or the name of a test.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

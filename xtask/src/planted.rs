@@ -33,9 +33,9 @@ const SEEDS: &str = "4000";
 
 /// The test programs beside the simulation: their names here, what cargo builds, and the name of the target.
 const SUITES: [(&str, &[&str], &str); 4] = [
-    ("machine", &["-p", "baton-core", "-p", "baton-proof", "--test", "machine"], "machine"),
+    ("machine", &["-p", "baton-machine", "-p", "baton-proof", "--test", "machine"], "machine"),
     ("store", &["-p", "baton-store", "--test", "store"], "store"),
-    ("core", &["-p", "baton-core", "--lib"], "baton_core"),
+    ("template", &["-p", "baton-template", "--lib"], "baton_template"),
     ("cli", &["-p", "baton", "--test", "cli"], "cli"),
 ];
 
@@ -120,7 +120,7 @@ impl Programs {
     fn build(tree: &Path, suites: &[&str]) -> anyhow::Result<Self> {
         let mut programs = BTreeMap::new();
         if suites.contains(&SIMULATE) {
-            let built = build(tree, &["build", "-p", "baton-core", "-p", "baton-proof", "--example", SIMULATE])?;
+            let built = build(tree, &["build", "-p", "baton-machine", "-p", "baton-proof", "--example", SIMULATE])?;
             programs.insert(SIMULATE, program(&built, SIMULATE)?);
         }
         for (name, what, target) in SUITES {
@@ -135,7 +135,8 @@ impl Programs {
     fn run(&self, suite: &str, bug: Option<&Bug>) -> anyhow::Result<(Duration, Tried)> {
         let began = Instant::now();
         let (name, filter) = suite.split_once(':').unwrap_or((suite, ""));
-        let unknown = || format!("{suite} is no suite: {SIMULATE}, machine:FILTER, store:FILTER, core:FILTER and cli:FILTER are");
+        let unknown =
+            || format!("{suite} is no suite: {SIMULATE}, machine:FILTER, store:FILTER, template:FILTER and cli:FILTER are");
         let mut command = Command::new(self.0.get(name).with_context(unknown)?);
         if name == SIMULATE {
             command.args(["--failures", "1", "--twice-in", "0", "--seeds", SEEDS]);

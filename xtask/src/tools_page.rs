@@ -7,11 +7,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
-use baton_core::config::{DEFAULT_TIMEOUT, EffectClass, Role, Sources, Unconfigured, load_tools};
-use baton_core::id::ROUTE_PREFIX;
-use baton_core::tool_type::{Logs, Then, ToolType};
+use baton_config::{DEFAULT_TIMEOUT, Role, Sources, Unconfigured, load_tools};
+use baton_types::config::EffectClass;
+use baton_types::id::ROUTE_PREFIX;
+use baton_types::tool_type::{Logs, Then, ToolType};
 use serde_json::{Map, Value, json};
-
 use values::{Line, inline_code, lines};
 
 /// A built-in tool, as its config says it.

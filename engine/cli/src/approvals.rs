@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use baton_core::config::Configs;
-use baton_core::id::TaskId;
 use baton_store::Store;
+use baton_types::config::Configs;
+use baton_types::id::TaskId;
 
 use crate::app::engine::{engine, run_failure};
 use crate::exit::Failure;

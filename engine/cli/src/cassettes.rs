@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_core::id::RunId;
 use baton_models::{CassetteError, Cassettes};
 use baton_runtime::EngineBuilder;
+use baton_types::id::RunId;
 use clap::{Args, ValueHint};
 
 use crate::exit::{Exit, Failure};

@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::config::{PriceTable, ProviderSettings, Reach};
+use baton_config::PriceTable;
 use baton_models::provider::Profile;
 use baton_runtime::folder::MODELS_FILE;
+use baton_types::config::{ProviderSettings, Reach};
 
 use crate::exit::Failure;
 use crate::place::Place;

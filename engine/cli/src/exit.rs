@@ -5,8 +5,8 @@ use std::io;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
-use baton_core::call::CallStatus;
-use baton_core::entry::{FinalState, RunEnded};
+use baton_types::call::CallStatus;
+use baton_types::entry::{FinalState, RunEnded};
 
 use crate::shell::baton;
 use crate::style;
@@ -168,7 +168,7 @@ pub(crate) fn panicked(panic: &PanicHookInfo<'_>) -> Text {
 
 /// The rest of a "there is no …" sentence: the nearest known name, or all of them when they are few.
 pub(crate) fn nearest(known: &[String], name: &str) -> String {
-    match baton_core::config::nearest(name, known.iter().map(String::as_str)) {
+    match baton_types::spelling::nearest(name, known.iter().map(String::as_str)) {
         Some(candidate) => format!("; did you mean {candidate}?"),
         None if known.is_empty() => String::new(),
         None if known.len() <= 12 => format!("; known: {}", known.join(", ")),
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_reached_limit_outranks_the_state_of_the_run() {
-        use baton_core::limits::LimitKind;
+        use baton_types::limits::LimitKind;
         let ended = |status, state, limit| RunEnded { state, status, limit };
         assert_eq!(Exit::of_run(&ended(CallStatus::Success, FinalState::Completed, None)), Exit::Done);
         assert_eq!(Exit::of_run(&ended(CallStatus::Partial, FinalState::Completed, Some(LimitKind::Turns))), Exit::Limit);

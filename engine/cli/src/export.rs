@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::document::DocumentVersion;
 use baton_store::Store;
+use baton_types::document::DocumentVersion;
 use serde::Serialize;
 
 use crate::exit::Failure;

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_core::config::{Faults, Origin, Role, Sources, Tool, Unconfigured, load_tools};
-use baton_core::entry::RunStarted;
-use baton_core::function::registered_functions;
-use baton_core::id::ToolId;
+use baton_config::{Faults, Role, Sources, Unconfigured, load_tools};
 use baton_runtime::folder::{FolderError, JobFolder, read_job};
 use baton_runtime::{InitialDocument, LoadedJob, with_unfit_tools};
+use baton_tool::registered_functions;
+use baton_types::config::{Origin, Tool};
+use baton_types::entry::RunStarted;
+use baton_types::id::ToolId;
 
 use crate::app::engine::{engine, run_failure};
-use crate::environment;
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::runs::FoundRun;
 use crate::shell::baton;
-use crate::style;
 use crate::text::text;
+use crate::{environment, style};
 
 /// A job that was looked at.
 pub(crate) enum Checked {

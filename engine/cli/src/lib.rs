@@ -47,13 +47,17 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-pub use baton_core as core;
-pub use baton_core::function::{ToolContext, ToolError};
+pub use baton_config as config;
+pub use baton_machine as machine;
 pub use baton_macros::tool;
 pub use baton_models as models;
 pub use baton_runtime as runtime;
 pub use baton_runtime::{Engine, EngineBuilder, RunHandle, TrustEverything};
+pub use baton_schema as schema;
 pub use baton_store as store;
+pub use baton_tool as function;
+pub use baton_tool::{ToolContext, ToolError};
+pub use baton_types as types;
 
 // Names the built-in tools, so that they are linked.
 use baton_tools as _;

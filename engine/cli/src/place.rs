@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::config::{MAX_FILE_BYTES, Origin, Project, Role, Sources, load_project};
+use baton_config::{MAX_FILE_BYTES, Project, Role, Sources, load_project};
 use baton_store::{MemoryStore, SqliteStore, Store, StoreError};
+use baton_types::config::Origin;
 
 use crate::exit::Failure;
 use crate::screen::Screen;

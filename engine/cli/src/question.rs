@@ -1,7 +1,6 @@
 //! Answers as a person gives them: what the choices are, and how a typed line becomes a value that fits.
 
-use baton_core::config::Schema;
-use baton_core::json::Json;
+use baton_types::json::Json;
 use serde_json::{Value, json};
 
 use crate::{shell, words};
@@ -133,7 +132,7 @@ pub(crate) fn check(schema: &Json, answer: &Value) -> Result<(), String> {
     if schema.is_null() {
         return Ok(());
     }
-    let schema = Schema::compile(&schema.value())?;
+    let schema = baton_schema::compile(&schema.value())?;
     schema.check(answer).map_err(|faults| {
         let said: Vec<String> = faults
             .iter()

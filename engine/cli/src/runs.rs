@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::Recorded;
-use baton_core::id::RunId;
 use baton_store::{RunRecord, Store};
 use baton_timeline::{Line, Reader};
+use baton_types::entry::Recorded;
+use baton_types::id::RunId;
 
 use crate::exit::Failure;
 use crate::place::Place;
@@ -187,8 +187,8 @@ pub(crate) fn store_failure(error: baton_store::StoreError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::id::JobId;
-    use baton_core::time::Timestamp;
+    use baton_types::id::JobId;
+    use baton_types::time::Timestamp;
 
     fn run(id: &str) -> RunRecord {
         RunRecord {

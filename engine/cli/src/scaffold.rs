@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_core::id::is_valid_id;
+use baton_types::id::is_valid_id;
 
 use crate::exit::Failure;
 use crate::place::Place;

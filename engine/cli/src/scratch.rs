@@ -5,16 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::call::{CallResult, CallStatus, ModelCall};
-use baton_core::config::{Origin, Role, Sources};
-use baton_core::document::DocumentVersion;
-use baton_core::entry::{Entry, Recorded};
-use baton_core::id::{CallId, TaskId};
-use baton_core::json::Json;
-use baton_core::model::ModelTurn;
+use baton_config::{Role, Sources};
 use baton_models::FunctionModel;
 use baton_runtime::{InitialDocument, LoadedJob, RunHandle, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, Store};
+use baton_types::call::{CallResult, CallStatus, ModelCall};
+use baton_types::config::Origin;
+use baton_types::document::DocumentVersion;
+use baton_types::entry::{Entry, Recorded};
+use baton_types::id::{CallId, TaskId};
+use baton_types::json::Json;
+use baton_types::model::ModelTurn;
 use serde_json::{Value, json};
 
 use crate::app::engine::{builder, run_failure};
@@ -84,7 +85,7 @@ pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<Load
     sources.add(Role::Job, "job.json", config.to_string());
     sources.add(Role::Agent, format!("agents/{CALLER}.json"), agent.to_string());
     sources.add(Role::ModelScript, "scratch.script.json", script.to_string());
-    let mut loaded = LoadedJob::from_sources(sources, &baton_core::function::registered_functions())
+    let mut loaded = LoadedJob::from_sources(sources, &baton_tool::registered_functions())
         .map_err(|faults| Failure::Faults(faults.to_string()))?;
     loaded.folder = folder;
     loaded.documents = documents;

@@ -10,13 +10,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_core::config::EffectClass;
-use baton_core::entry::Recorded;
-use baton_core::id::TaskId;
-use baton_core::json::Json;
 use baton_runtime::{EntryStream, Progress, RunHandle, RunOutcome};
 use baton_store::Store;
 use baton_timeline::Reader;
+use baton_types::config::EffectClass;
+use baton_types::entry::Recorded;
+use baton_types::id::TaskId;
+use baton_types::json::Json;
+use conversation::{Action, Conversation, Event, Key, Open};
 use crossterm::event::{Event as Input, EventStream, KeyCode, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
 use tokio::sync::{broadcast, mpsc};
@@ -28,14 +29,11 @@ use crate::question::read_answer;
 use crate::screen::{Output, Screen};
 use crate::shell::baton;
 use crate::signals::Interruptions;
-use crate::style;
 use crate::text::{Text, text};
 use crate::view::RunView;
 use crate::view::lines::progress;
 use crate::view::live::{LiveTree, Prompt};
-use crate::{approvals, export, terminal};
-
-use conversation::{Action, Conversation, Event, Key, Open};
+use crate::{approvals, export, style, terminal};
 
 /// What the keys do while a question is asked.
 const KEYS: &str = "Enter answers · l: answer later · Ctrl-C stops";

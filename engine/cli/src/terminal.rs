@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal};
 
-use baton_core::principal::Principal;
-use baton_core::time::Timestamp;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 
 /// How wide lines may be; a file has no width.
 pub(crate) fn width() -> usize {

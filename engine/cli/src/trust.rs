@@ -6,17 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::config::{Origin, Reach, Role, Source};
+use baton_config::{Role, Source};
 use baton_runtime::trust::{TrustPolicy, TrustRequest, Untrusted};
+use baton_types::config::{Origin, Reach};
 
 use crate::environment::{self, Environment};
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::records::Records;
 use crate::screen::Screen;
-use crate::style;
 use crate::text::{Text, text};
-use crate::variables;
+use crate::{style, variables};
 
 /// What decides whether the person at the command line trusts what a run reaches.
 pub(crate) struct PersonsTrust {

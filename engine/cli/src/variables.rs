@@ -1,7 +1,7 @@
 //! Environment variables as things to be trusted: which of them hold keys, and how their values are shown.
 
-use baton_core::config::{Origin, Reach, Target};
-use baton_core::id::ContentHash;
+use baton_types::config::{Origin, Reach, Target};
+use baton_types::id::ContentHash;
 
 /// A variable that `file` sets, as something to be trusted. Values are shown, for many variables are commands
 /// (`BASH_ENV`, `GIT_SSH_COMMAND`); only keys are not.

@@ -1,9 +1,9 @@
 //! Figures and texts as people read them: durations, sizes, counts, one-line previews.
 
-use baton_core::entry::ForkPoint;
-use baton_core::principal::Principal;
 use baton_timeline::figures;
 pub(crate) use baton_timeline::figures::{count, counted, duration, elapsed, size};
+use baton_types::entry::ForkPoint;
+use baton_types::principal::Principal;
 
 use crate::text::{Text, text};
 

@@ -1,44 +1,44 @@
-//! Where the generated code finds `baton_core`.
+//! Where the generated code finds `baton_tool`.
 
 use std::path::Path;
 
 use syn::parse_quote;
 
-/// `::baton_core` if the crate's own manifest names `baton-core`, else `::baton::core`: a user's crate depends on one.
+/// `::baton_tool` if the crate's own manifest names `baton-tool`, else `::baton::function`: a user's crate depends on one.
 ///
 /// The manifest is searched by line and not parsed: a whole TOML parser would double what this crate costs to build,
 /// and whoever writes the dependency in a way this misses says `crate = "…"`.
-pub(crate) fn default_core(folder: Option<&Path>) -> syn::Path {
+pub(crate) fn default_path(folder: Option<&Path>) -> syn::Path {
     let manifest = folder.and_then(|folder| std::fs::read_to_string(folder.join("Cargo.toml")).ok()).unwrap_or_default();
-    if manifest.lines().any(names_core) { parse_quote!(::baton_core) } else { parse_quote!(::baton::core) }
+    if manifest.lines().any(names_tool) { parse_quote!(::baton_tool) } else { parse_quote!(::baton::function) }
 }
 
-/// Whether a manifest's line makes `baton-core` a dependency under its own name.
-fn names_core(line: &str) -> bool {
+/// Whether a manifest's line makes `baton-tool` a dependency under its own name.
+fn names_tool(line: &str) -> bool {
     let line = line.trim();
     let key = line.split(['=', ' ']).next().unwrap_or_default().trim_matches('"');
-    key == "baton-core" || key.starts_with("baton-core.") || (line.starts_with('[') && line.ends_with("dependencies.baton-core]"))
+    key == "baton-tool" || key.starts_with("baton-tool.") || (line.starts_with('[') && line.ends_with("dependencies.baton-tool]"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::names_core;
+    use super::names_tool;
 
     #[test]
-    fn a_dependency_on_the_core_is_seen_however_it_is_written() {
+    fn a_dependency_on_the_crate_is_seen_however_it_is_written() {
         for line in [
-            "baton-core = \"0.1\"",
-            "baton-core.workspace = true",
-            "baton-core={path=\"x\"}",
-            "[dependencies.baton-core]",
-            "[target.'cfg(unix)'.dependencies.baton-core]",
+            "baton-tool = \"0.1\"",
+            "baton-tool.workspace = true",
+            "baton-tool={path=\"x\"}",
+            "[dependencies.baton-tool]",
+            "[target.'cfg(unix)'.dependencies.baton-tool]",
         ] {
-            assert!(names_core(line), "{line}");
+            assert!(names_tool(line), "{line}");
         }
         for line in
-            ["baton = { path = \"baton-core\" }", "# baton-core = 1", "baton-core-more = \"1\"", "name = \"baton-core\"", ""]
+            ["baton = { path = \"baton-tool\" }", "# baton-tool = 1", "baton-tool-more = \"1\"", "name = \"baton-tool\"", ""]
         {
-            assert!(!names_core(line), "{line}");
+            assert!(!names_tool(line), "{line}");
         }
     }
 }

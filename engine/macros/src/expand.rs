@@ -29,7 +29,7 @@ pub(crate) fn tool(options: &Options, function: ItemFn) -> TokenStream {
 
 fn registration(options: &Options, function: &ItemFn) -> syn::Result<TokenStream> {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    let core = options.core.clone().unwrap_or_else(|| crate_path::default_core(folder.as_deref()));
+    let core = options.core.clone().unwrap_or_else(|| crate_path::default_path(folder.as_deref()));
     let id = options.tool_id(&function.sig.ident)?;
     let signature = signature::read(function)?;
     let config = match folder.as_deref().and_then(|folder| config::find(folder, &id)) {
@@ -86,18 +86,18 @@ fn invoke(core: &Path, signature: &Signature, function: &ItemFn) -> TokenStream 
     // All of a statement stands where the type stands that it may not fit, so the compiler points there and nowhere else.
     let result = standing_at(
         returns.span(),
-        quote!(let __result: ::core::result::Result<_, #core::function::ToolError> = #name(#context #(#names),*) #awaited;),
+        quote!(let __result: ::core::result::Result<_, #core::ToolError> = #name(#context #(#names),*) #awaited;),
     );
     let success = signature::success_type(returns).map_or_else(|| returns.span(), Spanned::span);
-    let output = standing_at(success, quote!(#core::function::to_output(&__output)));
+    let output = standing_at(success, quote!(#core::to_output(&__output)));
     quote! {
         fn __tool_invoke<'a>(
-            __context: &'a #core::function::ToolContext,
-            __input: &'a #core::json::Json,
-        ) -> #core::function::BoxFuture<'a, ::core::result::Result<#core::json::Json, #core::function::ToolError>> {
+            __context: &'a #core::ToolContext,
+            __input: &'a #core::__private::Json,
+        ) -> #core::BoxFuture<'a, ::core::result::Result<#core::__private::Json, #core::ToolError>> {
             ::std::boxed::Box::pin(async move {
                 #unused
-                let __ToolArguments { #(#names),* } = #core::function::from_input(__input)?;
+                let __ToolArguments { #(#names),* } = #core::from_input(__input)?;
                 #result
                 let __output = __result?;
                 #output
@@ -127,12 +127,12 @@ fn entry(core: &Path, id: &str, function: &ItemFn) -> TokenStream {
     let file = quote_spanned!(function.sig.ident.span()=> ::core::file!());
     quote! {
         #core::__private::inventory::submit! {
-            #core::function::ToolFunction {
+            #core::ToolFunction {
                 id: #id,
                 name: #name,
                 file: #file,
                 line: #line,
-                parameters: #core::function::schema_of::<__ToolArguments>,
+                parameters: #core::schema_of::<__ToolArguments>,
                 blocking: #blocking,
                 invoke: __tool_invoke,
             }
@@ -196,7 +196,7 @@ fn assertion(core: &Path, config: &Config, parameter: &Parameter, declared: &Dec
         assertions.extend(quote_spanned! {span=>
             const _: () = {
                 #[allow(unused_imports, reason = "a type with its own constant needs none of the traits")]
-                use #core::function::signature::{OptionalByDefault as _, Probe};
+                use #core::signature::{OptionalByDefault as _, Probe};
                 ::core::assert!(Probe::<#rust_type>::OPTIONAL != #required, #message);
             };
         });
@@ -208,7 +208,7 @@ fn assertion(core: &Path, config: &Config, parameter: &Parameter, declared: &Dec
         assertions.extend(quote_spanned! {span=>
             const _: () = {
                 #[allow(unused_imports, reason = "a type with its own constant needs none of the traits")]
-                use #core::function::signature::{OptionalByDefault as _, Probe, UnknownByDefault as _};
+                use #core::signature::{OptionalByDefault as _, Probe, UnknownByDefault as _};
                 #(::core::assert!(Probe::<#rust_type>::TYPE.takes(#types), #message);)*
             };
         });

@@ -30,9 +30,9 @@ use syn::{ItemFn, parse_macro_input};
 ///   `Option<T>` makes it optional. Unknown properties are refused.
 /// * It returns `Result<T, ToolError>` where `T: serde::Serialize`; an error becomes a result that the agent reads.
 ///
-/// Arguments: `id = "json-transform"` where the id is not a Rust name; `crate = "path::to::baton_core"` where the crate
-/// depends on it under another name. Without it, `::baton_core` is used if the crate's `Cargo.toml` names `baton-core`,
-/// else `::baton::core`.
+/// Arguments: `id = "json-transform"` where the id is not a Rust name; `crate = "path::to::baton_tool"` where the crate
+/// depends on it under another name. Without it, `::baton_tool` is used if the crate's `Cargo.toml` names `baton-tool`,
+/// else `::baton::function`.
 ///
 /// The config is looked for at `tool-configs/<id>.json`, `../tool-configs/<id>.json` and `tools/<id>.json` beside the
 /// crate's `Cargo.toml`; the first found is checked against the signature, and editing it alone rebuilds the crate.

@@ -10,7 +10,7 @@ use syn::{LitStr, Path};
 pub(crate) struct Options {
     /// The tool id, where it is not the function's name.
     pub(crate) id: Option<LitStr>,
-    /// Where `baton_core` is found.
+    /// Where `baton_tool` is found.
     pub(crate) core: Option<Path>,
 }
 
@@ -45,7 +45,7 @@ impl Options {
     }
 }
 
-/// What is wrong with `id`, by the rule of `baton_core::id::is_valid_id` (the core cannot be a dependency of its macro).
+/// What is wrong with `id`, by the rule of `baton_types::id::is_valid_id` (that crate cannot be a dependency of the macro).
 fn id_fault(id: &str) -> Option<&'static str> {
     let well_formed = id.starts_with(|first: char| first.is_ascii_lowercase())
         && id.split(['_', '-']).all(|part| {

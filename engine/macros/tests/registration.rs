@@ -1,9 +1,9 @@
 //! What `#[tool]` registers, and what a registered function does with an input.
 
-use baton_core::function::testing::block_on;
-use baton_core::function::{ToolContext, ToolError, ToolErrorKind, ToolFunction, registered_functions};
-use baton_core::json::Json;
 use baton_macros::tool;
+use baton_tool::testing::block_on;
+use baton_tool::{ToolContext, ToolError, ToolErrorKind, ToolFunction, registered_functions};
+use baton_types::json::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::call::CallResult;
-use baton_core::document::DocumentVersion;
-use baton_core::id::{CallId, TaskId};
-use baton_core::model::ModelRequest;
-use baton_core::render::{Message, Part};
+use baton_types::call::CallResult;
+use baton_types::document::DocumentVersion;
+use baton_types::id::{CallId, TaskId};
+use baton_types::message::{Message, Part};
+use baton_types::model::ModelRequest;
 use minijinja::value::{Enumerator, Object, Serde, Value};
 use serde_json::{Value as Json, json};
 
@@ -125,7 +125,7 @@ impl Inner {
                 "input": asked.input.value(),
                 "status": result.status.as_str(),
                 "output": result.output.value(),
-                "error": result.error.as_ref().map(baton_core::call::CallError::to_value),
+                "error": result.error.as_ref().map(baton_types::call::CallError::to_value),
             })),
             _ => None,
         });

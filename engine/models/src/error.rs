@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use baton_core::id::{AgentId, ContentHash};
+use baton_schema::provider::SchemaFault;
+use baton_types::id::{AgentId, ContentHash};
 
 use crate::cassette::CassetteError;
-use crate::schema::SchemaFault;
 use crate::wire::Fault;
 
 /// How a provider is away.

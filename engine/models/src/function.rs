@@ -1,7 +1,7 @@
 //! A model made of a closure.
 
 use async_trait::async_trait;
-use baton_core::model::{ModelRequest, ModelTurn};
+use baton_types::model::{ModelRequest, ModelTurn};
 
 use crate::error::ModelError;
 use crate::model::{ContentSource, Model};
@@ -9,7 +9,7 @@ use crate::model::{ContentSource, Model};
 /// A model that answers by calling a function: the smallest one, for tests and for programs that embed the engine.
 ///
 /// ```
-/// use baton_core::model::ModelTurn;
+/// use baton_types::model::ModelTurn;
 /// use baton_models::FunctionModel;
 ///
 /// let model = FunctionModel::new(|request| Ok(ModelTurn::text(format!("{} was asked", request.agent))));

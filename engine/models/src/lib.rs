@@ -14,7 +14,6 @@ mod function;
 mod governor;
 mod model;
 pub mod provider;
-pub mod schema;
 pub mod script;
 mod script_of;
 mod scripted;

@@ -1,16 +1,20 @@
 //! The door between the engine and what thinks.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use baton_core::function::{BoxFuture, Content};
-use baton_core::id::ContentHash;
-use baton_core::json::Json;
-use baton_core::model::{ModelRequest, ModelTurn, ToolDefinition};
+use baton_schema::provider::SchemaFault;
+use baton_types::document::Content;
+use baton_types::id::ContentHash;
+use baton_types::json::Json;
+use baton_types::model::{ModelRequest, ModelTurn, ToolDefinition};
 
 use crate::error::ModelError;
-use crate::schema::SchemaFault;
+
+/// A future behind a pointer.
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What answers for an agent.
 ///

@@ -5,10 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_core::call::AfterExecution;
-use baton_core::config::Schema;
-use baton_core::config::form::NAME_PATTERN;
-use baton_core::model::FinishReason;
+use baton_schema::NAME_PATTERN;
+use baton_types::call::AfterExecution;
+use baton_types::model::FinishReason;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -163,7 +162,7 @@ impl ScriptFile {
     pub(crate) fn read(text: &str) -> Result<Self, Vec<ScriptFault>> {
         let value: Value = serde_json::from_str(text).map_err(|error| vec![ScriptFault::new("", error.to_string())])?;
         let schema = schema();
-        if Schema::compile(&schema).expect("the schema of scripts compiles").check(&value).is_ok() {
+        if baton_schema::compile(&schema).expect("the schema of scripts compiles").check(&value).is_ok() {
             return serde_json::from_value(value).map_err(|error| vec![ScriptFault::new("", error.to_string())]);
         }
         // Only a script with faults needs a validator that tells unknown keys one by one.

@@ -3,8 +3,8 @@
 //! Task ids are paths of call positions, so the same job run by the script asks the same tasks, and each gets its turns
 //! again. What people and tools said is *not* in it: people are asked again, and tools run.
 
-use baton_core::entry::{Entry, Holder};
-use baton_core::id::{AgentId, TaskId};
+use baton_types::entry::{Entry, Holder};
+use baton_types::id::{AgentId, TaskId};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use baton_core::call::{AfterExecution, ModelCall};
-use baton_core::json::Json;
-use baton_core::model::{FinishReason, ModelRequest, ModelTurn};
+use baton_types::call::{AfterExecution, ModelCall};
+use baton_types::json::Json;
+use baton_types::model::{FinishReason, ModelRequest, ModelTurn};
 use serde_json::{Map, Value};
 
 use crate::context::{CASE_VARIABLES, CallNames, TurnContext, VARIABLES};

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
-use baton_core::json::Json;
+use baton_types::json::Json;
 use serde_json::{Map, Value};
 
 use crate::wire::Answer;

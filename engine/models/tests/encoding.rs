@@ -4,19 +4,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use baton_core::call::{CallResult, ModelCall};
-use baton_core::config::Modalities;
-use baton_core::document::DocumentVersion;
-use baton_core::function::Content;
-use baton_core::id::{ContentHash, TaskId};
-use baton_core::json::Json;
-use baton_core::measure::measure;
-use baton_core::path::DocumentPath;
-use baton_core::render::{Message, Part, Role};
-use baton_core::time::Timestamp;
 use baton_models::provider::PROFILES;
 use baton_models::provider::Profile;
-use baton_models::wire::{Dialect, Grown, WireRequest};
+use baton_models::wire::{Dialect, Grown, WireRequest, encode_tool};
+use baton_schema::provider::{Target, compile};
+use baton_tool::measure::measure;
+use baton_types::call::{CallResult, ModelCall};
+use baton_types::config::Modalities;
+use baton_types::document::{Content, DocumentVersion};
+use baton_types::id::{ContentHash, TaskId, ToolId};
+use baton_types::json::Json;
+use baton_types::message::{Message, Part, Role};
+use baton_types::model::ToolDefinition;
+use baton_types::path::DocumentPath;
+use baton_types::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 /// A text that would end a badly made envelope.
@@ -311,4 +312,18 @@ fn what_a_provider_keeps_ends_where_siblings_part() {
     assert_eq!(marked, [false, true, false], "after the last document, before what is asked");
     let marks = body.to_string().matches("cache_control").count();
     assert_eq!(marks, 3, "the provider takes four at most: {body}");
+}
+
+#[test]
+fn a_tool_is_worded_as_each_protocol_has_it() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let input_schema = Json::from(&schema);
+    let tool = ToolDefinition { id: ToolId::new("probe"), description: "Probes.".to_owned(), input_schema };
+    let worded = |target: Target| encode_tool(target, &compile(target, &tool).unwrap_or_else(|fault| panic!("{fault}")));
+    let openai = worded(Target::OpenAi);
+    assert_eq!((&openai["type"], &openai["function"]["strict"]), (&json!("function"), &json!(true)));
+    assert_eq!(openai["function"]["parameters"]["required"], json!(["a"]));
+    assert_eq!(worded(Target::Compatible)["function"], json!({"name": "probe", "description": "Probes.", "parameters": schema}));
+    assert_eq!(worded(Target::Anthropic), json!({"name": "probe", "description": "Probes.", "input_schema": schema}));
+    assert_eq!(worded(Target::Mcp), json!({"name": "probe", "description": "Probes.", "inputSchema": schema}));
 }

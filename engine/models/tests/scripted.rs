@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use baton_core::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall};
-use baton_core::document::{ContentFacts, DocumentVersion};
-use baton_core::entry::{Entry, Holder, Master, ModelAnswered, TaskCreated, TaskKind};
-use baton_core::id::{ContentHash, TaskId};
-use baton_core::json::Json;
-use baton_core::model::{FinishReason, ModelRequest, ModelTurn};
-use baton_core::path::DocumentPath;
-use baton_core::render::{Message, Part, Role};
-use baton_core::time::Timestamp;
 use baton_models::{Model, ModelError, NoContents, ScriptedModel, check_script, script_of};
+use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall};
+use baton_types::document::{ContentFacts, DocumentVersion};
+use baton_types::entry::{Entry, Holder, Master, ModelAnswered, TaskCreated, TaskKind};
+use baton_types::id::{ContentHash, TaskId};
+use baton_types::json::Json;
+use baton_types::message::{Message, Part, Role};
+use baton_types::model::{FinishReason, ModelRequest, ModelTurn};
+use baton_types::path::DocumentPath;
+use baton_types::time::Timestamp;
 use serde_json::{Value, json};
 
 /// A conversation, built part by part as the engine would render it.

@@ -5,13 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_core::Run;
-use baton_core::entry::{Entry, Recorded};
-use baton_core::event::{Effect, Event};
-use baton_core::id::{CallId, TaskId};
-use baton_core::machine::Task;
-use baton_core::principal::Principal;
-use baton_core::time::Timestamp;
+use baton_machine::{Run, Task};
+use baton_types::entry::{Entry, Recorded};
+use baton_types::event::{Effect, Event};
+use baton_types::id::{CallId, TaskId};
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 
 /// What a cancellation closes.
 #[derive(Debug)]

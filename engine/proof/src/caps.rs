@@ -1,10 +1,10 @@
 //! `limits_hold`: limits hold at all times, worked out from the ledger and the configs alone.
 
-use baton_core::config::Configs;
-use baton_core::entry::{Holder, ModelRequested, TaskCreated};
-use baton_core::id::{TaskId, ToolId};
-use baton_core::limits::Limits;
-use baton_core::money::Money;
+use baton_types::config::Configs;
+use baton_types::entry::{Holder, ModelRequested, TaskCreated};
+use baton_types::id::{TaskId, ToolId};
+use baton_types::limits::Limits;
+use baton_types::money::Money;
 
 use crate::finding::Invariant;
 use crate::ledger::Ledger;

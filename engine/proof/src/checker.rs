@@ -8,10 +8,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use baton_core::Run;
-use baton_core::config::Configs;
-use baton_core::entry::{Entry, Recorded};
-use baton_core::id::ContentHash;
+use baton_machine::Run;
+use baton_types::config::Configs;
+use baton_types::entry::{Entry, Recorded};
+use baton_types::id::ContentHash;
 
 use crate::counters::Counters;
 use crate::finding::{Finding, Invariant};

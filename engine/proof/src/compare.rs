@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use baton_core::Run;
-use baton_core::id::TaskId;
-use baton_core::machine::OpenCalls;
+use baton_machine::{OpenCalls, Run};
+use baton_types::id::TaskId;
 
 use crate::counters::Counters;
 use crate::finding::Invariant;

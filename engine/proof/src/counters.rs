@@ -8,9 +8,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use baton_core::Run;
-use baton_core::id::TaskId;
-use baton_core::machine::{CallStage, Counts, OpenCalls, Phase, Task};
+use baton_machine::{CallStage, Counts, OpenCalls, Phase, Run, Task};
+use baton_types::id::TaskId;
 
 /// What living tasks add to the numbers of their run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

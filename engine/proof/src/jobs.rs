@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::call::AfterExecution;
-use baton_core::config::{
+use baton_types::call::AfterExecution;
+use baton_types::config::{
     Agent, Approver, Configs, DEFAULT_MAX_OUTPUT_TOKENS, EffectClass, ExecSpec, Executor, Job, Join, MasterRule, ModelSpec,
-    OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Schema, Summary, Tool,
+    OnFailure, OnText, OnUnknownOutcome, ProvidedModel, Summary, Tool,
 };
-use baton_core::id::{AgentId, ToolId};
-use baton_core::json::Json;
-use baton_core::limits::Limits;
-use baton_core::model::{Offer, ToolDefinition};
-use baton_core::money::Price;
-use baton_core::tool_type::{Then, ToolType};
+use baton_types::id::{AgentId, ToolId};
+use baton_types::json::Json;
+use baton_types::limits::Limits;
+use baton_types::model::{Offer, ToolDefinition};
+use baton_types::money::Price;
+use baton_types::tool_type::{Then, ToolType};
 use serde_json::{Value, json};
 
 /// A job in the making. Every agent gets a `route_to_` tool; `handoff` and `ask_master` are always there.
@@ -241,7 +241,7 @@ impl ToolDraft {
 
     fn build(&self) -> Arc<Tool> {
         let id = ToolId::from(self.id.as_str());
-        let input = Schema::compile(&self.input).expect("the input schema of a test compiles");
+        let input = baton_schema::compile(&self.input).expect("the input schema of a test compiles");
         let definition = Arc::new(ToolDefinition {
             id: id.clone(),
             description: format!("What {} does.", self.id),
@@ -252,7 +252,10 @@ impl ToolDraft {
             title: None,
             description: definition.description.clone(),
             input,
-            output: self.output.as_ref().map(|schema| Schema::compile(schema).expect("the output schema of a test compiles")),
+            output: self
+                .output
+                .as_ref()
+                .map(|schema| baton_schema::compile(schema).expect("the output schema of a test compiles")),
             effect: self.effect,
             writes: self.writes,
             after: self.after,
@@ -386,6 +389,7 @@ impl JobDraft {
             agents: agents.collect(),
             tools,
             money_limits: Vec::new(),
+            compile_schema: baton_schema::compile,
         })
     }
 
@@ -435,7 +439,7 @@ impl AgentDraft {
             result_schema: self
                 .result_schema
                 .as_ref()
-                .map(|schema| Schema::compile(schema).expect("the result schema of a test compiles")),
+                .map(|schema| baton_schema::compile(schema).expect("the result schema of a test compiles")),
             limits: self.limits.or(&Limits::task_defaults()),
             settings: Json::from(&self.settings),
             max_output_tokens: self.settings["max_tokens"].as_u64().unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),

@@ -10,18 +10,17 @@ mod entries;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_core::call::{CallResult, CallStatus, ModelCall};
-use baton_core::config::{Agent, Configs, Tool};
-use baton_core::document::DocumentRef;
-use baton_core::entry::{Concern, FinalState, Holder, QuestionEnd, Recorded, TaskCreated};
-use baton_core::id::{CallId, ContentHash, TaskId};
-use baton_core::model::Usage;
-use baton_core::money::{Money, Price};
-use baton_core::time::Timestamp;
-use baton_core::tool_type::ToolType;
+use baton_types::call::{CallResult, CallStatus, ModelCall};
+use baton_types::config::{Agent, Configs, Tool};
+use baton_types::document::DocumentRef;
+use baton_types::entry::{Concern, FinalState, Holder, QuestionEnd, Recorded, TaskCreated};
+use baton_types::id::{CallId, ContentHash, TaskId};
+use baton_types::model::Usage;
+use baton_types::money::{Money, Price};
+use baton_types::time::Timestamp;
+use baton_types::tool_type::ToolType;
 
 use self::counts::Counts;
-
 use crate::finding::{Finding, Invariant};
 
 /// The books after the entries so far.

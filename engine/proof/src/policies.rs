@@ -1,8 +1,8 @@
 //! What configs ask of delegations and approvals holds after every batch, worked out from the books and the configs alone.
 
-use baton_core::config::{Agent, Configs, Join, OnFailure};
-use baton_core::entry::{FinalState, Holder, TaskKind};
-use baton_core::id::{CallId, TaskId};
+use baton_types::config::{Agent, Configs, Join, OnFailure};
+use baton_types::entry::{FinalState, Holder, TaskKind};
+use baton_types::id::{CallId, TaskId};
 
 use crate::finding::Invariant;
 use crate::ledger::counts::Counts;

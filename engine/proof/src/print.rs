@@ -5,17 +5,17 @@
 
 use std::fmt::Write as _;
 
-use baton_core::call::{AfterExecution, CallError, CallResult, ModelCall};
-use baton_core::document::{DocumentRef, DocumentVersion};
-use baton_core::entry::{
+use baton_types::call::{AfterExecution, CallError, CallResult, ModelCall};
+use baton_types::document::{DocumentRef, DocumentVersion};
+use baton_types::entry::{
     BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict, Control,
     ControlAction, Entry, FellBack, Holder, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed,
     QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind, Waited,
 };
-use baton_core::id::TaskId;
-use baton_core::json::Json;
-use baton_core::limits::LimitKind;
-use baton_core::model::FinishReason;
+use baton_types::id::TaskId;
+use baton_types::json::Json;
+use baton_types::limits::LimitKind;
+use baton_types::model::FinishReason;
 
 /// All of `timeline`.
 pub fn timeline(timeline: &[Recorded]) -> String {

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_core::Run;
-use baton_core::config::{Agent, Configs};
-use baton_core::document::DocumentRef;
-use baton_core::entry::{Entry, Holder, Recorded, TaskCreated};
-use baton_core::id::{AgentId, CallId, ContentHash, TaskId};
-use baton_core::model::ModelRequest;
-use baton_core::render::{Message, Part, Role, Transcript, TranscriptStart};
+use baton_machine::Run;
+use baton_machine::render::{Transcript, TranscriptStart};
+use baton_types::config::{Agent, Configs};
+use baton_types::document::DocumentRef;
+use baton_types::entry::{Entry, Holder, Recorded, TaskCreated};
+use baton_types::id::{AgentId, CallId, ContentHash, TaskId};
+use baton_types::message::{Message, Part, Role};
+use baton_types::model::ModelRequest;
 
 use crate::finding::Invariant;
 use crate::ledger::Ledger;
@@ -134,7 +135,7 @@ impl Requests {
             return Arc::clone(prompt);
         }
         let inputs = run.started().and_then(|started| serde_json::from_str(started.inputs.text()).ok()).unwrap_or_default();
-        let prompt: Arc<str> = self.configs.render_prompt(agent, &inputs).unwrap_or_default().into();
+        let prompt: Arc<str> = baton_config::render_prompt(&self.configs, agent, &inputs).unwrap_or_default().into();
         self.prompts.insert(agent.id.clone(), Arc::clone(&prompt));
         prompt
     }

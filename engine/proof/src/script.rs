@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use baton_core::call::{AfterExecution, CallError, ErrorCode, ModelCall};
-use baton_core::document::{ContentFacts, Write};
-use baton_core::event::Outcome;
-use baton_core::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
-use baton_core::json::Json;
-use baton_core::model::{FinishReason, ModelRequest, ModelTurn};
-use baton_core::path::DocumentPath;
+use baton_types::call::{AfterExecution, CallError, ErrorCode, ModelCall};
+use baton_types::document::{ContentFacts, Write};
+use baton_types::event::Outcome;
+use baton_types::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
+use baton_types::json::Json;
+use baton_types::model::{FinishReason, ModelRequest, ModelTurn};
+use baton_types::path::DocumentPath;
 use serde_json::{Value, json};
 
 /// What a model is asked.
@@ -177,7 +177,7 @@ pub fn facts(text: &str) -> ContentFacts {
         hash: ContentHash::of(text.as_bytes()),
         size_bytes: text.len() as u64,
         mime_type: "text/plain".to_owned(),
-        token_count: baton_core::estimate::text_tokens(text.len() as u64),
+        token_count: baton_types::estimate::text_tokens(text.len() as u64),
         summary: text.chars().take(20).collect(),
     }
 }

@@ -1,12 +1,12 @@
 //! Random jobs of any shape, and what their models and tools say: one chance names all of it.
 
-use baton_core::call::{AfterExecution, CallStatus, ErrorCode, ModelCall};
-use baton_core::config::{Approver, EffectClass, Join, OnFailure, Retry};
-use baton_core::document::DocumentRef;
-use baton_core::event::Outcome;
-use baton_core::limits::Limits;
-use baton_core::model::{FinishReason, ModelTurn, Usage};
-use baton_core::money::{Money, Price};
+use baton_types::call::{AfterExecution, CallStatus, ErrorCode, ModelCall};
+use baton_types::config::{Approver, EffectClass, Join, OnFailure, Retry};
+use baton_types::document::DocumentRef;
+use baton_types::event::Outcome;
+use baton_types::limits::Limits;
+use baton_types::model::{FinishReason, ModelTurn, Usage};
+use baton_types::money::{Money, Price};
 use serde_json::{Value, json};
 
 use crate::jobs::{AgentDraft, JobDraft, ToolDraft, agent, function, job, note};

@@ -7,18 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::Run;
-use baton_core::call::{CallError, ErrorCode};
-use baton_core::config::{Configs, PriceTable};
-use baton_core::document::Write;
-use baton_core::entry::{ControlAction, Entry, Recorded, RunStarted};
-use baton_core::event::{Decision, Effect, Event, Outcome, Refusal};
-use baton_core::id::{CallId, ContentHash, RunId, TaskId};
-use baton_core::json::Json;
-use baton_core::model::{ModelRequest, ModelTurn, Usage};
-use baton_core::money::Price;
-use baton_core::principal::Principal;
-use baton_core::time::Timestamp;
+use baton_config::{PriceTable, prices};
+use baton_machine::Run;
+use baton_types::call::{CallError, ErrorCode};
+use baton_types::config::Configs;
+use baton_types::document::Write;
+use baton_types::entry::{ControlAction, Entry, Recorded, RunStarted};
+use baton_types::event::{Decision, Effect, Event, Outcome, Refusal};
+use baton_types::id::{CallId, ContentHash, RunId, TaskId};
+use baton_types::json::Json;
+use baton_types::model::{ModelRequest, ModelTurn, Usage};
+use baton_types::money::Price;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use serde_json::Value;
 
 use crate::jobs::JobDraft;
@@ -117,7 +118,7 @@ impl Sim {
             mirror: Run::new(Arc::clone(&configs)),
             requests: Requests::new(Arc::clone(&configs)),
             ledger: Ledger::new(Arc::clone(&configs)),
-            prices: configs.prices(None, |_| false, PriceTable::embedded),
+            prices: prices(&configs, None, |_| false, PriceTable::embedded),
             configs,
             name: "run".to_owned(),
             timeline: Vec::new(),

@@ -1,7 +1,7 @@
 //! What the timeline of a run under test says of its calls.
 
-use baton_core::call::{CallError, CallResult, ErrorCode};
-use baton_core::entry::{CallFinished, Entry};
+use baton_types::call::{CallError, CallResult, ErrorCode};
+use baton_types::entry::{CallFinished, Entry};
 
 use crate::sim::Sim;
 

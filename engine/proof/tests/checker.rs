@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use baton_core::config::Configs;
-use baton_core::entry::{Entry, Recorded};
 use baton_proof::random::Random;
 use baton_proof::{Invariant, simulation, verify};
+use baton_types::config::Configs;
+use baton_types::entry::{Entry, Recorded};
 use serde_json::Value;
 
 const SEEDS: std::ops::Range<u64> = 100..124;
@@ -137,7 +137,7 @@ fn numbers_with_gaps_and_moments_that_step_back_are_found() {
     gap.remove(entries.len() / 2);
     assert!(verify(&configs, &gap).findings.iter().any(|finding| finding.invariant == Invariant::TimelineHasNoGaps));
     let mut back = entries.clone();
-    back[3].at = baton_core::time::Timestamp::from_micros(1);
+    back[3].at = baton_types::time::Timestamp::from_micros(1);
     assert!(verify(&configs, &back).findings.iter().any(|finding| finding.invariant == Invariant::TimelineHasNoGaps));
 }
 

@@ -5,20 +5,21 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use baton_core::Run;
-use baton_core::call::ModelCall;
-use baton_core::config::{Configs, PriceTable};
-use baton_core::entry::{Recorded, RunStarted};
-use baton_core::event::{Effect, Event};
-use baton_core::id::{ContentHash, RunId};
-use baton_core::json::Json;
-use baton_core::limits::Limits;
-use baton_core::model::ModelTurn;
-use baton_core::time::Timestamp;
+use baton_config::{PriceTable, prices};
+use baton_machine::Run;
 use baton_proof::ledger::Ledger;
 use baton_proof::requests::Requests;
 use baton_proof::script::{call, handoff, route, turn};
 use baton_proof::{Report, agent, job, note, verify};
+use baton_types::call::ModelCall;
+use baton_types::config::Configs;
+use baton_types::entry::{Recorded, RunStarted};
+use baton_types::event::{Effect, Event};
+use baton_types::id::{ContentHash, RunId};
+use baton_types::json::Json;
+use baton_types::limits::Limits;
+use baton_types::model::ModelTurn;
+use baton_types::time::Timestamp;
 
 /// What the agents of a run do.
 #[derive(Clone, Copy)]
@@ -64,7 +65,7 @@ fn timeline(size: Size) -> (Arc<Configs>, Vec<Recorded>) {
         request: configs.job.request.clone(),
         inputs: Json::null(),
         model: None,
-        prices: configs.prices(None, |_| false, PriceTable::embedded),
+        prices: prices(&configs, None, |_| false, PriceTable::embedded),
         engine: "test".to_owned(),
         forked_from: None,
     };

@@ -11,17 +11,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_core::Run;
-use baton_core::call::CallResult;
-use baton_core::entry::{Entry, Recorded, RunEnded};
-use baton_core::event::{Decision, Effect, Event, Refusal};
-use baton_core::function::Content;
-use baton_core::id::{CallId, ContentHash, RunId, TaskId, ToolId};
-use baton_core::json::Json;
-use baton_core::machine::Task;
-use baton_core::time::Timestamp;
-use baton_core::tool_type::Logs;
+use baton_machine::{Run, Task};
 use baton_store::{Batch, LoggedCall, RunSummaryUpdate, StoreError};
+use baton_types::call::CallResult;
+use baton_types::document::Content;
+use baton_types::entry::{Entry, Recorded, RunEnded};
+use baton_types::event::{Decision, Effect, Event, Refusal};
+use baton_types::id::{CallId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::json::Json;
+use baton_types::time::Timestamp;
+use baton_types::tool_type::Logs;
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, mpsc, watch};
 

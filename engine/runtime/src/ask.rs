@@ -5,18 +5,19 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use baton_core::config::{DEFAULT_MAX_OUTPUT_TOKENS, ModelSpec, PriceTable};
-use baton_core::entry::CallRequest;
-use baton_core::estimate::text_tokens;
-use baton_core::event::{Event, Refusal};
-use baton_core::function::{ModelAsk, ModelReply, ToolError, ToolErrorKind};
-use baton_core::id::{AgentId, ContentHash};
-use baton_core::json::Json;
-use baton_core::limits::LimitKind;
-use baton_core::model::{FinishReason, ModelRequest, Usage};
-use baton_core::money::{Money, Price};
-use baton_core::render::{Part, request_tokens};
+use baton_config::{PriceTable, prices};
 use baton_models::{Model, ModelError, RunKey};
+use baton_tool::{ModelAsk, ModelReply, ToolError, ToolErrorKind};
+use baton_types::config::{DEFAULT_MAX_OUTPUT_TOKENS, ModelSpec};
+use baton_types::entry::CallRequest;
+use baton_types::estimate::text_tokens;
+use baton_types::event::{Event, Refusal};
+use baton_types::id::{AgentId, ContentHash};
+use baton_types::json::Json;
+use baton_types::limits::LimitKind;
+use baton_types::message::{Part, request_tokens};
+use baton_types::model::{FinishReason, ModelRequest, Usage};
+use baton_types::money::{Money, Price};
 use futures_util::FutureExt;
 use serde_json::Value;
 
@@ -130,8 +131,7 @@ fn run_is_over() -> ToolError {
 fn price(host: &Host, name: &str) -> Option<Price> {
     let shared = &host.shared;
     let table = || shared.price_table.as_ref().unwrap_or_else(|| PriceTable::embedded());
-    host.configs
-        .prices(Some(name), |name| shared.models.contains_key(name), table)
+    prices(&host.configs, Some(name), |name| shared.models.contains_key(name), table)
         .remove(name)
         .filter(|price| !price.is_estimate)
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_core::config::PriceTable;
-use baton_core::function::{ToolFunction, registered_functions};
+use baton_config::PriceTable;
 use baton_models::{Cassettes, Model, Providers};
 use baton_store::Store;
+use baton_tool::{ToolFunction, registered_functions};
 use tokio::sync::Semaphore;
 
 use crate::clock::{Clock, SystemClock};
@@ -137,6 +137,8 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine, RunError> {
         let store = self.store.ok_or(RunError::NoStore)?;
         let trust = self.trust.ok_or(RunError::NoTrust)?;
+        let mut functions = self.functions.unwrap_or_else(registered_functions);
+        functions.sort_by_key(|function| function.id);
         Ok(Engine(Arc::new(Shared {
             contents: Contents::new(Arc::clone(&store), self.content_bytes),
             store,
@@ -148,7 +150,7 @@ impl EngineBuilder {
             models: self.models,
             providers: Providers::default().with_cassettes(self.cassettes),
             price_table: self.price_table,
-            functions: self.functions.unwrap_or_else(registered_functions),
+            functions,
             transcript_bytes: self.transcript_bytes,
             running: Mutex::default(),
         })))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_core::time::Timestamp;
+use baton_types::time::Timestamp;
 
 /// A source of moments and of waiting.
 pub trait Clock: Send + Sync + 'static {

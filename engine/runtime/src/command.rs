@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use baton_core::Run;
-use baton_core::document::Write;
-use baton_core::event::Event;
-use baton_core::function::Content;
-use baton_core::id::{ContentHash, RunId, TaskId};
-use baton_core::json::Json;
-use baton_core::principal::Principal;
+use baton_machine::Run;
+use baton_types::document::{Content, Write};
+use baton_types::event::Event;
+use baton_types::id::{ContentHash, RunId, TaskId};
+use baton_types::json::Json;
+use baton_types::principal::Principal;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, Holder};

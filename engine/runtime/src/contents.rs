@@ -3,10 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::function::{BoxFuture, Content, ToolError};
-use baton_core::id::ContentHash;
 use baton_models::{ContentSource, ModelError};
 use baton_store::{Store, StoreError};
+use baton_tool::{BoxFuture, ToolError};
+use baton_types::document::Content;
+use baton_types::id::ContentHash;
 
 /// Reads contents from the store, through a cache of bounded size. Contents never change, so nothing is ever stale.
 pub(crate) struct Contents {

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_core::call::{CallResult, ErrorCode};
-use baton_core::document::{DocumentRef, DocumentVersion};
-use baton_core::entry::{Control, ControlAction, Entry, FinalState, Holder, Notice, Recorded, RunStarted};
-use baton_core::id::{ContentHash, RunId, TaskId};
-use baton_core::machine::Spent;
-use baton_core::model::Usage;
-use baton_core::money::Money;
+use baton_machine::Spent;
+use baton_types::call::{CallResult, ErrorCode};
+use baton_types::document::{DocumentRef, DocumentVersion};
+use baton_types::entry::{Control, ControlAction, Entry, FinalState, Holder, Notice, Recorded, RunStarted};
+use baton_types::id::{ContentHash, RunId, TaskId};
+use baton_types::model::Usage;
+use baton_types::money::Money;
 use serde::{Serialize, Serializer};
 
 use crate::engine::Engine;
@@ -302,7 +302,7 @@ fn place(entry: &Entry, latest: &mut u32) -> (u32, u8, u32) {
         Entry::Output(output) => Some(&output.call),
         _ => None,
     };
-    match call.and_then(baton_core::id::CallId::position) {
+    match call.and_then(baton_types::id::CallId::position) {
         Some((turn, position)) => (turn, 2, position),
         None => (*latest, 3, 0),
     }
@@ -418,8 +418,8 @@ fn is_same(a: &Recorded, b: &Recorded, sides: &[Side; 2]) -> bool {
         }
         (Entry::QuestionClosed(a), Entry::QuestionClosed(b)) => match (&a.how, &b.how) {
             (
-                baton_core::entry::QuestionEnd::Answered { answer: a, .. },
-                baton_core::entry::QuestionEnd::Answered { answer: b, .. },
+                baton_types::entry::QuestionEnd::Answered { answer: a, .. },
+                baton_types::entry::QuestionEnd::Answered { answer: b, .. },
             ) => a == b,
             (a, b) => a == b,
         },
@@ -450,7 +450,7 @@ fn explain(a: &Entry, b: &Entry, sides: &[Side; 2], configs: &[String]) -> (Caus
             config(&format!("the request of turn {}", b.turn))
         }
         (Entry::ModelAnswered(a), Entry::ModelAnswered(b)) => {
-            let said = |text: &str, calls: &[Arc<baton_core::call::ModelCall>]| {
+            let said = |text: &str, calls: &[Arc<baton_types::call::ModelCall>]| {
                 let calls: Vec<String> = calls.iter().map(|call| format!("{}({})", call.tool, call.input.text())).collect();
                 shown(&format!("{text} {}", calls.join(", ")))
             };

@@ -5,18 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use baton_core::Run;
-use baton_core::config::{Configs, ModelSpec, PriceTable, ProviderSettings, TemplateError};
-use baton_core::entry::{RunEnded, RunStarted};
-use baton_core::event::Event;
-use baton_core::function::{Content, ToolFunction};
-use baton_core::id::{ContentHash, RunId};
-use baton_core::json::Json;
-use baton_core::limits::Limits;
-use baton_core::money::Price;
-use baton_core::time::Timestamp;
+use baton_config::{PriceTable, TemplateError, check_inputs, check_money, prices, render_request};
+use baton_machine::Run;
 use baton_models::{Model, Providers, RunKey, ScriptFault, ScriptedModel, runs_here};
 use baton_store::{NewRun, Store, StoreError};
+use baton_tool::ToolFunction;
+use baton_types::config::{Configs, FunctionName, ModelSpec, ProviderSettings};
+use baton_types::document::Content;
+use baton_types::entry::{RunEnded, RunStarted};
+use baton_types::event::Event;
+use baton_types::id::{ContentHash, RunId};
+use baton_types::json::Json;
+use baton_types::limits::Limits;
+use baton_types::money::Price;
+use baton_types::time::Timestamp;
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tracing::Instrument as _;
 
@@ -77,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) providers: Providers,
     /// What stands in for the table of prices that comes with the engine.
     pub(crate) price_table: Option<PriceTable>,
+    /// Ordered by id.
     pub(crate) functions: Vec<&'static ToolFunction>,
     pub(crate) transcript_bytes: usize,
     pub(crate) running: Mutex<HashMap<RunId, RunHandle>>,
@@ -117,10 +120,10 @@ impl Engine {
         let configs = Arc::clone(&job.configs);
         let trusted = self.0.trusted(&configs, job.folder.as_deref(), options.model.as_deref())?;
         let given = typed_inputs(&configs.job, options.inputs)?;
-        let inputs = configs.check_inputs(&given).map_err(|faults| RunError::Inputs(Arc::new(faults)))?;
+        let inputs = check_inputs(&configs.job, &given).map_err(|faults| RunError::Inputs(Arc::new(faults)))?;
         let request = match options.request {
             Some(request) => request,
-            None => configs.render_request(&inputs).map_err(|error| template(&error))?,
+            None => render_request(&configs, &inputs).map_err(|error| template(&error))?,
         };
         let inputs = if inputs.is_empty() { Json::null() } else { Json::of(&inputs).unwrap_or_default() };
         let prompts = Prompts::render(&configs, &inputs).map_err(|error| template(&error))?;
@@ -349,6 +352,11 @@ pub(crate) fn template(error: &TemplateError) -> RunError {
 }
 
 impl Shared {
+    /// The function of that name, if the program has it.
+    pub(crate) fn function(&self, name: FunctionName) -> Option<&'static ToolFunction> {
+        self.functions.binary_search_by_key(&name.id, |function| function.id).ok().map(|place| self.functions[place])
+    }
+
     /// Spawns the actor of a run. Its first event comes with the handle.
     pub(crate) fn spawn(self: &Arc<Self>, parts: Parts) -> RunHandle {
         let Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording } = parts;
@@ -495,9 +503,9 @@ impl Shared {
     /// What the models of a run cost, from now on and for good. A limit of money that this does not keep is refused.
     pub(crate) fn prices(&self, configs: &Configs, stand_in: Option<&str>) -> Result<BTreeMap<String, Price>, RunError> {
         let table = || self.price_table.as_ref().unwrap_or_else(|| PriceTable::embedded());
-        let mut prices = configs.prices(stand_in, |name| self.models.contains_key(name), table);
+        let mut prices = prices(configs, stand_in, |name| self.models.contains_key(name), table);
         self.add_local_prices(configs, stand_in, &mut prices);
-        configs.check_money(stand_in, &prices).map_err(|faults| RunError::Unpriced(Arc::new(faults)))?;
+        check_money(configs, stand_in, &prices).map_err(|faults| RunError::Unpriced(Arc::new(faults)))?;
         Ok(prices)
     }
 

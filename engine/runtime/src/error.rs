@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use baton_core::config::Faults;
-use baton_core::event::Refusal;
-use baton_core::id::{ContentHash, RunId};
+use baton_config::Faults;
 use baton_models::CassetteError;
-use baton_models::schema::SchemaFault;
+use baton_schema::provider::SchemaFault;
 use baton_store::StoreError;
+use baton_types::event::Refusal;
+use baton_types::id::{ContentHash, RunId};
 
 /// Why a run was not started, resumed or acted on.
 #[derive(Clone, Debug, thiserror::Error)]

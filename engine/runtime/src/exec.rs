@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use baton_core::call::AfterExecution;
-use baton_core::config::ExecSpec;
-use baton_core::function::{Content, PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
-use baton_core::json::Json;
+use baton_tool::{PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
+use baton_types::call::AfterExecution;
+use baton_types::config::ExecSpec;
+use baton_types::document::Content;
+use baton_types::json::Json;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};

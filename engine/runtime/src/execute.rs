@@ -7,19 +7,16 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use baton_core::call::{CallError, CallStatus, ErrorCode};
-use baton_core::config::{Configs, Executor, Tool};
-use baton_core::document::{ContentFacts, Documents, Write};
-use baton_core::event::{Outcome, Produced};
-use baton_core::function::{
-    Caller, CollectedEffects, Content, PendingWrite, ToolContext, ToolError, ToolErrorKind, ToolFunction,
-};
-use baton_core::id::ContentHash;
-use baton_core::json::Json;
-use baton_core::long_output;
-use baton_core::measure::measure;
 use baton_models::{ModelError, Secrets};
 use baton_store::failpoint;
+use baton_tool::measure::measure;
+use baton_tool::{Caller, CollectedEffects, PendingWrite, ToolContext, ToolError, ToolErrorKind, ToolFunction, long_output};
+use baton_types::call::{CallError, CallStatus, ErrorCode};
+use baton_types::config::{Configs, ExecSpec, Executor, Tool};
+use baton_types::document::{Content, ContentFacts, Documents, Write};
+use baton_types::event::{Outcome, Produced};
+use baton_types::id::ContentHash;
+use baton_types::json::Json;
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::Instant;
@@ -65,6 +62,12 @@ pub(crate) struct Execution {
 
 /// What a call brought back, with the contents of its writes.
 pub(crate) type Returned = (Outcome, Vec<(ContentHash, Content)>);
+
+/// What runs a call.
+enum Runs {
+    Function(&'static ToolFunction),
+    Exec(ExecSpec),
+}
 
 /// How the tool's code ended.
 enum Ended {
@@ -129,23 +132,29 @@ impl Execution {
             handed: Arc::clone(&handed),
             astray,
         };
+        let executor = match self.tool.executor.clone() {
+            Some(Executor::Function(name)) => shared.function(name).map(Runs::Function),
+            Some(Executor::Exec(spec)) => Some(Runs::Exec(spec)),
+            None => None,
+        };
+        let Some(executor) = executor else { return failed(ErrorCode::ToolFailed, "the tool has nothing that runs it") };
         let context = Arc::new(ToolContext::new(self.caller.clone(), self.documents.clone(), self.tool.writes, Arc::new(host)));
         failpoint::pass("call.run.before");
-        let ended = match self.tool.executor.clone() {
-            Some(Executor::Function(function)) if function.blocking => {
+        let ended = match executor {
+            Runs::Function(function) if function.blocking => {
                 let Ok(permit) = Arc::clone(&shared.blocking).acquire_owned().await else {
                     return failed(ErrorCode::ToolFailed, "the engine is shutting down");
                 };
                 in_time(self.tool.timeout, signs.as_ref(), on_own_thread(function, &context, &self.input, permit)).await
             }
-            Some(Executor::Function(function)) => {
+            Runs::Function(function) => {
                 let code = AssertUnwindSafe((function.invoke)(&context, &self.input)).catch_unwind();
                 in_time(self.tool.timeout, signs.as_ref(), code).await.map(|ended| match ended {
                     Ok(answer) => Ended::Returned(answer),
                     Err(panic) => Ended::Panicked(panic_message(&*panic)),
                 })
             }
-            Some(Executor::Exec(spec)) => {
+            Runs::Exec(spec) => {
                 // The host notes what a command is given by its config.
                 let given = |name: &str| {
                     let is_named = spec.env.iter().any(|named| named == name);
@@ -156,7 +165,6 @@ impl Execution {
                 let command = crate::exec::run(&context, &spec, folder, &self.input, variable, &endings, signs.as_ref());
                 in_time(self.tool.timeout, signs.as_ref(), command).await.map(Ended::Returned)
             }
-            None => return failed(ErrorCode::ToolFailed, "the tool has nothing that runs it"),
         };
         failpoint::pass("call.run.after");
         let secrets = handed.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use baton_core::config::{Configs, Fault, FaultKind, Faults, ModelSpec, Role, Source, Sources};
-use baton_core::function::ToolFunction;
-use baton_core::id::AgentId;
-use baton_core::json::Json;
-use baton_core::model::ToolDefinition;
+use baton_config::{Fault, FaultKind, Faults, Role, Source, Sources};
 use baton_models::provider::turned_down;
-use baton_models::schema::SchemaFault;
+use baton_schema::provider::SchemaFault;
+use baton_tool::ToolFunction;
+use baton_types::config::{Configs, ModelSpec};
+use baton_types::id::AgentId;
+use baton_types::json::Json;
+use baton_types::model::ToolDefinition;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

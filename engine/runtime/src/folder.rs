@@ -8,9 +8,10 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_core::config::{MAX_FILE_BYTES, Origin, Role, Sources};
-use baton_core::id::ContentHash;
-use baton_core::path::DocumentPath;
+use baton_config::{MAX_FILE_BYTES, Role, Sources};
+use baton_types::config::Origin;
+use baton_types::id::ContentHash;
+use baton_types::path::DocumentPath;
 use serde_json::Value;
 
 use crate::trust::named_file;
@@ -44,7 +45,7 @@ pub enum FolderError {
     },
     /// A path that leaves the folder or could mean two files.
     #[error(transparent)]
-    Path(#[from] baton_core::path::PathError),
+    Path(#[from] baton_types::path::PathError),
     /// A file name that is not Unicode.
     #[error("the file name {name:?} is not Unicode")]
     Name {
@@ -145,7 +146,7 @@ impl JobFolder {
         &self.path
     }
 
-    /// The bytes of the file `path` of the folder, such as a [`baton_core::config::JobDocument::file`].
+    /// The bytes of the file `path` of the folder, such as a [`baton_types::config::JobDocument::file`].
     pub fn read(&self, path: &str) -> Result<Vec<u8>, FolderError> {
         let absolute = self.path.join(path);
         let missing = || FolderError::Disk { path: absolute.clone(), error: io::Error::from(io::ErrorKind::NotFound) };

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_core::config::{Sources, Unconfigured};
-use baton_core::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded};
-use baton_core::event::Event;
-
-use baton_core::id::RunId;
-use baton_core::principal::Principal;
+use baton_config::{Sources, Unconfigured};
 use baton_store::{NewRun, StoreError};
+use baton_types::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded};
+use baton_types::event::Event;
+use baton_types::id::RunId;
+use baton_types::principal::Principal;
 
 use crate::actor::{Commands, Step};
 use crate::engine::{Engine, Parts, RUN_ID_ATTEMPTS, random_run_id, template};
@@ -49,7 +48,7 @@ impl Engine {
     ///
     /// Fails with [`RunError::NoSuchStep`] if no step is complete by then, with [`RunError::PastTheEnd`] if the original has ended
     /// by then, and with
-    /// [`baton_core::event::Refusal::CannotAdopt`] if the configs lack what the shared past is in the middle of.
+    /// [`baton_types::event::Refusal::CannotAdopt`] if the configs lack what the shared past is in the middle of.
     pub async fn fork(&self, original: &RunId, by: &Principal, options: ForkOptions) -> Result<RunHandle, RunError> {
         let shared = &self.0;
         let seq = self.fork_place(original, options.at).await?;

@@ -3,18 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use baton_core::Run;
-use baton_core::call::CallResult;
-use baton_core::config::Configs;
-use baton_core::document::{DocumentRef, Write};
-use baton_core::entry::{Entry, Recorded, RunEnded};
-use baton_core::event::{Event, Refusal};
-use baton_core::function::Content;
-use baton_core::id::{AgentId, CallId, ContentHash, RunId, TaskId};
-use baton_core::json::Json;
-use baton_core::principal::Principal;
-use baton_core::time::Timestamp;
+use baton_machine::Run;
 use baton_store::{Store, StoreError};
+use baton_types::call::CallResult;
+use baton_types::config::Configs;
+use baton_types::document::{Content, DocumentRef, Write};
+use baton_types::entry::{Entry, Recorded, RunEnded};
+use baton_types::event::{Event, Refusal};
+use baton_types::id::{AgentId, CallId, ContentHash, RunId, TaskId};
+use baton_types::json::Json;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use futures_util::stream::BoxStream;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 

@@ -4,14 +4,15 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use baton_core::config::{Configs, Executor, Tool};
-use baton_core::entry::{Entry, Recorded};
-use baton_core::event::{Event, Refusal};
-use baton_core::function::{BoxFuture, Caller, Content, ModelAsk, ModelReply, RecallScope, RecalledCall, ToolError, ToolHost};
-use baton_core::id::{ContentHash, ToolId};
-use baton_core::json::Json;
-use baton_core::time::Timestamp;
 use baton_models::{ModelError, Secrets, secret_of_variable};
+use baton_tool::{BoxFuture, Caller, ModelAsk, ModelReply, RecallScope, RecalledCall, ToolError, ToolHost};
+use baton_types::config::{Configs, Executor, Tool};
+use baton_types::document::Content;
+use baton_types::entry::{Entry, Recorded};
+use baton_types::event::{Event, Refusal};
+use baton_types::id::{ContentHash, ToolId};
+use baton_types::json::Json;
+use baton_types::time::Timestamp;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -168,7 +169,7 @@ impl Host {
 
     /// The accepted calls of `tool` among the entries of the calling task.
     fn calls_among(&self, entries: &[Arc<Recorded>], tool: &ToolId) -> Vec<RecalledCall> {
-        let mut answered: &[Arc<baton_core::call::ModelCall>] = &[];
+        let mut answered: &[Arc<baton_types::call::ModelCall>] = &[];
         let mut recalled = Vec::new();
         for recorded in entries {
             match &recorded.entry {

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::config::{Configs, Faults, Job, JobDocument, JobInput, ModelRules, Origin, Sources, Unconfigured, load};
-use baton_core::document::{ContentFacts, Write};
-use baton_core::function::{Content, ToolFunction};
-use baton_core::id::{ContentHash, RunId};
-use baton_core::limits::Limits;
-use baton_core::measure::measure;
-use baton_core::path::DocumentPath;
+use baton_config::{Faults, ModelRules, Sources, Unconfigured, load};
 use baton_models::{OWN_SETTINGS, check_script, provider_names};
+use baton_tool::ToolFunction;
+use baton_tool::measure::measure;
+use baton_types::config::{Configs, Job, JobDocument, JobInput, Origin};
+use baton_types::document::{Content, ContentFacts, Write};
+use baton_types::id::{ContentHash, RunId};
+use baton_types::limits::Limits;
+use baton_types::path::DocumentPath;
 use serde_json::Value;
 
 use crate::error::RunError;
@@ -184,7 +185,7 @@ pub enum InputValue {
 }
 
 /// The typed values of `given`: texts are read as what the job takes. What does not fit is told by
-/// [`Configs::check_inputs`].
+/// [`baton_config::check_inputs`].
 pub(crate) fn typed_inputs(job: &Job, given: Vec<(String, InputValue)>) -> Result<BTreeMap<String, Value>, RunError> {
     let mut values = BTreeMap::new();
     for (name, value) in given {
@@ -219,13 +220,12 @@ fn typed(text: &str, input: &JobInput) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::config::Schema;
     use serde_json::json;
 
     #[test]
     fn a_text_is_read_as_what_the_job_takes() {
         let read = |text, schema: Value| {
-            let schema = Schema::compile(&schema).unwrap();
+            let schema = baton_schema::compile(&schema).unwrap();
             typed(text, &JobInput { description: String::new(), schema, default: None })
         };
         assert_eq!(read("7", json!({"type": "integer"})), json!(7));

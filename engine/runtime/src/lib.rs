@@ -34,7 +34,7 @@ mod transcripts;
 pub mod trust;
 mod work;
 
-pub use baton_core::measure::measure;
+pub use baton_tool::measure::measure;
 pub use builder::EngineBuilder;
 pub use clock::{Clock, SteadyClock, SystemClock};
 pub use command::{Command, Delivery};

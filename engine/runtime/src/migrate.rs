@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_core::Run;
-use baton_core::config::{Agent, Configs, Sources, Tool, Unconfigured};
-use baton_core::entry::Adoption;
-use baton_core::event::{Event, Refusal};
-use baton_core::function::Content;
-use baton_core::id::{AgentId, ContentHash, RunId, TaskId};
-use baton_core::machine::limits_under;
-use baton_core::principal::Principal;
+use baton_config::{Sources, Unconfigured};
+use baton_machine::{Run, limits_under};
+use baton_types::config::{Agent, Configs, Tool};
+use baton_types::document::Content;
+use baton_types::entry::Adoption;
+use baton_types::event::{Event, Refusal};
+use baton_types::id::{AgentId, ContentHash, RunId, TaskId};
+use baton_types::principal::Principal;
 
 use crate::actor::Step;
 use crate::engine::{Engine, Shared, template};
 use crate::error::RunError;
-
 use crate::handle::RunHandle;
 use crate::job::{load_configs, pinned};
 use crate::reading::Reading;
@@ -136,7 +135,7 @@ impl Shared {
 }
 
 /// What would be different for `task`, if anything.
-fn divergence(run: &Run, now: &Configs, task: &baton_core::machine::Task, was: &Prompts, is: &Prompts) -> Option<Divergence> {
+fn divergence(run: &Run, now: &Configs, task: &baton_machine::Task, was: &Prompts, is: &Prompts) -> Option<Divergence> {
     let id = task.agent()?;
     let before = run.configs().agents.get(id)?;
     let mut changes = Vec::new();

@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use baton_core::call::{CallError, ErrorCode};
-use baton_core::entry::Waited;
-use baton_core::event::Event;
-use baton_core::id::TaskId;
-use baton_core::time::Timestamp;
 use baton_models::provider::Retries;
 use baton_models::{ModelError, Outage};
+use baton_types::call::{CallError, ErrorCode};
+use baton_types::entry::Waited;
+use baton_types::event::Event;
+use baton_types::id::TaskId;
+use baton_types::time::Timestamp;
 
 use crate::actor::Actor;
 use crate::handle::{Progress, ProviderAway};

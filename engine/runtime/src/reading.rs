@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use baton_core::Run;
-use baton_core::config::{Configs, Sources, Unconfigured};
-use baton_core::entry::{Entry, Fork, Recorded, RunStarted};
-use baton_core::id::{ContentHash, RunId};
-use baton_core::time::Timestamp;
+use baton_config::{Sources, Unconfigured};
+use baton_machine::Run;
 use baton_store::StoreError;
+use baton_types::config::Configs;
+use baton_types::entry::{Entry, Fork, Recorded, RunStarted};
+use baton_types::id::{ContentHash, RunId};
+use baton_types::time::Timestamp;
 
 use crate::engine::{Engine, Shared, template};
 use crate::error::RunError;

@@ -6,19 +6,19 @@
 
 use std::sync::Arc;
 
-use baton_core::Run;
-use baton_core::call::{CallError, CallOutput, CallStatus, ErrorCode};
-use baton_core::config::{EffectClass, Tool};
-use baton_core::document::{DocumentRef, DocumentVersion, Write};
-use baton_core::entry::{
+use baton_machine::Run;
+use baton_types::call::{CallError, CallOutput, CallStatus, ErrorCode};
+use baton_types::config::{EffectClass, Tool};
+use baton_types::document::{DocumentRef, DocumentVersion, Write};
+use baton_types::entry::{
     BudgetSettled, CallFinished, Concern, Entry, Fork, ForkPoint, ForkedEffects, ModelAnswered, QuestionEnd, QuestionOpened,
     Recorded,
 };
-use baton_core::event::{Event, Outcome, Produced};
-use baton_core::id::{CallId, ContentHash, RunId, TaskId};
-use baton_core::json::Json;
-use baton_core::model::{ModelRequest, ModelTurn, Usage};
-use baton_core::principal::Principal;
+use baton_types::event::{Event, Outcome, Produced};
+use baton_types::id::{CallId, ContentHash, RunId, TaskId};
+use baton_types::json::Json;
+use baton_types::model::{ModelRequest, ModelTurn, Usage};
+use baton_types::principal::Principal;
 use rustc_hash::FxHashMap;
 
 use crate::engine::Shared;

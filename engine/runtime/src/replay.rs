@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use baton_core::Run;
-use baton_core::entry::{Entry, Recorded};
-use baton_core::id::{ContentHash, RunId, TaskId};
-use baton_core::model::ModelRequest;
-use baton_core::render::Transcript;
+use baton_machine::Run;
+use baton_machine::render::Transcript;
+use baton_types::entry::{Entry, Recorded};
+use baton_types::id::{ContentHash, RunId, TaskId};
+use baton_types::model::ModelRequest;
 
 use crate::engine::Engine;
 use crate::error::RunError;

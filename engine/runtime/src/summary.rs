@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use baton_core::document::ContentFacts;
-use baton_core::function::{ModelAsk, PendingWrite, ToolContext};
-use baton_core::measure::{is_told_by_words, summary_of};
+use baton_tool::measure::{is_told_by_words, summary_of};
+use baton_tool::{ModelAsk, PendingWrite, ToolContext};
+use baton_types::document::ContentFacts;
 use tokio::time::timeout;
 
 /// How much of a text is summarised (the seed's 2,000 characters).

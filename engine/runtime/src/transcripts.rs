@@ -6,16 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use baton_core::Run;
-use baton_core::config::{Configs, TemplateError};
-use baton_core::entry::{Entry, Recorded, TaskCreated};
-use baton_core::function::BoxFuture;
-use baton_core::id::{AgentId, RunId, TaskId};
-use baton_core::json::Json;
-use baton_core::machine::limits_under;
-use baton_core::model::ModelRequest;
-use baton_core::render::{Transcript, TranscriptStart};
+use baton_config::TemplateError;
+use baton_machine::render::{Transcript, TranscriptStart};
+use baton_machine::{Run, limits_under};
 use baton_store::{Store, StoreError};
+use baton_tool::BoxFuture;
+use baton_types::config::Configs;
+use baton_types::entry::{Entry, Recorded, TaskCreated};
+use baton_types::id::{AgentId, RunId, TaskId};
+use baton_types::json::Json;
+use baton_types::model::ModelRequest;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ impl Prompts {
 
     /// Renders the prompts anew: from entry `seq` on, the run goes by `configs`.
     pub(crate) fn adopt(&mut self, seq: u64, configs: &Arc<Configs>) -> Result<(), TemplateError> {
-        let render = |agent| Ok(configs.render_prompt(agent, &self.inputs)?.into());
+        let render = |agent| Ok(baton_config::render_prompt(configs, agent, &self.inputs)?.into());
         let prompts = configs.agents.values().map(|agent| Ok((agent.id.clone(), render(agent)?)));
         let prompts = prompts.collect::<Result<_, _>>()?;
         self.eras.push(Era { from: seq, configs: Arc::clone(configs), prompts });

@@ -8,9 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::config::{Configs, Executor, ModelSpec, Origin, Reach, Source, Sources, Target, Tool};
-use baton_core::id::ContentHash;
+use baton_config::{Source, Sources};
 use baton_models::provider::{PROFILES, Profile};
+use baton_types::config::{Configs, Executor, ModelSpec, Origin, Reach, Target, Tool};
+use baton_types::id::ContentHash;
 
 use crate::error::RunError;
 use crate::folder::MAX_DOCUMENT_BYTES;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use baton_core::id::RunId;
+use baton_types::id::RunId;
 
 /// Why a store did not do what was asked. Nothing was changed, unless a variant says otherwise.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use baton_core::id::RunId;
+use baton_types::id::RunId;
 use tokio::sync::watch;
 
 /// Who waits for commands, by run. Runs that nobody waits for any more are dropped now and then.

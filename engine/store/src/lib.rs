@@ -16,11 +16,11 @@ mod sqlite;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use baton_core::entry::{ForkPoint, Recorded};
-use baton_core::function::Content;
-use baton_core::id::{AgentId, CallId, ContentHash, JobId, RunId, TaskId, ToolId};
-use baton_core::json::Json;
-use baton_core::time::Timestamp;
+use baton_types::document::Content;
+use baton_types::entry::{ForkPoint, Recorded};
+use baton_types::id::{AgentId, CallId, ContentHash, JobId, RunId, TaskId, ToolId};
+use baton_types::json::Json;
+use baton_types::time::Timestamp;
 use tokio::sync::watch;
 
 pub use error::StoreError;

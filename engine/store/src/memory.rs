@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use baton_core::entry::{Entry, ForkPoint, Recorded};
-use baton_core::function::Content;
-use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
-use baton_core::json::Json;
+use baton_types::document::Content;
+use baton_types::entry::{Entry, ForkPoint, Recorded};
+use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::json::Json;
 use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 
@@ -286,10 +286,10 @@ impl Store for MemoryStore {
 
 #[cfg(test)]
 mod tests {
-    use baton_core::call::CallStatus;
-    use baton_core::entry::{Control, ControlAction, FinalState, RunEnded};
-    use baton_core::id::JobId;
-    use baton_core::time::Timestamp;
+    use baton_types::call::CallStatus;
+    use baton_types::entry::{Control, ControlAction, FinalState, RunEnded};
+    use baton_types::id::JobId;
+    use baton_types::time::Timestamp;
 
     use super::*;
 
@@ -304,7 +304,7 @@ mod tests {
         let steered = ControlAction::Steered { text: "a step".into() };
         batch.entries.push(entry(
             1,
-            Entry::Control(Control { task: None, action: steered, by: baton_core::principal::Principal::program("test") }),
+            Entry::Control(Control { task: None, action: steered, by: baton_types::principal::Principal::program("test") }),
         ));
         batch.contents.push((hash, bytes));
         let new = |id: &str, past| NewRun { id: RunId::new(id), job: JobId::new("j"), at: Timestamp::default(), past };

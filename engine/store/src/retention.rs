@@ -1,7 +1,7 @@
 //! What may leave a store, what left it, and whether what is in it is whole.
 
-use baton_core::id::RunId;
-use baton_core::time::Timestamp;
+use baton_types::id::RunId;
+use baton_types::time::Timestamp;
 
 /// Which runs may go. Without a rule none does but those that are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use baton_core::document::{ContentFacts, DocumentRef};
-use baton_core::entry::{Entry, Holder, Recorded, TaskKind};
-use baton_core::id::{CallId, RunId, TaskId};
-use baton_core::json::Json;
-use baton_core::time::Timestamp;
-use baton_core::tool_type::ToolType;
+use baton_types::document::{ContentFacts, DocumentRef};
+use baton_types::entry::{Entry, Holder, Recorded, TaskKind};
+use baton_types::id::{CallId, RunId, TaskId};
+use baton_types::json::Json;
+use baton_types::time::Timestamp;
+use baton_types::tool_type::ToolType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

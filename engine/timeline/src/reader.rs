@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use baton_core::call::{CallError, CallResult, CallStatus, ModelCall};
-use baton_core::document::{DocumentRef, DocumentVersion};
-use baton_core::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind};
-use baton_core::id::{CallId, RunId, TaskId};
-use baton_core::json::Json;
-use baton_core::tool_type::{Then, ToolType};
+use baton_types::call::{CallError, CallResult, CallStatus, ModelCall};
+use baton_types::document::{DocumentRef, DocumentVersion};
+use baton_types::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind};
+use baton_types::id::{CallId, RunId, TaskId};
+use baton_types::json::Json;
+use baton_types::tool_type::{Then, ToolType};
 use serde::Serialize;
 
 use crate::line::{Closed, DocumentReference, Kind, Line, OtherTask};

@@ -1,6 +1,6 @@
 //! The JSON Schema of a line.
 
-use baton_core::entry::Entry;
+use baton_types::entry::Entry;
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 

@@ -3,17 +3,17 @@
 //! Every entry is taken apart without `..`, so that a new field is not forgotten. A field that the words leave out is bound
 //! to `_`.
 
-use baton_core::call::{CallError, CallResult, CallStatus};
-use baton_core::document::{ContentFacts, DocumentVersion};
-use baton_core::entry::{
+use baton_types::call::{CallError, CallResult, CallStatus};
+use baton_types::document::{ContentFacts, DocumentVersion};
+use baton_types::entry::{
     BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Control, ControlAction,
     Entry, FellBack, FinalState, Holder, ModelAnswered, ModelRequested, Notice, Output, QuestionClosed, QuestionEnd,
     QuestionOpened, RunEnded, RunStarted, SubtreeClosed, TaskCreated, TaskEnded, TaskKind, Waited,
 };
-use baton_core::json::Json;
-use baton_core::limits::LimitKind;
-use baton_core::model::Usage;
-use baton_core::tool_type::Then;
+use baton_types::json::Json;
+use baton_types::limits::LimitKind;
+use baton_types::model::Usage;
+use baton_types::tool_type::Then;
 use serde_json::Value;
 
 use crate::figures::{self, counted, preview};

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_core::entry::{Entry, QuestionEnd, Recorded};
-use baton_core::id::RunId;
 use baton_proof::simulation;
 use baton_timeline::{Line, Reader, sentence};
+use baton_types::entry::{Entry, QuestionEnd, Recorded};
+use baton_types::id::RunId;
 use serde_json::Value;
 
 /// How many simulated runs the tests read.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_core::entry::{Entry, Recorded};
-use baton_core::money::Money;
 use baton_models::{CassetteError, Cassettes};
 use baton_runtime::{Engine, LoadedJob, RunError, StartOptions};
 use baton_store::MemoryStore;
+use baton_types::entry::{Entry, Recorded};
+use baton_types::money::Money;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 //! A provider that is not available, and the one that is asked in its place.
 
-use baton_core::entry::Entry;
+use baton_types::entry::Entry;
 use serde_json::{Value, json};
 
 use super::engine;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use baton_core::call::CallStatus;
-use baton_core::entry::Entry;
+use baton_types::call::CallStatus;
+use baton_types::entry::Entry;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -74,7 +74,7 @@ fn conversation(tape: &Tape) -> Result<Conversation, &'static str> {
     if !requests[1..].iter().all(answered) {
         return Err("its requests are conversations of their own");
     }
-    if last.text.trim().is_empty() || last.finish_reason() != baton_core::model::FinishReason::Stop {
+    if last.text.trim().is_empty() || last.finish_reason() != baton_types::model::FinishReason::Stop {
         return Err("its last answer is empty or cut");
     }
     if requests.iter().any(|request| request.get("previous_response_id").is_some()) {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::{Entry, Recorded};
 use baton_models::wire::Dialect;
+use baton_types::entry::{Entry, Recorded};
 use serde_json::{Value, json};
 
 use super::server::{Reply, Server};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::Entry;
-use baton_core::function::ToolError;
 use baton_macros::tool;
 use baton_models::Model;
 use baton_store::MemoryStore;
+use baton_tool::ToolError;
+use baton_types::entry::Entry;
 use serde_json::{Value, json};
 
 use super::engine;

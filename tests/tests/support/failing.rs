@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use baton_core::entry::Recorded;
-use baton_core::function::Content;
-use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
-use baton_core::json::Json;
 use baton_store::{Batch, LoggedCall, NewRun, RunRecord, Store, StoreError};
+use baton_types::document::Content;
+use baton_types::entry::Recorded;
+use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::json::Json;
 use tokio::sync::watch;
 
 /// When the failing commit fails.

@@ -6,18 +6,18 @@ pub(crate) mod tools;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use baton_core::Run;
-use baton_core::call::ModelCall;
-use baton_core::config::{Role, Sources};
-use baton_core::document::Documents;
-use baton_core::entry::{Entry, Recorded};
-use baton_core::function::{ToolFunction, registered_functions};
-use baton_core::id::TaskId;
-use baton_core::model::{ModelRequest, ModelTurn};
-use baton_core::path::DocumentPath;
+use baton_config::{Role, Sources};
+use baton_machine::Run;
 use baton_models::{FunctionModel, Model};
 use baton_runtime::{Engine, InitialDocument, LoadedJob, RunHandle, RunOutcome, StartOptions, replay};
 use baton_store::Store;
+use baton_tool::{ToolFunction, registered_functions};
+use baton_types::call::ModelCall;
+use baton_types::document::Documents;
+use baton_types::entry::{Entry, Recorded};
+use baton_types::id::TaskId;
+use baton_types::model::{ModelRequest, ModelTurn};
+use baton_types::path::DocumentPath;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use baton_core::function::{ModelAsk, PendingWrite, ToolContext, ToolError, parse_path};
 use baton_macros::tool;
+use baton_tool::{ModelAsk, PendingWrite, ToolContext, ToolError, parse_path};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 

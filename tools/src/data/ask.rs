@@ -4,9 +4,9 @@
 //! and carries them along. What stands in documents reaches the model as data; all that the model can do is write SQL that
 //! only reads, and words.
 
-use baton_core::function::{ModelAsk, ModelReply, ToolContext, ToolError, ToolErrorKind};
-use baton_core::model::Usage;
 use baton_macros::tool;
+use baton_tool::{ModelAsk, ModelReply, ToolContext, ToolError, ToolErrorKind};
+use baton_types::model::Usage;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -247,10 +247,10 @@ async fn shown_texts(context: &ToolContext, paths: &[String]) -> Result<(Vec<Val
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use baton_core::function::testing::{TestContext, block_on};
-    use baton_core::model::FinishReason;
-    use baton_core::money::Money;
-    use baton_core::render::Part;
+    use baton_tool::testing::{TestContext, block_on};
+    use baton_types::message::Part;
+    use baton_types::model::FinishReason;
+    use baton_types::money::Money;
 
     use super::*;
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_core::path::DocumentPath;
+use baton_types::path::DocumentPath;
 
 /// Words that SQLite would not read as a table's name without quotes, as far as files are likely to be called so.
 #[rustfmt::skip]

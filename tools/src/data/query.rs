@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use baton_core::document::DocumentVersion;
-use baton_core::function::{Content, ToolContext, ToolError, ToolErrorKind};
 use baton_macros::tool;
+use baton_tool::{ToolContext, ToolError, ToolErrorKind};
+use baton_types::document::{Content, DocumentVersion};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-
-use crate::stop::StopOnDrop;
 
 use super::names::{mentions, table_names};
 use super::sqlite::{Bounds, Database};
 use super::table::{Column, Format, Table};
+use crate::stop::StopOnDrop;
 
 /// Rows handed back when nobody says.
 const DEFAULT_ROWS: u32 = 200;
@@ -226,7 +225,7 @@ fn explain(reason: &str, tables: &[TableOutput], known: &[String]) -> ToolError 
 
 #[cfg(test)]
 mod tests {
-    use baton_core::function::testing::block_on;
+    use baton_tool::testing::block_on;
 
     use super::*;
 

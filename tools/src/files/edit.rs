@@ -1,8 +1,8 @@
 //! `edit_file_block`: one block of a text document, every other byte left as it is.
 
-use baton_core::document::DocumentVersion;
-use baton_core::function::{PendingWrite, ToolContext, ToolError, parse_path};
 use baton_macros::tool;
+use baton_tool::{PendingWrite, ToolContext, ToolError, parse_path};
+use baton_types::document::DocumentVersion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

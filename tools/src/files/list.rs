@@ -1,8 +1,8 @@
 //! `list_files`: what there is in the workspace.
 
-use baton_core::document::DocumentVersion;
-use baton_core::function::{ToolContext, ToolError, ToolErrorKind};
 use baton_macros::tool;
+use baton_tool::{ToolContext, ToolError, ToolErrorKind};
+use baton_types::document::DocumentVersion;
 use globset::GlobBuilder;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! `load_to_context`: a document's content, brought into the calling task.
 
-use baton_core::function::{ToolContext, ToolError, ToolErrorKind};
 use baton_macros::tool;
+use baton_tool::{ToolContext, ToolError, ToolErrorKind};
 use serde::Serialize;
 
 use super::blocks;

@@ -7,8 +7,7 @@ mod load;
 mod search;
 mod write;
 
-use baton_core::document::DocumentVersion;
-
+use baton_types::document::DocumentVersion;
 use blocks::DocType;
 pub use edit::edited_text;
 

@@ -1,8 +1,8 @@
 //! `search_documents`: where a text stands.
 
-use baton_core::document::DocumentVersion;
-use baton_core::function::{ToolContext, ToolError, ToolErrorKind};
 use baton_macros::tool;
+use baton_tool::{ToolContext, ToolError, ToolErrorKind};
+use baton_types::document::DocumentVersion;
 use serde::Serialize;
 
 use super::one_line;

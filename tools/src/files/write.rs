@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use baton_core::function::{PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
 use baton_macros::tool;
+use baton_tool::{PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

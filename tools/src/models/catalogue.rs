@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use baton_core::function::{PendingWrite, ToolContext, ToolError, parse_path};
 use baton_macros::tool;
+use baton_tool::{PendingWrite, ToolContext, ToolError, parse_path};
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
@@ -184,8 +184,8 @@ fn output(catalogue: &Catalogue, message: &str) -> SyncOutput {
 
 #[cfg(test)]
 mod tests {
-    use baton_core::config::PriceTable;
-    use baton_core::money::Money;
+    use baton_config::PriceTable;
+    use baton_types::money::Money;
 
     use super::*;
     use crate::web::site::{Piece, Site};
@@ -206,7 +206,7 @@ mod tests {
         .to_string()
     }
 
-    fn context(site: &Site) -> baton_core::function::testing::TestContext {
+    fn context(site: &Site) -> baton_tool::testing::TestContext {
         ToolContext::for_test().with_settings(json!({"base_url": format!("http://127.0.0.1:{}/api/v1/", site.port)}))
     }
 

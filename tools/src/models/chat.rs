@@ -1,7 +1,7 @@
 //! `openrouter`, `venice` and `ollama_local`: a conversation in, an answer out.
 
-use baton_core::function::{ModelAsk, ToolContext, ToolError, ToolErrorKind};
 use baton_macros::tool;
+use baton_tool::{ModelAsk, ToolContext, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -133,10 +133,10 @@ fn conversation(mut ask: ModelAsk, messages: Vec<ChatMessage>) -> Result<ModelAs
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use baton_core::function::ModelReply;
-    use baton_core::function::testing::block_on;
-    use baton_core::model::{FinishReason, Usage};
-    use baton_core::money::Money;
+    use baton_tool::ModelReply;
+    use baton_tool::testing::block_on;
+    use baton_types::model::{FinishReason, Usage};
+    use baton_types::money::Money;
     use serde_json::{Value, json};
 
     use super::*;

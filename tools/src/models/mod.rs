@@ -1,6 +1,6 @@
 //! Tools that ask a model: a second opinion, a cheaper one, one on this machine.
 //!
-//! They ask through [`ToolContext::ask`](baton_core::function::ToolContext::ask), and so by the same keys, retries and
+//! They ask through [`ToolContext::ask`](baton_tool::ToolContext::ask), and so by the same keys, retries and
 //! scripts as agents' models. Whatever they leave open is said by, in this order: the call, the configuration that it names,
 //! the tool's settings in the job, and the defaults in its own JSON.
 
@@ -10,8 +10,8 @@ mod opinion;
 
 use std::collections::BTreeMap;
 
-use baton_core::function::{ModelAsk, ModelReply, ToolContext, ToolError, ToolErrorKind};
-use baton_core::model::{FinishReason, Usage};
+use baton_tool::{ModelAsk, ModelReply, ToolContext, ToolError, ToolErrorKind};
+use baton_types::model::{FinishReason, Usage};
 use serde::{Deserialize, Serialize};
 
 /// What may be left open: which model, and how it is asked.
@@ -101,7 +101,7 @@ impl From<Usage> for UsageOutput {
 
 /// What asking cost in US dollars; `null` where no price is known, which is not nothing.
 pub(crate) fn cost_estimate(reply: &ModelReply) -> Option<f64> {
-    reply.cost.map(baton_core::money::Money::as_usd)
+    reply.cost.map(baton_types::money::Money::as_usd)
 }
 
 /// Whether the answer was cut at `max_tokens`.

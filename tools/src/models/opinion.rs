@@ -1,7 +1,7 @@
 //! `ask_gpt` and `ask_claude`: a question to a model that is not the agent's own.
 
-use baton_core::function::{ToolContext, ToolError, ToolErrorKind};
 use baton_macros::tool;
+use baton_tool::{ToolContext, ToolError, ToolErrorKind};
 use serde::Serialize;
 
 use super::{Choice, ModelSettings, UsageOutput, asked, cost_estimate, is_cut};
@@ -61,7 +61,7 @@ async fn opinion(this: &ToolContext, question: String, context: Option<String>, 
 
 #[cfg(test)]
 mod tests {
-    use baton_core::function::testing::block_on;
+    use baton_tool::testing::block_on;
     use serde_json::json;
 
     use super::*;

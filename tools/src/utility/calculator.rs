@@ -1,7 +1,7 @@
 //! `calculator`: the value of an arithmetic expression.
 
-use baton_core::function::{ToolContext, ToolError, ToolErrorKind};
 use baton_macros::tool;
+use baton_tool::{ToolContext, ToolError, ToolErrorKind};
 use serde::Serialize;
 use serde_json::Number;
 

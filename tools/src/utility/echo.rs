@@ -1,7 +1,7 @@
 //! `echo`: says a message back.
 
-use baton_core::function::{ToolError, ToolErrorKind};
 use baton_macros::tool;
+use baton_tool::{ToolError, ToolErrorKind};
 use serde::Serialize;
 
 /// What `echo` answers.

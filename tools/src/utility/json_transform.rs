@@ -3,15 +3,14 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use baton_core::function::{ToolContext, ToolError, ToolErrorKind};
-use baton_core::json::Json;
 use baton_macros::tool;
+use baton_tool::{ToolContext, ToolError, ToolErrorKind};
+use baton_types::json::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::stop::StopOnDrop;
-
 use super::jq;
+use crate::stop::StopOnDrop;
 
 /// What a jq filter may use: some seconds and some hundred megabytes at the very most.
 const BOUNDS: jq::Bounds =
@@ -314,8 +313,8 @@ impl Eq for Ordered {}
 
 #[cfg(test)]
 mod tests {
-    use baton_core::function::registered_functions;
-    use baton_core::function::testing::block_on;
+    use baton_tool::registered_functions;
+    use baton_tool::testing::block_on;
     use serde_json::json;
 
     use super::*;

@@ -3,9 +3,9 @@
 //! The chance comes from the call id and nothing else, so the same call of the same job gives the same numbers: a crash
 //! or a fork that runs the call again agrees with the timeline.
 
-use baton_core::function::{ToolContext, ToolError, ToolErrorKind};
-use baton_core::id::CallId;
 use baton_macros::tool;
+use baton_tool::{ToolContext, ToolError, ToolErrorKind};
+use baton_types::id::CallId;
 use serde::Serialize;
 
 /// What `random` answers.

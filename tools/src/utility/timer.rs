@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use baton_core::function::{ToolContext, ToolError, ToolErrorKind};
 use baton_macros::tool;
+use baton_tool::{ToolContext, ToolError, ToolErrorKind};
 use serde::Serialize;
 use serde_json::Number;
 
@@ -31,8 +31,8 @@ async fn timer(context: &ToolContext, seconds: f64) -> Result<Waited, ToolError>
 
 #[cfg(test)]
 mod tests {
-    use baton_core::function::ToolErrorKind;
-    use baton_core::function::testing::block_on;
+    use baton_tool::ToolErrorKind;
+    use baton_tool::testing::block_on;
 
     use super::*;
 

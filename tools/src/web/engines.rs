@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use baton_core::function::{ToolContext, ToolError};
+use baton_tool::{ToolContext, ToolError};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use baton_core::function::{PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
 use baton_macros::tool;
+use baton_tool::{PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ pub(super) fn write(
     path: &str,
     text: &str,
     description: &str,
-) -> Result<baton_core::document::ContentFacts, ToolError> {
+) -> Result<baton_types::document::ContentFacts, ToolError> {
     let mut write = PendingWrite::new(parse_path(path)?, text.as_bytes());
     write.mime_type = Some("text/markdown".to_owned());
     write.description = Some(description.chars().take(300).collect());

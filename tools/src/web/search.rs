@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use baton_core::function::{ModelAsk, ToolContext, ToolError, ToolErrorKind};
 use baton_macros::tool;
+use baton_tool::{ModelAsk, ToolContext, ToolError, ToolErrorKind};
 use serde::{Deserialize, Serialize};
 
 use super::engines::{Engine, Found, Way};

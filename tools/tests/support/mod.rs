@@ -1,11 +1,10 @@
 //! Calls tools as an engine does: by id, with JSON.
 
-use baton_core::function::testing::block_on;
-use baton_core::function::{ToolContext, ToolError, registered_functions};
-use baton_core::json::Json;
-use serde_json::Value;
-
+use baton_tool::testing::block_on;
+use baton_tool::{ToolContext, ToolError, registered_functions};
 use baton_tools as _;
+use baton_types::json::Json;
+use serde_json::Value;
 
 /// Calls the function of tool `id`.
 pub(crate) fn call(context: &ToolContext, id: &str, input: &Value) -> Result<Value, ToolError> {

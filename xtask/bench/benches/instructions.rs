@@ -27,9 +27,9 @@ fn is_installed(program: &str) -> bool {
 
 /// The steps. What one takes is made before its count begins, what it gives is dropped after it.
 mod steps {
-    use baton_core::model::{ModelRequest, ModelTurn};
     use baton_runtime::LoadedJob;
     use baton_store::{Batch, MemoryStore};
+    use baton_types::model::{ModelRequest, ModelTurn};
     use futures_util::FutureExt;
     use gungraun::{library_benchmark, library_benchmark_group, main};
     use serde_json::Value;

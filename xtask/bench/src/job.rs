@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use anyhow::anyhow;
-use baton_core::config::{Role, Sources};
-use baton_core::function::registered_functions;
-use baton_core::path::DocumentPath;
+use baton_config::{Role, Sources};
 use baton_runtime::{InitialDocument, LoadedJob};
+use baton_tool::registered_functions;
+use baton_types::path::DocumentPath;
 use serde_json::{Value, json};
 
 use crate::Workload;

@@ -1,8 +1,8 @@
 //! The tool functions of the benchmark jobs.
 
-use baton_core::function::{BoxFuture, ToolContext, ToolError, ToolFunction};
-use baton_core::json::Json;
 use baton_macros::tool;
+use baton_tool::{BoxFuture, ToolContext, ToolError, ToolFunction};
+use baton_types::json::Json;
 use serde_json::{Value, json};
 
 use crate::contents::note;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use baton::Engine;
-use baton_core::call::{CallStatus, ErrorCode};
-use baton_core::config::{Role, Sources};
-use baton_core::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind};
-use baton_core::id::{CallId, TaskId};
-use baton_core::principal::Principal;
-use baton_core::tool_type::ToolType;
+use baton_config::{Role, Sources};
 use baton_store::{RunRecord, SqliteStore, Store};
 use baton_timeline::Line;
+use baton_types::call::{CallStatus, ErrorCode};
+use baton_types::entry::{Entry, Holder, QuestionEnd, Recorded, TaskKind};
+use baton_types::id::{CallId, TaskId};
+use baton_types::principal::Principal;
+use baton_types::tool_type::ToolType;
 use serde_json::Value;
 
 /// How many entries are read at once.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use baton_core::entry::{ControlAction, Entry};
+use baton_types::entry::{ControlAction, Entry};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::ledger;

@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use baton_core::entry::{Control, ControlAction, Entry, ForkPoint, Recorded};
-use baton_core::function::Content;
-use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
-use baton_core::json::Json;
-use baton_core::principal::Principal;
-use baton_core::time::Timestamp;
 use baton_store::{Batch, LoggedCall, NewRun, Retention, RunSummaryUpdate, SqliteStore, Store, StoreError};
+use baton_types::document::Content;
+use baton_types::entry::{Control, ControlAction, Entry, ForkPoint, Recorded};
+use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::json::Json;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use futures_util::future::join_all;
 
 use crate::disk::Disk;

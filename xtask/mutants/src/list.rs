@@ -65,8 +65,8 @@ impl Mutant {
     }
 }
 
-/// Lists the mutants of `package`; installs `cargo mutants` below `tools` if it is not there.
-pub(crate) fn mutants(root: &Path, package: &str, tools: &Path) -> anyhow::Result<Vec<Mutant>> {
+/// Lists the mutants of `packages` outside of `untouched`; installs `cargo mutants` below `tools` if it is not there.
+pub(crate) fn mutants(root: &Path, packages: &[String], untouched: &str, tools: &Path) -> anyhow::Result<Vec<Mutant>> {
     let program = tools.join("bin").join("cargo-mutants");
     if !program.exists() {
         eprintln!("cargo-mutants {VERSION} is installed into {}", tools.display());
@@ -75,12 +75,14 @@ pub(crate) fn mutants(root: &Path, package: &str, tools: &Path) -> anyhow::Resul
         ensure!(install.status().context("cargo cannot be started")?.success(), "cargo-mutants cannot be installed");
     }
     let listed = Command::new(&program)
-        .args(["mutants", "--list", "--json", "--package", package])
+        .args(["mutants", "--list", "--json"])
+        .args(packages.iter().flat_map(|package| ["--package", package.as_str()]))
         .current_dir(root)
         .output()
         .context("cargo-mutants cannot be started")?;
     ensure!(listed.status.success(), "cargo mutants --list failed: {}", String::from_utf8_lossy(&listed.stderr));
     let mut mutants: Vec<Mutant> = serde_json::from_slice(&listed.stdout).context("the list of mutants cannot be read")?;
+    mutants.retain(|mutant| !mutant.file.starts_with(untouched));
     for (id, mutant) in (1..).zip(&mut mutants) {
         mutant.id = id;
     }

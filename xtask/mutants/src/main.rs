@@ -23,9 +23,11 @@ use self::plant::Planted;
 use self::report::Verdicts;
 use self::trial::{Test, Verdict};
 
-/// The crate whose tests are tried.
-const PACKAGE: &str = "baton-core";
-const FOLDER: &str = "engine/core";
+/// The crates that are changed and whose tests are tried, by folder; each is called `baton-` and the folder's name.
+const CRATES: [&str; 6] = ["engine/types", "engine/machine", "engine/schema", "engine/config", "engine/tool", "engine/template"];
+
+/// Files of them that are left as they are: the provider tests cover them, and nobody has judged their survivors.
+const UNTOUCHED: &str = "engine/schema/src/provider/";
 
 /// Which mutants are tried.
 #[derive(Parser)]
@@ -68,18 +70,20 @@ fn run(options: &Options) -> anyhow::Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("the workspace has a folder")?;
     let work = root.join("target").join("mutants");
     std::fs::create_dir_all(&work)?;
-    let listed = list::mutants(root, PACKAGE, &work.join("tools"))?;
+    let packages: Vec<String> = CRATES.iter().map(|folder| folder.replace("engine/", "baton-")).collect();
+    let listed = list::mutants(root, &packages, UNTOUCHED, &work.join("tools"))?;
     ensure!(!listed.is_empty(), "cargo mutants lists nothing");
-    let mut planted = Planted::new(root, work.join("tree"), &format!("{FOLDER}/src/lib.rs"), listed.clone())?;
-    let programs = trial::build(&mut planted, PACKAGE, &work.join("build"))?;
+    let mut planted =
+        Planted::new(root, work.join("tree"), &CRATES.map(|folder| format!("{folder}/src/lib.rs")), listed.clone())?;
+    let programs = trial::build(&mut planted, &packages, &work.join("build"))?;
     let mut tests = Vec::new();
-    for program in programs {
-        tests.extend(Test::measured(&program, &planted.tree.join(FOLDER), &work.join("reached.txt"))?);
+    for (program, folder) in programs {
+        tests.extend(Test::measured(&program, &folder, &work.join("reached.txt"))?);
     }
     // The quick ones first: most mutants meet their end there.
     tests.sort_by_key(|test| test.takes);
 
-    let verdicts = Verdicts::open(&work, root, FOLDER)?;
+    let verdicts = Verdicts::open(&work, root, &CRATES)?;
     let chosen: Vec<&Mutant> = chosen(&listed, options, &planted, &verdicts);
     eprintln!(
         "{} mutants, {} left out, {} to try with {} tests",

@@ -55,7 +55,7 @@ pub(crate) struct Planted {
     pub(crate) left_out: BTreeMap<u32, String>,
     /// The project's files as they were at the start: whoever goes on working on them disturbs nothing.
     sources: Vec<(String, Vec<u8>)>,
-    library: String,
+    libraries: Vec<String>,
     mutants: Vec<Mutant>,
     /// Where each mutant, and each place with its mutants, stands in the files of the copy.
     placed: BTreeMap<String, Vec<Placed>>,
@@ -71,17 +71,18 @@ struct Placed {
 }
 
 impl Planted {
-    /// A copy at `tree` of the project at `root`, not yet written. The switches go into `library`, the crate's `lib.rs`.
+    /// A copy at `tree` of the project at `root`, not yet written. The switches go into `libraries`, the
+    /// `lib.rs` of each crate.
     ///
     /// # Errors
     ///
     /// The project's files cannot be listed.
-    pub(crate) fn new(root: &Path, tree: PathBuf, library: &str, mutants: Vec<Mutant>) -> anyhow::Result<Self> {
+    pub(crate) fn new(root: &Path, tree: PathBuf, libraries: &[String], mutants: Vec<Mutant>) -> anyhow::Result<Self> {
         // A file that was removed and not yet committed is listed too.
         let read = |file: String| fs::read(root.join(&file)).ok().map(|bytes| (file, bytes));
         let sources = files(root)?.into_iter().filter_map(read).collect();
-        let library = library.to_owned();
-        Ok(Self { tree, left_out: BTreeMap::new(), sources, library, mutants, placed: BTreeMap::new() })
+        let libraries = libraries.to_vec();
+        Ok(Self { tree, left_out: BTreeMap::new(), sources, libraries, mutants, placed: BTreeMap::new() })
     }
 
     /// Writes the copy, with the mutants that are not left out.
@@ -90,7 +91,7 @@ impl Planted {
         for (file, bytes) in &self.sources {
             let mutants: Vec<&Mutant> =
                 self.mutants.iter().filter(|mutant| mutant.file == *file && !self.left_out.contains_key(&mutant.id)).collect();
-            if mutants.is_empty() && *file != self.library {
+            if mutants.is_empty() && !self.libraries.contains(file) {
                 update(&self.tree.join(file), bytes)?;
                 continue;
             }
@@ -102,7 +103,7 @@ impl Planted {
             // Outer places before those within; bodies were found before what they consist of.
             order.sort_by_key(|site| (site.span.start, std::cmp::Reverse(site.span.end)));
             text.range(0..source.len(), &order);
-            if *file == self.library {
+            if self.libraries.contains(file) {
                 text.text += &switches;
             }
             update(&self.tree.join(file), text.text.as_bytes())?;

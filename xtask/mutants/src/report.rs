@@ -38,10 +38,12 @@ struct Explained {
 }
 
 impl Verdicts {
-    /// Those kept below `work` for the sources in `folder` as they are now.
-    pub(crate) fn open(work: &Path, root: &Path, folder: &str) -> anyhow::Result<Self> {
+    /// Those kept below `work` for the sources in `folders` as they are now.
+    pub(crate) fn open(work: &Path, root: &Path, folders: &[&str]) -> anyhow::Result<Self> {
         let mut hasher = DefaultHasher::new();
-        hash(&root.join(folder).join("src"), &mut hasher)?;
+        for folder in folders {
+            hash(&root.join(folder).join("src"), &mut hasher)?;
+        }
         let path = work.join(format!("verdicts-{:016x}.jsonl", hasher.finish()));
         let kept = fs::read_to_string(&path).unwrap_or_default();
         let lines = kept.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());

@@ -54,6 +54,8 @@ struct Told {
     #[serde(default)]
     executable: Option<PathBuf>,
     #[serde(default)]
+    manifest_path: Option<PathBuf>,
+    #[serde(default)]
     profile: Option<Profile>,
     #[serde(default)]
     message: Option<Complaint>,
@@ -80,13 +82,14 @@ struct ComplaintSpan {
     is_primary: bool,
 }
 
-/// Builds the tests of `package`, leaving out what the compiler refuses until the rest compiles.
-pub(crate) fn build(planted: &mut Planted, package: &str, target: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// Builds the tests of `packages`, each with the folder it runs in, leaving out what the compiler refuses until the rest compiles.
+pub(crate) fn build(planted: &mut Planted, packages: &[String], target: &Path) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
     loop {
         planted.write()?;
         let started = Instant::now();
         let built = Command::new("cargo")
-            .args(["test", "--no-run", "--message-format=json", "--lib", "--tests", "--package", package])
+            .args(["test", "--no-run", "--message-format=json", "--lib", "--tests"])
+            .args(packages.iter().flat_map(|package| ["--package", package.as_str()]))
             .current_dir(&planted.tree)
             .env("CARGO_TARGET_DIR", target)
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
@@ -101,7 +104,8 @@ pub(crate) fn build(planted: &mut Planted, package: &str, target: &Path) -> anyh
         if built.status.success() {
             eprintln!("built in {:.0} s", started.elapsed().as_secs_f64());
             let tests = told.into_iter().filter(|told| told.profile.as_ref().is_some_and(|profile| profile.test));
-            return Ok(tests.filter_map(|told| told.executable).collect());
+            let folder = |told: &Told| Some(told.manifest_path.as_ref()?.parent()?.to_owned());
+            return Ok(tests.filter_map(|told| Some((told.executable.clone()?, folder(&told)?))).collect());
         }
         let errors: Vec<Complaint> = told
             .into_iter()

@@ -10,14 +10,20 @@ use super::{Bug, SWITCH};
 use crate::project::root;
 
 /// The crates that are copied: those that bugs are planted in, those whose tests catch them, and what they need.
-const CRATES: [&str; 9] = [
-    "engine/core",
+const CRATES: [&str; 15] = [
+    "engine/types",
+    "engine/machine",
+    "engine/schema",
+    "engine/template",
+    "engine/config",
+    "engine/tool",
     "engine/files",
     "engine/macros",
     "engine/models",
     "engine/proof",
     "engine/runtime",
     "engine/store",
+    "engine/timeline",
     "engine/cli",
     "tools",
 ];
@@ -28,9 +34,6 @@ const TEXTS: [&str; 3] = ["tool-configs", "generated-docs", "docs"];
 /// The folder of the sources in the copy. Cargo knows a crate by its path below the workspace: with the paths that they have in
 /// the project, crates of the copy would be taken for those of the project wherever both are built into one folder.
 const SOURCE: &str = "source";
-
-/// Where the switches are read.
-const HOME: &str = "engine/core/src/lib.rs";
 
 /// Copies the crates with all of `bugs` in them, each behind its switch, and returns where the copy is.
 ///
@@ -73,8 +76,11 @@ fn copy(from: &Path, to: &Path, bugs: &[Bug], kept: &mut BTreeSet<PathBuf>) -> a
         let mut content = fs::read(&source).with_context(|| format!("{}", source.display()))?;
         let file = source.strip_prefix(root()).unwrap_or(&source).to_string_lossy().replace('\\', "/");
         let here: Vec<&Bug> = bugs.iter().filter(|bug| bug.file == file).collect();
-        if !here.is_empty() || file == HOME {
+        if !here.is_empty() {
             content = planted(&file, &String::from_utf8(content).with_context(|| file.clone())?, &here)?.into_bytes();
+        }
+        if bugs.iter().any(|bug| library(&bug.file) == file) {
+            content.extend(switches().into_bytes());
         }
         write(&copied, &content)?;
         kept.insert(copied);
@@ -91,12 +97,11 @@ fn planted(file: &str, text: &str, bugs: &[&Bug]) -> anyhow::Result<String> {
         places.push((found[0], *bug));
     }
     places.sort_by_key(|(place, _)| *place);
-    let core = if file.starts_with("engine/core/") { "crate" } else { "baton_core" };
     let (mut out, mut end) = (String::new(), 0);
     for (place, bug) in places {
         ensure!(place >= end, "{}: it lies in another bug", bug.name);
         let Bug { name, find, plant, .. } = bug;
-        let either = format!("if {core}::planted::is({name:?}) {{ {plant} }} else {{ {find} }}");
+        let either = format!("if crate::planted::is({name:?}) {{ {plant} }} else {{ {find} }}");
         out.push_str(&text[end..place]);
         // Statements stand as they are; an expression is one of a larger one.
         let placed = if find.ends_with(';') { either } else { format!("({either})") };
@@ -104,10 +109,12 @@ fn planted(file: &str, text: &str, bugs: &[&Bug]) -> anyhow::Result<String> {
         end = place + find.len();
     }
     out.push_str(&text[end..]);
-    if file == HOME {
-        out.push_str(&switches());
-    }
     Ok(out)
+}
+
+/// The `lib.rs` of the crate that `file` belongs to: where its switches are read.
+fn library(file: &str) -> String {
+    file.split_once("/src/").map_or_else(String::new, |(folder, _)| format!("{folder}/src/lib.rs"))
 }
 
 fn switches() -> String {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::{ControlAction, Entry, Recorded};
-use baton_core::id::TaskId;
 use baton_runtime::{Delivery, Engine};
 use baton_timeline::Line;
+use baton_types::entry::{ControlAction, Entry, Recorded};
+use baton_types::id::TaskId;
 use serde_json::json;
 
 use super::engine::run_failure;

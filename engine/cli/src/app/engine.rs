@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_core::config::PriceTable;
-use baton_core::id::RunId;
+use baton_config::PriceTable;
 use baton_runtime::{Engine, EngineBuilder, RunError, TrustNothing};
 use baton_store::{Store, StoreError};
+use baton_types::id::RunId;
 
 use crate::environment::Environment;
 use crate::exit::Failure;

@@ -2,9 +2,9 @@
 
 use std::io::Read;
 
-use baton_core::path::DocumentPath;
 use baton_runtime::InitialDocument;
 use baton_runtime::folder::read_document;
+use baton_types::path::DocumentPath;
 
 use crate::exit::Failure;
 use crate::place::Place;

@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use baton_core::json::Json;
 use baton_runtime::Delivery;
+use baton_types::json::Json;
 use clap::Args;
 use serde_json::{Value, json};
 

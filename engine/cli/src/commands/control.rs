@@ -3,9 +3,9 @@
 //! A run that proceeds in another process is acted on by way of the store's inbox, and its process has a moment to carry
 //! it out, so that the person sees what came of it. `baton resume` is what ends a pause.
 
-use baton_core::entry::{ControlAction, Holder as TaskHolder};
-use baton_core::id::TaskId;
 use baton_runtime::{Delivery, Engine, Holder, RunOutcome};
+use baton_types::entry::{ControlAction, Holder as TaskHolder};
+use baton_types::id::TaskId;
 use clap::Args;
 
 use crate::app::{Asked, builder, complete, engine, run_failure, text_or_stdin};
@@ -13,11 +13,10 @@ use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
 use crate::signals::Interruptions;
-use crate::style;
-use crate::terminal;
 use crate::text::text;
 use crate::trust::Manner;
 use crate::view::{RunView, TaskState};
+use crate::{style, terminal};
 
 /// What `pause` takes.
 #[derive(Debug, Args)]

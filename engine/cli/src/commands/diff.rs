@@ -1,8 +1,8 @@
 //! `baton diff`: two runs side by side, and what differs first.
 
-use baton_core::model::Usage;
-use baton_core::money::Money;
 use baton_runtime::{Divergent, RunDiff, TaskDiff, diff};
+use baton_types::model::Usage;
+use baton_types::money::Money;
 use clap::Args;
 use serde_json::{Value, json};
 

@@ -1,14 +1,14 @@
 //! `baton doc`: the documents of a run, their versions and differences.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_core::document::{Document, DocumentVersion};
-use baton_core::path::DocumentPath;
+use baton_types::document::{Document, DocumentVersion};
+use baton_types::path::DocumentPath;
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
-use std::io::IsTerminal;
 
 use crate::app::complete;
 use crate::exit::{Exit, Failure};

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use baton_core::config::{ModelSpec, ProviderSettings};
 use baton_models::provider::{Endpoint, Health, HealthError, PROFILES, Providers};
 use baton_models::{ModelError, SetupError};
 use baton_runtime::Trusted;
 use baton_store::Store;
+use baton_types::config::{ModelSpec, ProviderSettings};
 use clap::{Args, ValueHint};
 use serde::Serialize;
 

@@ -1,10 +1,10 @@
 //! `baton fork`: a new run from some point of another, with other configs or documents from there on.
 
-use baton_core::config::Sources;
-use baton_core::entry::ForkedEffects;
-use baton_core::path::DocumentPath;
+use baton_config::Sources;
 use baton_runtime::folder::read_document;
 use baton_runtime::{Engine, ForkOptions, InitialDocument};
+use baton_types::entry::ForkedEffects;
+use baton_types::path::DocumentPath;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use baton_core::time::Timestamp;
 use baton_store::{Collected, Retention};
+use baton_types::time::Timestamp;
 use clap::Args;
 use serde::Serialize;
 

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use baton_core::config::Configs;
-use baton_core::entry::{FinalState, TaskKind};
+use baton_types::config::Configs;
+use baton_types::entry::{FinalState, TaskKind};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_core::id::{MAX_AGENT_ID_LENGTH, MAX_ID_LENGTH};
-use baton_core::tool_type::ToolType;
+use baton_types::id::{MAX_AGENT_ID_LENGTH, MAX_ID_LENGTH};
+use baton_types::tool_type::ToolType;
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &NewArgs, place: &Place) -> Result<Exit, Failure> {
 
 fn tool(name: &str, job: Option<&Path>, place: &Place) -> Result<(), Failure> {
     check_id("a tool", name, MAX_ID_LENGTH)?;
-    if name.starts_with(baton_core::id::ROUTE_PREFIX) {
+    if name.starts_with(baton_types::id::ROUTE_PREFIX) {
         return Err(Failure::Usage(format!("{name:?} cannot be the id of a tool: route_to_ is for delegations")));
     }
     let looks_like = |taken: &str| taken.replace('-', "_") == name.replace('-', "_");
@@ -105,12 +105,9 @@ fn tool_crate(place: &Place) -> Option<ToolCrate> {
             _ => folder.join("tool-configs"),
         };
         // Beside the engine itself, its parts are named; a crate of its own depends on one package.
-        let of_engine = manifest.lines().any(|line| line.trim_start().starts_with("baton-core"));
-        let imports = if of_engine {
-            "use baton_core::function::ToolError;\nuse baton_macros::tool;"
-        } else {
-            "use baton::{ToolError, tool};"
-        };
+        let of_engine = manifest.lines().any(|line| line.trim_start().starts_with("baton-tool."));
+        let imports =
+            if of_engine { "use baton_macros::tool;\nuse baton_tool::ToolError;" } else { "use baton::{ToolError, tool};" };
         return Some(ToolCrate { folder: folder.to_owned(), functions, list, configs, imports });
     }
     None

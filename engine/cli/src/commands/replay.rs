@@ -1,7 +1,7 @@
 //! `baton replay`: reads a run again, with no model and no tool, and compares every request with what was sent.
 
-use baton_core::render::message_blocks;
 use baton_runtime::Mismatch;
+use baton_types::message::message_blocks;
 use clap::Args;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! `baton resume`: continues a run, with the configs it is pinned to, or with those its job has now.
 
-use baton_core::config::Sources;
+use baton_config::Sources;
 use baton_runtime::{Engine, Holder, RunHandle};
 use clap::Args;
 

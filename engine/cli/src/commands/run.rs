@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use baton_core::config::RUN_SCRIPT;
-use baton_core::limits::{Limits, MAX_DOLLARS};
 use baton_runtime::{InputValue, StartOptions};
+use baton_types::config::RUN_SCRIPT;
+use baton_types::limits::{Limits, MAX_DOLLARS};
 use clap::{Args, ValueHint};
 
 use crate::app::{Ending, builder, complete, document, finish, run_failure, text_or_stdin};

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use baton_core::id::{RunId, TaskId};
-use baton_core::render::{contents_of, message_blocks};
+use baton_types::id::{RunId, TaskId};
+use baton_types::message::{contents_of, message_blocks};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -158,7 +158,7 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
             "caller": row.created.caller, "request": row.created.request, "documents": row.created.documents,
             "turns": row.turns, "usage": UsageReport::new(row.usage, row.requests.not_used()), "cost_usd": usd(row.cost), "subtree": SpentReport::from(whole), "wrote": row.wrote, "callees": row.callees,
             "result": row.result.as_ref().map(|result| result.output.value()),
-            "error": row.result.as_ref().and_then(|result| result.error.as_ref()).map(baton_core::call::CallError::to_value),
+            "error": row.result.as_ref().and_then(|result| result.error.as_ref()).map(baton_types::call::CallError::to_value),
         }));
     }
     screen.text(&text!("task {} · {} · {}", style::name(task), row.created.holder, row.state.as_str()))?;

@@ -1,17 +1,16 @@
 //! `baton timeline`: the entries of a run in order.
 
-use baton_core::entry::Recorded;
 use baton_timeline::{Kind, Line, Sentence, sentence};
+use baton_types::entry::Recorded;
 use clap::Args;
 
 use crate::app::complete;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
-use crate::style;
-use crate::terminal;
 use crate::text::{Text, text};
 use crate::view::lines::words;
+use crate::{style, terminal};
 
 /// What `timeline` takes.
 #[derive(Debug, Args)]
@@ -36,7 +35,7 @@ fn known_type(name: &str) -> Result<String, String> {
         return Ok(name.to_owned());
     }
     let nearest =
-        baton_core::config::nearest(name, Kind::names()).map(|known| format!("did you mean {known}? ")).unwrap_or_default();
+        baton_types::spelling::nearest(name, Kind::names()).map(|known| format!("did you mean {known}? ")).unwrap_or_default();
     Err(format!("no entry has this type; {nearest}known: {}", Kind::names().collect::<Vec<_>>().join(", ")))
 }
 

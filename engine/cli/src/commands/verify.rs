@@ -1,9 +1,9 @@
 //! `baton verify`: whether the store is as it was written, or whether a run keeps every invariant.
 
-use baton_core::entry::RunStarted;
-use baton_core::id::RunId;
 use baton_proof::{Checker, Report};
 use baton_store::{StoreError, Verification};
+use baton_types::entry::RunStarted;
+use baton_types::id::RunId;
 use clap::Args;
 use serde::Serialize;
 

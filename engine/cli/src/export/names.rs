@@ -105,7 +105,7 @@ fn shortened(name: &str) -> String {
     if name.len() <= MAX_COMPONENT_BYTES {
         return name.to_owned();
     }
-    let hash = baton_core::id::ContentHash::of(name.as_bytes()).to_string();
+    let hash = baton_types::id::ContentHash::of(name.as_bytes()).to_string();
     let extension = name.rsplit_once('.').map(|(_, extension)| extension).filter(|extension| extension.len() <= 16);
     let end = format!("-{}{}", &hash[..8], extension.map(|extension| format!(".{extension}")).unwrap_or_default());
     let begin = name.floor_char_boundary(MAX_COMPONENT_BYTES - end.len());

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use baton_core::id::TaskId;
+use baton_types::id::TaskId;
 
 /// Where the conversation is.
 #[derive(Clone, Debug, PartialEq, Eq)]

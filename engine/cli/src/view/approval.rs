@@ -3,9 +3,9 @@
 //!
 //! The request of the question is written for agents too. It has the input as JSON, where a text is one escaped line.
 
-use baton_core::call::ModelCall;
-use baton_core::document::DocumentRef;
-use baton_core::json::Json;
+use baton_types::call::ModelCall;
+use baton_types::document::DocumentRef;
+use baton_types::json::Json;
 use serde::Serialize;
 use serde_json::Value;
 

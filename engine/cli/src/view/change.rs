@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use baton_core::config::{Changes, Executor, NewContent, Tool};
-use baton_core::document::{DocumentRef, DocumentVersion};
-use baton_core::measure::measure;
-use baton_core::path::DocumentPath;
+use baton_tool::measure::measure;
 use baton_tools::edited_text;
+use baton_types::config::{Changes, Executor, NewContent, Tool};
+use baton_types::document::{DocumentRef, DocumentVersion};
+use baton_types::path::DocumentPath;
 use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};

@@ -1,13 +1,13 @@
 //! A run as one JSON object: what `run`, `resume` and `show` print with `--output json`.
 
-use baton_core::call::{CallError, ErrorCode};
-use baton_core::document::DocumentVersion;
-use baton_core::entry::{Holder, QuestionEnd};
-use baton_core::id::{AgentId, RunId};
-use baton_core::json::Json;
-use baton_core::machine::Spent;
-use baton_core::model::Usage;
-use baton_core::principal::Principal;
+use baton_machine::Spent;
+use baton_types::call::{CallError, ErrorCode};
+use baton_types::document::DocumentVersion;
+use baton_types::entry::{Holder, QuestionEnd};
+use baton_types::id::{AgentId, RunId};
+use baton_types::json::Json;
+use baton_types::model::Usage;
+use baton_types::principal::Principal;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ struct TaskReport {
     holder: Holder,
     status: String,
     caller: Option<String>,
-    kind: baton_core::entry::TaskKind,
+    kind: baton_types::entry::TaskKind,
     turns: u32,
     tokens: u64,
     cost_usd: Option<f64>,
@@ -149,7 +149,7 @@ impl RunView {
     pub(crate) fn status(&self) -> &'static str {
         match &self.ended {
             Some(ended) => match ended.status {
-                baton_core::call::CallStatus::Success => "success",
+                baton_types::call::CallStatus::Success => "success",
                 status => status.as_str(),
             },
             None if self.waits_for_person() => "waiting",
@@ -207,7 +207,7 @@ impl RunView {
 
     fn task_reports(&self) -> Vec<TaskReport> {
         let spent = self.spent();
-        let report = |task: &baton_core::id::TaskId| {
+        let report = |task: &baton_types::id::TaskId| {
             let row = self.tasks.get(task)?;
             Some(TaskReport {
                 task: task.to_string(),

@@ -1,13 +1,12 @@
 //! One line per milestone: the progress of a run whose stderr is piped.
 
-use baton_core::entry::{Control, ControlAction, Entry};
-use baton_core::time::Timestamp;
 use baton_timeline::{Line, Sentence, Tone, sentence};
+use baton_types::entry::{Control, ControlAction, Entry};
+use baton_types::time::Timestamp;
 
 use crate::shell::baton;
-use crate::style;
 use crate::text::{Text, text};
-use crate::words;
+use crate::{style, words};
 
 /// Returns the progress line of `line`, if it is a milestone of the run that began at `began`.
 pub(crate) fn progress(line: &Line, began: Timestamp) -> Option<Text> {

@@ -7,7 +7,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use baton_core::time::Timestamp;
+use baton_types::time::Timestamp;
 use crossterm::{cursor, queue, terminal};
 
 use super::RunView;

@@ -16,20 +16,19 @@ pub(crate) mod usage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_core::call::{CallResult, CallStatus, ModelCall};
-use baton_core::document::{DocumentRef, DocumentVersion, Documents};
-use baton_core::entry::{
+use approval::Preview;
+use baton_machine::Spent;
+use baton_types::call::{CallResult, CallStatus, ModelCall};
+use baton_types::document::{DocumentRef, DocumentVersion, Documents};
+use baton_types::entry::{
     Concern, ControlAction, Entry, FinalState, ForkPoint, Holder, Otherwise, QuestionEnd, Recorded, RunEnded, RunStarted,
     TaskCreated, TaskKind, Waited,
 };
-use baton_core::id::{CallId, TaskId};
-use baton_core::json::Json;
-use baton_core::machine::Spent;
-use baton_core::model::Usage;
-use baton_core::money::Cost;
-use baton_core::time::Timestamp;
-
-use approval::Preview;
+use baton_types::id::{CallId, TaskId};
+use baton_types::json::Json;
+use baton_types::model::Usage;
+use baton_types::money::Cost;
+use baton_types::time::Timestamp;
 use usage::{NotUsed, Requests};
 
 /// A run, folded.

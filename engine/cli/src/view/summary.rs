@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use baton_core::document::DocumentVersion;
-use baton_core::entry::{Otherwise, QuestionEnd};
-use baton_core::id::AgentId;
-use baton_core::model::Usage;
-use baton_core::money::{Cost, Money, Price};
+use baton_types::document::DocumentVersion;
+use baton_types::entry::{Otherwise, QuestionEnd};
+use baton_types::id::AgentId;
+use baton_types::model::Usage;
+use baton_types::money::{Cost, Money, Price};
 use serde_json::{Map, Value};
 
 use super::approval;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use baton_core::entry::{FinalState, Holder, TaskKind};
-use baton_core::id::TaskId;
-use baton_core::money::Cost;
-use baton_core::time::Timestamp;
+use baton_types::entry::{FinalState, Holder, TaskKind};
+use baton_types::id::TaskId;
+use baton_types::money::Cost;
+use baton_types::time::Timestamp;
 
 use super::{RunView, TaskRow, TaskState};
 use crate::style;
@@ -188,7 +188,7 @@ impl RunView {
                 }
             }
             TaskState::Final(FinalState::Completed) => match &row.result {
-                Some(result) if result.status != baton_core::call::CallStatus::Success => result.status.as_str().to_owned(),
+                Some(result) if result.status != baton_types::call::CallStatus::Success => result.status.as_str().to_owned(),
                 _ => "done".to_owned(),
             },
             TaskState::Final(FinalState::TimedOut) => "timed out".to_owned(),

@@ -2,8 +2,8 @@
 //!
 //! Limits count both in full. Screens never show them as used.
 
-use baton_core::entry::{BudgetSettled, CallAskedModel, CallRequest, ModelRequested};
-use baton_core::money::{Cost, Money};
+use baton_types::entry::{BudgetSettled, CallAskedModel, CallRequest, ModelRequested};
+use baton_types::money::{Cost, Money};
 use serde::Serialize;
 
 use crate::words;
@@ -112,8 +112,8 @@ pub(crate) fn usd(cost: Cost) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use baton_core::id::TaskId;
-    use baton_core::model::Usage;
+    use baton_types::id::TaskId;
+    use baton_types::model::Usage;
 
     use super::*;
 

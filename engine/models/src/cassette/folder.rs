@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use baton_core::id::RunId;
 use baton_files::private;
+use baton_types::id::RunId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

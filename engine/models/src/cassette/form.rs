@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use baton_core::id::{AgentId, CallId, TaskId};
-use baton_core::model::ModelRequest;
+use baton_types::id::{AgentId, CallId, TaskId};
+use baton_types::model::ModelRequest;
 use serde::{Deserialize, Serialize};
 
 use super::body::Body;

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-use baton_core::id::RunId;
+use baton_types::id::RunId;
 
 use self::folder::Label;
 use crate::secret::Secrets;

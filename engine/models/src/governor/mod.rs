@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_core::config::ProviderLimits;
-use baton_core::id::{RunId, TaskId};
+use baton_types::config::ProviderLimits;
+use baton_types::id::{RunId, TaskId};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::config::ProviderLimits;
+use baton_types::config::ProviderLimits;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

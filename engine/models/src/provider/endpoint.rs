@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use baton_core::config::{ProviderLimits, ProviderSettings, may_hold_key};
+use baton_types::config::{ProviderLimits, ProviderSettings, may_hold_key};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::profile::{Profile, provider_names};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use baton_core::config::ProviderSettings;
+use baton_types::config::ProviderSettings;
 use reqwest::header::DATE;
 use serde_json::Value;
 

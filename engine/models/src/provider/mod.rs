@@ -17,7 +17,7 @@ mod talks;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::config::{ProvidedModel, ProviderSettings};
+use baton_types::config::{ProvidedModel, ProviderSettings};
 
 pub use endpoint::{Endpoint, Timeouts, runs_here};
 pub use health::{Health, HealthError};

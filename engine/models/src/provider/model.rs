@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use baton_core::config::{DEFAULT_MAX_OUTPUT_TOKENS, ProvidedModel};
-use baton_core::json::Json;
-use baton_core::model::{ModelRequest, ModelTurn, ToolDefinition, Usage};
-use baton_core::render::{contents_of, request_tokens};
+use baton_schema::provider::{CompiledResult, CompiledTool, SchemaFault};
+use baton_types::config::{DEFAULT_MAX_OUTPUT_TOKENS, ProvidedModel};
+use baton_types::json::Json;
+use baton_types::message::{contents_of, request_tokens};
+use baton_types::model::{ModelRequest, ModelTurn, ToolDefinition, Usage};
 use reqwest::Request;
 use serde_json::{Map, Value};
 
@@ -21,7 +22,6 @@ use crate::cassette::{Cassettes, Heard, NoAnswer, Occasion, Takes};
 use crate::error::ModelError;
 use crate::governor::{Closed, Demand, Governor, Permit, Pushback, RunKey, Subtree};
 use crate::model::{ContentSource, Model, within};
-use crate::schema::{CompiledResult, CompiledTool, SchemaFault};
 use crate::wire::{Answer, Features, Grown, WireRequest};
 
 /// A model of a provider.

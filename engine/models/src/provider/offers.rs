@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::config::{ProvidedModel, ProviderSettings};
-use baton_core::json::Json;
-use baton_core::model::{ModelTurn, ToolDefinition};
+use baton_schema::provider::{CompiledResult, CompiledTool, SchemaFault, Target, compile, compile_result};
+use baton_types::config::{ProvidedModel, ProviderSettings};
+use baton_types::json::Json;
+use baton_types::model::{ModelTurn, ToolDefinition};
 use serde_json::{Map, Value};
 
 use super::profile::Profile;
-use crate::schema::{CompiledResult, CompiledTool, SchemaFault, Target, compile, compile_result};
 
 /// The setting that says whether a model shall be held to the schemas of tools, where its provider leaves the choice.
 pub(super) const STRICT_TOOLS: &str = "strict_tools";
@@ -122,7 +122,7 @@ pub(super) fn restore(turn: &mut ModelTurn, tools: &[Arc<CompiledTool>], result:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::id::ToolId;
+    use baton_types::id::ToolId;
     use serde_json::json;
 
     #[test]

@@ -1,6 +1,7 @@
 //! The providers that the program knows, a row each.
 
-use crate::schema::Target;
+use baton_schema::provider::Target;
+
 use crate::wire::{Dialect, Features};
 
 /// What the program knows of a provider.

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use baton_core::id::TaskId;
+use baton_types::id::TaskId;
 
 use crate::governor::RunKey;
 use crate::wire::Grown;

@@ -1,8 +1,8 @@
 //! An answer without any vendor's words, and what it is put together from.
 
-use baton_core::json::Json;
-use baton_core::model::{Answered, FinishReason, ModelTurn, Usage};
-use baton_core::money::Money;
+use baton_types::json::Json;
+use baton_types::model::{Answered, FinishReason, ModelTurn, Usage};
+use baton_types::money::Money;
 use serde_json::{Value, json};
 
 use super::arguments::call_of;

@@ -1,12 +1,12 @@
 //! Anthropic's messages.
 
-use baton_core::render::Role;
+use baton_schema::provider::CompiledTool;
+use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
 use super::answer::read_back;
 use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, within};
-use crate::schema::CompiledTool;
 
 /// The body of a request, without what was said. What is cached ends with the system prompt, with the documents of the task's
 /// request, and anew with the last message: three of the four places that the provider allows.

@@ -1,7 +1,7 @@
 //! The arguments of a call: text that a model wrote, read once, at its end.
 
-use baton_core::call::ModelCall;
-use baton_core::json::Json;
+use baton_types::call::ModelCall;
+use baton_types::json::Json;
 use serde_json::Value;
 
 use super::AnsweredCall;

@@ -1,12 +1,12 @@
 //! `OpenAI`'s chat completions, as many servers speak it.
 
-use baton_core::render::Role;
+use baton_schema::provider::CompiledTool;
+use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Pieces, is_cut, read_back};
 use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest};
-use crate::schema::CompiledTool;
 
 /// What ends a stream.
 const DONE: &str = "[DONE]";

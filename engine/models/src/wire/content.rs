@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use baton_core::call::{CallError, CallStatus, ModelCall};
-use baton_core::document::DocumentVersion;
-use baton_core::entry::Said as SaidMeanwhile;
-use baton_core::function::Content;
-use baton_core::id::{CallId, ContentHash};
-use baton_core::json::Json;
-use baton_core::render::{Message, Part, Role, part_block, repeat_hint};
+use baton_types::call::{CallError, CallStatus, ModelCall};
+use baton_types::document::{Content, DocumentVersion};
+use baton_types::entry::Said as SaidMeanwhile;
+use baton_types::id::{CallId, ContentHash};
+use baton_types::json::Json;
+use baton_types::message::{Message, Part, Role, part_block, repeat_hint};
 use serde::Serialize;
 use serde_json::{Value, json};
 

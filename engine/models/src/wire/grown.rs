@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use baton_core::function::Content;
-use baton_core::id::ContentHash;
-use baton_core::render::Message;
+use baton_types::document::Content;
+use baton_types::id::ContentHash;
+use baton_types::message::Message;
 
 use super::content::{Ids, Said};
 use super::{Dialect, Features};

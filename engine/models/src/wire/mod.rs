@@ -27,10 +27,9 @@ pub use stream::StreamDecoder;
 
 use std::sync::Arc;
 
-use baton_core::config::Modalities;
+use baton_schema::provider::{CompiledTool, Target};
+use baton_types::config::Modalities;
 use serde_json::{Map, Value, json};
-
-use crate::schema::CompiledTool;
 
 /// The most bytes that one answer may have, streamed or not, unless said otherwise.
 pub const MAX_ANSWER_BYTES: usize = 32 << 20;
@@ -188,6 +187,15 @@ impl Dialect {
     /// Reads an answer that comes as a stream, of at most `most` bytes.
     pub fn decoder(self, most: usize) -> StreamDecoder {
         StreamDecoder::new(self, most)
+    }
+}
+
+/// The definition of `tool` as requests to `target` have it.
+pub fn encode_tool(target: Target, tool: &CompiledTool) -> Value {
+    match target {
+        Target::OpenAi | Target::Compatible | Target::Ollama => chat::tool(tool),
+        Target::Anthropic => anthropic::tool(tool),
+        Target::Mcp => json!({"name": tool.id, "description": tool.description, "inputSchema": tool.parameters}),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ollama's own `/api/chat`: one JSON object, or one a line while it streams.
 
-use baton_core::render::Role;
+use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
 use super::answer::read_back;

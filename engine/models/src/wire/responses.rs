@@ -1,6 +1,6 @@
 //! `OpenAI`'s responses. Nothing is kept at the provider: every request brings the whole conversation.
 
-use baton_core::render::Role;
+use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
 use super::answer::read_back;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use baton_core::model::Usage;
+use baton_types::model::Usage;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

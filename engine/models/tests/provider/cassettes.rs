@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::config::{ProvidedModel, ProviderSettings};
-use baton_core::id::{AgentId, CallId, RunId};
-use baton_core::model::{ModelRequest, ModelTurn};
-use baton_core::render::{Message, Part, Role};
 use baton_models::provider::Retries;
 use baton_models::{CassetteError, Cassettes, Model, ModelError, NoContents, Providers, RunKey, SetupError};
+use baton_types::config::{ProvidedModel, ProviderSettings};
+use baton_types::id::{AgentId, CallId, RunId};
+use baton_types::message::{Message, Part, Role};
+use baton_types::model::{ModelRequest, ModelTurn};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

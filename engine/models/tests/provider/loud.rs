@@ -5,8 +5,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_core::config::ProviderSettings;
 use baton_models::{ModelError, Providers};
+use baton_types::config::ProviderSettings;
 use serde_json::json;
 use tracing::subscriber::set_default;
 use tracing_subscriber::fmt::MakeWriter;

@@ -14,13 +14,13 @@ mod tools;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::config::{ProvidedModel, ProviderSettings};
-use baton_core::id::{AgentId, ContentHash, TaskId};
-use baton_core::json::Json;
-use baton_core::model::{ModelRequest, ModelTurn};
-use baton_core::render::{Message, Part, Role};
 use baton_models::provider::Retries;
 use baton_models::{Model, ModelError, NoContents, Providers, RunKey};
+use baton_types::config::{ProvidedModel, ProviderSettings};
+use baton_types::id::{AgentId, ContentHash, TaskId};
+use baton_types::json::Json;
+use baton_types::message::{Message, Part, Role};
+use baton_types::model::{ModelRequest, ModelTurn};
 use serde_json::json;
 
 /// The key of every provider in these tests.

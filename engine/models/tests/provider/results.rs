@@ -1,9 +1,9 @@
 //! Schemas of results: which providers are told of them, how, and what becomes of the answer.
 
-use baton_core::config::ProvidedModel;
-use baton_core::json::Json;
-use baton_core::model::{ModelRequest, ModelTurn};
 use baton_models::{NoContents, Providers, RunKey, provider_names};
+use baton_types::config::ProvidedModel;
+use baton_types::json::Json;
+use baton_types::model::{ModelRequest, ModelTurn};
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server};

@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use baton_core::config::ProvidedModel;
-use baton_core::model::ModelTurn;
 use baton_models::{ModelError, NoContents, Providers, RunKey, SetupError};
+use baton_types::config::ProvidedModel;
+use baton_types::model::ModelTurn;
 use serde_json::json;
 
 use crate::server::{Reply, Server};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use baton_core::config::ProviderSettings;
 use baton_models::ModelError;
+use baton_types::config::ProviderSettings;
 
 use crate::server::{End, Reply, Server};
 use crate::{ask, at};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use baton_core::id::ToolId;
-use baton_core::json::Json;
-use baton_core::model::{ModelRequest, ToolDefinition};
 use baton_models::{ModelError, NoContents};
+use baton_types::id::ToolId;
+use baton_types::json::Json;
+use baton_types::model::{ModelRequest, ToolDefinition};
 use serde_json::{Value, json};
 
 use crate::server::{Received, Reply, Server};

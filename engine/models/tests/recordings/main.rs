@@ -11,7 +11,6 @@ use std::fmt::Write as _;
 
 use baton_models::ModelError;
 use baton_models::wire::{Answer, Dialect, MAX_ANSWER_BYTES, WireError, fault_of};
-
 use tape::{Exchange, Kind, Tape};
 
 /// Streams of at most so many bytes are cut in two at each of their bytes; longer ones in pieces of every size below, unless
@@ -187,7 +186,7 @@ fn compare(exchange: &Exchange, answer: &Answer, plain: &plain::Reading, row: &m
 }
 
 fn answer_is_cut(answer: &Answer) -> bool {
-    answer.finish_reason() == baton_core::model::FinishReason::Length
+    answer.finish_reason() == baton_types::model::FinishReason::Length
 }
 
 fn mismatch(exchange: &Exchange, what: &str, row: &mut Row, wrong: &mut Vec<String>) {

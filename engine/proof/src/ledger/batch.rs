@@ -1,8 +1,8 @@
 //! What must hold between two batches: nobody else ever sees a run in the middle of one.
 
-use baton_core::config::EffectClass;
-use baton_core::entry::{Concern, QuestionEnd, TaskKind};
-use baton_core::id::{CallId, TaskId};
+use baton_types::config::EffectClass;
+use baton_types::entry::{Concern, QuestionEnd, TaskKind};
+use baton_types::id::{CallId, TaskId};
 
 use super::Ledger;
 use crate::finding::Invariant;

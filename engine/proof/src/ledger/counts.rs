@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use baton_core::call::CallStatus;
-use baton_core::config::Tool;
-use baton_core::id::{CallId, TaskId};
+use baton_types::call::CallStatus;
+use baton_types::config::Tool;
+use baton_types::id::{CallId, TaskId};
 
 use super::{CallBook, Ledger};
 

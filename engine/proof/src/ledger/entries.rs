@@ -7,11 +7,11 @@ mod turns;
 
 use std::sync::Arc;
 
-use baton_core::document::{DocumentRef, DocumentVersion};
-use baton_core::entry::{
+use baton_types::document::{DocumentRef, DocumentVersion};
+use baton_types::entry::{
     Control, ControlAction, Entry, QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, TaskKind,
 };
-use baton_core::id::{CallId, TaskId};
+use baton_types::id::{CallId, TaskId};
 
 use super::{CallBook, Ledger, QuestionBook};
 use crate::finding::Invariant;

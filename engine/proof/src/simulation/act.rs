@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use baton_core::config::EffectClass;
-use baton_core::entry::{CallRequest, Waited};
-use baton_core::event::{Effect, Event, Outcome};
-use baton_core::id::{CallId, ContentHash, TaskId};
-use baton_core::json::Json;
-use baton_core::model::{ModelTurn, Usage};
-use baton_core::money::Money;
-use baton_core::principal::Principal;
+use baton_types::config::EffectClass;
+use baton_types::entry::{CallRequest, Waited};
+use baton_types::event::{Effect, Event, Outcome};
+use baton_types::id::{CallId, ContentHash, TaskId};
+use baton_types::json::Json;
+use baton_types::model::{ModelTurn, Usage};
+use baton_types::money::Money;
+use baton_types::principal::Principal;
 use serde_json::json;
 
 use super::faults::Fault;
@@ -127,7 +127,7 @@ impl World {
         // A later event of the same batch may have ended the task.
         let lives = |task: &TaskId| {
             let owner = self.owners.iter().find(|other| other.id == owner);
-            owner.and_then(|owner| owner.run.task(task)).is_some_and(baton_core::machine::Task::is_live)
+            owner.and_then(|owner| owner.run.task(task)).is_some_and(baton_machine::Task::is_live)
         };
         match effect {
             Effect::Prompt { task, .. } | Effect::Execute { task, .. } if !lives(&task) => {}
@@ -353,7 +353,7 @@ impl World {
             Fault::Forward => self.now = self.now.plus(Duration::from_hours(1)),
             Fault::Back => {
                 let hour = 3_600_000_000;
-                self.now = baton_core::time::Timestamp::from_micros(self.now.as_micros() - hour);
+                self.now = baton_types::time::Timestamp::from_micros(self.now.as_micros() - hour);
             }
             Fault::Cancel => {
                 let Some(task) = self.any_task() else { return };
@@ -455,10 +455,10 @@ fn number_of(hash: &[u8; 32]) -> u64 {
     hash[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-fn class_of(configs: &baton_core::config::Configs, tool: &str) -> EffectClass {
+fn class_of(configs: &baton_types::config::Configs, tool: &str) -> EffectClass {
     configs.tools.get(tool).map_or(EffectClass::AtMostOnce, |tool| tool.effect)
 }
 
-fn is_pure(configs: &baton_core::config::Configs, tool: &str) -> bool {
+fn is_pure(configs: &baton_types::config::Configs, tool: &str) -> bool {
     class_of(configs, tool) == EffectClass::Pure
 }

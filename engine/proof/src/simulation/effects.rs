@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use baton_core::config::EffectClass;
-use baton_core::id::CallId;
-use baton_core::json::Json;
+use baton_types::config::EffectClass;
+use baton_types::id::CallId;
+use baton_types::json::Json;
 
 use crate::script::Execution;
 

@@ -18,10 +18,10 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use baton_core::call::CallResult;
-use baton_core::config::Configs;
-use baton_core::entry::{Entry, Recorded};
-use baton_core::id::{ContentHash, TaskId};
+use baton_types::call::CallResult;
+use baton_types::config::Configs;
+use baton_types::entry::{Entry, Recorded};
+use baton_types::id::{ContentHash, TaskId};
 
 pub use faults::{Fault, Faults};
 pub use many::{Figures, Plan, many};

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use baton_core::Run;
-use baton_core::event::{Effect, Event};
-use baton_core::id::TaskId;
-use baton_core::time::Timestamp;
+use baton_machine::Run;
+use baton_types::event::{Effect, Event};
+use baton_types::id::TaskId;
+use baton_types::time::Timestamp;
 
 use super::store::Batch;
 use crate::script::Execution;

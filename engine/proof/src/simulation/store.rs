@@ -1,7 +1,7 @@
 //! The simulated store: one timeline, an epoch, an inbox. It keeps the promises of a store, and no others.
 
-use baton_core::entry::Recorded;
-use baton_core::event::Event;
+use baton_types::entry::Recorded;
+use baton_types::event::Event;
 
 /// What is durable.
 #[derive(Default)]

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::Run;
-use baton_core::config::{Configs, PriceTable};
-use baton_core::entry::{Concern, RunStarted};
-use baton_core::event::Event;
-use baton_core::id::{ContentHash, RunId};
-use baton_core::json::Json;
-use baton_core::principal::Principal;
-use baton_core::time::Timestamp;
+use baton_config::{PriceTable, prices};
+use baton_machine::Run;
+use baton_types::config::Configs;
+use baton_types::entry::{Concern, RunStarted};
+use baton_types::event::Event;
+use baton_types::id::{ContentHash, RunId};
+use baton_types::json::Json;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use serde_json::json;
 
 use super::effects::Effects;
@@ -234,7 +235,7 @@ impl World {
             request: self.configs.job.request.clone(),
             inputs: Json::null(),
             model: None,
-            prices: self.configs.prices(None, |_| false, PriceTable::embedded),
+            prices: prices(&self.configs, None, |_| false, PriceTable::embedded),
             engine: "simulated".to_owned(),
             forked_from: None,
         };

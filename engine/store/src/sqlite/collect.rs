@@ -10,8 +10,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use baton_core::entry::Entry;
-use baton_core::id::{ContentHash, RunId};
+use baton_types::entry::Entry;
+use baton_types::id::{ContentHash, RunId};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 
 use super::reader::each_own_row;

@@ -48,7 +48,7 @@ fn parts(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Part>> {
 
 #[cfg(test)]
 mod tests {
-    use baton_core::id::ContentHash;
+    use baton_types::id::ContentHash;
 
     use super::super::FORMAT_VERSION;
     use super::*;

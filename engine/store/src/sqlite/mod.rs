@@ -28,19 +28,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use baton_core::entry::Recorded;
-use baton_core::function::Content;
-use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
-use baton_core::json::Json;
 use baton_files::private;
+use baton_types::document::Content;
+use baton_types::entry::Recorded;
+use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::json::Json;
+use bell::Bell;
+use reader::Readers;
 use rusqlite::ErrorCode;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::inbox::Subscribers;
 use crate::{Batch, Collected, LoggedCall, NewRun, Retention, RunRecord, Store, StoreError, Verification};
-use bell::Bell;
-use reader::Readers;
 pub use schema::FORMAT_VERSION;
 use writer::{Write, Writer};
 

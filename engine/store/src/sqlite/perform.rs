@@ -1,9 +1,9 @@
 //! One write: checked against the rows that say how things stand, then written.
 
-use baton_core::entry::ForkPoint;
-use baton_core::function::Content;
-use baton_core::id::{ContentHash, RunId};
-use baton_core::json::Json;
+use baton_types::document::Content;
+use baton_types::entry::ForkPoint;
+use baton_types::id::{ContentHash, RunId};
+use baton_types::json::Json;
 use rusqlite::{Transaction, params};
 
 use super::records::{RunRow, Totals, checksum_of, link_at};

@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_core::entry::Recorded;
-use baton_core::function::Content;
-use baton_core::id::{AgentId, CallId, ContentHash, RunId, TaskId, ToolId};
-use baton_core::json::Json;
-use baton_core::time::Timestamp;
+use baton_types::document::Content;
+use baton_types::entry::Recorded;
+use baton_types::id::{AgentId, CallId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::json::Json;
+use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tokio::sync::Semaphore;
 

@@ -3,9 +3,9 @@
 //! A search that finds nothing is believed only after a look at all rows, which are counted: damage to an index must not make
 //! a run unknown. So what is not there costs more to find out than what is.
 
-use baton_core::entry::ForkPoint;
-use baton_core::id::{ContentHash, JobId, RunId};
-use baton_core::time::Timestamp;
+use baton_types::entry::ForkPoint;
+use baton_types::id::{ContentHash, JobId, RunId};
+use baton_types::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 

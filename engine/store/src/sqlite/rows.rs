@@ -7,9 +7,9 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use baton_core::entry::{Entry, Recorded};
-use baton_core::id::{ContentHash, RunId, TaskId};
-use baton_core::time::Timestamp;
+use baton_types::entry::{Entry, Recorded};
+use baton_types::id::{ContentHash, RunId, TaskId};
+use baton_types::time::Timestamp;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use crate::{Batch, StoreError};

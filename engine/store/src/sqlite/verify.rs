@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use baton_core::entry::Entry;
-use baton_core::id::{AgentId, ContentHash, ToolId};
+use baton_types::entry::Entry;
+use baton_types::id::{AgentId, ContentHash, ToolId};
 use rusqlite::Transaction;
 
 use super::collect::hashes_in;

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use baton_core::function::Content;
-use baton_core::id::{ContentHash, RunId};
-use baton_core::json::Json;
+use baton_types::document::Content;
+use baton_types::id::{ContentHash, RunId};
+use baton_types::json::Json;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::oneshot;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use baton_core::id::{AgentId, ToolId};
-use baton_core::json::Json;
 use baton_store::{Batch, FORMAT_VERSION, RunSummaryUpdate, SqliteStore, Store, StoreError};
+use baton_types::id::{AgentId, ToolId};
+use baton_types::json::Json;
 use rusqlite::Connection;
 use tempfile::TempDir;
 

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use baton_core::id::RunId;
 use baton_store::{Batch, SqliteStore, Store, StoreError};
+use baton_types::id::RunId;
 use tokio::task::JoinSet;
 
 use crate::support::{OnDisk, batch, content, new_run, owned_run, sequence};

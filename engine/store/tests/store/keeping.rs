@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use baton_core::call::CallStatus;
-use baton_core::entry::{Entry, FinalState, ForkPoint, Recorded, RunEnded};
-use baton_core::id::{AgentId, RunId, ToolId};
-use baton_core::json::Json;
 use baton_store::{Batch, NewRun, Retention, Store, StoreError};
+use baton_types::call::CallStatus;
+use baton_types::entry::{Entry, FinalState, ForkPoint, Recorded, RunEnded};
+use baton_types::id::{AgentId, RunId, ToolId};
+use baton_types::json::Json;
 
 use crate::support::{OnDisk, at, batch, content, entry, logged, new_run, owned_run, run_id, sequence};
 
@@ -180,7 +180,7 @@ async fn verify_counts_what_is_there_and_names_what_is_wrong() {
         let disk = OnDisk::new();
         let (a, _) = (run_with(&disk.store, "a", Some(10)).await, run_with(&disk.store, "b", None).await);
         disk.store.put_command(&a, Json::null()).await.expect("the run is there");
-        let started = baton_core::entry::RunStarted {
+        let started = baton_types::entry::RunStarted {
             run: run_id("c"),
             job: "job".into(),
             configs: content(&[7; 200]).0,

@@ -40,7 +40,7 @@ async fn a_store_whose_files_are_removed_or_replaced_acknowledges_nothing_more()
             let refused = disk.store.append(batch(&run, 2, 1)).await;
             assert!(matches!(refused, Err(StoreError::Lost { .. })), "{what}: {refused:?}");
         }
-        assert!(matches!(disk.store.put_command(&run, baton_core::json::Json::null()).await, Err(StoreError::Lost { .. })));
+        assert!(matches!(disk.store.put_command(&run, baton_types::json::Json::null()).await, Err(StoreError::Lost { .. })));
     }
 }
 

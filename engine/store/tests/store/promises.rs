@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::ForkPoint;
-use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
-use baton_core::json::Json;
 use baton_store::{Batch, MemoryStore, NewRun, RunSummaryUpdate, Store, StoreError};
+use baton_types::entry::ForkPoint;
+use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::json::Json;
 use tokio::task::JoinSet;
 
 use crate::support::{OnDisk, at, batch, content, entry, logged, new_run, owned_run, run_id, sequence};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use baton_core::entry::{Control, ControlAction, Entry, Recorded};
-use baton_core::function::Content;
-use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
-use baton_core::json::Json;
-use baton_core::principal::Principal;
-use baton_core::time::Timestamp;
 use baton_store::{Batch, LoggedCall, NewRun, SqliteStore, Store};
+use baton_types::document::Content;
+use baton_types::entry::{Control, ControlAction, Entry, Recorded};
+use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::json::Json;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
 use tempfile::TempDir;
 
 /// A store on disk in a folder of its own.

@@ -10,9 +10,9 @@ mod pie;
 mod scale;
 mod scene;
 
-use baton_core::function::{PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
-use baton_core::path::DocumentPath;
 use baton_macros::tool;
+use baton_tool::{PendingWrite, ToolContext, ToolError, ToolErrorKind, parse_path};
+use baton_types::path::DocumentPath;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

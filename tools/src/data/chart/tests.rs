@@ -1,8 +1,8 @@
 //! What a chart promises, asked of scenes and of finished documents.
 
-use baton_core::function::testing::block_on;
-use baton_core::function::{ToolContext, ToolError, from_input, registered_functions};
-use baton_core::json::Json;
+use baton_tool::testing::block_on;
+use baton_tool::{ToolContext, ToolError, from_input, registered_functions};
+use baton_types::json::Json;
 use serde_json::{Value, json};
 
 use super::*;

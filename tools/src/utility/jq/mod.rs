@@ -12,7 +12,7 @@ mod meter;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use baton_core::json::Json;
+use baton_types::json::Json;
 use jaq_core::load::parse::{Def, Term};
 use jaq_core::load::{Arena, File, Lexer, Loader, Parser, span};
 use jaq_core::{Compiler, Ctx, Vars, compile, data, unwrap_valr};

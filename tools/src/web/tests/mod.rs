@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_core::function::BoxFuture;
+use baton_tool::BoxFuture;
 
 use super::site::{Piece, Site};
 use super::*;

@@ -1,6 +1,6 @@
 //! Searches against a server on loopback that answers as the engines do.
 
-use baton_core::function::ToolContext;
+use baton_tool::ToolContext;
 use serde_json::{Value, json};
 
 use super::*;

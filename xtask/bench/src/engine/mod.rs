@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail, ensure};
-use baton_core::call::ModelCall;
-use baton_core::entry::Entry;
-use baton_core::id::RunId;
-use baton_core::model::{ModelRequest, ModelTurn};
-use baton_core::render::Part;
 use baton_models::FunctionModel;
 use baton_runtime::{Engine, LoadedJob, RunHandle, RunOutcome, StartOptions};
 use baton_store::Store;
 use baton_tools as _;
+use baton_types::call::ModelCall;
+use baton_types::entry::Entry;
+use baton_types::id::RunId;
+use baton_types::message::Part;
+use baton_types::model::{ModelRequest, ModelTurn};
 use futures_util::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use baton_core::entry::Recorded;
-use baton_core::function::Content;
-use baton_core::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
-use baton_core::json::Json;
 use baton_store::{Batch, LoggedCall, MemoryStore, NewRun, RunRecord, SqliteStore, Store, StoreError};
+use baton_types::document::Content;
+use baton_types::entry::Recorded;
+use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
+use baton_types::json::Json;
 use tokio::sync::watch;
 
 use crate::Kept;

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
-use baton_core::entry::Entry;
-use baton_core::id::RunId;
-use baton_core::model::{ModelRequest, ModelTurn};
 use baton_models::{ContentSource, FunctionModel, Model, ModelError};
 use baton_runtime::{Engine, StartOptions};
 use baton_store::{Batch, MemoryStore, NewRun, Store};
+use baton_types::entry::Entry;
+use baton_types::id::RunId;
+use baton_types::model::{ModelRequest, ModelTurn};
 use serde_json::json;
 use tokio::sync::Notify;
 

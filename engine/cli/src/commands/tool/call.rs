@@ -1,18 +1,17 @@
 //! `tool call`: one call of one tool, made by a run that exists for it alone, so that checks, time limits and writes are
 //! those of any other run.
 
-use std::sync::Arc;
-
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::call::{CallResult, CallStatus};
-use baton_core::config::Tool;
-use baton_core::document::DocumentVersion;
-use baton_core::tool_type::Then;
 use baton_runtime::InitialDocument;
+use baton_types::call::{CallResult, CallStatus};
+use baton_types::config::Tool;
+use baton_types::document::DocumentVersion;
+use baton_types::tool_type::Then;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::{Map, Value, json};
 
@@ -24,10 +23,9 @@ use crate::export::Target;
 use crate::place::Place;
 use crate::screen::Screen;
 use crate::shell::baton;
-use crate::style;
 use crate::text::{Text, escaped, is_plain, text};
 use crate::trust::Manner;
-use crate::{scratch, words};
+use crate::{scratch, style, words};
 
 /// What `tool call NAME` takes besides a flag per parameter.
 #[derive(Debug, Args)]
@@ -182,7 +180,7 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-fn refuse_input(tool: &Tool, faults: &[baton_core::config::SchemaFault], place: &Place) -> Result<Exit, Failure> {
+fn refuse_input(tool: &Tool, faults: &[baton_types::schema::SchemaFault], place: &Place) -> Result<Exit, Failure> {
     if place.screen.is_text() {
         for fault in faults {
             let at = if fault.pointer.is_empty() { String::new() } else { format!("{}: ", fault.pointer) };
@@ -214,7 +212,7 @@ fn report(result: &CallResult, duration: Duration, written: &[Arc<DocumentVersio
             })
             .collect();
         place.screen.json(&json!({
-            "status": result.status, "output": result.output.value(), "error": result.error.as_ref().map(baton_core::call::CallError::to_value),
+            "status": result.status, "output": result.output.value(), "error": result.error.as_ref().map(baton_types::call::CallError::to_value),
             "documents": documents, "duration_ms": duration.as_secs_f64() * 1_000.0,
         }))?;
         return Ok(exit);

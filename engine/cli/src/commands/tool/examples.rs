@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use baton_core::call::CallStatus;
-use baton_core::config::{Example, Executor, Tool};
-use baton_core::function::{compare_output, run_example};
-use baton_core::path::DocumentPath;
 use baton_runtime::InitialDocument;
+use baton_tool::{compare_output, registered_functions, run_example};
+use baton_types::call::CallStatus;
+use baton_types::config::{Example, Executor, Tool};
+use baton_types::path::DocumentPath;
 use serde_json::json;
 
 use super::tools::Tools;
@@ -33,7 +33,7 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, pla
             let failure = match &tool.executor {
                 Some(Executor::Exec(_)) => run_command(tool, example, &tools, trusted, place).await?,
                 _ if is_foreign => run_command(tool, example, &tools, trusted, place).await?,
-                _ => run_example(tool, example).await.err().map(|failure| failure.to_string()),
+                _ => run_example(&registered_functions(), tool, example).await.err().map(|failure| failure.to_string()),
             };
             match &failure {
                 None => held += 1,

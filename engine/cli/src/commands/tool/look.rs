@@ -1,8 +1,10 @@
 //! `tool ls` and `tool show`: what there is, and what one of them does.
 
-use baton_core::config::{Executor, Tool};
-use baton_core::estimate;
-use baton_models::schema::{Strictness, Target, Unfit, compile};
+use baton_models::wire::encode_tool;
+use baton_schema::provider::{Strictness, Target, Unfit, compile};
+use baton_tool::registered_functions;
+use baton_types::config::{Executor, Tool};
+use baton_types::estimate;
 use serde_json::{Value, json};
 
 use super::tools::Tools;
@@ -113,12 +115,16 @@ pub(super) fn schema(tool: &Tool, target: Option<Target>, place: &Place) -> Resu
         let Unfit { pointer, reason } = unfit;
         place.screen.tell(&style::faint(format!("a model is not held to it: {reason} (at {pointer:?})")));
     }
-    place.screen.json(&target.wording(&compiled))
+    place.screen.json(&encode_tool(target, &compiled))
 }
 
 fn executor(tool: &Tool) -> Option<String> {
     match tool.executor.as_ref()? {
-        Executor::Function(function) => Some(format!("fn {} ({}:{})", function.name, function.file, function.line)),
+        Executor::Function(name) => {
+            let functions = registered_functions();
+            let function = functions.iter().find(|function| function.id == name.id)?;
+            Some(format!("fn {} ({}:{})", function.name, function.file, function.line))
+        }
         Executor::Exec(exec) => Some(exec.command.join(" ")),
     }
 }

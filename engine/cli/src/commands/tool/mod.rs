@@ -7,14 +7,14 @@ mod tools;
 
 use std::path::PathBuf;
 
-use baton_models::schema::Target;
+use baton_schema::provider::Target;
 use clap::{Args, Command, Subcommand, ValueEnum, ValueHint};
+use tools::Tools;
 
 use crate::app::complete;
 use crate::app::options::Common;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use tools::Tools;
 
 /// What `tool` takes.
 #[derive(Debug, Args)]

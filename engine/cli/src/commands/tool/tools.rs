@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baton_core::config::Tool;
-use baton_core::id::ToolId;
+use baton_types::config::Tool;
+use baton_types::id::ToolId;
 
 use crate::exit::Failure;
 use crate::job;

@@ -1,7 +1,7 @@
 //! What the code of calls asks models.
 
-use baton_core::entry::{BudgetSettled, CallAskedModel, CallRequest};
-use baton_core::id::CallId;
+use baton_types::entry::{BudgetSettled, CallAskedModel, CallRequest};
+use baton_types::id::CallId;
 
 use super::{Ledger, TOO_MANY};
 use crate::finding::Invariant;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use baton_core::call::{AfterExecution, CallResult, CallStatus, ErrorCode};
-use baton_core::config::EffectClass;
-use baton_core::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern, FinalState, Output};
-use baton_core::tool_type::Then;
+use baton_types::call::{AfterExecution, CallResult, CallStatus, ErrorCode};
+use baton_types::config::EffectClass;
+use baton_types::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern, FinalState, Output};
+use baton_types::tool_type::Then;
 
 use super::as_known;
 use crate::finding::Invariant;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_core::call::CallStatus;
-use baton_core::entry::{Concern, FinalState, Holder, QuestionEnd, TaskCreated, TaskEnded, TaskKind};
-use baton_core::id::{CallId, TaskId};
-use baton_core::time::Timestamp;
+use baton_types::call::CallStatus;
+use baton_types::entry::{Concern, FinalState, Holder, QuestionEnd, TaskCreated, TaskEnded, TaskKind};
+use baton_types::id::{CallId, TaskId};
+use baton_types::time::Timestamp;
 
 use super::as_known;
 use crate::finding::Invariant;

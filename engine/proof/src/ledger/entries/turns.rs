@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use baton_core::config::ModelSpec;
-use baton_core::entry::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice};
-use baton_core::id::TaskId;
-use baton_core::model::Usage;
-use baton_core::tool_type::Then;
+use baton_types::config::ModelSpec;
+use baton_types::entry::{BudgetSettled, Compacted, FellBack, ModelAnswered, ModelRequested, Notice};
+use baton_types::id::TaskId;
+use baton_types::model::Usage;
+use baton_types::tool_type::Then;
 
 use super::TOO_MANY;
 use crate::finding::Invariant;

@@ -1,0 +1,248 @@
+//! Agents: prompts and models found, tools granted, definitions in the order that models are shown them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use baton_types::config::{Agent, Approver, DEFAULT_MAX_OUTPUT_TOKENS, Job, MoneyHolder, Tool};
+use baton_types::id::{AgentId, ToolId};
+use baton_types::json::Json;
+use baton_types::limits::Limits;
+use baton_types::model::Offer;
+use baton_types::path::DocumentPath;
+use baton_types::principal::RESERVED_AGENT_IDS;
+use baton_types::schema::Schema;
+use baton_types::tool_type::{Then, ToolType};
+use serde_json::Value;
+
+use crate::fault::{Fault, FaultKind};
+use crate::form::{AgentForm, GrantForm, PromptForm};
+use crate::load::{Loader, ReadAgent};
+use crate::models::unknown_provider;
+use crate::price::money_limit;
+use crate::reader::{Spot, Text, pointer};
+use crate::shape::show;
+use crate::source::Role;
+use crate::template;
+use crate::template::{Scope, TemplateFault};
+use crate::tool::{may_need_approval, unapprovable};
+
+/// The most tokens that an answer may be allowed, so that sums of reservations stay far from where numbers end.
+const MAX_OUTPUT_TOKENS: u64 = 1_000_000_000;
+
+impl<'s> Loader<'s> {
+    /// Joins the agents with their prompts, models and tools. Without a job, what depends on it is not told again.
+    pub(crate) fn load_agents(&mut self, job: Option<&Job>) -> BTreeMap<AgentId, Arc<Agent>> {
+        let read = std::mem::take(&mut self.agents);
+        let mut agents = BTreeMap::new();
+        for (id, agent) in &read {
+            if let Some(agent) = agent.form.as_ref().and_then(|form| self.load_agent(form, agent, job)) {
+                agents.insert(AgentId::new(id.as_str()), Arc::new(agent));
+            }
+        }
+        self.agents = read;
+        agents
+    }
+
+    fn load_agent(&mut self, form: &AgentForm, agent: &ReadAgent<'s>, job: Option<&Job>) -> Option<Agent> {
+        let text = &agent.read.text;
+        if RESERVED_AGENT_IDS.contains(&form.agent_id.as_str()) {
+            let id = &form.agent_id;
+            let message = format!("no agent can have the id \"{id}\": views use it for a person, the engine or a part of a run");
+            let fault = text.fault(FaultKind::ReservedName, "/agent_id", Spot::Value, message);
+            self.faults
+                .push(fault.expected(format!("another id, such as \"{id}_agent\", here and wherever this agent is named")));
+        }
+        let system_prompt = self.prompt(form, text, job);
+        let (tools, approvals) = self.granted(form, text);
+        if let Some(job) = job
+            && job.model(&form.model).is_none()
+        {
+            let message = format!("agent \"{}\" uses the model \"{}\", which the job does not name", form.agent_id, form.model);
+            let fault = text.fault(FaultKind::UnknownModel, "/model", Spot::Value, message);
+            self.faults.push(if form.model.contains(':') {
+                unknown_provider(text, "/model", &form.model, &job.provider_names)
+            } else {
+                fault.near(&form.model, job.models.keys().map(String::as_str))
+            });
+        }
+        if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
+            let holder = MoneyHolder::Agent(AgentId::new(form.agent_id.as_str()));
+            self.money_limits.push(money_limit(text, holder));
+        }
+        let max_tokens = self.max_tokens(form, text);
+        if let Some(settings) = &form.settings {
+            self.check_settings(settings, "/settings", text);
+        }
+        let result_schema = self.result_schema(form, text);
+        let system_prompt = system_prompt?;
+        let offered = |chosen: &dyn Fn(&Tool) -> bool| -> Offer {
+            tools.values().filter(|tool| chosen(tool)).map(|tool| Arc::clone(&tool.definition)).collect()
+        };
+        Some(Agent {
+            id: AgentId::new(form.agent_id.as_str()),
+            description: form.description.clone(),
+            model: form.model.clone(),
+            system_prompt,
+            on_text: form.on_text.unwrap_or_default(),
+            master: form.master.unwrap_or_default(),
+            join: form.join.unwrap_or_default(),
+            summary: form.summary.unwrap_or_default(),
+            result_schema,
+            limits: form.limits.clone().unwrap_or_default().or(&Limits::task_defaults()),
+            max_output_tokens: max_tokens.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),
+            settings: form.settings.clone().map_or_else(Json::null, |settings| Json::from(Value::Object(settings))),
+            offered: offered(&|_| true),
+            offered_in_questions: offered(&|tool| tool.allowed_in_questions(approvals.get(&tool.id).copied())),
+            offered_last: offered(&|tool| tool.tool_type.behavior().then == Then::Stop),
+            tools,
+            approvals,
+        })
+    }
+
+    fn max_tokens(&mut self, form: &AgentForm, text: &Text<'s>) -> Option<u64> {
+        let given = form.settings.as_ref()?.get("max_tokens")?;
+        let tokens = given.as_u64().filter(|tokens| (1..=MAX_OUTPUT_TOKENS).contains(tokens));
+        if tokens.is_none() {
+            let fault = text.fault(FaultKind::OutOfRange, "/settings/max_tokens", Spot::Value, "\"max_tokens\" is out of range");
+            self.faults.push(fault.expected("a whole number of tokens, at least 1 and at most 1000000000").found(show(given)));
+        }
+        tokens
+    }
+
+    fn result_schema(&mut self, form: &AgentForm, text: &Text<'s>) -> Option<Schema> {
+        let schema = Value::Object(form.result_schema.clone()?);
+        self.compile(&schema, "/result_schema", text)
+    }
+
+    /// The template of the system prompt, from the config or its own file.
+    fn prompt(&mut self, form: &AgentForm, text: &Text<'s>, job: Option<&Job>) -> Option<String> {
+        let scope = match job {
+            Some(job) => Scope::of_prompt(job.inputs.keys().map(String::as_str)),
+            None => Scope::of_prompt([]).with_any_input(),
+        };
+        match &form.system_prompt {
+            PromptForm::Text(prompt) => {
+                self.check_template(prompt, &scope, text, Some("/system_prompt"));
+                Some(prompt.clone())
+            }
+            PromptForm::File(file) => {
+                let source = self.find_file(Role::Prompt, &file.file, text, "/system_prompt/file", "prompt")?;
+                let prompt = Text::new(self.sources.display(source), &source.text);
+                if let Some(at) = source.invalid_at {
+                    let fault = Fault::of_file(FaultKind::Syntax, &prompt.file, "the file is not text in UTF-8");
+                    self.faults.push(fault.at(prompt.text(), at..at));
+                    return None;
+                }
+                self.check_template(&source.text, &scope, &prompt, None);
+                Some(source.text.clone())
+            }
+        }
+    }
+
+    /// The file of `role` that `path` names, or the fault that it is not there.
+    pub(crate) fn find_file(
+        &mut self,
+        role: Role,
+        path: &str,
+        text: &Text<'s>,
+        place: &str,
+        what: &str,
+    ) -> Option<&'s super::source::Source> {
+        let normal = match DocumentPath::parse(path) {
+            Ok(normal) => normal,
+            Err(error) => {
+                let message = format!("{:?} cannot be a {what} file: {}", error.path, error.reason);
+                self.faults.push(text.fault(FaultKind::BadPath, place, Spot::Value, message));
+                return None;
+            }
+        };
+        let known = self.sources.by_path(role);
+        if let Some(source) = known.get(normal.as_str()) {
+            return Some(source);
+        }
+        let message = format!("the {what} file \"{path}\" is not there");
+        let fault = text.fault(FaultKind::MissingFile, place, Spot::Value, message);
+        let candidates: Vec<&str> = known.keys().copied().chain(self.sources.candidates()).collect();
+        let mut fault = fault.near(path, candidates);
+        fault.expected = Some(format!("a file {}", self.sources.display_path(path)));
+        self.faults.push(fault);
+        None
+    }
+
+    /// Checks a template; `place` is where it stands in a JSON file, `None` when it is a file of its own.
+    pub(crate) fn check_template(&mut self, template: &str, scope: &Scope, text: &Text<'s>, place: Option<&str>) {
+        for fault in template::check(template, scope) {
+            let (kind, message, needle) = match &fault {
+                TemplateFault::Syntax { message, range } => {
+                    let raw = range.clone().and_then(|range| template.get(range)).unwrap_or_default();
+                    (FaultKind::TemplateSyntax, format!("the template cannot be read: {message}"), raw.to_owned())
+                }
+                TemplateFault::Undefined { name, .. } => {
+                    (FaultKind::UndefinedVariable, format!("the template uses \"{name}\", which is not defined"), name.clone())
+                }
+            };
+            let mut placed = match (place, &fault) {
+                (Some(place), _) => {
+                    let range = text.range_within(place, &needle);
+                    let mut placed = Fault::of_file(kind, &text.file, message).at(text.text(), range);
+                    place.clone_into(&mut placed.pointer);
+                    placed
+                }
+                (None, TemplateFault::Syntax { range, .. }) => {
+                    Fault::of_file(kind, &text.file, message).at(template, range.clone().unwrap_or(0..1))
+                }
+                (None, TemplateFault::Undefined { name, .. }) => {
+                    let at = template.find(name.as_str()).unwrap_or_default();
+                    Fault::of_file(kind, &text.file, message).at(template, at..at + name.len())
+                }
+            };
+            if let TemplateFault::Undefined { nearest, expected, .. } = fault {
+                placed.nearest = nearest;
+                placed.expected = Some(expected);
+            }
+            self.faults.push(placed);
+        }
+    }
+
+    fn granted(&mut self, form: &AgentForm, text: &Text<'s>) -> (BTreeMap<ToolId, Arc<Tool>>, BTreeMap<ToolId, Approver>) {
+        let (mut granted, mut approvals) = (BTreeMap::new(), BTreeMap::new());
+        let mut seen = BTreeSet::new();
+        for (index, grant) in form.tools.iter().enumerate() {
+            let at = pointer(&["tools", &index.to_string()]);
+            let (id, place, approval) = match grant {
+                GrantForm::Tool(id) => (id, at.clone(), None),
+                GrantForm::Full(full) => (&full.tool, format!("{at}/tool"), full.approval),
+            };
+            if !seen.insert(id) {
+                let message = format!("tool \"{id}\" is granted twice");
+                self.faults.push(text.fault(FaultKind::SameId, &place, Spot::Value, message));
+                continue;
+            }
+            if let Some(tool) = self.tools.get(id.as_str()) {
+                granted.insert(tool.id.clone(), Arc::clone(tool));
+                if let Some(approver) = approval {
+                    approvals.insert(tool.id.clone(), approver);
+                    if !may_need_approval(tool.tool_type) {
+                        let fault = unapprovable(text, &format!("{at}/approval"), tool.tool_type);
+                        self.faults.push(fault);
+                    }
+                }
+            } else if id == ToolType::Root.as_str() {
+                let message = "no agent can be granted \"root\": it is the engine's own entry point";
+                self.faults.push(text.fault(FaultKind::ReservedName, &place, Spot::Value, message));
+            } else if !self.has_tool(id) && !self.routes_to_assumed(id) {
+                let message = format!("agent \"{}\" is granted the unknown tool \"{id}\"", form.agent_id);
+                let fault = text.fault(FaultKind::UnknownTool, &place, Spot::Value, message);
+                let known: BTreeSet<&str> =
+                    self.tools.keys().map(ToolId::as_str).chain(self.assumed_tools.iter().map(String::as_str)).collect();
+                self.faults.push(fault.near(id, known));
+            }
+        }
+        (granted, approvals)
+    }
+
+    /// Whether the tool delegates to an agent whose file is broken, which is told there.
+    fn routes_to_assumed(&self, id: &str) -> bool {
+        id.strip_prefix(baton_types::id::ROUTE_PREFIX).is_some_and(|agent| self.assumed_agents.contains(agent))
+    }
+}

@@ -1,0 +1,47 @@
+//! The forms of the files that a person writes: one source for reading, for checking and for the published JSON Schemas.
+//!
+//! A form says what one file may hold. Rules that join files are the loader's.
+
+mod agent;
+mod job;
+mod model;
+mod tool;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use validator::Validate;
+
+pub use self::agent::{AgentForm, FileForm, FullGrantForm, GrantForm, PromptForm};
+pub use self::job::{DocumentForm, FullDocumentForm, InputForm, JobForm, RequestForm, RequestWithInputsForm, RunLimitsForm};
+pub use self::model::{
+    AliasForm, KeyForm, ModelForm, ModelsForm, PriceForm, PriceRowForm, PriceTableForm, ProviderForm, ProviderSettingsForm,
+    TimeoutsForm,
+};
+pub use self::tool::{
+    ChangesForm, ExampleForm, ExecForm, ParameterForm, PartForm, ReturnForm, ReturnPartForm, ReturnTypeName, SettingForm,
+    ToolForm, ToolTypeForm, TypeName,
+};
+
+/// A project: what the command line assumes in a folder and below.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Baton project")]
+pub struct ProjectForm {
+    /// The JSON Schema of this file, for editors.
+    #[serde(default, rename = "$schema")]
+    pub schema: Option<String>,
+    /// Where runs are kept, relative to this file; `.baton` unless said.
+    #[serde(default)]
+    #[validate(length(min = 1))]
+    pub store: Option<String>,
+    /// The folder in which jobs are looked for by name, relative to this file; this folder unless said.
+    #[serde(default)]
+    #[validate(length(min = 1))]
+    pub jobs: Option<String>,
+}
+
+/// Keeps a `null` that was written apart from a key that was not.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}

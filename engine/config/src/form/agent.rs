@@ -1,0 +1,103 @@
+//! Agent configs.
+
+use baton_types::config::{Approver, Join, MasterRule, OnText, Summary};
+use baton_types::id::ID_PATTERN;
+use baton_types::limits::Limits;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use validator::Validate;
+
+/// An agent config: a prompt, a model, tools and limits.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Baton agent config")]
+pub struct AgentForm {
+    /// The JSON Schema of this file, for editors.
+    #[serde(default, rename = "$schema")]
+    pub schema: Option<String>,
+    /// The agent's name; the file is named after it.
+    #[validate(length(min = 1, max = 55))]
+    #[schemars(regex(pattern = ID_PATTERN))]
+    pub agent_id: String,
+    /// What the agent is good at; agents that may call it read this.
+    #[validate(length(min = 1, max = 20_000))]
+    pub description: String,
+    /// The name of its model among the job's `models`.
+    #[validate(length(min = 1))]
+    pub model: String,
+    /// The system prompt, a template: the text itself, or the file that holds it.
+    pub system_prompt: PromptForm,
+    /// The tools it may use: their ids, or ids with what is asked of their calls; `route_to_<agent_id>` delegates to an agent.
+    #[serde(default)]
+    pub tools: Vec<GrantForm>,
+    /// What a turn without calls means: its text is the result (`handoff`, the default), or the agent is reminded to use a tool.
+    #[serde(default)]
+    pub on_text: Option<OnText>,
+    /// Who answers its questions: the agent that called it (the default), or a person.
+    #[serde(default)]
+    pub master: Option<MasterRule>,
+    /// What it awaits of the delegations it makes in one turn: the result of each (`all`, the default), the first success,
+    /// or a number of successes.
+    #[serde(default)]
+    pub join: Option<Join>,
+    /// What stands for older turns once a conversation comes near the end of its window (`limits.context_tokens`, or that of
+    /// the model): a digest of what was said and called (`digest`, the default), or what its model writes in a turn of its
+    /// own (`model`).
+    #[serde(default)]
+    pub summary: Option<Summary>,
+    /// Limits of its tasks.
+    #[serde(default)]
+    pub limits: Option<Limits>,
+    /// A JSON Schema (2020-12) that its results must meet.
+    #[serde(default)]
+    pub result_schema: Option<Map<String, Value>>,
+    /// Settings for its model, such as `temperature`.
+    #[serde(default)]
+    pub settings: Option<Map<String, Value>>,
+}
+
+/// A tool that an agent may use: its id, or its id and more.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Grant")]
+pub enum GrantForm {
+    /// Its id.
+    Tool(String),
+    /// Its id and more.
+    Full(FullGrantForm),
+}
+
+/// A tool that an agent may use, with what is asked of its calls.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "FullGrant")]
+pub struct FullGrantForm {
+    /// The tool's id.
+    pub tool: String,
+    /// Who must approve each call by this agent before it begins: a person, or its master. Where the tool's config asks for
+    /// an approval as well, a person's counts.
+    #[serde(default)]
+    pub approval: Option<Approver>,
+}
+
+/// A system prompt: the text itself, or the file that holds it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Prompt")]
+pub enum PromptForm {
+    /// The text.
+    Text(#[schemars(length(min = 1))] String),
+    /// A file.
+    File(FileForm),
+}
+
+/// A file that holds a text.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "File")]
+pub struct FileForm {
+    /// The file's path, relative to the job's folder.
+    #[schemars(length(min = 1))]
+    pub file: String,
+}

@@ -1,0 +1,278 @@
+//! Models of providers: how they are named, and what `models.json` says of them and of the ways to them.
+//!
+//! Nothing here knows a provider: their names come from the caller, and what they speak is the models' business.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use baton_types::config::{ModelSpec, Origin, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
+use baton_types::money::Price;
+use serde_json::{Map, Value};
+
+use crate::fault::{Fault, FaultKind};
+use crate::form::{AliasForm, ModelForm, ModelsForm, ProviderSettingsForm};
+use crate::load::{Loader, ScriptCheck};
+use crate::reader::{Spot, Text, pointer};
+use crate::shape::{MODELS, show};
+use crate::source::Role;
+
+/// What the loader asks about models: the form of scripts and the names of providers are not the core's.
+pub struct ModelRules<'a> {
+    /// Tells everything that is wrong with a script.
+    pub check_script: &'a ScriptCheck,
+    /// The providers that the program knows.
+    pub providers: &'a [&'a str],
+    /// Keys of requests that are the engine's to say, and no setting's.
+    pub own_settings: &'a [&'a str],
+}
+
+/// The contents of all model files, joined.
+#[derive(Debug, Default)]
+pub(crate) struct ReadModels {
+    pub(crate) models: BTreeMap<String, ModelSpec>,
+    pub(crate) providers: BTreeMap<String, ProviderSettings>,
+    pub(crate) provider_names: BTreeSet<String>,
+    /// Prices that the person sets, by `PROVIDER:MODEL`: no other name for the model changes them.
+    pub(crate) own_prices: BTreeMap<String, Price>,
+    fallbacks: Vec<NotedFallback>,
+}
+
+/// A fallback as it was read.
+#[derive(Debug)]
+struct NotedFallback {
+    /// The model that it replaces.
+    of: String,
+    name: String,
+    /// Its place, for faults.
+    place: Fault,
+}
+
+impl ReadModels {
+    /// Adds the model `name`, which `text` describes at `place`, in place of one of that name. Whether its fallbacks are models
+    /// is known once all are read.
+    pub(crate) fn add(&mut self, name: &str, model: ModelSpec, place: &str, text: &Text<'_>) {
+        self.fallbacks.retain(|fallback| fallback.of != name);
+        if let ModelSpec::Provided(ProvidedModel { fallbacks, .. }) = &model {
+            let noted = fallbacks.iter().enumerate().map(|(index, fallback)| NotedFallback {
+                of: name.to_owned(),
+                name: fallback.clone(),
+                place: text.fault(FaultKind::UnknownModel, &format!("{place}/fallbacks/{index}"), Spot::Value, ""),
+            });
+            self.fallbacks.extend(noted);
+        }
+        self.models.insert(name.to_owned(), model);
+    }
+
+    /// Tells fallbacks that are no models, and those that would be asked a second time.
+    pub(crate) fn check_fallbacks(&self, faults: &mut Vec<Fault>) {
+        let who_answers = |name: &str| match self.models.get(name) {
+            Some(ModelSpec::Provided(model)) => Some((model.provider.clone(), model.model.clone())),
+            Some(ModelSpec::Scripted { file, .. }) => Some((String::new(), file.clone())),
+            None => provided(name, &self.provider_names).map(|model| (model.provider, model.model)),
+        };
+        let mut asked: BTreeMap<&str, BTreeSet<_>> = BTreeMap::new();
+        for NotedFallback { of, name, place } in &self.fallbacks {
+            let asked = asked.entry(of).or_insert_with(|| who_answers(of).into_iter().collect());
+            let Some(answers) = who_answers(name) else {
+                let message = format!("\"{of}\" falls back to \"{name}\", which is no model");
+                let fault = Fault { message, ..place.clone() }.near(name, self.models.keys().map(String::as_str));
+                faults.push(fault.expected("the name of a model, or PROVIDER:MODEL"));
+                continue;
+            };
+            if !asked.insert(answers) {
+                let message = format!("\"{of}\" falls back to \"{name}\", which has been asked by then");
+                faults.push(Fault { kind: FaultKind::SameId, message, ..place.clone() });
+            }
+        }
+    }
+}
+
+impl<'s> Loader<'s> {
+    /// Reads the person's models and the job's. Of two models with a name the job's counts; of two ways to a provider the
+    /// person's, since a job shall not send that person's key elsewhere.
+    pub(crate) fn read_models(&mut self, rules: &ModelRules<'_>) -> ReadModels {
+        let mut read =
+            ReadModels { provider_names: rules.providers.iter().map(|&name| name.to_owned()).collect(), ..Default::default() };
+        let mut files = Vec::new();
+        for role in [Role::UserModels, Role::Models] {
+            for source in self.sources.of(role) {
+                let Some(file) = self.read(source) else { continue };
+                let Some(form) = self.form::<ModelsForm>(&MODELS, &file.text, &file.value) else { continue };
+                for (name, settings) in &form.providers {
+                    let settings = self.provider(name, settings, source.origin, &file.text, rules);
+                    read.provider_names.insert(name.clone());
+                    if let Some(settings) = settings {
+                        read.providers.entry(name.clone()).or_insert(settings);
+                    }
+                }
+                files.push((form, file, source.origin));
+            }
+        }
+        for (form, file, origin) in &files {
+            for (name, alias) in &form.models {
+                let place = pointer(&["models", name]);
+                self.check_model_name(name, &place, &file.text);
+                let model = self.alias(alias, *origin, &place, &file.text, &read.provider_names);
+                if let Some(price) = model.price.as_ref().filter(|price| !price.is_estimate) {
+                    read.own_prices.insert(format!("{}:{}", model.provider, model.model), price.clone());
+                }
+                read.add(name, ModelSpec::Provided(model), &place, &file.text);
+            }
+        }
+        read
+    }
+
+    /// A model of a job's own: another name for a provider's.
+    pub(crate) fn job_alias(
+        &mut self,
+        form: &ModelForm,
+        place: &str,
+        text: &Text<'s>,
+        providers: &BTreeSet<String>,
+    ) -> ModelSpec {
+        let alias = AliasForm {
+            model: form.model.clone().unwrap_or_default(),
+            settings: form.settings.clone(),
+            price: form.price.clone(),
+            context_tokens: form.context_tokens,
+            modalities: form.modalities,
+            fallbacks: form.fallbacks.clone(),
+            outage_seconds: form.outage_seconds,
+        };
+        ModelSpec::Provided(self.alias(&alias, Origin::Job, place, text, providers))
+    }
+
+    /// A broken one is there all the same, so that agents which use it are not told.
+    fn alias(
+        &mut self,
+        form: &AliasForm,
+        origin: Origin,
+        place: &str,
+        text: &Text<'s>,
+        providers: &BTreeSet<String>,
+    ) -> ProvidedModel {
+        let settings = form.settings.clone().unwrap_or_default();
+        self.check_settings(&settings, &format!("{place}/settings"), text);
+        if settings.contains_key("max_tokens") {
+            let message = "\"max_tokens\" belongs into the settings of agents, whose limits count on it";
+            self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/settings/max_tokens"), Spot::Key, message));
+        }
+        let is_estimate = origin.needs_trust();
+        let price = form.price.as_ref().map(|price| Price { is_estimate, ..price.price(text.file.clone()) });
+        let model = provided(&form.model, providers).unwrap_or_else(|| {
+            self.faults.push(unknown_provider(text, &format!("{place}/model"), &form.model, providers));
+            ProvidedModel::default()
+        });
+        let (context_tokens, modalities, fallbacks) = (form.context_tokens, form.modalities, form.fallbacks.clone());
+        let outage = form.outage_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        ProvidedModel { settings, price, context_tokens, modalities, fallbacks, outage, ..model }
+    }
+
+    /// Tells settings that would say what the engine says: they would change nothing, silently.
+    pub(crate) fn check_settings(&mut self, settings: &Map<String, Value>, place: &str, text: &Text<'s>) {
+        for key in settings.keys().filter(|key| self.own_settings.contains(*key)) {
+            let message = format!("\"{key}\" is what the engine itself says in requests, and no setting");
+            self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/{key}"), Spot::Key, message));
+        }
+    }
+
+    /// Tells a name that cannot be one.
+    pub(crate) fn check_model_name(&mut self, name: &str, place: &str, text: &Text<'s>) {
+        let is_allowed = name.len() <= 128
+            && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && name.chars().all(|each| each.is_ascii_alphanumeric() || "_.:/-".contains(each));
+        if !is_allowed {
+            let message = format!("model {} has a name that is not allowed", show(&Value::from(name)));
+            let fault = text.fault(FaultKind::OutOfRange, place, Spot::Key, message);
+            self.faults.push(fault.expected("letters, digits and _ . : / -, at most 128"));
+        }
+    }
+
+    fn provider(
+        &mut self,
+        name: &str,
+        form: &ProviderSettingsForm,
+        origin: Origin,
+        text: &Text<'s>,
+        rules: &ModelRules<'_>,
+    ) -> Option<ProviderSettings> {
+        let place = pointer(&["providers", name]);
+        let before = self.faults.len();
+        let mut withheld = BTreeSet::new();
+        if name.contains(':') {
+            let message = format!("provider {} has a name that is not allowed", show(&Value::from(name)));
+            self.faults.push(text.fault(FaultKind::OutOfRange, &place, Spot::Key, message).expected("a name without :"));
+        }
+        let like = form.like.as_deref().unwrap_or(name);
+        if !rules.providers.contains(&like) {
+            let (spot, at) = match form.like {
+                Some(_) => (Spot::Value, format!("{place}/like")),
+                None => (Spot::Key, place.clone()),
+            };
+            let message = format!("there is no provider \"{like}\", and nothing says whom \"{name}\" is like");
+            let fault = text.fault(FaultKind::UnknownModel, &at, spot, message);
+            let known = rules.providers.join(", ");
+            self.faults.push(fault.near(like, rules.providers.iter().copied()).expected(format!("\"like\" with one of {known}")));
+        }
+        if let Some(url) = &form.base_url
+            && !["http://", "https://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme))
+        {
+            let fault = text.fault(FaultKind::OutOfRange, &format!("{place}/base_url"), Spot::Value, "this is no address");
+            self.faults
+                .push(fault.expected("an address that begins with https:// or http://").found(show(&Value::from(url.as_str()))));
+        }
+        if form.base_url.as_deref().is_some_and(may_hold_key) {
+            let message = "the address has a part that may hold a key, and no key stands in a config";
+            let fault = text.fault(FaultKind::MisplacedKey, &format!("{place}/base_url"), Spot::Value, message);
+            let fault = fault.expected("a host, a port and a path; and \"key\": {\"env\": \"…\"}");
+            withheld.insert(fault.line);
+            self.faults.push(fault);
+        }
+        for header in form.headers.keys().filter(|header| holds_key(header)) {
+            let message = format!("header \"{header}\" would hold a key, and no key stands in a config");
+            let at = format!("{place}/headers/{}", header.replace('~', "~0").replace('/', "~1"));
+            let fault = text.fault(FaultKind::MisplacedKey, &at, Spot::Key, message).expected("\"key\": {\"env\": \"…\"}");
+            withheld.insert(fault.line);
+            self.faults.push(fault);
+        }
+        // No fault shows a line that a key stands in.
+        for fault in self.faults.iter_mut().filter(|fault| fault.file == text.file && withheld.contains(&fault.line)) {
+            fault.source_line = None;
+        }
+        let seconds = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        let timeouts = form.timeouts.clone().unwrap_or_default();
+        let limits = form.limits.clone().unwrap_or_default();
+        (self.faults.len() == before).then(|| ProviderSettings {
+            like: like.to_owned(),
+            base_url: form.base_url.clone(),
+            key_variable: form.key.as_ref().map(|key| key.env.clone()),
+            headers: form.headers.clone(),
+            connect: seconds(timeouts.connect_seconds),
+            first_byte: seconds(timeouts.first_byte_seconds),
+            between_bytes: seconds(timeouts.between_bytes_seconds),
+            total: seconds(timeouts.total_seconds),
+            limits: ProviderLimits {
+                requests_per_minute: limits.requests_per_minute,
+                tokens_per_minute: limits.tokens_per_minute,
+                in_flight: limits.in_flight,
+            },
+            outage: seconds(form.outage_seconds),
+            origin,
+        })
+    }
+}
+
+/// The fault of a model whose provider nobody knows, or of a name without one.
+pub(super) fn unknown_provider(text: &Text<'_>, place: &str, model: &str, providers: &BTreeSet<String>) -> Fault {
+    let provider = model.split_once(':').map_or(model, |(provider, _)| provider);
+    let message = format!("the model \"{model}\" names no provider that is known");
+    let fault = text.fault(FaultKind::UnknownModel, place, Spot::Value, message);
+    let known: Vec<&str> = providers.iter().map(String::as_str).collect();
+    fault.near(provider, known.iter().copied()).expected(format!("PROVIDER:MODEL with a provider of {}", known.join(", ")))
+}
+
+/// Whether headers of this name hold keys.
+fn holds_key(header: &str) -> bool {
+    let header = header.to_lowercase();
+    ["authorization", "cookie", "token", "secret"].iter().any(|word| header.contains(word)) || header.ends_with("key")
+}

@@ -1,0 +1,251 @@
+//! What models cost: the table that comes with the engine, what a job says itself, and which limits of money that keeps.
+//!
+//! Prices are read once, when a run starts, and recorded there: what tables say later changes no run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use baton_types::config::{Configs, MasterRule, ModelSpec, MoneyHolder, MoneyLimit, Place, ProvidedModel};
+use baton_types::id::AgentId;
+use baton_types::money::{Money, Price};
+
+use crate::fault::{Fault, FaultKind, Faults};
+use crate::form::{PriceForm, PriceTableForm};
+use crate::load::Loader;
+use crate::reader::{Spot, Text, pointer};
+use crate::shape::PRICES;
+use crate::source::{Role, Sources};
+
+/// Prices are said for so many tokens.
+const TOKENS: f64 = 1e6;
+
+/// The table that comes with the engine. Its rows name their source and the day on which they were read there.
+const EMBEDDED: &str = include_str!("prices.json");
+
+/// Prices by the names of models, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PriceTable {
+    version: String,
+    prices: BTreeMap<String, Price>,
+}
+
+impl PriceTable {
+    /// The table that comes with the engine.
+    pub fn embedded() -> &'static Self {
+        static TABLE: LazyLock<PriceTable> = LazyLock::new(|| {
+            PriceTable::load("prices.json", EMBEDDED.as_bytes())
+                .unwrap_or_else(|faults| panic!("the table of prices that comes with the engine is broken:\n{faults}"))
+        });
+        &TABLE
+    }
+
+    /// Reads a table, or tells every fault; `file` is its path as messages show it.
+    pub fn load(file: &str, content: &[u8]) -> Result<Self, Faults> {
+        let mut sources = Sources::default();
+        sources.add(Role::Prices, file, content);
+        let mut loader = Loader::new(&sources, &[]);
+        let source = sources.of(Role::Prices).next().expect("the source was just added");
+        let table = loader.read(source).and_then(|read| {
+            let form: PriceTableForm = loader.form(&PRICES, &read.text, &read.value)?;
+            Some(Self::of(&form, &read.text, &mut loader.faults))
+        });
+        Faults::none_of(loader.faults)?;
+        Ok(table.expect("a table without faults was read"))
+    }
+
+    fn of(form: &PriceTableForm, text: &Text<'_>, faults: &mut Vec<Fault>) -> Self {
+        let mut prices = BTreeMap::new();
+        for (row, price) in form.prices.iter().enumerate() {
+            let rates = PriceForm { input: price.input, cached_input: price.cached_input, output: price.output };
+            let source = format!("{} ({})", price.source, price.as_of);
+            let price_of = Price { context_tokens: price.context_tokens, ..rates.price(source) };
+            for (place, name) in price.models.iter().enumerate() {
+                if prices.insert(name.clone(), price_of.clone()).is_some() {
+                    let place = pointer(&["prices", &row.to_string(), "models", &place.to_string()]);
+                    let message = format!("the model \"{name}\" has two prices");
+                    faults.push(text.fault(FaultKind::SameId, &place, Spot::Value, message));
+                }
+            }
+        }
+        Self { version: form.version.clone(), prices }
+    }
+
+    /// The same table with the rows of `other`, which count where both have one.
+    pub fn with(mut self, other: Self) -> Self {
+        self.prices.extend(other.prices);
+        self
+    }
+
+    /// The day that the table is of.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// What the model named `model` costs. A dated version costs what the name without its date does, unless it has a row.
+    pub fn price(&self, model: &str) -> Option<&Price> {
+        self.prices.get(model).or_else(|| self.prices.get(undated(model)?))
+    }
+}
+
+/// A model's name without the date at its end, which vendors write as `-20260131` or `-2026-01-31`.
+fn undated(model: &str) -> Option<&str> {
+    let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (name, last) = model.rsplit_once('-')?;
+    if digits(last, 8) {
+        return Some(name);
+    }
+    let (name, month) = name.rsplit_once('-')?;
+    let (name, year) = name.rsplit_once('-')?;
+    (digits(last, 2) && digits(month, 2) && digits(year, 4)).then_some(name)
+}
+
+impl PriceForm {
+    /// The price of one token of each kind.
+    pub(crate) fn price(&self, source: String) -> Price {
+        let rate = |for_a_million: f64| Money::from_usd(for_a_million / TOKENS);
+        let input = rate(self.input);
+        Price {
+            input,
+            cached_input: self.cached_input.map_or(input, rate),
+            output: rate(self.output),
+            source,
+            context_tokens: None,
+            is_estimate: false,
+        }
+    }
+}
+
+/// The limit that `text` writes.
+pub(crate) fn money_limit(text: &Text<'_>, holder: MoneyHolder) -> MoneyLimit {
+    let Fault { file, line, column, pointer, source_line, width, .. } =
+        text.fault(FaultKind::UnkeepableLimit, "/limits/cost_usd", Spot::Key, "");
+    MoneyLimit { holder, place: Place { file, line, column, pointer, source_line, width } }
+}
+
+/// The fault of a limit that nothing can keep.
+fn unkeepable(limit: &MoneyLimit, message: String) -> Fault {
+    let Place { file, line, column, pointer, source_line, width } = limit.place.clone();
+    Fault { line, column, pointer, source_line, width, ..Fault::of_file(FaultKind::UnkeepableLimit, file, message) }
+}
+
+/// Where a person sets the price of `model`.
+fn where_prices_go(model: &str) -> String {
+    format!(
+        "a price for \"{model}\" of your own, in ~/.config/baton/models.json or prices.json (a job's does not count), or \"tokens\" instead"
+    )
+}
+
+/// An agent, and whether it answers a question, where it can neither delegate nor use more than `pure` tools.
+type Working<'c> = (&'c AgentId, bool);
+
+/// What the models cost that a run may ask: `stand_in` alone where it is given, else those of the job. A program
+/// `brings` some models itself, which then answer in place of the job's of that name.
+///
+/// A price that the person sets for a model counts first, then the table's. A price that only the job sets is an estimate.
+/// A script costs what the job sets, or nothing. Unknown prices are absent.
+pub fn prices<'t>(
+    configs: &Configs,
+    stand_in: Option<&str>,
+    brings: impl Fn(&str) -> bool,
+    table: impl Fn() -> &'t PriceTable,
+) -> BTreeMap<String, Price> {
+    let used = configs.agents.values().map(|agent| agent.model.as_str());
+    let all = used.chain(configs.job.models.keys().map(String::as_str));
+    let mut named: BTreeSet<&str> = stand_in.map_or_else(|| all.collect(), |name| BTreeSet::from([name]));
+    // Whoever stands in for the agents' models writes no summaries of what their tools write.
+    named.extend(configs.job.summary_model.as_deref());
+    let fallbacks = named.iter().flat_map(|name| configs.job.fallbacks(name)).map(String::as_str);
+    let names: BTreeSet<&str> = named.iter().copied().chain(fallbacks).collect();
+    // Who resells a model names it `vendor/model` and has prices of their own, so its rows name the provider, too.
+    let listed = |name: &str, provided: &ProvidedModel| {
+        let full = format!("{}:{}", provided.provider, provided.model);
+        [name, &full, &provided.model].into_iter().find_map(|name| table().price(name)).cloned()
+    };
+    let price = |name: &str| match configs.job.model(name) {
+        Some(ModelSpec::Scripted { price: Some(price), .. }) => Some(price),
+        Some(ModelSpec::Scripted { price: None, .. }) if !brings(name) => Some(Price::scripted()),
+        Some(ModelSpec::Provided(provided)) if provided.price.is_some() || !brings(name) => {
+            let of_person = configs.job.own_prices.get(&format!("{}:{}", provided.provider, provided.model)).cloned();
+            let (of_job, set) = match provided.price.clone() {
+                Some(price) if price.is_estimate => (Some(price), None),
+                set => (None, set),
+            };
+            let listed = listed(name, &provided);
+            let context_tokens = listed.as_ref().and_then(|listed| listed.context_tokens);
+            let with_window = |price: Price| Price { context_tokens, ..price };
+            set.or(of_person).map(with_window).or(listed).or(of_job)
+        }
+        _ => table().price(name).cloned(),
+    };
+    names.into_iter().filter_map(|name| Some((name.to_owned(), price(name)?))).collect()
+}
+
+/// Refuses limits of money that cannot be kept: a task that they hold may run on a model that `prices` lacks, or of which
+/// only the job names a price.
+pub fn check_money(configs: &Configs, stand_in: Option<&str>, prices: &BTreeMap<String, Price>) -> Result<(), Faults> {
+    let prices: BTreeMap<&str, &Price> =
+        prices.iter().filter(|(_, price)| !price.is_estimate).map(|(name, price)| (name.as_str(), price)).collect();
+    let prices = &prices;
+    let mut faults = Vec::new();
+    for limit in &configs.money_limits {
+        let unpriced = held_by(configs, &limit.holder).into_iter().find_map(|agent| {
+            let model = stand_in.unwrap_or(configs.agents.get(agent)?.model.as_str());
+            let fallbacks = configs.job.fallbacks(model).iter().map(String::as_str);
+            let unpriced = std::iter::once(model).chain(fallbacks).find(|model| !prices.contains_key(model));
+            Some((agent, unpriced?))
+        });
+        if let Some((agent, model)) = unpriced {
+            let message =
+                format!("\"cost_usd\" cannot be kept: agent \"{agent}\" may run on \"{model}\", whose price is not known");
+            faults.push(unkeepable(limit, message).expected(where_prices_go(model)));
+        } else if let Some(model) = unpriced_summaries(configs, limit, prices) {
+            let message = format!("\"cost_usd\" cannot be kept: \"{model}\" makes summaries, and its price is not known");
+            faults.push(unkeepable(limit, message).expected(where_prices_go(model)));
+        }
+    }
+    Faults::none_of(faults)
+}
+
+/// The model that summarises what tools write in tasks that `limit` holds, if its price is not known.
+fn unpriced_summaries<'c>(configs: &'c Configs, limit: &MoneyLimit, prices: &BTreeMap<&str, &Price>) -> Option<&'c str> {
+    let model = configs.job.summary_model.as_deref().filter(|model| !prices.contains_key(model))?;
+    let writes = |agent: &&AgentId| configs.agents.get(*agent).is_some_and(|agent| agent.tools.values().any(|tool| tool.writes));
+    held_by(configs, &limit.holder).iter().any(writes).then_some(model)
+}
+
+/// The agents that may work on a task which `holder` holds, or below one.
+fn held_by<'c>(configs: &'c Configs, holder: &'c MoneyHolder) -> BTreeSet<&'c AgentId> {
+    let mut open: Vec<Working<'_>> = match holder {
+        MoneyHolder::Run => vec![(&configs.job.root, false)],
+        MoneyHolder::Agent(agent) => vec![(agent, false)],
+        MoneyHolder::Tool(tool) => {
+            let askers = configs.agents.values().filter(|agent| agent.tools.contains_key(tool));
+            let asked = || askers.flat_map(|asker| masters(configs, &asker.id)).collect();
+            let called = configs.tools.get(tool).and_then(|tool| tool.agent.as_ref());
+            called.map_or_else(asked, |agent| vec![(agent, false)])
+        }
+    };
+    let mut seen: BTreeSet<Working<'_>> = BTreeSet::new();
+    while let Some((id, answers)) = open.pop() {
+        let Some(agent) = configs.agents.get(id).filter(|_| seen.insert((id, answers))) else { continue };
+        for tool in agent.tools.values().filter(|tool| tool.tool_type.behavior().creates_task) {
+            match &tool.agent {
+                Some(callee) if !answers => open.push((callee, false)),
+                Some(_) => {}
+                None => open.extend(masters(configs, id)),
+            }
+        }
+    }
+    seen.into_iter().map(|(agent, _)| agent).collect()
+}
+
+/// The agents that may answer the questions of `asker`.
+fn masters<'c>(configs: &'c Configs, asker: &AgentId) -> Vec<Working<'c>> {
+    if configs.agents.get(asker).is_none_or(|agent| agent.master == MasterRule::Person) {
+        return Vec::new();
+    }
+    let calls_it = |agent: &&std::sync::Arc<baton_types::config::Agent>| {
+        agent.tools.values().any(|tool| tool.agent.as_ref().is_some_and(|callee| callee == asker))
+    };
+    configs.agents.values().filter(calls_it).map(|agent| (&agent.id, true)).collect()
+}

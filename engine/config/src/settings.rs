@@ -1,0 +1,85 @@
+//! What people set of a tool: declared by its config, with defaults, and given values by the job's file of it.
+
+use std::collections::BTreeSet;
+
+use baton_schema::{Others, object_schema};
+use baton_types::config::{Origin, Reach, Target};
+use baton_types::json::Json;
+use serde_json::{Map, Value};
+
+use crate::fault::FaultKind;
+use crate::form::ToolForm;
+use crate::load::Loader;
+use crate::reader::{Spot, pointer};
+use crate::shape::show;
+use crate::tool::Texts;
+use crate::tool_schema::check_part;
+
+impl<'s> Loader<'s> {
+    /// The values of a tool's settings, and what its calls reach outside of a run, with who said so.
+    pub(super) fn settings(&mut self, form: &ToolForm, texts: &Texts<'_, 's>) -> (Json, Vec<Reach>) {
+        if form.exec.is_some() {
+            for key in ["settings", "set", "secrets"].into_iter().filter(|key| says(texts, key)) {
+                let message = format!("\"{key}\" is for a function; a command has its arguments, and \"env\"");
+                self.faults.push(texts.fault(FaultKind::MisplacedKey, &pointer(&[key]), Spot::Key, message));
+            }
+        }
+        let (declared, set) = (form.settings.clone().unwrap_or_default(), form.set.clone().unwrap_or_default());
+        let mut values = Map::new();
+        for (name, setting) in &declared {
+            check_part(texts.text("/settings"), setting, &pointer(&["settings", name]), &mut self.faults);
+            if let Some(default) = setting.get("default") {
+                values.insert(name.clone(), default.clone());
+            }
+        }
+        for name in set.keys().filter(|name| !declared.contains_key(*name)) {
+            let message = format!("tool \"{}\" has no setting {}", form.tool_id, show(&Value::from(name.as_str())));
+            let fault = texts.fault(FaultKind::UnknownKey, &pointer(&["set", name]), Spot::Key, message);
+            self.faults.push(fault.near(name, declared.keys().map(String::as_str)));
+        }
+        let known: Map<_, _> = set.into_iter().filter(|(name, _)| declared.contains_key(name)).collect();
+        for wrong in baton_schema::judge(&object_schema(&plain(&declared), Others::Refused), &Value::Object(known.clone())) {
+            let place = format!("/set{}", wrong.pointer);
+            self.faults.push(texts.fault(FaultKind::OutOfRange, &place, Spot::Value, wrong.message));
+        }
+        let explicit: BTreeSet<String> = known.keys().cloned().collect();
+        values.extend(known);
+        let (declares, sets) = (texts.origin("settings"), texts.origin("set"));
+        let mut reaches = command_reaches(form, texts.origin("exec"));
+        // Whoever declares a setting says what of it needs trust, so a declaration that needs trust itself vouches for nothing.
+        reaches.extend(values.iter().map(|(name, value)| {
+            let is_set = explicit.contains(name) && declared[name].get("needs_trust") == Some(&Value::Bool(true));
+            let origin = if is_set { declares.max(sets) } else { declares };
+            let target = Target::Setting { name: name.clone(), value: value.clone() };
+            Reach { holder: form.tool_id.clone(), target, origin }
+        }));
+        let reads = texts.origin("secrets");
+        reaches.extend(form.secrets.iter().map(|variable| Reach {
+            holder: form.tool_id.clone(),
+            target: Target::Secret(variable.clone()),
+            origin: reads,
+        }));
+        (Json::from(Value::Object(values)), reaches)
+    }
+}
+
+/// The command of a tool, and the variables that it sees.
+fn command_reaches(form: &ToolForm, origin: Origin) -> Vec<Reach> {
+    let Some(exec) = &form.exec else { return Vec::new() };
+    let variables = exec.env.iter().cloned().map(Target::Environment);
+    let targets = std::iter::once(Target::Command(exec.command.clone())).chain(variables);
+    targets.map(|target| Reach { holder: form.tool_id.clone(), target, origin }).collect()
+}
+
+/// The declarations without what is no word of JSON Schema.
+fn plain(declared: &Map<String, Value>) -> Map<String, Value> {
+    let mut plain = declared.clone();
+    for setting in plain.values_mut().filter_map(Value::as_object_mut) {
+        setting.shift_remove("needs_trust");
+    }
+    plain
+}
+
+fn says(texts: &Texts<'_, '_>, key: &str) -> bool {
+    [texts.base, texts.over].into_iter().flatten().any(|read| read.value.get(key).is_some())
+}

@@ -1,0 +1,424 @@
+//! Checks one file against its form and tells every fault in it, by the form's own JSON Schema.
+
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, OnceLock};
+
+use baton_schema::{Plain, push_token};
+use baton_types::spelling::nearest;
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind as Wrong;
+use schemars::{JsonSchema, Schema as RootSchema, SchemaGenerator, generate::SchemaSettings, transform::Transform};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use validator::{Validate, ValidationErrors, ValidationErrorsKind};
+
+use crate::fault::{FaultKind, one_of};
+use crate::form::{AgentForm, JobForm, ModelsForm, PriceTableForm, ProjectForm, RunLimitsForm, ToolForm};
+use crate::reader::{MAX_FAULTS_PER_FILE, Spot, pointer};
+
+/// A fault of one file, not yet placed in its text.
+#[derive(Debug)]
+pub(crate) struct ShapeFault {
+    pub(crate) kind: FaultKind,
+    pub(crate) pointer: String,
+    pub(crate) spot: Spot,
+    pub(crate) message: String,
+    pub(crate) expected: Option<String>,
+    pub(crate) found: Option<String>,
+    pub(crate) nearest: Option<String>,
+}
+
+/// A form with its published schema.
+pub(crate) struct Shape {
+    schema: Value,
+    plain: Option<Plain>,
+    /// Built when a file is not accepted as it stands: the validator finds every fault.
+    validator: OnceLock<jsonschema::Validator>,
+}
+
+pub(crate) static TOOL: LazyLock<Shape> = LazyLock::new(Shape::of::<ToolForm>);
+pub(crate) static AGENT: LazyLock<Shape> = LazyLock::new(Shape::of::<AgentForm>);
+pub(crate) static JOB: LazyLock<Shape> = LazyLock::new(Shape::of::<JobForm>);
+pub(crate) static PRICES: LazyLock<Shape> = LazyLock::new(Shape::of::<PriceTableForm>);
+pub(crate) static RUN_LIMITS: LazyLock<Shape> = LazyLock::new(Shape::of::<RunLimitsForm>);
+pub(crate) static MODELS: LazyLock<Shape> = LazyLock::new(Shape::of::<ModelsForm>);
+pub(crate) static PROJECT: LazyLock<Shape> = LazyLock::new(Shape::of::<ProjectForm>);
+
+/// The value without its faults, where they are such that the rest can still be judged: unknown keys take the name they
+/// nearly have or go, and broken limits go. `None` if anything else is wrong, since what depends on it would be told again.
+pub(crate) fn repaired(value: &Value, faults: &[ShapeFault]) -> Option<Value> {
+    let mut repaired = value.clone();
+    for fault in faults {
+        let (above, token) = fault.pointer.rsplit_once('/')?;
+        let key = token.replace("~1", "/").replace("~0", "~");
+        let object = repaired.pointer_mut(above)?.as_object_mut()?;
+        match fault.kind {
+            FaultKind::UnknownKey => {
+                let value = object.shift_remove(&key)?;
+                if let Some(meant) = fault.nearest.as_ref().filter(|meant| !object.contains_key(meant.as_str())) {
+                    object.insert(meant.clone(), value);
+                }
+            }
+            _ if above == "/limits" => {
+                object.shift_remove(&key)?;
+            }
+            _ => return None,
+        }
+    }
+    Some(repaired)
+}
+
+/// The published JSON Schemas of the files that the loader reads, by file name.
+pub fn schemas() -> Vec<(&'static str, Value)> {
+    [
+        ("agent.schema.json", &AGENT),
+        ("job.schema.json", &JOB),
+        ("models.schema.json", &MODELS),
+        ("prices.schema.json", &PRICES),
+        ("project.schema.json", &PROJECT),
+        ("tool-config.schema.json", &TOOL),
+    ]
+    .map(|(name, shape)| (name, shape.schema.clone()))
+    .to_vec()
+}
+
+/// The JSON Schema (2020-12) of a form: keys that may be absent may not be `null`.
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with_transform(WithoutNull);
+    SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value()
+}
+
+/// Takes out the `null` that an optional Rust field would accept: on disk a key is there or it is not.
+#[derive(Clone)]
+struct WithoutNull;
+
+impl Transform for WithoutNull {
+    fn transform(&mut self, schema: &mut RootSchema) {
+        if let Some(object) = schema.as_object_mut() {
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(values)) = object.get_mut("enum") {
+                values.retain(|value| !value.is_null());
+            }
+            for keyword in ["anyOf", "oneOf"] {
+                let Some(Value::Array(members)) = object.get_mut(keyword) else { continue };
+                members.retain(|member| !is_null_type(member));
+                if let [Value::Object(only)] = members.as_slice() {
+                    let only = only.clone();
+                    object.remove(keyword);
+                    for (key, value) in only {
+                        object.entry(key).or_insert(value);
+                    }
+                }
+            }
+            if object.get("default").is_some_and(Value::is_null) {
+                object.remove("default");
+            }
+        }
+        schemars::transform::transform_subschemas(self, schema);
+    }
+}
+
+/// Whether a schema is `{"type": "null"}`.
+fn is_null_type(schema: &Value) -> bool {
+    schema.as_object().is_some_and(|keywords| keywords.len() == 1 && keywords.get("type").is_some_and(|name| name == "null"))
+}
+
+impl Shape {
+    fn of<T: JsonSchema>() -> Self {
+        let schema = schema_of::<T>();
+        Self { plain: Plain::of(&schema), schema, validator: OnceLock::new() }
+    }
+
+    fn validator(&self) -> &jsonschema::Validator {
+        self.validator.get_or_init(|| {
+            jsonschema::options()
+                .with_draft(jsonschema::Draft::Draft202012)
+                .with_pattern_options(jsonschema::PatternOptions::regex())
+                .offline()
+                .build(&self.schema)
+                .expect("the schema of a form is valid")
+        })
+    }
+
+    /// Reads `value` as the form `T`, or tells every fault.
+    pub(crate) fn read<T: DeserializeOwned + Validate>(&self, value: &Value) -> Result<T, Vec<ShapeFault>> {
+        let is_accepted = self.plain.as_ref().is_some_and(|plain| plain.accepts(value));
+        if !is_accepted && !self.validator().is_valid(value) {
+            let mut faults = Vec::new();
+            for error in self.validator().iter_errors(value) {
+                self.explain(value, &error, &mut faults);
+                if faults.len() > MAX_FAULTS_PER_FILE {
+                    break;
+                }
+            }
+            return Err(without_echoes(faults));
+        }
+        // What the schema cannot say: numbers too large for their type, and what `validator` knows besides.
+        let read = T::deserialize(value).or_else(|_| serde_path_to_error::deserialize(value));
+        let form = read.map_err(|error| {
+            let place = path_to_pointer(error.path());
+            vec![fault(FaultKind::OutOfRange, place, Spot::Value, error.inner().to_string())]
+        })?;
+        form.validate().map_err(|errors| {
+            let mut faults = Vec::new();
+            flatten(value, &errors, &mut String::new(), &mut faults);
+            faults
+        })?;
+        Ok(form)
+    }
+
+    fn explain(&self, root: &Value, error: &ValidationError<'_>, faults: &mut Vec<ShapeFault>) {
+        let place = error.instance_path().to_string();
+        let name = describe(&place);
+        let found = error.instance();
+        match error.kind() {
+            Wrong::AdditionalProperties { unexpected } => {
+                let known = self.known_keys(&error.schema_path().to_string());
+                // One more than a file is told of, so that it is told that there are more.
+                for key in unexpected.iter().take(MAX_FAULTS_PER_FILE + 1) {
+                    let mut inner = place.clone();
+                    push_token(&mut inner, key);
+                    let mut unknown = fault(FaultKind::UnknownKey, inner, Spot::Key, format!("unknown key \"{}\"", shorten(key)));
+                    unknown.nearest = nearest(key, known.iter().map(String::as_str)).map(str::to_owned);
+                    unknown.expected = Some(one_of(&known.iter().map(String::as_str).collect::<Vec<_>>()));
+                    faults.push(unknown);
+                }
+            }
+            Wrong::Required { property } => {
+                let key = property.as_str().unwrap_or_default();
+                let mut inner = place;
+                push_token(&mut inner, key);
+                faults.push(fault(FaultKind::MissingKey, inner, Spot::Key, format!("key \"{key}\" is missing")));
+            }
+            Wrong::Type { kind } => {
+                let expected = match kind {
+                    jsonschema::error::TypeKind::Single(single) => a_type(&single.to_string()).to_owned(),
+                    jsonschema::error::TypeKind::Multiple(set) => {
+                        set.iter().map(|each| a_type(&each.to_string()).to_owned()).collect::<Vec<_>>().join(" or ")
+                    }
+                };
+                faults.push(wrong_type(place, &name, expected, found));
+            }
+            Wrong::AnyOf { context } | Wrong::OneOfNotValid { context } => {
+                self.explain_choice(root, &place, found, context, faults);
+            }
+            Wrong::Enum { options } => {
+                let options: Vec<String> = options.as_array().into_iter().flatten().map(plain).collect();
+                faults.push(unknown_value(place, &name, found, &options));
+            }
+            Wrong::Constant { expected_value } => faults.push(unknown_value(place, &name, found, &[plain(expected_value)])),
+            Wrong::Pattern { pattern } => {
+                let mut wrong =
+                    fault(FaultKind::OutOfRange, place, Spot::Value, format!("{name} has a form that is not allowed"));
+                wrong.expected = Some(match pattern.as_str() {
+                    baton_types::id::ID_PATTERN => "small letters and digits in words joined by _ or -".to_owned(),
+                    other => format!("what matches {other}"),
+                });
+                wrong.found = Some(show(found));
+                faults.push(wrong);
+            }
+            other => {
+                let mut wrong = fault(FaultKind::OutOfRange, place, Spot::Value, format!("{name} is out of range"));
+                wrong.expected = Some(bound(other).unwrap_or_else(|| error.to_string()));
+                wrong.found = Some(show(found));
+                faults.push(wrong);
+            }
+        }
+    }
+
+    /// Of several forms that a value may have, explains against the one it was meant to have: the one of its JSON type.
+    fn explain_choice(
+        &self,
+        root: &Value,
+        place: &str,
+        found: &Value,
+        context: &[Vec<ValidationError<'static>>],
+        faults: &mut Vec<ShapeFault>,
+    ) {
+        let name = describe(place);
+        let is_here = |error: &ValidationError<'_>| error.instance_path().to_string() == place;
+        let mut options = Vec::new();
+        let mut types = Vec::new();
+        for branch in context {
+            for error in branch.iter().filter(|error| is_here(error)) {
+                match error.kind() {
+                    Wrong::Constant { expected_value } => options.push(plain(expected_value)),
+                    Wrong::Type { kind: jsonschema::error::TypeKind::Single(single) } => types.push(single.to_string()),
+                    _ => {}
+                }
+            }
+        }
+        let meant = context.iter().find(|branch| {
+            !branch.iter().any(|error| is_here(error) && matches!(error.kind(), Wrong::Type { .. } | Wrong::Constant { .. }))
+        });
+        types.sort();
+        types.dedup();
+        match meant {
+            Some(branch) => branch.iter().for_each(|error| self.explain(root, error, faults)),
+            None if found.is_string() && !options.is_empty() => {
+                faults.push(unknown_value(place.to_owned(), &name, found, &options));
+            }
+            None => {
+                let expected = types.iter().map(|each| a_type(each)).collect::<Vec<_>>().join(" or ");
+                faults.push(wrong_type(place.to_owned(), &name, expected, found));
+            }
+        }
+    }
+
+    /// The keys of the object whose schema has the keyword at `schema_path`.
+    fn known_keys(&self, schema_path: &str) -> Vec<String> {
+        let object = schema_path.rsplit_once('/').map_or("", |(object, _)| object);
+        let properties = self.schema.pointer(object).and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+        properties.into_iter().flat_map(|properties| properties.keys().cloned()).collect()
+    }
+}
+
+/// Drops the missing key that an unknown one beside it was meant to be: one slip is one fault.
+fn without_echoes(mut faults: Vec<ShapeFault>) -> Vec<ShapeFault> {
+    let meant: Vec<String> = faults
+        .iter()
+        .filter(|fault| fault.kind == FaultKind::UnknownKey)
+        .filter_map(|fault| {
+            let mut place = fault.pointer[..fault.pointer.rfind('/')?].to_owned();
+            push_token(&mut place, fault.nearest.as_deref()?);
+            Some(place)
+        })
+        .collect();
+    faults.retain(|fault| fault.kind != FaultKind::MissingKey || !meant.contains(&fault.pointer));
+    faults
+}
+
+fn fault(kind: FaultKind, pointer: String, spot: Spot, message: String) -> ShapeFault {
+    ShapeFault { kind, pointer, spot, message, expected: None, found: None, nearest: None }
+}
+
+fn wrong_type(place: String, name: &str, expected: String, found: &Value) -> ShapeFault {
+    let mut wrong = fault(FaultKind::WrongType, place, Spot::Value, format!("{name} is of the wrong type"));
+    wrong.expected = Some(expected);
+    wrong.found = Some(a_type(type_of(found)).to_owned());
+    wrong
+}
+
+fn unknown_value(place: String, name: &str, found: &Value, options: &[String]) -> ShapeFault {
+    let mut wrong = fault(FaultKind::UnknownValue, place, Spot::Value, format!("{name} cannot be {}", show(found)));
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    wrong.nearest = found.as_str().and_then(|text| nearest(text, options.iter().copied())).map(str::to_owned);
+    wrong.expected = Some(one_of(&options));
+    wrong
+}
+
+/// The words for a place: its last key, or the element of its list.
+fn describe(place: &str) -> String {
+    let mut tokens: Vec<String> = place.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
+    match tokens.pop() {
+        None => "the file".to_owned(),
+        Some(last) if last.bytes().all(|byte| byte.is_ascii_digit()) => match tokens.pop() {
+            Some(list) => format!("element {last} of \"{}\"", shorten(&list)),
+            None => format!("element {last}"),
+        },
+        Some(last) => format!("\"{}\"", shorten(&last)),
+    }
+}
+
+fn bound(kind: &Wrong) -> Option<String> {
+    Some(match kind {
+        Wrong::Minimum { limit } => format!("at least {limit}"),
+        Wrong::Maximum { limit } => format!("at most {limit}"),
+        Wrong::MinLength { limit: 1 } => "a text that is not empty".to_owned(),
+        Wrong::MaxLength { limit } => format!("at most {limit} characters"),
+        Wrong::MinItems { limit } => format!("at least {limit} elements"),
+        Wrong::MaxItems { limit } => format!("at most {limit} elements"),
+        Wrong::MinProperties { limit } => format!("at least {limit} keys"),
+        _ => return None,
+    })
+}
+
+/// The JSON type of a value.
+pub(crate) fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn a_type(name: &str) -> &str {
+    match name {
+        "integer" => "an integer",
+        "array" => "an array",
+        "object" => "an object",
+        "string" => "a string",
+        "number" => "a number",
+        "boolean" => "a boolean",
+        other => other,
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A value as a message shows it.
+pub(crate) fn show(value: &Value) -> String {
+    shorten(&value.to_string())
+}
+
+fn shorten(text: &str) -> String {
+    const SHOWN: usize = 60;
+    if text.chars().count() <= SHOWN { text.to_owned() } else { text.chars().take(SHOWN).chain(['…']).collect() }
+}
+
+fn path_to_pointer(path: &serde_path_to_error::Path) -> String {
+    let tokens: Vec<String> = path
+        .iter()
+        .filter_map(|segment| match segment {
+            serde_path_to_error::Segment::Seq { index } => Some(index.to_string()),
+            serde_path_to_error::Segment::Map { key } => Some(key.clone()),
+            serde_path_to_error::Segment::Enum { .. } | serde_path_to_error::Segment::Unknown => None,
+        })
+        .collect();
+    pointer(&tokens.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Turns the tree of `validator` into pointers. It counts the entries of a map instead of naming them; here the index
+/// becomes the key again.
+fn flatten(value: &Value, errors: &ValidationErrors, place: &mut String, faults: &mut Vec<ShapeFault>) {
+    let fields: BTreeMap<_, _> = errors.errors().iter().collect();
+    for (field, kind) in fields {
+        let length = place.len();
+        push_token(place, field);
+        match kind {
+            ValidationErrorsKind::Field(wrongs) => {
+                for wrong in wrongs {
+                    let message = format!("{} is out of range: {wrong}", describe(place));
+                    faults.push(fault(FaultKind::OutOfRange, place.clone(), Spot::Value, message));
+                }
+            }
+            ValidationErrorsKind::Struct(inner) => flatten(value.get(&**field).unwrap_or(&Value::Null), inner, place, faults),
+            ValidationErrorsKind::List(entries) => {
+                let list = value.get(&**field).unwrap_or(&Value::Null);
+                let mut keys: Vec<&String> = list.as_object().into_iter().flat_map(serde_json::Map::keys).collect();
+                keys.sort();
+                for (index, inner) in entries {
+                    let length = place.len();
+                    let key = keys.get(*index).map_or_else(|| index.to_string(), |key| (*key).clone());
+                    push_token(place, &key);
+                    let entry = list.get(&key).or_else(|| list.get(*index)).unwrap_or(&Value::Null);
+                    flatten(entry, inner, place, faults);
+                    place.truncate(length);
+                }
+            }
+        }
+        place.truncate(length);
+    }
+}

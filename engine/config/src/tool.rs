@@ -1,0 +1,478 @@
+//! Tools: configs of a program, refined by a job's, joined with the functions that run them.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_schema::{Others, object_schema};
+use baton_types::config::{Changes, EffectClass, ExecSpec, Executor, MoneyHolder, OnFailure, OnUnknownOutcome, Origin, Tool};
+use baton_types::id::{AgentId, ROUTE_PREFIX, ToolId};
+use baton_types::json::Json;
+use baton_types::limits::Limits;
+use baton_types::model::ToolDefinition;
+use baton_types::tool_type::ToolType;
+use serde_json::{Map, Value, json};
+
+use crate::fault::{Fault, FaultKind};
+use crate::form::{ToolForm, ToolTypeForm};
+use crate::load::{Loader, Read, Unconfigured, fault_of_function, place, place_of, same_id, stem, twin_key};
+use crate::price::money_limit;
+use crate::reader::{Spot, Text, pointer};
+use crate::shape::{TOOL, show};
+use crate::source::Role;
+
+/// How long a call may run when its config does not say.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Keys that stand in place of each other.
+const ALTERNATIVES: [(&str, &str); 2] = [("parameters", "input_schema"), ("returns", "output_schema")];
+
+/// The texts that say what a tool is: a config, and the job's that refines it.
+pub(super) struct Texts<'t, 's> {
+    pub(super) base: Option<&'t Read<'s>>,
+    pub(super) over: Option<&'t Read<'s>>,
+    function: Option<&'static baton_tool::ToolFunction>,
+}
+
+impl<'t, 's> Texts<'t, 's> {
+    /// The text that holds what is at `pointer`.
+    pub(super) fn text(&self, pointer: &str) -> &'t Text<'s> {
+        let key = pointer.split('/').nth(1).unwrap_or_default();
+        let chosen = match (self.over, self.base) {
+            (Some(over), Some(base)) if !key.is_empty() && over.value.get(key).is_none() && base.value.get(key).is_some() => base,
+            (Some(over), _) => over,
+            (None, Some(base)) => base,
+            (None, None) => unreachable!("a tool comes from at least one text"),
+        };
+        &chosen.text
+    }
+
+    /// Who said `key` of the tool: what counts is the text that holds it.
+    pub(super) fn origin(&self, key: &str) -> Origin {
+        let holds = |read: &&Read<'_>| read.value.get(key).is_some();
+        let said = [self.over, self.base].into_iter().flatten().find(holds).or(self.base).or(self.over);
+        said.map_or(Origin::default(), |read| read.origin)
+    }
+
+    pub(super) fn fault(&self, kind: FaultKind, pointer: &str, spot: Spot, message: impl Into<String>) -> Fault {
+        self.text(pointer).fault(kind, pointer, spot, message)
+    }
+}
+
+impl<'s> Loader<'s> {
+    /// Loads every tool: those of the program, those of the job, and one that delegates to each agent.
+    pub(crate) fn load_tools(&mut self, unconfigured: Unconfigured) {
+        let mut base = self.read_tools(Role::BuiltinTool);
+        let mut over = self.read_tools(Role::Tool);
+        if unconfigured == Unconfigured::Allowed {
+            let granted = self.granted_ids();
+            base.retain(|id, _| granted.contains(id));
+            over.retain(|id, _| granted.contains(id));
+        }
+        self.check_twins(&base, &over);
+        for (id, read) in &base {
+            if id.starts_with(ROUTE_PREFIX) {
+                self.faults.push(read.text.fault(
+                    FaultKind::ReservedName,
+                    "/tool_id",
+                    Spot::Value,
+                    format!("names with {ROUTE_PREFIX} belong to agents"),
+                ));
+            } else {
+                self.load_tool(id, Some(read), over.get(id), None);
+            }
+        }
+        for (id, read) in over.iter().filter(|(id, _)| !base.contains_key(*id)) {
+            match id.strip_prefix(ROUTE_PREFIX) {
+                None => self.load_tool(id, None, Some(read), None),
+                Some(agent) if self.agents.contains_key(agent) => {
+                    let derived = self.route_config(agent);
+                    self.load_tool(id, None, Some(read), Some(derived));
+                }
+                Some(agent) if self.assumed_agents.contains(agent) => {}
+                Some(agent) => {
+                    let message = format!("tool \"{id}\" delegates to the unknown agent \"{agent}\"");
+                    let fault = read.text.fault(FaultKind::UnknownAgent, "/tool_id", Spot::Value, message);
+                    self.faults.push(fault.near(agent, self.agents.keys().map(String::as_str)));
+                }
+            }
+        }
+        let agents: Vec<String> = self.agents.keys().cloned().collect();
+        for agent in &agents {
+            let id = format!("{ROUTE_PREFIX}{agent}");
+            if !over.contains_key(&id) && !self.assumed_tools.contains(&id) {
+                self.derive_route(&id, agent);
+            }
+        }
+        if unconfigured == Unconfigured::Refused {
+            let lonely =
+                self.functions.values().filter(|function| !base.contains_key(function.id) && !over.contains_key(function.id));
+            let lonely: Vec<_> = lonely.filter(|function| !self.assumed_tools.contains(function.id)).copied().collect();
+            for function in lonely {
+                let message = format!("fn {} has no tool config", function.name);
+                let expected = format!("a file tool-configs/{}.json", function.id);
+                self.faults.push(fault_of_function(FaultKind::FunctionWithoutConfig, function, message).expected(expected));
+            }
+        }
+    }
+
+    fn read_tools(&mut self, role: Role) -> BTreeMap<String, Read<'s>> {
+        let mut tools: BTreeMap<String, Read<'s>> = BTreeMap::new();
+        for source in self.sources.of(role) {
+            let stem = stem(&source.path).to_owned();
+            let Some(read) = self.read(source) else {
+                self.assumed_tools.insert(stem);
+                continue;
+            };
+            let id = match read.value.get("tool_id").and_then(Value::as_str) {
+                Some(id) => {
+                    self.check_name(&read, "/tool_id", id, &stem);
+                    id.to_owned()
+                }
+                None => stem.clone(),
+            };
+            if id != stem {
+                self.assumed_tools.insert(stem);
+            }
+            if id == ToolType::Root.as_str() {
+                let message = "tool \"root\" cannot be configured: it is the engine's own entry point";
+                self.faults.push(read.text.fault(FaultKind::ReservedName, "/tool_id", Spot::Value, message));
+            }
+            if let Some(earlier) = tools.get(&id) {
+                let note = format!("the other at {}", earlier.text.place("/tool_id", Spot::Value));
+                self.faults.push(same_id(&read.text, "/tool_id", "tool", &id).note(note));
+            } else {
+                tools.insert(id, read);
+            }
+        }
+        tools
+    }
+
+    /// Tells tools whose ids differ only by `-` and `_`.
+    fn check_twins(&mut self, base: &BTreeMap<String, Read<'s>>, over: &BTreeMap<String, Read<'s>>) {
+        let mut seen: HashMap<String, (&str, &Read<'s>)> = HashMap::new();
+        for (id, read) in base.iter().chain(over.iter()) {
+            match seen.get(&twin_key(id)) {
+                Some((earlier, first)) if earlier != id => {
+                    let note = format!("the other at {}", first.text.place("/tool_id", Spot::Value));
+                    self.faults.push(same_id(&read.text, "/tool_id", "tool", id).note(note));
+                }
+                Some(_) => {}
+                None => {
+                    seen.insert(twin_key(id), (id, read));
+                }
+            }
+        }
+    }
+
+    /// The config that a tool which delegates to `agent` has when nobody writes one.
+    fn route_config(&self, agent: &str) -> Map<String, Value> {
+        let known = self.agents.get(agent).and_then(|agent| agent.read.value.get("description")).and_then(Value::as_str);
+        let description = format!("Delegate a task to the agent {agent} and wait for its result. {}", known.unwrap_or_default());
+        let config = json!({
+            "tool_id": format!("{ROUTE_PREFIX}{agent}"),
+            "type": ToolType::AgentAsTool.as_str(),
+            "description": description.trim_end(),
+            "parameters": {
+                "request": {"type": "string", "description": "What the agent shall do; it sees nothing but this and the documents.", "required": true},
+                "documents": {
+                    "type": "array", "items": {"type": "string"}, "required": false,
+                    "description": "Paths of documents that the agent receives with the request."
+                }
+            },
+            "agent": agent
+        });
+        match config {
+            Value::Object(config) => config,
+            _ => unreachable!("the literal is an object"),
+        }
+    }
+
+    /// Makes the tool that delegates to `agent`, which no file refines.
+    fn derive_route(&mut self, id: &str, agent: &str) {
+        let config = self.route_config(agent);
+        let input = object_schema(config["parameters"].as_object().unwrap_or(&Map::new()), Others::Refused);
+        let id = ToolId::new(id);
+        let input = baton_schema::derived(&input);
+        let description = config["description"].as_str().unwrap_or_default().to_owned();
+        let definition =
+            Arc::new(ToolDefinition { id: id.clone(), description: description.clone(), input_schema: input.json().clone() });
+        let tool = Tool {
+            id: id.clone(),
+            tool_type: ToolType::AgentAsTool,
+            title: None,
+            description,
+            input,
+            output: None,
+            effect: EffectClass::default(),
+            writes: false,
+            after: None,
+            timeout: DEFAULT_TIMEOUT,
+            idle: None,
+            agent: Some(AgentId::new(agent)),
+            limits: Limits::default(),
+            on_failure: OnFailure::default(),
+            approval: None,
+            on_unknown_outcome: OnUnknownOutcome::default(),
+            changes: None,
+            executor: None,
+            examples: Vec::new(),
+            category: None,
+            tags: Vec::new(),
+            settings: Json::from(json!({})),
+            secrets: Vec::new(),
+            reaches: Vec::new(),
+            source: None,
+            definition,
+        };
+        self.tools.insert(id, Arc::new(tool));
+    }
+
+    /// Loads the tool `id` from its config, the job's refinement of it, or both.
+    fn load_tool(&mut self, id: &str, base: Option<&Read<'s>>, over: Option<&Read<'s>>, derived: Option<Map<String, Value>>) {
+        let function = self.functions.get(id).copied();
+        let texts = Texts { base, over, function };
+        let below = base.and_then(|base| base.value.as_object()).or(derived.as_ref());
+        let merged = match (below, over, base) {
+            (Some(below), Some(over), _) if over.value.is_object() => {
+                let kept = self.check_refinement(&texts, below, over);
+                let mut merged = merge(below.clone(), &over.value);
+                merged.extend(kept);
+                Cow::Owned(Value::Object(merged))
+            }
+            (_, Some(only), _) | (_, None, Some(only)) => Cow::Borrowed(&only.value),
+            (_, None, None) => unreachable!("a tool comes from at least one text"),
+        };
+        match TOOL.read::<ToolForm>(&merged) {
+            Ok(form) => self.build_tool(form, &merged, &texts),
+            Err(faults) => {
+                self.faults.extend(faults.into_iter().map(|fault| place(texts.text(&fault.pointer), fault)));
+            }
+        }
+        if !self.tools.contains_key(id) {
+            self.assumed_tools.insert(id.to_owned());
+        }
+    }
+
+    /// A refinement may say other things of a tool, but it stays what it is. Returns what it may not change.
+    fn check_refinement(&mut self, texts: &Texts<'_, 's>, below: &Map<String, Value>, over: &Read<'s>) -> Map<String, Value> {
+        let mut unchanged = Map::new();
+        if over.value.get("tool_id").is_none() {
+            self.faults.push(over.text.fault(FaultKind::MissingKey, "/tool_id", Spot::Key, "key \"tool_id\" is missing"));
+        }
+        for key in ["type", "agent", "settings", "changes"] {
+            let Some(refined) = over.value.get(key) else { continue };
+            let message = format!("a config that refines a tool cannot change its \"{key}\"");
+            let fault = || texts.fault(FaultKind::ReservedName, &pointer(&[key]), Spot::Value, message);
+            match below.get(key) {
+                Some(kept) if refined != kept && (refined.is_string() || matches!(key, "settings" | "changes")) => {
+                    self.faults.push(fault().expected(show(kept)).found(show(refined)));
+                    unchanged.insert(key.to_owned(), kept.clone());
+                }
+                // Whoever wrote the tool knows what its calls change, and people rely on what they are shown of that.
+                None if key == "changes" => self.faults.push(fault().expected("none")),
+                _ => {}
+            }
+        }
+        unchanged
+    }
+
+    fn build_tool(&mut self, form: ToolForm, value: &Value, texts: &Texts<'_, 's>) {
+        let tool_type = match form.tool_type {
+            ToolTypeForm::FunctionTool => ToolType::FunctionTool,
+            ToolTypeForm::NonFunctionTool => ToolType::NonFunctionTool,
+            ToolTypeForm::Handoff => ToolType::Handoff,
+            ToolTypeForm::AgentAsTool => ToolType::AgentAsTool,
+            ToolTypeForm::AskMaster => ToolType::AskMaster,
+        };
+        let before = self.faults.len();
+        self.check_keys(tool_type, value, texts);
+        self.check_agent(tool_type, &form, texts);
+        self.check_questions(tool_type, &form, texts);
+        self.check_title(&form, texts);
+        let executor = self.executor(tool_type, &form, texts);
+        let input = self.input_schema(&form, texts);
+        if let Some((schema, _)) = &input {
+            self.check_type_inputs(tool_type, schema, form.parameters.is_some(), texts);
+            self.check_changes(&form, schema, texts);
+            if let (Some(Executor::Function(_)), Some(function)) = (&executor, texts.function) {
+                self.check_signature(function, schema, form.parameters.is_some(), texts);
+            }
+        }
+        let (output_tree, output) = self.output_schema(&form, texts).unzip();
+        let (settings, reaches) = self.settings(&form, texts);
+        let examples = self.examples(&form, input.as_ref().map(|(_, schema)| schema), output_tree, texts);
+        if form.limits.as_ref().is_some_and(|limits| limits.cost_usd.is_some()) {
+            let holder = MoneyHolder::Tool(ToolId::new(form.tool_id.as_str()));
+            self.money_limits.push(money_limit(texts.text("/limits/cost_usd"), holder));
+        }
+        let (Some((_, input)), true) = (input, self.faults.len() == before) else { return };
+        let id = ToolId::new(form.tool_id.as_str());
+        let definition = Arc::new(ToolDefinition {
+            id: id.clone(),
+            description: form.description.clone(),
+            input_schema: input.json().clone(),
+        });
+        let tool = Tool {
+            id: id.clone(),
+            tool_type,
+            title: form.title,
+            description: form.description,
+            input,
+            output,
+            effect: form.effect.unwrap_or_default(),
+            writes: form.writes.unwrap_or_default(),
+            after: form.after_execution,
+            timeout: form.timeout_seconds.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(u64::from(seconds))),
+            idle: form.idle_seconds.map(|seconds| Duration::from_secs(u64::from(seconds))),
+            agent: form.agent.as_deref().map(AgentId::from),
+            limits: form.limits.unwrap_or_default(),
+            on_failure: form.on_failure.unwrap_or_default(),
+            approval: form.approval,
+            on_unknown_outcome: form.on_unknown_outcome.unwrap_or_default(),
+            changes: form.changes.map(Changes::from),
+            executor,
+            examples,
+            category: form.category,
+            tags: form.tags,
+            settings,
+            secrets: form.secrets,
+            reaches,
+            source: Some(texts.text("").file.clone()),
+            definition,
+        };
+        self.tools.insert(id, Arc::new(tool));
+    }
+
+    /// Tells keys that exclude each other or mean nothing for this type.
+    fn check_keys(&mut self, tool_type: ToolType, value: &Value, texts: &Texts<'_, 's>) {
+        let row = tool_type.behavior();
+        for (short, full) in ALTERNATIVES {
+            if value.get(short).is_some() && value.get(full).is_some() {
+                let message = format!("\"{short}\" and \"{full}\" exclude each other");
+                self.faults.push(texts.fault(FaultKind::MisplacedKey, &pointer(&[full]), Spot::Key, message));
+            }
+        }
+        let mut misplaced = |key: &str, meant: &str| {
+            if value.get(key).is_some() {
+                let message = format!("\"{key}\" means nothing for a tool of type {tool_type}");
+                let fault = texts.fault(FaultKind::MisplacedKey, &pointer(&[key]), Spot::Key, message);
+                self.faults.push(fault.expected(format!("it in {meant}")));
+            }
+        };
+        if !row.runs_code {
+            for key in ["effect", "timeout_seconds", "idle_seconds", "writes", "on_unknown_outcome", "settings", "set", "secrets"]
+            {
+                misplaced(key, "a function_tool");
+            }
+        }
+        if !row.creates_task {
+            misplaced("limits", "an agent_as_tool or ask_master");
+        }
+        if tool_type != ToolType::AgentAsTool {
+            for key in ["agent", "on_failure"] {
+                misplaced(key, "an agent_as_tool");
+            }
+        }
+    }
+
+    /// Tells an approval that nobody could be asked for, and a question that could never come up.
+    fn check_questions(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) {
+        if form.approval.is_some() && !may_need_approval(tool_type) {
+            self.faults.push(unapprovable(texts.text("/approval"), "/approval", tool_type));
+        }
+        let effect = form.effect.unwrap_or_default();
+        if form.on_unknown_outcome == Some(OnUnknownOutcome::Ask)
+            && tool_type.behavior().runs_code
+            && effect != EffectClass::AtMostOnce
+        {
+            let message = "\"on_unknown_outcome\" means nothing here: after a crash the call is run again";
+            let fault = texts.fault(FaultKind::MisplacedKey, "/on_unknown_outcome", Spot::Key, message);
+            self.faults.push(fault.expected("it beside \"effect\": \"at_most_once\""));
+        }
+    }
+
+    fn check_agent(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) {
+        match &form.agent {
+            None if tool_type == ToolType::AgentAsTool => {
+                let message = "a tool of type agent_as_tool needs \"agent\"";
+                self.faults.push(texts.fault(FaultKind::MissingKey, "/agent", Spot::Key, message));
+            }
+            Some(agent) if !self.has_agent(agent) => {
+                let message = format!("tool \"{}\" delegates to the unknown agent \"{agent}\"", form.tool_id);
+                let fault = texts.fault(FaultKind::UnknownAgent, "/agent", Spot::Value, message);
+                self.faults.push(fault.near(agent, self.agents.keys().map(String::as_str)));
+            }
+            _ => {}
+        }
+    }
+
+    /// What runs the tool. A function tool has exactly one executor, the others have none.
+    fn executor(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) -> Option<Executor> {
+        let id = &form.tool_id;
+        let known = self.sources.by_path(Role::CommandFile);
+        let hash = |argument: &String| Some((argument.clone(), known.get(argument.as_str())?.text.clone()));
+        let exec = form.exec.as_ref().map(|exec| ExecSpec {
+            command: exec.command.clone(),
+            env: exec.env.clone(),
+            files: exec.command.iter().filter_map(hash).collect(),
+        });
+        match (tool_type.behavior().runs_code, texts.function, exec) {
+            (true, Some(function), None) => Some(Executor::Function(function.name())),
+            (true, None, Some(exec)) => Some(Executor::Exec(exec)),
+            (true, Some(function), Some(_)) => {
+                let message = format!("tool \"{id}\" has two executors: \"exec\" and fn {}", function.name);
+                let fault = texts.fault(FaultKind::TooManyExecutors, "/exec", Spot::Key, message);
+                self.faults.push(fault.expected("one of them").note(place_of(function)));
+                None
+            }
+            (true, None, None) if self.reading => None,
+            (true, None, None) => {
+                let message = format!("nothing runs the function tool \"{id}\": no function of that name is linked");
+                let fault = texts.fault(FaultKind::NoExecutor, "/tool_id", Spot::Value, message);
+                self.faults.push(fault.near(id, self.functions.keys().copied()).expected("a #[tool] function or \"exec\""));
+                None
+            }
+            (false, Some(function), _) => {
+                let message =
+                    format!("tool \"{id}\" is of type {tool_type}, which runs no code, but fn {} serves it", function.name);
+                let fault = texts.fault(FaultKind::TooManyExecutors, "/type", Spot::Value, message);
+                self.faults.push(fault.expected("\"function_tool\"").note(place_of(function)));
+                None
+            }
+            (false, None, Some(_)) => {
+                let message = format!("a tool of type {tool_type} runs no code, so it has no \"exec\"");
+                self.faults.push(texts.fault(FaultKind::TooManyExecutors, "/exec", Spot::Key, message));
+                None
+            }
+            (false, None, None) => None,
+        }
+    }
+}
+
+/// The keys of `below`, replaced by those of `over`; a key also replaces the one it stands in place of.
+fn merge(mut below: Map<String, Value>, over: &Value) -> Map<String, Value> {
+    for (key, value) in over.as_object().into_iter().flatten() {
+        for (short, full) in ALTERNATIVES {
+            if key == short {
+                below.shift_remove(full);
+            } else if key == full {
+                below.shift_remove(short);
+            }
+        }
+        below.insert(key.clone(), value.clone());
+    }
+    below
+}
+
+/// Whether calls of such a tool may have to be approved: those that act. A note is only logged, and a question asks already.
+pub(crate) const fn may_need_approval(tool_type: ToolType) -> bool {
+    matches!(tool_type, ToolType::FunctionTool | ToolType::AgentAsTool | ToolType::Handoff)
+}
+
+/// An approval of calls that need none.
+pub(crate) fn unapprovable(text: &Text<'_>, pointer: &str, tool_type: ToolType) -> Fault {
+    let message = format!("\"approval\" means nothing for a tool of type {tool_type}");
+    text.fault(FaultKind::MisplacedKey, pointer, Spot::Key, message).expected("it for a function_tool, agent_as_tool or handoff")
+}

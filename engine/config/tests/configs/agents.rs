@@ -1,0 +1,70 @@
+//! Agents: how much they may answer, what their results must meet, and the prompts they are given.
+
+use std::collections::BTreeMap;
+
+use baton_config::{Role, render_prompt};
+use baton_types::config::{DEFAULT_MAX_OUTPUT_TOKENS, Join};
+use serde_json::json;
+
+use crate::support::{check, sound};
+
+#[test]
+fn an_answer_may_have_as_many_tokens_as_the_settings_say() {
+    let lead = |settings: &str| sound().edited("agents/lead.json", "\"tools\"", &format!("{settings}\"tools\""));
+    let tokens = |settings: &str| lead(settings).load().map(|configs| configs.agents["lead"].max_output_tokens);
+    assert_eq!(tokens(""), Ok(DEFAULT_MAX_OUTPUT_TOKENS));
+    assert_eq!(tokens("\"settings\": {},"), Ok(DEFAULT_MAX_OUTPUT_TOKENS));
+    for (given, kept) in [("1", 1), ("50", 50), ("1000000000", 1_000_000_000)] {
+        assert_eq!(tokens(&format!("\"settings\": {{\"max_tokens\": {given}}},")), Ok(kept));
+    }
+    for wrong in ["0", "-1", "1.5", "\"50\"", "null", "1000000001"] {
+        let told = lead(&format!("\"settings\": {{\"max_tokens\": {wrong}}},")).faults();
+        assert!(told.contains("\"max_tokens\" is out of range") && told.contains("lead.json:6:30"), "{wrong}: {told}");
+        assert!(told.contains(&format!("at least 1 and at most 1000000000, found {wrong}\n1 error")), "{wrong}: {told}");
+    }
+}
+
+#[test]
+fn what_a_result_must_meet_is_kept_and_a_broken_schema_is_told() {
+    let lead = |schema: &str| sound().edited("agents/lead.json", "\"tools\"", &format!("\"result_schema\": {schema}, \"tools\""));
+    let configs = lead(r#"{"type": "object", "required": ["sum"], "properties": {"sum": {"type": "integer"}}}"#)
+        .load()
+        .expect("it is sound");
+    let schema = configs.agents["lead"].result_schema.as_ref().expect("it is kept");
+    assert!(schema.check(&json!({"sum": 1})).is_ok() && schema.check(&json!({"sum": "1"})).is_err());
+    assert!(configs.agents["counter"].result_schema.is_none());
+    let told = lead(r#"{"type": "objct"}"#).faults();
+    assert!(told.contains("this is not a JSON Schema") && told.contains("lead.json:6:29"), "{told}");
+}
+
+#[test]
+fn a_prompt_that_is_no_text_is_told_where_it_ceases_to_be_one() {
+    check(
+        sound().with(Role::Prompt, "prompts/lead.md", b"You lead.\nWell\xff, and so on."),
+        "
+error B0101: the file is not text in UTF-8
+   ┌─ demo/prompts/lead.md:2:5
+ 2 │ Well\u{fffd}, and so on.
+   │     ^
+1 error
+",
+    );
+}
+
+#[test]
+fn a_newline_at_the_end_of_a_prompt_is_no_part_of_it() {
+    for (written, rendered) in
+        [("You lead.", "You lead."), ("You lead.\n", "You lead."), ("{{ job.id }}\n", "demo"), ("a\n\nb\n\n", "a\n\nb\n")]
+    {
+        let configs = sound().with(Role::Prompt, "prompts/lead.md", written).load().expect("it is sound");
+        assert_eq!(render_prompt(&configs, &configs.agents["lead"], &BTreeMap::new()).expect("it renders"), rendered);
+    }
+}
+
+#[test]
+fn what_is_awaited_is_told_in_words() {
+    assert_eq!(
+        [Join::All, Join::FirstSuccess, Join::Quorum(2)].map(|join| join.to_string()),
+        ["all", "first_success", "a quorum of 2"]
+    );
+}

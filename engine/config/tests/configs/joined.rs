@@ -1,0 +1,174 @@
+//! What comes out of a sound job.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use baton_config::{
+    Role, Sources, Unconfigured, check_inputs, load, load_project, load_tools, render_prompt, render_request, schemas,
+};
+use baton_types::config::{Approver, Executor, Join, OnFailure, Retry};
+use baton_types::limits::Limits;
+use baton_types::tool_type::ToolType;
+use serde_json::{Value, json};
+
+use crate::support::{LEAD, WORD_COUNT, rules, sound};
+
+#[test]
+fn a_sound_job_is_joined_and_its_defaults_are_filled_in() {
+    let configs = sound().load().unwrap();
+    let counter = &configs.agents["counter"];
+    let offered = |definitions: &[std::sync::Arc<baton_types::model::ToolDefinition>]| {
+        definitions.iter().map(|definition| definition.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(offered(&counter.offered), ["ask_master", "handoff", "note", "word_count"]);
+    assert_eq!(offered(&counter.offered_in_questions), ["ask_master", "handoff", "note", "word_count"]);
+    assert_eq!(offered(&counter.offered_last), ["handoff"]);
+    assert_eq!(counter.limits, Limits { turns: Some(7), ..Limits::task_defaults() });
+    assert_eq!(configs.job.limits, Limits::run_defaults());
+    assert_eq!(configs.job.documents[0].file, "documents/notes.txt");
+    let tool = &configs.tools["word_count"];
+    assert!(matches!(tool.executor, Some(Executor::Function(function)) if function.id == "word_count"));
+    assert_eq!(
+        tool.input.json().value(),
+        json!({"type": "object", "properties": {
+            "text": {"type": "string", "description": "Input text"}, "limit": {"type": "integer", "description": "At most"}
+        }, "required": ["text"], "additionalProperties": false})
+    );
+    assert!(tool.input.check(&json!({"text": "a", "x": 1})).is_err());
+    assert_eq!(tool.source.as_deref(), Some("tool-configs/word_count.json"));
+}
+
+#[test]
+fn every_agent_is_a_tool_that_a_file_may_refine() {
+    let refined = r#"{ "tool_id": "route_to_counter", "description": "Have words counted", "limits": { "turns": 3 } }"#;
+    let configs = sound().with(Role::Tool, "tools/route_to_counter.json", refined).load().unwrap();
+    let derived = &configs.tools["route_to_lead"];
+    assert_eq!(derived.tool_type, ToolType::AgentAsTool);
+    assert_eq!(derived.agent.as_ref().unwrap().as_str(), "lead");
+    assert_eq!(derived.input.json().value()["required"], json!(["request"]));
+    let refined = &configs.tools["route_to_counter"];
+    assert_eq!(refined.description, "Have words counted");
+    assert_eq!(refined.limits.turns, Some(3));
+    assert_eq!(refined.input.json(), derived_input(&configs.tools["route_to_lead"]));
+    assert_eq!(configs.agents["lead"].offered[1].description, "Have words counted");
+}
+
+#[test]
+fn joins_retries_approvals_and_doubts_are_read() {
+    let route = r#"{ "tool_id": "route_to_counter", "on_failure": { "retry": { "times": 2 } }, "approval": "master" }"#;
+    let lead = LEAD.replace(
+        r#""tools": ["route_to_counter", "handoff"]"#,
+        r#""tools": [{ "tool": "route_to_counter", "approval": "person" }, { "tool": "handoff" }], "join": { "quorum": 2 }"#,
+    );
+    let configs = sound().with(Role::Tool, "tools/route_to_counter.json", route).with(Role::Agent, "agents/lead.json", &lead);
+    let configs = configs.load().unwrap();
+    let (lead, route) = (&configs.agents["lead"], &configs.tools["route_to_counter"]);
+    assert_eq!(lead.join, Join::Quorum(2));
+    assert_eq!(route.on_failure, OnFailure::Retry(Retry { times: 2, backoff_seconds: 1 }));
+    assert_eq!((route.approval, lead.approver(route)), (Some(Approver::Master), Some(Approver::Person)), "a person counts");
+    assert_eq!(lead.approver(&configs.tools["handoff"]), None);
+    assert_eq!(configs.agents["counter"].join, Join::All);
+}
+
+fn derived_input(tool: &baton_types::config::Tool) -> &baton_types::json::Json {
+    tool.input.json()
+}
+
+#[test]
+fn a_jobs_config_of_a_built_in_tool_replaces_the_keys_it_gives() {
+    let refined = r#"{ "tool_id": "word_count", "timeout_seconds": 5,
+        "input_schema": { "type": "object", "properties": { "text": { "type": "string", "maxLength": 9 }, "limit": { "type": "integer" } },
+                          "required": ["text"] } }"#;
+    let configs = sound().with(Role::Tool, "tools/word_count.json", refined).load().unwrap();
+    let tool = &configs.tools["word_count"];
+    assert_eq!((tool.timeout, tool.description.as_str()), (Duration::from_secs(5), "Counts words"));
+    assert!(tool.input.check(&json!({"text": "more than nine"})).is_err());
+    assert_eq!(configs.agents["counter"].tools["word_count"].timeout, Duration::from_secs(5));
+}
+
+#[test]
+fn prompts_and_requests_render_strictly_with_the_inputs() {
+    let configs = sound().load().unwrap();
+    let inputs = check_inputs(&configs.job, &BTreeMap::new()).unwrap();
+    assert_eq!(render_request(&configs, &inputs).unwrap(), "Count the words of 2024.");
+    assert_eq!(render_prompt(&configs, &configs.agents["counter"], &inputs).unwrap(), "You are counter. The year is 2024.");
+    assert_eq!(render_prompt(&configs, &configs.agents["lead"], &inputs).unwrap(), "You lead counter lead in demo.");
+    assert!(render_request(&configs, &BTreeMap::new()).unwrap_err().to_string().contains("line 1"));
+    let hostile = BTreeMap::from([("year".to_owned(), json!("{{ job.id }}"))]);
+    assert_eq!(render_request(&configs, &hostile).unwrap(), "Count the words of {{ job.id }}.");
+}
+
+#[test]
+fn inputs_are_checked_and_every_fault_is_told() {
+    let files = sound().edited("job.json", r#", "default": 2024 }"#, r#" }, "place": { "schema": { "enum": ["a"] } }"#);
+    let configs = files.load().unwrap();
+    let given = BTreeMap::from([("place".to_owned(), json!("b")), ("yaer".to_owned(), json!(1))]);
+    let faults = check_inputs(&configs.job, &given).unwrap_err();
+    let messages: Vec<_> = faults.iter().map(|fault| (fault.kind.code(), fault.pointer.as_str())).collect();
+    assert_eq!(messages, [("B0103", "/yaer"), ("B0105", "/place"), ("B0106", "/year")]);
+}
+
+#[test]
+fn a_run_is_loaded_again_from_its_pinned_texts() {
+    let pinned = serde_json::to_string(&sound().sources()).unwrap();
+    assert!(!pinned.contains("demo/"), "the folder's place on this machine is not pinned");
+    let sources: Sources = serde_json::from_str(&pinned).unwrap();
+    let configs = load(&sources, &[&WORD_COUNT], Unconfigured::Refused, &rules()).unwrap();
+    assert_eq!(configs.job.id.as_str(), "demo");
+}
+
+#[test]
+fn a_pinned_run_goes_on_in_a_program_that_has_learned_new_tools() {
+    let sources = sound().without("tool-configs/word_count.json").edited("agents/counter.json", "\"word_count\", ", "").sources();
+    assert!(load(&sources, &[&WORD_COUNT], Unconfigured::Refused, &rules()).is_err());
+    assert!(load(&sources, &[&WORD_COUNT], Unconfigured::Allowed, &rules()).is_ok());
+}
+
+#[test]
+fn a_pinned_run_goes_on_with_a_tool_that_waits_for_approval() {
+    let grant = r#"{ "tool": "word_count", "approval": "person" }, "#;
+    let sources = sound().edited("agents/counter.json", "\"word_count\", ", grant).sources();
+    let configs = load(&sources, &[&WORD_COUNT], Unconfigured::Allowed, &rules()).unwrap();
+    assert!(configs.agents["counter"].tools.contains_key("word_count"));
+}
+
+#[test]
+fn tools_load_without_a_job() {
+    let mut sources = Sources::default();
+    sources.add(Role::BuiltinTool, "tool-configs/word_count.json", crate::support::WORD_COUNT_CONFIG);
+    let tools = load_tools(&sources, &[&WORD_COUNT], Unconfigured::Refused).unwrap();
+    assert_eq!(tools.len(), 1);
+}
+
+#[test]
+fn a_project_file_is_as_strict_as_the_others() {
+    let project = load_project("baton.json", br#"{ "store": ".baton", "jobs": "jobs" }"#).unwrap();
+    assert_eq!(project.jobs.as_deref(), Some("jobs"));
+    let faults = load_project("baton.json", br#"{ "stroe": ".baton", "jobs": null }"#).unwrap_err();
+    let faults: Vec<_> = faults.iter().map(|fault| (fault.kind.code(), fault.column, fault.nearest.as_deref())).collect();
+    assert_eq!(faults, [("B0103", 3, Some("store")), ("B0105", 30, None)]);
+}
+
+#[test]
+fn the_published_schemas_describe_every_key_and_accept_what_the_loader_accepts() {
+    fn undescribed(place: &str, schema: &Value, found: &mut Vec<String>) {
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            if !property["description"].is_string() {
+                found.push(format!("{place}/{name}"));
+            }
+        }
+        for (name, inner) in schema["$defs"].as_object().into_iter().flatten() {
+            undescribed(&format!("{place}/{name}"), inner, found);
+        }
+    }
+    let schemas: BTreeMap<_, _> = schemas().into_iter().collect();
+    let mut found = Vec::new();
+    for (name, schema) in &schemas {
+        undescribed(name, schema, &mut found);
+    }
+    assert_eq!(found, Vec::<String>::new());
+    let agent = baton_schema::compile(&schemas["agent.schema.json"]).unwrap();
+    let lead: Value = serde_json::from_str(LEAD).unwrap();
+    assert!(agent.check(&lead).is_ok());
+    assert!(agent.check(&json!({"agent_id": null})).is_err());
+}

@@ -1,0 +1,111 @@
+//! Tools from several files: whose text says what, what runs them, and what an approval of a call binds.
+
+use baton_config::{Role, Unconfigured, load};
+use baton_types::call::AfterExecution;
+use baton_types::config::Executor;
+use baton_types::json::Json;
+use serde_json::json;
+
+use crate::support::{WORD_COUNT, check, rules, sound};
+
+const BUILT_IN: &str = "tool-configs/word_count.json";
+
+#[test]
+fn a_fault_of_a_refined_tool_is_told_in_the_file_that_says_it() {
+    let refined =
+        |keys: &str| sound().with(Role::Tool, "tools/word_count.json", format!("{{ \"tool_id\": \"word_count\"{keys} }}"));
+    for (files, place) in [
+        // Only the built-in config says it; the refinement does; both do.
+        (refined("").edited(BUILT_IN, "\"effect\": \"pure\"", "\"timeout_seconds\": 0"), "tool-configs/word_count.json:11:22"),
+        (refined(", \"timeout_seconds\": 0"), "demo/tools/word_count.json:1:47"),
+        (
+            refined(", \"timeout_seconds\": 0").edited(BUILT_IN, "\"effect\": \"pure\"", "\"timeout_seconds\": 9"),
+            "demo/tools/word_count.json:1:47",
+        ),
+    ] {
+        let told = files.faults();
+        assert!(told.contains("\"timeout_seconds\" is out of range") && told.contains(place), "{place}: {told}");
+    }
+    let configs = refined(", \"timeout_seconds\": 9").load().expect("it is sound");
+    assert_eq!(configs.tools["word_count"].source.as_deref(), Some("demo/tools/word_count.json"));
+    // What neither says is missed in the refinement, which is where the job can say it.
+    let neither = refined("").edited(BUILT_IN, "  \"description\": \"Counts words\",\n", "").faults();
+    assert!(
+        neither.contains("key \"description\" is missing") && neither.contains("demo/tools/word_count.json:1:1"),
+        "{neither}"
+    );
+}
+
+#[test]
+fn a_refinement_that_is_no_object_is_of_the_wrong_type() {
+    check(
+        sound().with(Role::Tool, "tools/word_count.json", "[]"),
+        "
+error B0105: the file is of the wrong type
+   ┌─ demo/tools/word_count.json:1:1
+ 1 │ []
+   │ ^ expected an object, found an array
+1 error
+",
+    );
+}
+
+#[test]
+fn a_tool_that_delegates_says_to_whom() {
+    let tool = r#"{ "tool_id": "ask_counter", "type": "agent_as_tool", "description": "d",
+  "parameters": { "request": { "type": "string", "description": "d", "required": true },
+                  "documents": { "type": "array", "items": { "type": "string" }, "description": "d", "required": false } } }"#;
+    let told = sound().with(Role::Tool, "tools/ask_counter.json", tool).faults();
+    assert!(told.contains("a tool of type agent_as_tool needs \"agent\"") && told.ends_with("\n1 error"), "{told}");
+}
+
+#[test]
+fn a_run_that_is_only_read_needs_no_functions() {
+    let read = |unconfigured| load(&sound().sources(), &[], unconfigured, &rules());
+    assert!(read(Unconfigured::Reading).expect("nothing is run").tools["word_count"].executor.is_none());
+    assert!(read(Unconfigured::Allowed).expect_err("it will be run").to_string().contains("nothing runs the function tool"));
+}
+
+#[test]
+fn a_disagreement_with_the_function_is_told_where_the_schema_stands() {
+    let schema = r#""input_schema": { "type": "object", "properties": { "text": { "type": "integer" }, "limit": { "type": "integer" } }, "required": ["text"] }"#;
+    let parameters = r#""parameters": {
+    "text": { "type": "string", "description": "Input text", "required": true },
+    "limit": { "type": "integer", "description": "At most", "required": false }
+  }"#;
+    let told = sound().edited(BUILT_IN, parameters, schema).edited(BUILT_IN, "\"text\": \"a b\"", "\"text\": 1").faults();
+    assert!(told.contains("parameter \"text\" has another type in fn word_count"), "{told}");
+    assert!(told.contains("word_count.json:5:73\n") && told.contains("expected string, found integer"), "{told}");
+}
+
+#[test]
+fn a_handoff_ends_its_task_and_other_tools_do_not_unless_they_say_so() {
+    let configs =
+        sound().edited(BUILT_IN, "\"effect\"", "\"after_execution\": \"terminate\", \"effect\"").load().expect("it is sound");
+    assert_eq!(configs.tools["handoff"].after_by_default(), AfterExecution::Terminate);
+    assert_eq!(configs.tools["note"].after_by_default(), AfterExecution::Suspend);
+    assert_eq!(configs.tools["route_to_counter"].after_by_default(), AfterExecution::Suspend);
+    assert_eq!(configs.tools["word_count"].after_by_default(), AfterExecution::Terminate);
+}
+
+#[test]
+fn an_approval_binds_the_command_that_would_run_and_the_input_it_gets() {
+    let run_by = |command: &str| {
+        let exec = format!("\"exec\": {{ \"command\": [\"{command}\"] }}");
+        let files = sound().functions(&[]).edited(BUILT_IN, "\"effect\": \"pure\"", &exec);
+        std::sync::Arc::clone(&files.load().expect("it is sound").tools["word_count"])
+    };
+    let input = Json::from(json!({"text": "a"}));
+    assert_eq!(run_by("wc").bound_hash(&input), run_by("wc").bound_hash(&input));
+    assert_ne!(run_by("wc").bound_hash(&input), run_by("rm").bound_hash(&input));
+    assert_ne!(run_by("wc").bound_hash(&input), run_by("wc").bound_hash(&Json::from(json!({"text": "b"}))));
+    let shown = |keys: &str| {
+        let files = sound().edited(BUILT_IN, "\"effect\"", &format!("\"writes\": true, {keys}\"effect\""));
+        files.load().expect("it is sound").tools["word_count"].bound_hash(&input)
+    };
+    let shown = ["", "\"title\": \"Count\", ", "\"title\": \"Measure\", ", "\"changes\": { \"path\": \"text\" }, "].map(shown);
+    let distinct: std::collections::BTreeSet<_> = shown.iter().map(ToString::to_string).collect();
+    assert_eq!(distinct.len(), shown.len(), "the person approved what they were shown");
+    let executors = [Executor::Function(WORD_COUNT.name()), run_by("wc").executor.clone().expect("a command runs it")];
+    assert_eq!(executors.map(|executor| format!("{executor:?}")), ["fn word_count", "exec [\"wc\"] with []"]);
+}

@@ -1,0 +1,119 @@
+//! The only code that changes state. One function per entry, by what the entry is about; none can fail, none decides.
+
+mod adopt;
+mod calls;
+mod tasks;
+mod turns;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_types::document::DocumentVersion;
+use baton_types::entry::{Control, ControlAction, Entry, Recorded, RunStarted};
+use baton_types::id::TaskId;
+use baton_types::time::Timestamp;
+
+use super::Run;
+use super::graph::TaskIndex;
+use crate::render;
+
+/// Applies `recorded` to the state.
+pub(super) fn apply(run: &mut Run, recorded: &Recorded) {
+    let expected = run.shared.seq + 1;
+    assert_eq!(recorded.seq, expected, "entries are applied in order and without gaps");
+    run.shared.seq = recorded.seq;
+    run.shared.decision = recorded.decision;
+    let (at, latest) = (recorded.at, run.shared.latest);
+    run.shared.latest = at;
+    match &recorded.entry {
+        Entry::RunStarted(entry) => run_started(run, at, entry),
+        Entry::TaskCreated(entry) => tasks::task_created(run, at, entry),
+        Entry::ModelRequested(entry) => turns::model_requested(run, at, entry),
+        Entry::FellBack(entry) => turns::fell_back(run, entry),
+        Entry::ModelAnswered(entry) => turns::model_answered(run, at, entry),
+        Entry::CallRefused(entry) => calls::call_refused(run, at, entry),
+        Entry::CallApproved(entry) => calls::call_approved(run, at, entry),
+        Entry::CallStarted(entry) => calls::call_started(run, at, entry),
+        Entry::CallAskedModel(entry) => turns::call_asked_model(run, entry),
+        Entry::CallFinished(entry) => calls::call_finished(run, at, entry),
+        Entry::DocumentWritten(entry) => document_written(run, entry),
+        Entry::QuestionOpened(entry) => tasks::question_opened(run, entry),
+        Entry::QuestionClosed(entry) => tasks::question_closed(run, at, entry),
+        Entry::BudgetSettled(entry) => turns::budget_settled(run, at, entry),
+        Entry::Compacted(entry) => turns::compacted(run, entry),
+        // What goes to the user changes nothing that decides.
+        Entry::Output(_) => {}
+        Entry::Control(entry) => control(run, at, latest, entry),
+        Entry::SubtreeClosed(entry) => tasks::subtree_closed(run, at, entry),
+        Entry::TaskEnded(entry) => tasks::task_ended(run, at, entry),
+        Entry::RunEnded(entry) => run.shared.ended = Some(entry.clone()),
+    }
+}
+
+/// The task that an entry names.
+fn known(run: &Run, id: &TaskId) -> TaskIndex {
+    run.graph.find(id.as_str()).unwrap_or_else(|| panic!("an entry names task {id}, which no entry created"))
+}
+
+fn run_started(run: &mut Run, at: Timestamp, entry: &RunStarted) {
+    let limited = run.configs().job.limits.has_budget();
+    let shared = &mut run.shared;
+    shared.started = Some(Arc::new(entry.clone()));
+    shared.started_at = at;
+    shared.has_budgets = limited;
+}
+
+fn document_written(run: &mut Run, version: &Arc<DocumentVersion>) {
+    run.shared.documents.insert(Arc::clone(version));
+    if let Some(id) = &version.task {
+        let task = known(run, id);
+        let task = &mut run.graph[task];
+        task.learn(version.path.clone(), version.version);
+        let written = &mut task.documents.get_or_insert_default().written;
+        let reference = version.reference();
+        // A first version is of a document that nobody wrote before.
+        match written.iter_mut().find(|written| version.version > 1 && written.path == version.path) {
+            Some(earlier) => *earlier = reference,
+            None => written.push(reference),
+        }
+    }
+}
+
+fn control(run: &mut Run, at: Timestamp, latest: Timestamp, entry: &Control) {
+    match (&entry.action, &entry.task) {
+        (ControlAction::Paused, _) => run.shared.paused = true,
+        (ControlAction::Unpaused, _) => run.shared.paused = false,
+        (ControlAction::Steered { text }, Some(task)) => {
+            let task = known(run, task);
+            let task = &mut run.graph[task];
+            task.context_tokens += render::steer_tokens(text);
+            task.steering.push(text.clone());
+        }
+        (ControlAction::Adopted(adoption), _) => {
+            adopt::adopted(run, at, adoption);
+            if adoption.fork.is_none() {
+                rested(run, at.since(latest));
+            }
+        }
+        // No process worked for the run since its last entry.
+        (ControlAction::TakenOver { .. }, _) => rested(run, at.since(latest)),
+        (ControlAction::Waited(waited), Some(task)) => turns::waited(run, known(run, task), waited),
+        (
+            ControlAction::Steered { .. }
+            | ControlAction::Cancelled { .. }
+            | ControlAction::Waited(_)
+            | ControlAction::Late { .. },
+            _,
+        ) => {}
+    }
+}
+
+/// Takes `time`, which has just passed, from the worked time of all tasks and of the run.
+fn rested(run: &mut Run, time: Duration) {
+    for task in run.graph.indices() {
+        let task = &mut run.graph[task];
+        task.working_since = task.working_since.map(|since| since.plus(time));
+    }
+    let shared = &mut run.shared;
+    shared.active_since = shared.active_since.map(|since| since.plus(time));
+}

@@ -1,0 +1,68 @@
+//! Other configs are adopted, and time that did not pass for the run is skipped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_types::entry::Adoption;
+use baton_types::id::TaskId;
+use baton_types::time::Timestamp;
+
+use crate::graph::TaskIndex;
+use crate::task::Budget;
+use crate::{Run, agent, render, task_limits};
+
+/// Pins the run to the configs and keeps true what was derived from those before.
+pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
+    let now = Arc::clone(run.known(adoption.configs));
+    let before = std::mem::replace(&mut run.configs, Arc::clone(&now));
+    let live: Vec<TaskIndex> = run.graph.live().collect();
+    let mut unkept = Vec::new();
+    for index in &live {
+        let task = &mut run.graph[*index];
+        if let Some(id) = task.agent().cloned() {
+            let (was, is) = (render::prompt_tokens(agent(&before, &id)), render::prompt_tokens(agent(&now, &id)));
+            let moved = |tokens: u64| (tokens + is).saturating_sub(was);
+            task.context_tokens = moved(task.context_tokens);
+            if let Some(context) = task.context.as_mut() {
+                context.base_tokens = moved(context.base_tokens);
+                context.requests.iter_mut().for_each(|request| request.tokens = moved(request.tokens));
+            }
+        }
+        if task.budget.is_none() && task_limits(&now, task).has_budget() {
+            unkept.push(*index);
+        }
+    }
+    for index in &unkept {
+        let mut budget = Budget::default();
+        for within in run.graph.indices().filter(|task| run.graph.upwards(*task).any(|above| above == *index)) {
+            let task = &run.graph[within];
+            budget.tokens = budget.tokens.saturating_add(task.usage.total());
+            budget.reserved_tokens = budget.reserved_tokens.saturating_add(task.reserved_tokens);
+            budget.cost = budget.cost.plus(task.cost.known);
+            budget.reserved_cost = budget.reserved_cost.plus(task.reserved_cost);
+        }
+        run.graph[*index].budget = Some(Box::new(budget));
+    }
+    if let Some(fork) = &adoption.fork {
+        skip(run, &live, at.since(fork.at));
+    }
+    let limited = now.job.limits.has_budget() || !unkept.is_empty();
+    let shared = &mut run.shared;
+    // What a person stopped was the original.
+    shared.paused &= adoption.fork.is_none();
+    shared.has_budgets |= limited;
+    shared.started = shared.started.as_ref().map(|started| Arc::new(adoption.restarted(started)));
+}
+
+/// Moves what is measured in time by a time that did not pass for the run.
+fn skip(run: &mut Run, live: &[TaskIndex], time: Duration) {
+    for index in live {
+        let task = &mut run.graph[*index];
+        task.working_since = task.working_since.map(|since| since.plus(time));
+        task.deadline = task.deadline.map(|deadline| deadline.plus(time));
+    }
+    let shared = &mut run.shared;
+    let later = |(at, id): &(Timestamp, TaskId)| (at.plus(time), id.clone());
+    shared.deadlines = shared.deadlines.iter().map(later).collect();
+    shared.active_since = shared.active_since.map(|since| since.plus(time));
+}

@@ -1,0 +1,160 @@
+//! The calls of a turn: refused, approved, begun, finished; and the phase that follows for their task.
+
+use std::sync::Arc;
+
+use baton_types::call::{AfterExecution, ErrorCode};
+use baton_types::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern};
+use baton_types::id::CallId;
+use baton_types::time::Timestamp;
+
+use super::known;
+use super::tasks::enter;
+use crate::calls::{Attempts, CallStage, Finish, OpenCalls};
+use crate::graph::TaskIndex;
+use crate::phase::Phase;
+use crate::rules::route::goes_to_user;
+use crate::task::{Streak, Task};
+use crate::{Run, render, task_limits};
+
+pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
+    let task = known(run, &entry.task);
+    let index = change_stage(run, at, task, &entry.call, |_| CallStage::Refused);
+    let task = &mut run.graph[task];
+    if !task.is_summarising() {
+        task.context_tokens += render::error_tokens(&entry.error);
+    }
+    if open_calls(task)[index].is_counted() && !stays_counted(entry.error.code) {
+        task.calls -= 1;
+        run.shared.calls -= 1;
+    }
+}
+
+/// Whether a call that is refused for `code` counts as made: all do but those for which a limit leaves no room, and those of
+/// a turn that executes nothing.
+fn stays_counted(code: ErrorCode) -> bool {
+    !matches!(code, ErrorCode::LimitReached | ErrorCode::TurnDiscarded)
+}
+
+pub(super) fn call_approved(run: &mut Run, at: Timestamp, entry: &CallApproved) {
+    let task = known(run, &entry.task);
+    let index = change_stage(run, at, task, &entry.call, |_| CallStage::Waiting);
+    open_calls(&mut run.graph[task]).details_mut(index).approved = Some(entry.binds);
+}
+
+pub(super) fn call_started(run: &mut Run, at: Timestamp, entry: &CallStarted) {
+    let writes = run.configs().tools.get(entry.tool.as_str()).is_some_and(|tool| tool.writes);
+    change_stage(run, at, known(run, &entry.task), &entry.call, |_| CallStage::Running { writes });
+}
+
+pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) {
+    let (after, result) = (entry.after, &entry.result);
+    let task = known(run, &entry.task);
+    let budget = task_limits(&run.configs, &run.graph[task]).inject_tokens;
+    let tokens = render::result_tokens(entry, &run.shared.documents, budget);
+    change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);
+    let index = change_stage(run, at, task, &entry.call, |asked| {
+        let to_user = goes_to_user(asked, entry.tool_type);
+        let keep = to_user || after == AfterExecution::Terminate;
+        CallStage::Finished(Finish { status: result.status, after, to_user, result: keep.then(|| Arc::clone(result)) })
+    });
+    let task = &mut run.graph[task];
+    task.context_tokens += tokens;
+    for document in &result.documents {
+        task.learn(document.path.clone(), document.version);
+    }
+    for conflict in &entry.conflicts {
+        task.learn(conflict.path.clone(), conflict.current);
+    }
+    task.said.retain(|(waiting, _)| *waiting != entry.call);
+    if entry.repeat > 0 {
+        let asked = Arc::clone(&open_calls(task)[index].asked);
+        task.streak = Some(Box::new(Streak { asked, result: Arc::clone(result), count: entry.repeat }));
+    }
+}
+
+/// The engine asks whether the call may begin, or what became of it.
+pub(super) fn question_about_call(run: &mut Run, at: Timestamp, caller: TaskIndex, call: &CallId, concern: Concern) {
+    match concern {
+        Concern::Approval { .. } => {
+            let index = change_stage(run, at, caller, call, |_| CallStage::Approval);
+            open_calls(&mut run.graph[caller]).details_mut(index).approvals += 1;
+        }
+        Concern::Outcome => {
+            change_stage(run, at, caller, call, |_| CallStage::Doubt);
+        }
+    }
+}
+
+/// Changes what is known of the failed attempts at `call`, if there are any, and with it when the next one begins.
+pub(super) fn change_attempts(run: &mut Run, caller: TaskIndex, call: &CallId, change: impl FnOnce(&mut Attempts)) {
+    let (calls, index) = call_of(&mut run.graph[caller], call);
+    let Some(attempts) = calls.attempts_mut(index) else { return };
+    let before = attempts.next_at;
+    change(attempts);
+    let after = attempts.next_at;
+    let retries = &mut run.shared.retries;
+    if let Some(at) = before {
+        retries.remove(&(at, call.clone()));
+    }
+    if let Some(at) = after {
+        retries.insert((at, call.clone()));
+    }
+}
+
+/// The calls of the turn in progress, which the entry is about.
+pub(super) fn open_calls(task: &mut Task) -> &mut OpenCalls {
+    match task.phase.calls_mut() {
+        Some(calls) => calls,
+        None => panic!("an entry is about a call of task {}, which has no turn in progress", task.id),
+    }
+}
+
+/// The calls of the turn in progress, and the place of `call` among them.
+pub(super) fn call_of<'r>(task: &'r mut Task, call: &CallId) -> (&'r mut OpenCalls, usize) {
+    let calls = open_calls(task);
+    let index = calls.position_of(call);
+    (calls, index)
+}
+
+/// Moves `call` to another stage, and its task to the phase that follows. Returns the place of the call.
+fn change_stage(
+    run: &mut Run,
+    at: Timestamp,
+    task: TaskIndex,
+    call: &CallId,
+    stage: impl FnOnce(&baton_types::call::ModelCall) -> CallStage,
+) -> usize {
+    let (calls, index) = call_of(&mut run.graph[task], call);
+    let before = calls.counts().running_functions;
+    let stage = stage(&calls[index].asked);
+    calls.set_stage(index, stage);
+    let after = calls.counts().running_functions;
+    let running = &mut run.shared.running_functions;
+    *running = *running + after - before;
+    follow_calls(run, at, task);
+    index
+}
+
+/// Moves a task to the phase that follows from its calls. Only a task that acts waits for a place among the parallel calls, so
+/// that a call which waits for a person keeps no place in that queue from those that could begin.
+pub(super) fn follow_calls(run: &mut Run, at: Timestamp, task: TaskIndex) {
+    let calls = open_calls(&mut run.graph[task]);
+    let queues = calls.counts().waiting_functions > 0 && !calls.waits();
+    if !queues {
+        leave_call_queue(run, task);
+    }
+    enter(run, at, task, Phase::after_change);
+    let seq = run.shared.seq;
+    if queues && run.graph[task].place.is_none() {
+        run.graph[task].place = Some(seq);
+        run.shared.waiting_for_calls.insert(seq, task);
+    }
+}
+
+pub(super) fn leave_call_queue(run: &mut Run, task: TaskIndex) {
+    let Some(place) = run.graph[task].place else { return };
+    if run.shared.waiting_for_calls.get(&place) == Some(&task) {
+        run.shared.waiting_for_calls.remove(&place);
+        run.graph[task].place = None;
+    }
+}

@@ -1,0 +1,254 @@
+//! Tasks begin, ask people and end; the queues and counters of active tasks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_types::entry::{
+    FinalState, Holder, QuestionClosed, QuestionEnd, QuestionOpened, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
+};
+use baton_types::id::{CallId, ToolId};
+use baton_types::money::{Cost, Money};
+use baton_types::time::Timestamp;
+
+use super::calls::{call_of, change_attempts, leave_call_queue, question_about_call};
+use super::known;
+use crate::graph::TaskIndex;
+use crate::phase::{Next, Phase, Wait};
+use crate::task::{Context, Question, Task};
+use crate::{Run, agent, render, task_limits};
+
+pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
+    let mut task = Task {
+        place: None,
+        id: entry.task.clone(),
+        kind: entry.kind,
+        holder: entry.holder.clone(),
+        tool: entry.tool.as_deref().map(ToolId::from),
+        master: entry.master.clone(),
+        answers_for: entry.answers_for.clone(),
+        depth: entry.depth,
+        phase: Phase::Waiting(Wait::Person),
+        turns: 0,
+        children: 0,
+        missed: None,
+        streak: None,
+        documents: None,
+        context_tokens: 0,
+        context: None,
+        usage: baton_types::model::Usage::default(),
+        cost: Cost::default(),
+        reserved_tokens: 0,
+        reserved_cost: Money::ZERO,
+        calls: 0,
+        budget: None,
+        worked: Duration::ZERO,
+        working_since: None,
+        deadline: entry.deadline,
+        said: Vec::new(),
+        question: None,
+        concern: entry.concern,
+        steering: Vec::new(),
+    };
+    for document in &entry.documents {
+        task.learn(document.path.clone(), document.version);
+    }
+    let configs = Arc::clone(run.configs());
+    let limits = task_limits(&configs, &task);
+    let base = match &entry.answers_for {
+        Some(master) => run.task(master).map_or(0, |master| master.context_tokens),
+        None => task.agent().map_or(0, |id| render::prompt_tokens(agent(&configs, id))),
+    };
+    task.context_tokens = base + render::created_tokens(entry, &run.shared.documents, limits.inject_tokens);
+    if limits.has_budget() {
+        task.budget = Some(Box::default());
+        run.shared.has_budgets = true;
+    }
+    let runs_model = task.agent().is_some();
+    let caller = entry.caller.as_ref().map(|caller| known(run, caller));
+    if let (Some(caller), Some(concern)) = (caller, entry.concern) {
+        question_about_call(run, at, caller, &entry.task.originating_call(), concern);
+    }
+    let base_tokens = task.context_tokens;
+    let index = run.graph.insert(caller, task);
+    if run.is_measured(index) {
+        run.graph[index].context = Some(Box::new(Context { base_tokens, ..Context::default() }));
+    }
+    if let Some(caller) = caller
+        && entry.kind == TaskKind::Delegation
+    {
+        run.graph[caller].children += 1;
+        change_attempts(run, caller, &entry.task.originating_call(), |attempts| attempts.next_at = None);
+    }
+    let shared = &mut run.shared;
+    shared.live_tasks += 1;
+    if runs_model {
+        shared.live_agent_tasks += 1;
+    } else {
+        shared.open_questions += 1;
+    }
+    if let Some(deadline) = entry.deadline {
+        shared.deadlines.insert((deadline, entry.task.clone()));
+    }
+    if runs_model {
+        enter(run, at, index, |_| Phase::Ready(Next::Turn));
+    }
+}
+
+pub(super) fn task_ended(run: &mut Run, at: Timestamp, entry: &TaskEnded) {
+    let task = known(run, &entry.task);
+    end(run, at, task, entry.state);
+    if let (Some(retry_at), Some(caller)) = (entry.retry_at, run.graph.caller_of(task)) {
+        let call = entry.task.originating_call();
+        let (calls, index) = call_of(&mut run.graph[caller], &call);
+        calls.details_mut(index);
+        change_attempts(run, caller, &call, |attempts| {
+            attempts.failed.push(Arc::clone(&entry.result));
+            attempts.next_at = Some(retry_at);
+        });
+    }
+}
+
+pub(super) fn subtree_closed(run: &mut Run, at: Timestamp, entry: &SubtreeClosed) {
+    for id in &entry.tasks {
+        let index = known(run, id);
+        let task = &mut run.graph[index];
+        assert_eq!(task.reserved_tokens, 0, "an open request is settled before its task is closed");
+        if let Some(question) = task.question.as_mut()
+            && question.closed.is_none()
+        {
+            Arc::make_mut(question).closed = Some(QuestionEnd::Failed { reason: entry.reason.clone() });
+        }
+        end(run, at, index, FinalState::Cancelled);
+    }
+}
+
+pub(super) fn question_opened(run: &mut Run, entry: &QuestionOpened) {
+    let task = known(run, &entry.task);
+    run.graph[task].question = Some(Arc::new(Question {
+        number: entry.number,
+        asker: entry.asker.clone(),
+        text: entry.question.clone(),
+        documents: entry.documents.clone(),
+        answer_schema: entry.answer_schema.clone(),
+        otherwise: entry.otherwise.clone(),
+        closed: None,
+    }));
+    run.shared.questions.push(entry.task.clone());
+}
+
+pub(super) fn question_closed(run: &mut Run, at: Timestamp, entry: &QuestionClosed) {
+    let index = known(run, &entry.task);
+    let task = &mut run.graph[index];
+    let answers_for = task.answers_for.clone();
+    let Some(question) = task.question.as_mut() else { return };
+    Arc::make_mut(question).closed = Some(entry.how.clone());
+    let question = Arc::clone(question);
+    match (&entry.how, answers_for) {
+        (QuestionEnd::Answered { answer, .. }, Some(master)) => {
+            let (master, asker) = (known(run, &master), known(run, &question.asker));
+            let Some(agent) = run.graph[asker].agent().cloned() else { return };
+            let Some(call) = waiting_call(run, master, asker) else { return };
+            let said = Said { asker: agent, question: question.text.clone(), answer: answer.clone() };
+            run.graph[master].said.push((call, said));
+        }
+        (QuestionEnd::Escalated { to: _, task: on }, _) => {
+            // Its time is over: from here on it only waits for whoever is asked now, and needs no turn.
+            let deadline = task.deadline;
+            let shared = &mut run.shared;
+            shared.live_agent_tasks -= 1;
+            if let Some(deadline) = deadline {
+                shared.deadlines.remove(&(deadline, entry.task.clone()));
+            }
+            drop_calls(run, index);
+            enter(run, at, index, |_| Phase::Waiting(Wait::Escalated(on.clone())));
+        }
+        _ => {}
+    }
+}
+
+/// The call of `master` that waits for the branch in which `asker` lies.
+fn waiting_call(run: &Run, master: TaskIndex, asker: TaskIndex) -> Option<CallId> {
+    let branch = run.graph.upwards(asker).find(|task| run.graph.caller_of(*task) == Some(master))?;
+    Some(run.graph[branch].id.originating_call())
+}
+
+/// The one way to a final state.
+fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
+    drop_calls(run, index);
+    let escalated = run.graph[index].phase.escalated().is_some();
+    enter(run, at, index, |_| Phase::Ended(state));
+    let task = &mut run.graph[index];
+    // What only a living task needs goes, so that a run with many finished tasks stays small.
+    task.streak = None;
+    if let Some(documents) = &mut task.documents {
+        documents.known = BTreeMap::new();
+    }
+    task.said = Vec::new();
+    let (deadline, by_person) = (task.deadline, task.holder == Holder::Person);
+    let shared = &mut run.shared;
+    shared.live_tasks -= 1;
+    if by_person {
+        shared.open_questions -= 1;
+    } else if !escalated {
+        shared.live_agent_tasks -= 1;
+    }
+    if let Some(deadline) = deadline {
+        shared.deadlines.remove(&(deadline, task.id.clone()));
+    }
+}
+
+/// Takes the calls in progress out of the run's counters and queues; the phase that follows has none.
+fn drop_calls(run: &mut Run, task: TaskIndex) {
+    leave_call_queue(run, task);
+    let Some(calls) = run.graph[task].phase.calls() else { return };
+    let running = calls.counts().running_functions;
+    let retries: Vec<_> = calls.iter().filter_map(|call| Some((call.retry_at()?, call.id.clone()))).collect();
+    let shared = &mut run.shared;
+    shared.running_functions -= running;
+    for retry in &retries {
+        shared.retries.remove(retry);
+    }
+}
+
+/// Moves a task from one phase to another, keeping the queues and the counters of active tasks true.
+pub(super) fn enter(run: &mut Run, at: Timestamp, index: TaskIndex, next: impl FnOnce(Phase) -> Phase) {
+    let task = &mut run.graph[index];
+    let (was_active, was_ready) = (task.phase.is_active(), task.phase.is_ready());
+    task.phase = next(std::mem::replace(&mut task.phase, Phase::Ready(Next::Turn)));
+    let (is_active, is_ready) = (task.phase.is_active(), task.phase.is_ready());
+    match (was_active, is_active) {
+        (false, true) => task.working_since = Some(at),
+        (true, false) => {
+            task.worked = task.worked_until(at);
+            task.working_since = None;
+        }
+        _ => {}
+    }
+    let left = task.place.take_if(|_| was_ready && !is_ready);
+    let shared = &mut run.shared;
+    match (was_active, is_active) {
+        (false, true) => {
+            shared.active_tasks += 1;
+            shared.active_since.get_or_insert(at);
+        }
+        (true, false) => {
+            shared.active_tasks -= 1;
+            if shared.active_tasks == 0
+                && let Some(since) = shared.active_since.take()
+            {
+                shared.worked += at.since(since);
+            }
+        }
+        _ => {}
+    }
+    if let Some(place) = left {
+        shared.ready.remove(&place);
+    }
+    if !was_ready && is_ready {
+        // No entry makes two tasks ready, so its number is a place of its own, and the queue is first come, first served.
+        let place = shared.seq;
+        shared.ready.insert(place, index);
+        task.place = Some(place);
+    }
+}

@@ -1,0 +1,184 @@
+//! A model is asked and answers: the open turn, and what is reserved and spent for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_types::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, Waited};
+use baton_types::money::Money;
+use baton_types::time::Timestamp;
+
+use super::calls::{follow_calls, open_calls};
+use super::known;
+use super::tasks::enter;
+use crate::calls::{OpenAsk, OpenCall, OpenCalls};
+use crate::graph::TaskIndex;
+use crate::phase::{Next, Phase, Purpose, Request};
+use crate::rules::text::turn_fault;
+use crate::task::{Budget, Context, ContextMark, KEPT_TURNS, Missed, Task};
+use crate::{Run, agent, render};
+
+pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequested) {
+    let purpose = match &entry.notice {
+        Some(Notice::LastTurn { limit }) => Purpose::LastTurn(*limit),
+        Some(Notice::Summarise { through_turn }) => Purpose::Summary { through_turn: *through_turn },
+        Some(Notice::Steer { .. } | Notice::Reminder { .. }) | None => Purpose::Turn,
+    };
+    let index = known(run, &entry.task);
+    enter(run, at, index, |_| Phase::Asking(Request { purpose, fallback: None, uncharged: false }));
+    // Configs that were adopted may limit what those before did not: from here on the length is kept.
+    let limited = run.graph[index].context.is_some() || run.is_measured(index);
+    let task = &mut run.graph[index];
+    let again = task.turns == entry.turn;
+    task.turns = entry.turn;
+    task.context_tokens = entry.input_tokens;
+    if limited && !again {
+        // What people said stands at the head of this turn, and stays as long as it does.
+        let heads: u64 = entry.steers.iter().map(|text| render::steer_tokens(text)).sum();
+        let tokens = entry.input_tokens.saturating_sub(heads);
+        let context = task.context.get_or_insert_with(|| Box::new(Context { base_tokens: tokens, ..Context::default() }));
+        context.requests.push_back(ContextMark { turn: entry.turn, tokens });
+        // The request for a summary is remembered beside those whose turns the summary may let stay.
+        let kept = KEPT_TURNS + usize::from(purpose.is_summary());
+        if context.requests.len() > kept {
+            context.requests.pop_front();
+        }
+    }
+    if matches!(entry.notice, Some(Notice::Steer { .. })) {
+        task.steering.remove(0);
+    }
+    task.steering.drain(..entry.steers.len());
+    task.reserved_tokens = entry.reserved_tokens;
+    task.reserved_cost = entry.reserved_cost;
+    if !again {
+        run.shared.turns += 1;
+    }
+    reserve(run, index, entry.reserved_tokens, entry.reserved_cost);
+}
+
+pub(super) fn call_asked_model(run: &mut Run, entry: &CallAskedModel) {
+    let CallAskedModel { task, by, model: _, input_tokens, reserved_tokens, reserved_cost } = entry.clone();
+    let task = known(run, &task);
+    open_calls(&mut run.graph[task]).asks.push(OpenAsk { by, input_tokens, reserved_tokens, reserved_cost });
+    reserve(run, task, reserved_tokens, reserved_cost.unwrap_or_default());
+}
+
+pub(super) fn fell_back(run: &mut Run, entry: &FellBack) {
+    let task = known(run, &entry.task);
+    open_request(&mut run.graph[task]).fallback = Some(entry.to.as_str().into());
+}
+
+pub(super) fn waited(run: &mut Run, task: TaskIndex, waited: &Waited) {
+    let task = &mut run.graph[task];
+    task.working_since = task.working_since.map(|since| since.plus(Duration::from_millis(waited.milliseconds)));
+    if let Phase::Asking(request) = &mut task.phase {
+        request.uncharged = waited.stops && waited.uncharged;
+    }
+    let shared = &mut run.shared;
+    shared.active_since = shared.active_since.map(|since| since.plus(Duration::from_millis(waited.run_milliseconds)));
+}
+
+pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered) {
+    let configs = Arc::clone(run.configs());
+    let index = known(run, &entry.task);
+    let task = &mut run.graph[index];
+    let purpose = open_request(task).purpose;
+    // A summary is no turn of the work: it neither misses the point nor stays in the conversation.
+    if !purpose.is_summary() {
+        let earlier = task.missed.map_or(0, |missed| missed.count);
+        let fault = turn_fault(&configs, task, entry);
+        task.missed = fault.map(|reason| Missed { count: earlier + 1, reason });
+        task.context_tokens += render::answered_tokens(entry);
+    }
+    let tools = task.agent().map(|id| &agent(&configs, id).tools);
+    let calls = (1..).zip(&entry.calls).map(|(position, asked)| {
+        let tool = tools.and_then(|tools| tools.get(asked.tool.as_str()));
+        let delegates = tool.is_some_and(|tool| tool.agent.is_some());
+        let id = entry.task.call(entry.turn, position);
+        OpenCall::new(id, Arc::clone(asked), tool.map(|tool| tool.tool_type), delegates)
+    });
+    let calls = OpenCalls::new(purpose, entry.turn, entry.text.as_str().into(), calls.collect());
+    let made = u32::try_from(calls.iter().filter(|call| call.is_counted()).count()).unwrap_or(u32::MAX);
+    task.calls += made;
+    run.shared.calls += made;
+    enter(run, at, index, |_| Phase::Acting(Box::new(calls)));
+    follow_calls(run, at, index);
+}
+
+pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
+    let task = known(run, &entry.task);
+    let task = &mut run.graph[task];
+    let gone = task.context_tokens.saturating_sub(entry.context_tokens);
+    task.context_tokens = entry.context_tokens;
+    let context = task.context.as_mut().expect("only what is measured is compacted");
+    let summary_turn = task.phase.purpose().is_summary().then_some(task.turns);
+    if summary_turn.is_some() {
+        // Whether it was answered or not, a turn that was for the summary alone is over.
+        task.phase = Phase::Ready(Next::Turn);
+    }
+    context.through_turn = entry.through_turn;
+    context.requests.retain(|request| request.turn > entry.through_turn && Some(request.turn) != summary_turn);
+    for request in &mut context.requests {
+        request.tokens = request.tokens.saturating_sub(gone);
+    }
+}
+
+pub(super) fn budget_settled(run: &mut Run, at: Timestamp, entry: &BudgetSettled) {
+    let (used, cost) = (entry.usage.total(), entry.cost.unwrap_or_default());
+    let index = known(run, &entry.task);
+    let task = &mut run.graph[index];
+    task.usage.add(&entry.usage);
+    task.cost.settle(entry.cost);
+    let reserved_cost = if let Some(by) = &entry.by {
+        let ask = open_calls(task).take_ask(by).expect("what is settled was asked");
+        ask.reserved_cost.unwrap_or_default()
+    } else {
+        task.reserved_tokens = 0;
+        std::mem::take(&mut task.reserved_cost)
+    };
+    on_all_above(run, index, |budget| {
+        budget.reserved_tokens = budget.reserved_tokens.saturating_sub(entry.reserved_tokens);
+        budget.reserved_cost = budget.reserved_cost.minus(reserved_cost);
+        budget.tokens = budget.tokens.saturating_add(used);
+        budget.cost = budget.cost.plus(cost);
+    });
+    let shared = &mut run.shared;
+    shared.reserved_tokens = shared.reserved_tokens.saturating_sub(entry.reserved_tokens);
+    shared.reserved_cost = shared.reserved_cost.minus(reserved_cost);
+    shared.usage.add(&entry.usage);
+    shared.cost.settle(entry.cost);
+    if let Some(request) = run.graph[index].phase.request() {
+        // Nobody will answer any more: unless the task ends now, the turn is asked for again.
+        let purpose = request.purpose;
+        enter(run, at, index, |_| Phase::Ready(Next::Again(purpose)));
+    }
+}
+
+/// The open request of `task`, which the entry is about.
+fn open_request(task: &mut Task) -> &mut Request {
+    match &mut task.phase {
+        Phase::Asking(request) => request,
+        _ => panic!("an entry is about an open request of task {}, which has none", task.id),
+    }
+}
+
+/// Reserves on `task`, every task above it and the run.
+fn reserve(run: &mut Run, task: TaskIndex, tokens: u64, cost: Money) {
+    on_all_above(run, task, |budget| {
+        budget.reserved_tokens = budget.reserved_tokens.saturating_add(tokens);
+        budget.reserved_cost = budget.reserved_cost.plus(cost);
+    });
+    let shared = &mut run.shared;
+    shared.reserved_tokens = shared.reserved_tokens.saturating_add(tokens);
+    shared.reserved_cost = shared.reserved_cost.plus(cost);
+}
+
+/// Changes the budgets of `task` and of every task above it, where a limit keeps one.
+fn on_all_above(run: &mut Run, task: TaskIndex, change: impl Fn(&mut Budget)) {
+    let mut next = Some(task).filter(|_| run.shared.has_budgets);
+    while let Some(task) = next {
+        if let Some(budget) = run.graph[task].budget.as_mut() {
+            change(budget);
+        }
+        next = run.graph.caller_of(task);
+    }
+}

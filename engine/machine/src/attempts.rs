@@ -1,0 +1,72 @@
+//! Failed attempts at a delegation: when the next one begins, and what a result tells of them.
+
+use std::sync::Arc;
+
+use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
+use baton_types::config::OnFailure;
+use baton_types::entry::{FinalState, TaskKind};
+use baton_types::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::calls::OpenCall;
+use super::draft::CallAt;
+use super::graph::TaskIndex;
+use super::{Run, bounded, task_limits};
+
+/// How many earlier attempts a result tells of, the newest ones.
+const ATTEMPTS_TOLD: usize = 5;
+
+impl Run {
+    /// When another task tries again what `task` failed at for `call`: a task that failed or timed out is tried again, one that
+    /// was stopped or that handed back a part is not.
+    ///
+    /// Of the limits only `children` is looked at here, because only that one is sure to hold later: a task never has fewer.
+    pub(super) fn retry_at(&self, at: Timestamp, task: TaskIndex, call: CallAt, state: FinalState) -> Option<Timestamp> {
+        let (of, caller) = (&self.graph[task], &self.graph[call.task]);
+        if of.kind != TaskKind::Delegation || !matches!(state, FinalState::Failed | FinalState::TimedOut) {
+            return None;
+        }
+        let OnFailure::Retry(retry) = self.configs.tools.get(of.tool.as_ref()?)?.on_failure else { return None };
+        if task_limits(&self.configs, caller).children.is_some_and(|allowed| caller.children >= allowed) {
+            return None;
+        }
+        let failed = caller.phase.calls()?[call.index].next_attempt();
+        retry.pause(failed).map(|pause| at.plus(pause))
+    }
+}
+
+impl OpenCall {
+    /// `result` as the call gets it: without success, it tells of the attempts before the last one.
+    pub(super) fn with_attempts(&self, result: impl Into<Arc<CallResult>>) -> Arc<CallResult> {
+        let (result, failed) = (result.into(), self.failed_attempts());
+        if failed.is_empty() || result.status == CallStatus::Success {
+            return result;
+        }
+        let told = failed.iter().enumerate().skip(failed.len().saturating_sub(ATTEMPTS_TOLD)).map(|(index, failed)| {
+            let error = failed.error.as_ref();
+            let message = error.map_or("", |error| error.message.as_str());
+            json!({
+                "attempt": index + 1,
+                "status": failed.status,
+                "code": error.map(|error| error.code),
+                "message": bounded(message),
+            })
+        });
+        let told: Vec<Value> = told.collect();
+        let mut result = CallResult::clone(&result);
+        add_detail(&mut result, "failed_attempts", json!({"count": failed.len(), "newest": told}));
+        Arc::new(result)
+    }
+}
+
+/// Adds `value` under `key` to the details of the error of `result`.
+pub(super) fn add_detail(result: &mut CallResult, key: &str, value: Value) {
+    let error = result.error.get_or_insert_with(|| CallError::new(ErrorCode::ToolFailed, "the delegated task failed"));
+    let mut detail = match error.detail.value() {
+        Value::Object(detail) => detail,
+        Value::Null => serde_json::Map::new(),
+        other => serde_json::Map::from_iter([("detail".to_owned(), other)]),
+    };
+    detail.insert(key.to_owned(), value);
+    error.detail = Value::Object(detail).into();
+}

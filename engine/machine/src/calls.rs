@@ -1,0 +1,344 @@
+//! The calls of one turn: their stages, and how many are in each.
+//!
+//! Only this file changes a stage, and the counts with it, so that they cannot disagree.
+
+use std::sync::Arc;
+
+use baton_types::call::{AfterExecution, CallResult, CallStatus, ModelCall};
+use baton_types::entry::CallRequest;
+use baton_types::id::{CallId, ContentHash};
+use baton_types::money::Money;
+use baton_types::time::Timestamp;
+use baton_types::tool_type::{Then, ToolType};
+
+use super::phase::Purpose;
+
+/// The calls of a turn that was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenCalls {
+    purpose: Purpose,
+    turn: u32,
+    text: Arc<str>,
+    calls: Vec<OpenCall>,
+    counts: Counts,
+    /// Open model requests of the calls' code.
+    pub(super) asks: Vec<OpenAsk>,
+}
+
+/// How many calls of a turn are in which stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls without a result.
+    pub unfinished: u32,
+    /// Function calls not yet started.
+    pub waiting_functions: u32,
+    /// Running function calls.
+    pub running_functions: u32,
+    /// Running function calls that write.
+    pub running_writers: u32,
+    /// Running delegations and questions.
+    pub awaited: u32,
+    /// Pending approvals. Function calls among them have not started.
+    pub approvals: u32,
+    /// Function calls with an unknown outcome, about which a question is open.
+    pub doubtful: u32,
+}
+
+impl OpenCalls {
+    /// The calls of an answer, none of which has begun.
+    pub(super) fn new(purpose: Purpose, turn: u32, text: Arc<str>, calls: Vec<OpenCall>) -> Self {
+        let mut counts = Counts::default();
+        for call in &calls {
+            counts.count(call);
+        }
+        Self { purpose, turn, text, calls, counts, asks: Vec::new() }
+    }
+
+    /// Why the model was asked.
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// The text of the answer.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The calls, in the model's order.
+    pub fn iter(&self) -> std::slice::Iter<'_, OpenCall> {
+        self.calls.iter()
+    }
+
+    /// The call at `index`.
+    pub fn get(&self, index: usize) -> Option<&OpenCall> {
+        self.calls.get(index)
+    }
+
+    /// How many calls are in which stage.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Open model requests of the calls' code.
+    pub fn asks(&self) -> &[OpenAsk] {
+        &self.asks
+    }
+
+    /// The index of `call`, if it is one of this turn.
+    pub fn index_of(&self, call: &CallId) -> Option<usize> {
+        let (turn, position) = call.position()?;
+        let index = (position as usize).checked_sub(1)?;
+        (turn == self.turn && index < self.calls.len()).then_some(index)
+    }
+
+    /// The index of `call`, which is known to be one of this turn.
+    pub(super) fn position_of(&self, call: &CallId) -> usize {
+        self.index_of(call).unwrap_or_else(|| panic!("call {call} is not of the turn in progress"))
+    }
+
+    /// Whether nothing of the turn can proceed without others: no function runs, and the next call waits for another task.
+    pub fn waits(&self) -> bool {
+        let counts = self.counts;
+        let next_is_asked_about = || self.next_function().is_some_and(|next| self.calls[next].stage == CallStage::Approval);
+        counts.running_functions == 0
+            && match counts.waiting_functions {
+                0 => counts.awaited + counts.approvals + counts.doubtful > 0,
+                _ => counts.doubtful > 0 || (counts.approvals > 0 && next_is_asked_about()),
+            }
+    }
+
+    /// Whether no function of the turn has yet to begin, runs or is in doubt.
+    pub(super) fn functions_are_over(&self) -> bool {
+        self.counts.waiting_functions + self.counts.running_functions + self.counts.doubtful == 0
+    }
+
+    /// The first function call that has not begun.
+    pub(super) fn next_function(&self) -> Option<usize> {
+        let waits = |call: &OpenCall| matches!(call.stage, CallStage::Waiting | CallStage::Approval);
+        self.calls.iter().position(|call| call.is_function() && waits(call))
+    }
+
+    /// Moves the call at `index` to `stage`.
+    pub(super) fn set_stage(&mut self, index: usize, stage: CallStage) {
+        let call = &mut self.calls[index];
+        self.counts.discount(call);
+        call.stage = stage;
+        self.counts.count(call);
+    }
+
+    /// The call at `index`, for what is not its stage.
+    pub(super) fn details_mut(&mut self, index: usize) -> &mut CallDetails {
+        self.calls[index].details.get_or_insert_default()
+    }
+
+    /// The failed attempts at the call at `index`, if there are any.
+    pub(super) fn attempts_mut(&mut self, index: usize) -> Option<&mut Attempts> {
+        self.calls[index].details.as_mut().map(|details| &mut details.attempts)
+    }
+
+    /// Takes out the open model request that `by` made.
+    pub(super) fn take_ask(&mut self, by: &CallRequest) -> Option<OpenAsk> {
+        let place = self.asks.iter().position(|ask| ask.by == *by)?;
+        Some(self.asks.remove(place))
+    }
+}
+
+impl std::ops::Index<usize> for OpenCalls {
+    type Output = OpenCall;
+
+    fn index(&self, index: usize) -> &OpenCall {
+        &self.calls[index]
+    }
+}
+
+impl<'a> IntoIterator for &'a OpenCalls {
+    type Item = &'a OpenCall;
+    type IntoIter = std::slice::Iter<'a, OpenCall>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl Counts {
+    fn count(&mut self, call: &OpenCall) {
+        for count in self.of(call).into_iter().flatten() {
+            *count += 1;
+        }
+    }
+
+    fn discount(&mut self, call: &OpenCall) {
+        for count in self.of(call).into_iter().flatten() {
+            *count -= 1;
+        }
+    }
+
+    /// The counts that `call` is part of.
+    fn of(&mut self, call: &OpenCall) -> [Option<&mut u32>; 3] {
+        let Self { unfinished, waiting_functions, running_functions, running_writers, awaited, approvals, doubtful } = self;
+        let is_function = call.is_function();
+        match call.stage {
+            CallStage::Waiting => [Some(unfinished), is_function.then_some(waiting_functions), None],
+            CallStage::Approval => [Some(unfinished), is_function.then_some(waiting_functions), Some(approvals)],
+            CallStage::Running { writes } if is_function => {
+                [Some(unfinished), Some(running_functions), writes.then_some(running_writers)]
+            }
+            CallStage::Running { .. } => [Some(unfinished), Some(awaited), None],
+            CallStage::Doubt => [Some(unfinished), Some(doubtful), None],
+            CallStage::Refused | CallStage::Finished(_) => [None, None, None],
+        }
+    }
+}
+
+/// A call of a turn that was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenCall {
+    /// Its id.
+    pub id: CallId,
+    /// The call as the model wrote it.
+    pub asked: Arc<ModelCall>,
+    /// The tool's type; `None` if the agent has no such tool.
+    pub tool_type: Option<ToolType>,
+    /// Whether it is a delegation.
+    pub delegates: bool,
+    /// Its stage.
+    pub stage: CallStage,
+    /// What few calls have.
+    details: Option<Box<CallDetails>>,
+}
+
+/// What only calls with approvals or failed attempts have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CallDetails {
+    /// The approved [`baton_types::config::Tool::bound_hash`], once it is approved.
+    pub approved: Option<ContentHash>,
+    /// The number of approval questions so far.
+    pub approvals: u32,
+    /// The failed attempts before the current one.
+    pub attempts: Attempts,
+}
+
+/// The failed attempts of a delegation with a retry policy.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attempts {
+    /// Their results, in order.
+    pub failed: Vec<Arc<CallResult>>,
+    /// The moment of the next attempt; `None` while one is running.
+    pub next_at: Option<Timestamp>,
+}
+
+impl OpenCall {
+    /// A call that has not begun.
+    pub(super) fn new(id: CallId, asked: Arc<ModelCall>, tool_type: Option<ToolType>, delegates: bool) -> Self {
+        Self { id, asked, tool_type, delegates, stage: CallStage::Waiting, details: None }
+    }
+
+    /// Whether an executor runs it.
+    pub fn is_function(&self) -> bool {
+        self.tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
+    }
+
+    /// Whether it counts towards [`baton_types::limits::Limits::calls`]: all do but handoffs, so that a task can always finish.
+    pub fn is_counted(&self) -> bool {
+        self.tool_type.is_none_or(|tool_type| tool_type.behavior().then != Then::Stop)
+    }
+
+    /// Whether an executor or a task works on it.
+    pub fn is_running(&self) -> bool {
+        matches!(self.stage, CallStage::Running { .. })
+    }
+
+    /// Whether the task waits for it.
+    pub fn is_awaited(&self) -> bool {
+        let runs = || self.tool_type.is_some_and(|tool_type| tool_type.behavior().blocks_caller);
+        match self.stage {
+            CallStage::Approval | CallStage::Doubt => true,
+            CallStage::Running { .. } => runs(),
+            CallStage::Waiting | CallStage::Refused | CallStage::Finished(_) => false,
+        }
+    }
+
+    /// Whether it has its result.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.stage, CallStage::Refused | CallStage::Finished(_))
+    }
+
+    /// The result, as far as it decides the end of the turn. A refused call has none.
+    pub fn finish(&self) -> Option<&Finish> {
+        match &self.stage {
+            CallStage::Finished(finish) => Some(finish),
+            _ => None,
+        }
+    }
+
+    /// The approved [`baton_types::config::Tool::bound_hash`], once it is approved.
+    pub fn approved(&self) -> Option<ContentHash> {
+        self.details.as_ref().and_then(|details| details.approved)
+    }
+
+    /// The number of approval questions so far.
+    pub fn approvals(&self) -> u32 {
+        self.details.as_ref().map_or(0, |details| details.approvals)
+    }
+
+    /// The results of the failed attempts, in order.
+    pub fn failed_attempts(&self) -> &[Arc<CallResult>] {
+        self.details.as_ref().map_or(&[], |details| &details.attempts.failed)
+    }
+
+    /// The number of the attempt that follows the failed ones, from 1.
+    pub fn next_attempt(&self) -> u32 {
+        u32::try_from(self.failed_attempts().len() + 1).unwrap_or(u32::MAX)
+    }
+
+    /// The moment of the next attempt, while none is running.
+    pub fn retry_at(&self) -> Option<Timestamp> {
+        self.details.as_ref().and_then(|details| details.attempts.next_at)
+    }
+}
+
+/// The stage of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallStage {
+    /// Not yet checked, or accepted and not yet begun.
+    Waiting,
+    /// Accepted; a question asks whether it may begin.
+    Approval,
+    /// Its executor or its task is running.
+    Running {
+        /// Whether it may write documents.
+        writes: bool,
+    },
+    /// Its executor is gone; a question asks whether it took effect.
+    Doubt,
+    /// Its result is the error it was refused with.
+    Refused,
+    /// It has a result.
+    Finished(Finish),
+}
+
+/// The parts of a result that decide the end of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finish {
+    /// Its status.
+    pub status: CallStatus,
+    /// The requested end of the turn.
+    pub after: AfterExecution,
+    /// Whether it goes to the user instead of the agent.
+    pub to_user: bool,
+    /// The result, kept where the task may end with it.
+    pub result: Option<Arc<CallResult>>,
+}
+
+/// An open model request of a call's code.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenAsk {
+    /// Who asks.
+    pub by: CallRequest,
+    /// Tokens of the request (≈).
+    pub input_tokens: u64,
+    /// Tokens reserved for it and its answer.
+    pub reserved_tokens: u64,
+    /// Money reserved for them; `None` where the price is not known.
+    pub reserved_cost: Option<Money>,
+}

@@ -1,0 +1,151 @@
+//! The tasks that calls create, and the documents that go with them.
+
+use std::time::Duration;
+
+use baton_types::call::{CallError, ErrorCode};
+use baton_types::config::{MasterRule, Tool};
+use baton_types::document::{DocumentRef, Write};
+use baton_types::entry::{Holder, Master, TaskCreated, TaskKind};
+use baton_types::event::Refusal;
+use baton_types::id::{AgentId, TaskId};
+use baton_types::json::Json;
+use baton_types::path::DocumentPath;
+use serde_json::{Value, json};
+
+use super::Run;
+use super::draft::{CallAt, Draft};
+use super::graph::TaskIndex;
+
+/// The task of the next attempt at a delegation to `agent`.
+pub(super) fn delegation(
+    draft: &Draft<'_>,
+    call: CallAt,
+    tool: &Tool,
+    agent: &AgentId,
+    input: &Value,
+    documents: Vec<DocumentRef>,
+) -> TaskCreated {
+    let (caller, open) = (draft.task(call.task), draft.call(call));
+    let callee = super::agent(draft.run.configs(), agent);
+    let seconds = tool.limits.deadline_seconds.or(callee.limits.deadline_seconds);
+    TaskCreated {
+        task: open.id.attempt(open.next_attempt()),
+        kind: TaskKind::Delegation,
+        holder: Holder::Agent(agent.clone()),
+        caller: Some(caller.id.clone()),
+        tool: Some(tool.id.to_string()),
+        master: match callee.master {
+            MasterRule::Caller => Master::Task(caller.id.clone()),
+            MasterRule::Person => Master::Person,
+        },
+        answers_for: None,
+        request: request_text(input),
+        documents,
+        depth: caller.depth + 1,
+        answer_schema: Json::null(),
+        deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),
+        failed_attempts: open.next_attempt() - 1,
+        concern: None,
+    }
+}
+
+/// Who answers a question, in whose name, and who answers that one's questions in turn.
+pub(super) struct Answerer {
+    pub(super) holder: Holder,
+    pub(super) answers_for: Option<TaskId>,
+    pub(super) master: Master,
+}
+
+impl Answerer {
+    pub(super) const PERSON: Self = Self { holder: Holder::Person, answers_for: None, master: Master::Person };
+}
+
+/// The task of a question by or about a call of `asker`.
+pub(super) fn question(
+    asker: &super::Task,
+    task: TaskId,
+    by: Answerer,
+    request: String,
+    documents: Vec<DocumentRef>,
+) -> TaskCreated {
+    TaskCreated {
+        task,
+        kind: TaskKind::Question,
+        holder: by.holder,
+        caller: Some(asker.id.clone()),
+        tool: None,
+        master: by.master,
+        answers_for: by.answers_for,
+        request,
+        documents,
+        depth: asker.depth,
+        answer_schema: Json::null(),
+        deadline: None,
+        failed_attempts: 0,
+        concern: None,
+    }
+}
+
+/// The text of a delegation: its `request`, then whatever else the tool's config lets the caller say.
+pub(super) fn request_text(input: &Value) -> String {
+    let request = input.get("request").or_else(|| input.get("question")).and_then(Value::as_str).unwrap_or_default();
+    let rest: serde_json::Map<String, Value> = input
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| !matches!(key.as_str(), "request" | "documents"))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if rest.is_empty() || input.get("question").is_some() {
+        request.to_owned()
+    } else {
+        format!("{request}\n\n{}", Json::from(Value::Object(rest)).text())
+    }
+}
+
+impl Run {
+    /// Who answers the questions of `asker`: the agent of its master, in that one's name, or a person.
+    pub(super) fn master_of(&self, asker: TaskIndex) -> Answerer {
+        let above = match &self.graph[asker].master {
+            Master::Person => None,
+            Master::Task(master) => self.graph.find(master.as_str()),
+        };
+        let Some(above) = above else { return Answerer::PERSON };
+        let (holder, above) = (Holder::Agent(self.agent_of(above).id.clone()), &self.graph[above]);
+        Answerer { holder, answers_for: Some(above.id.clone()), master: above.master.clone() }
+    }
+
+    /// New documents must neither look like ones that exist nor like one another.
+    pub(super) fn check_new_documents(&self, writes: &[Write]) -> Result<(), Refusal> {
+        let mut names = self.shared.documents.names().clone();
+        for write in writes {
+            if let Some(twin) = names.twin(&write.path) {
+                let reason = format!("it looks like the document {twin}, or one of them would be a folder of the other");
+                return Err(Refusal::InvalidDocument { path: write.path.to_string(), reason });
+            }
+            names.insert(&write.path);
+        }
+        Ok(())
+    }
+
+    /// Resolves the documents attached to a call to their newest versions; a missing one is the call's error.
+    pub(super) fn pin(&self, input: &Value) -> Result<Vec<DocumentRef>, CallError> {
+        let documents = &self.shared.documents;
+        let mut pinned: Vec<DocumentRef> = Vec::new();
+        for path in input.get("documents").and_then(Value::as_array).into_iter().flatten() {
+            let text = path.as_str().unwrap_or_default();
+            let parsed =
+                DocumentPath::parse(text).map_err(|error| CallError::new(ErrorCode::UnknownDocument, error.to_string()))?;
+            let Some(version) = documents.head(&parsed) else {
+                let known: Vec<&str> = documents.iter().map(|(path, _)| path.as_str()).take(50).collect();
+                return Err(CallError::new(ErrorCode::UnknownDocument, format!("there is no document {parsed} to attach"))
+                    .with_detail(json!({"path": parsed, "known_documents": known})));
+            };
+            let reference = DocumentRef { path: parsed, version };
+            if !pinned.contains(&reference) {
+                pinned.push(reference);
+            }
+        }
+        Ok(pinned)
+    }
+}

@@ -1,0 +1,240 @@
+//! The decision being made, and what every rule may do to it: append an entry, or one of a few that belong together.
+//!
+//! An entry is applied as it is appended, so a rule always reads the present run.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use baton_types::call::{AfterExecution, CallError, CallResult, ErrorCode, ModelCall};
+use baton_types::config::{Agent, Approver, Configs, Tool};
+use baton_types::document::{DocumentRef, DocumentVersion, Write};
+use baton_types::entry::{CallFinished, CallRefused, Conflict, Control, ControlAction, Entry, Output, Recorded, TaskKind};
+use baton_types::event::{Decision, Effect};
+use baton_types::id::{CallId, TaskId, ToolId};
+use baton_types::limits::Limits;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
+
+use super::calls::{OpenCall, OpenCalls};
+use super::graph::TaskIndex;
+use super::rules::{after, route};
+use super::task::{Streak, Task};
+use super::{Run, agent, apply, task_limits};
+
+/// The decision being made: the run, and what was decided so far.
+pub(super) struct Draft<'run> {
+    pub(super) at: Timestamp,
+    /// The number of the decision.
+    number: u64,
+    pub(super) run: &'run mut Run,
+    pub(super) decision: Decision,
+}
+
+/// A call of a turn in progress: its task, and its place among the calls of the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CallAt {
+    pub(super) task: TaskIndex,
+    pub(super) index: usize,
+}
+
+/// What a rule reads.
+impl<'run> Draft<'run> {
+    pub(super) fn new(run: &'run mut Run, at: Timestamp) -> Self {
+        let number = run.shared.decision + 1;
+        Self { at, number, run, decision: Decision::default() }
+    }
+
+    pub(super) fn configs(&self) -> Arc<Configs> {
+        Arc::clone(&self.run.configs)
+    }
+
+    pub(super) fn task(&self, task: TaskIndex) -> &Task {
+        &self.run.graph[task]
+    }
+
+    pub(super) fn id(&self, task: TaskIndex) -> TaskId {
+        self.task(task).id.clone()
+    }
+
+    /// The calls of the turn in progress.
+    pub(super) fn calls(&self, task: TaskIndex) -> &OpenCalls {
+        let task = self.task(task);
+        task.phase.calls().unwrap_or_else(|| panic!("task {} has no turn in progress", task.id))
+    }
+
+    pub(super) fn call(&self, call: CallAt) -> &OpenCall {
+        &self.calls(call.task)[call.index]
+    }
+
+    /// The call that created `task`, or that the question `task` is about; `None` for the root.
+    pub(super) fn originating(&self, task: TaskIndex) -> Option<CallAt> {
+        let caller = self.run.graph.caller_of(task)?;
+        let call = self.task(task).id.originating_call();
+        Some(CallAt { task: caller, index: self.calls(caller).position_of(&call) })
+    }
+
+    /// The agent that holds `task`.
+    pub(super) fn agent(&self, task: TaskIndex) -> &Arc<Agent> {
+        self.run.agent_of(task)
+    }
+
+    /// The limits that hold for `task`.
+    pub(super) fn limits(&self, task: TaskIndex) -> Cow<'_, Limits> {
+        task_limits(&self.run.configs, self.task(task))
+    }
+
+    /// Whether the agent of `call` gets its result.
+    pub(super) fn returns_to_agent(&self, call: CallAt, tool: &Tool, envelope: Option<AfterExecution>) -> bool {
+        let asked = &self.call(call).asked;
+        after::after(envelope, asked, tool) != AfterExecution::Terminate && !route::goes_to_user(asked, tool.tool_type)
+    }
+
+    /// Who has still to approve `call`. An approval of something else does not count.
+    pub(super) fn approver(&self, call: CallAt, tool: &Tool) -> Option<Approver> {
+        let open = self.call(call);
+        match open.approved() {
+            Some(binds) => (tool.bound_hash(&open.asked.input) != binds).then(|| self.approver_again(call, tool)),
+            None if self.task(call.task).kind == TaskKind::Question => None,
+            None => self.agent(call.task).approver(tool),
+        }
+    }
+
+    /// Who approves a call that has changed since somebody was asked: a person where its config names nobody any more.
+    pub(super) fn approver_again(&self, call: CallAt, tool: &Tool) -> Approver {
+        self.agent(call.task).approver(tool).unwrap_or(Approver::Person)
+    }
+}
+
+/// What a rule does.
+impl Draft<'_> {
+    /// Appends an entry.
+    pub(super) fn push(&mut self, entry: Entry) {
+        let recorded = Recorded { seq: self.run.shared.seq + 1, decision: self.number, at: self.at, entry };
+        apply::apply(self.run, &recorded);
+        self.decision.entries.push(recorded);
+    }
+
+    /// Gives a call the error that it is refused with.
+    pub(super) fn refuse(&mut self, call: CallAt, error: CallError) {
+        let task = self.id(call.task);
+        let open = self.call(call);
+        let (tool, tool_type) = (ToolId::new(open.asked.tool.as_str()), open.tool_type);
+        let call = open.id.clone();
+        self.push(Entry::CallRefused(CallRefused { task, call, tool, tool_type, error }));
+    }
+
+    /// Gives every call of a turn that executes nothing the error that says why.
+    pub(super) fn refuse_all(&mut self, task: TaskIndex, why: &str) {
+        for index in 0..self.calls(task).iter().len() {
+            self.refuse(CallAt { task, index }, CallError::new(ErrorCode::TurnDiscarded, why));
+        }
+    }
+
+    /// Gives a call its result, with what decides the end of the turn.
+    pub(super) fn finish(
+        &mut self,
+        call: CallAt,
+        result: impl Into<Arc<CallResult>>,
+        envelope: Option<AfterExecution>,
+        conflicts: Vec<Conflict>,
+    ) {
+        let (configs, result) = (self.configs(), result.into());
+        let (task, open) = (self.task(call.task), self.call(call));
+        let tool = &configs.tools[open.asked.tool.as_str()];
+        let (id, call, tool_type) = (task.id.clone(), open.id.clone(), tool.tool_type);
+        let output = route::goes_to_user(&open.asked, tool_type).then(|| Output {
+            task: id.clone(),
+            call: call.clone(),
+            status: result.status,
+            output: result.output.clone(),
+        });
+        let entry = CallFinished {
+            task: id,
+            tool: tool.id.clone(),
+            tool_type,
+            after: after::after(envelope, &open.asked, tool),
+            repeat: repeat(task.streak.as_deref(), &open.asked, &result),
+            said: task.said.iter().filter(|(waiting, _)| *waiting == call).map(|(_, said)| said.clone()).collect(),
+            call,
+            result,
+            conflicts,
+        };
+        self.push(Entry::CallFinished(entry));
+        if let Some(output) = output {
+            self.push(Entry::Output(output));
+        }
+    }
+
+    /// Lets the executor of `tool` run `call`.
+    pub(super) fn execute(&mut self, call: CallAt, tool: &Tool) {
+        let (agent, task, open) = (self.agent(call.task).id.clone(), self.id(call.task), self.call(call));
+        let (call, input) = (open.id.clone(), open.asked.input.clone());
+        self.decision.effects.push(Effect::Execute { task, agent, call, tool: tool.id.clone(), input });
+    }
+
+    /// Records what came too late, or from nowhere. Nothing of it is applied.
+    pub(super) fn record_late(&mut self, task: &TaskId, what: String) {
+        let task = self.run.task(task).map(|task| task.id.clone());
+        self.push(Entry::Control(Control { task, action: ControlAction::Late { what }, by: Principal::Engine }));
+    }
+
+    /// Makes a new version of a document in somebody's name from outside the run; `None` for the job's own documents.
+    pub(super) fn write(&mut self, write: Write, created_by: Option<Principal>) -> DocumentRef {
+        self.write_version(write, created_by, None).reference()
+    }
+
+    /// Makes the new version of a document that `call` writes.
+    pub(super) fn write_for(&mut self, write: Write, call: CallAt) -> Arc<DocumentVersion> {
+        let created_by = Principal::Agent(self.agent(call.task).id.clone());
+        self.write_version(write, Some(created_by), Some(call))
+    }
+
+    /// Makes a new version of a document. The caller has compared its base with the current version.
+    fn write_version(&mut self, write: Write, created_by: Option<Principal>, by: Option<CallAt>) -> Arc<DocumentVersion> {
+        let current = self.run.shared.documents.get(&write.path).map(|document| Arc::clone(document.current()));
+        let base = current.as_ref().map(|current| current.version);
+        let version = Arc::new(DocumentVersion {
+            path: write.path,
+            version: base.unwrap_or(0) + 1,
+            base,
+            content: write.content,
+            description: write
+                .description
+                .or_else(|| current.as_ref().map(|current| current.description.clone()))
+                .unwrap_or_default(),
+            tags: write.tags.or_else(|| current.as_ref().map(|current| current.tags.clone())).unwrap_or_default(),
+            task: by.map(|call| self.id(call.task)),
+            call: by.map(|call| self.call(call).id.clone()),
+            created_by,
+            at: self.at,
+        });
+        self.push(Entry::DocumentWritten(Arc::clone(&version)));
+        version
+    }
+}
+
+impl Run {
+    /// The agent that holds `task`, which makes calls or is asked as a master.
+    pub(super) fn agent_of(&self, task: TaskIndex) -> &Arc<Agent> {
+        let task = &self.graph[task];
+        let id = task.agent().unwrap_or_else(|| panic!("a person holds task {}", task.id));
+        agent(&self.configs, id)
+    }
+
+    /// The place of `call`, if a function runs for it.
+    pub(super) fn running_function(&self, call: &CallId) -> Option<CallAt> {
+        let task = self.graph.find(call.task().as_str())?;
+        let calls = self.graph[task].phase.calls()?;
+        let index = calls.index_of(call)?;
+        let found = &calls[index];
+        (found.is_running() && found.is_function()).then_some(CallAt { task, index })
+    }
+}
+
+/// How often in a row this call has now given this result for this input.
+fn repeat(streak: Option<&Streak>, asked: &ModelCall, result: &CallResult) -> u32 {
+    match streak {
+        Some(streak) if streak.is_of(asked) && streak.is_same(result) => streak.count + 1,
+        _ => 1,
+    }
+}

@@ -1,0 +1,173 @@
+//! The phase of a task, which owns what only that phase has.
+//!
+//! Waiting is a phase of its own although the calls tell it: a task waits only for something that the phase names, and
+//! `Waiting` without it cannot be written. Two phases hold more than their name says. A ready task keeps the calls of the
+//! turn before it, because rule *end* reads their results after the last one made the task ready. And a request that got no
+//! answer leaves its purpose behind, because the same turn is asked for again.
+
+use std::sync::Arc;
+
+use baton_types::entry::FinalState;
+use baton_types::id::TaskId;
+use baton_types::limits::LimitKind;
+
+use super::calls::OpenCalls;
+
+/// The phase of a task. A task stops only by [`Phase::Ended`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    /// It may ask its model, as soon as limits admit the request.
+    Ready(Next),
+    /// A request is open.
+    Asking(Request),
+    /// Calls of its turn are in progress.
+    Acting(Box<OpenCalls>),
+    /// All that it could do depends on others.
+    Waiting(Wait),
+    /// It has its one result.
+    Ended(FinalState),
+}
+
+/// The next request of a ready task.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Its first turn, or a turn after a summary.
+    Turn,
+    /// The turn after these calls, which all have results.
+    After(Box<OpenCalls>),
+    /// The newest turn once more: its request got no answer.
+    Again(Purpose),
+}
+
+/// What a waiting task waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wait {
+    /// Delegations, questions, approvals or unknown outcomes of its turn.
+    Calls(Box<OpenCalls>),
+    /// The answer of the person that holds it.
+    Person,
+    /// The task of the next master, to which its question was escalated.
+    Escalated(TaskId),
+}
+
+/// An open request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Why it was made.
+    pub purpose: Purpose,
+    /// The fallback model of this turn, if the task's own is not available.
+    pub fallback: Option<Arc<str>>,
+    /// Whether it has cost nothing, because its provider was away when the run stopped.
+    pub uncharged: bool,
+}
+
+/// Why a model is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A turn of the work.
+    Turn,
+    /// The last turn of the work, because this limit is reached.
+    LastTurn(LimitKind),
+    /// A summary of older turns.
+    Summary {
+        /// The last turn that it replaces.
+        through_turn: u32,
+    },
+}
+
+impl Phase {
+    /// The name of the phase.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Ready(_) => "ready",
+            Self::Asking(_) => "asking",
+            Self::Acting(_) => "acting",
+            Self::Waiting(_) => "waiting",
+            Self::Ended(state) => state.as_str(),
+        }
+    }
+
+    /// Whether it counts as work: the task can proceed without others.
+    pub const fn is_active(&self) -> bool {
+        matches!(self, Self::Ready(_) | Self::Asking(_) | Self::Acting(_))
+    }
+
+    /// Whether the model may be asked.
+    pub const fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready(_))
+    }
+
+    /// Whether all that the task could do depends on others.
+    pub const fn is_waiting(&self) -> bool {
+        matches!(self, Self::Waiting(_))
+    }
+
+    /// The open request.
+    pub const fn request(&self) -> Option<&Request> {
+        match self {
+            Self::Asking(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// The calls of the newest turn, until the next request.
+    pub fn calls(&self) -> Option<&OpenCalls> {
+        match self {
+            Self::Ready(Next::After(calls)) | Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) => Some(calls),
+            _ => None,
+        }
+    }
+
+    /// The calls of the newest turn, to be changed by `apply`.
+    pub(super) fn calls_mut(&mut self) -> Option<&mut OpenCalls> {
+        match self {
+            Self::Ready(Next::After(calls)) | Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) => Some(calls),
+            _ => None,
+        }
+    }
+
+    /// The phase that follows from the calls of the turn: ready once each has its result, waiting while all that could be
+    /// done depends on others, acting otherwise.
+    pub(super) fn after_change(self) -> Self {
+        match self {
+            Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) if calls.counts().unfinished == 0 => {
+                Self::Ready(Next::After(calls))
+            }
+            Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) if calls.waits() => Self::Waiting(Wait::Calls(calls)),
+            Self::Waiting(Wait::Calls(calls)) => Self::Acting(calls),
+            other => other,
+        }
+    }
+
+    /// The purpose of the newest request, until its turn is over.
+    pub fn purpose(&self) -> Purpose {
+        match self {
+            Self::Ready(Next::Again(purpose)) => *purpose,
+            Self::Asking(request) => request.purpose,
+            other => other.calls().map_or(Purpose::Turn, OpenCalls::purpose),
+        }
+    }
+
+    /// The task that answers in place of this one.
+    pub const fn escalated(&self) -> Option<&TaskId> {
+        match self {
+            Self::Waiting(Wait::Escalated(task)) => Some(task),
+            _ => None,
+        }
+    }
+}
+
+impl Purpose {
+    /// Whether the request is for a summary alone.
+    pub const fn is_summary(self) -> bool {
+        matches!(self, Self::Summary { .. })
+    }
+
+    /// The limit that makes the turn the last one.
+    pub const fn last_turn(self) -> Option<LimitKind> {
+        match self {
+            Self::LastTurn(limit) => Some(limit),
+            Self::Turn | Self::Summary { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What stands for older turns when no model wrote a summary: what was said and called in them, in short.
+//!
+//! A digest is a pure function of the turns and of how long it may be. What is newest stays, and what people said before
+//! all else.
+
+use std::sync::Arc;
+
+use baton_types::call::CallOutput;
+use baton_types::entry::Notice;
+use baton_types::estimate::text_bytes;
+use baton_types::message::{Message, Part};
+
+use super::weight::SUMMARY_FRAME_TOKENS;
+
+/// What stands first where earlier lines had no room.
+const LEFT_OUT: &str = "(earlier lines are left out)";
+
+/// How the line of a person's words begins.
+const PERSON: &str = "a person said: ";
+
+/// Bytes kept of what a person said.
+const PERSON_BYTES: usize = 1_000;
+/// Bytes kept of what the agent said.
+const SAID_BYTES: usize = 400;
+/// Bytes kept of a call's input, and of its output.
+const CALL_BYTES: usize = 160;
+
+/// The digest of the turns in `older`, of at most `tokens` tokens (≈), after the one that `opening` may have of turns before.
+pub(super) fn digest(opening: &Message, older: &[Arc<Message>], tokens: u64) -> String {
+    let before = opening.parts.iter().filter_map(|part| match part {
+        Part::Summary { text, .. } => Some(text.lines().map(str::to_owned)),
+        _ => None,
+    });
+    let before: Vec<String> = before.flatten().collect();
+    let cut = before.first().is_some_and(|first| first == LEFT_OUT);
+    let new = older.iter().flat_map(|message| &message.parts).filter_map(line);
+    let lines: Vec<String> = before.into_iter().skip(usize::from(cut)).chain(new).collect();
+    let bytes = text_bytes(tokens.saturating_sub(SUMMARY_FRAME_TOKENS));
+    newest(&lines, cut, usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+/// What `part` leaves behind; `None` for what says nothing once its turn is over.
+fn line(part: &Part) -> Option<String> {
+    let text = match part {
+        Part::Text(text) => format!("you said: {}", short(text, SAID_BYTES)),
+        Part::Notice(Notice::Steer { text }) => format!("{PERSON}{}", short(text, PERSON_BYTES)),
+        Part::Result { asked, result, said, .. } => {
+            let (status, output) = result.as_ref().map_or(("waiting", None), |result| {
+                let error = result.error.as_ref().map(|error| error.message.clone());
+                (result.status.as_str(), error.or_else(|| told(&result.output)))
+            });
+            // A model may have made up any name, and no line of a digest may begin within one.
+            let (tool, input) = (short(&asked.tool, CALL_BYTES), short(asked.input.text(), CALL_BYTES));
+            let mut line = format!("you called {tool} {input}: {status}");
+            if let Some(output) = output {
+                line = format!("{line}, {}", short(&output, CALL_BYTES));
+            }
+            for said in said {
+                let (question, answer) = (short(&said.question, CALL_BYTES), short(said.answer.text(), CALL_BYTES));
+                line = format!("{line}; in your name was asked {question} and answered {answer}");
+            }
+            line
+        }
+        Part::Document(version) | Part::Pointer(version) => format!("you were shown {}", version.reference()),
+        Part::Conflict { current, .. } => format!("you were shown {}", current.reference()),
+        Part::Request(_)
+        | Part::Question { .. }
+        | Part::Reasoning(_)
+        | Part::Call { .. }
+        | Part::Summary { .. }
+        | Part::Notice(Notice::Reminder { .. } | Notice::LastTurn { .. } | Notice::Summarise { .. }) => return None,
+    };
+    Some(text)
+}
+
+fn told(output: &CallOutput) -> Option<String> {
+    (!output.is_null()).then(|| output.text().into_owned())
+}
+
+/// The newest of `lines` that `most` bytes hold, people's words before all others; whether there were more, or had been,
+/// stands first.
+fn newest(lines: &[String], cut: bool, most: usize) -> String {
+    let Some(mut room) = most.checked_sub(LEFT_OUT.len()) else { return String::new() };
+    let mut kept = vec![false; lines.len()];
+    for of_people in [true, false] {
+        let newest_first = (0..lines.len()).rev().filter(|place| lines[*place].starts_with(PERSON) == of_people);
+        for place in newest_first {
+            let Some(left) = room.checked_sub(lines[place].len() + 1) else { break };
+            (room, kept[place]) = (left, true);
+        }
+    }
+    let head = (cut || kept.contains(&false)).then_some(LEFT_OUT);
+    let kept_lines = lines.iter().zip(kept).filter(|(_, kept)| *kept).map(|(line, _)| line.as_str());
+    head.into_iter().chain(kept_lines).collect::<Vec<_>>().join("\n")
+}
+
+/// `text` on one line, of at most `most` bytes; what was cut is marked.
+fn short(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.len() <= most {
+        return line;
+    }
+    let end = (0..=most).rev().find(|end| line.is_char_boundary(*end)).unwrap_or_default();
+    format!("{}…", &line[..end])
+}

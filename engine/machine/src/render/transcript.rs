@@ -1,0 +1,365 @@
+//! The conversation of one task, grown entry by entry.
+
+use std::sync::Arc;
+
+use baton_types::call::{CallResult, CallStatus, ModelCall};
+use baton_types::config::Agent;
+use baton_types::document::{DocumentRef, Documents};
+use baton_types::entry::{
+    CallFinished, CallRefused, Compacted, Entry, ModelAnswered, ModelRequested, Notice, Recorded, TaskCreated, TaskKind,
+};
+use baton_types::id::{AgentId, CallId, ContentHash, TaskId};
+use baton_types::json::Json;
+use baton_types::limits::LimitKind;
+use baton_types::message::{Message, Part, Role, part_bytes, write_hashed_form};
+use baton_types::model::{ModelRequest, Offer};
+
+use super::digest::digest;
+use super::weight::injection;
+
+/// What a conversation begins with.
+#[derive(Debug)]
+pub struct TranscriptStart<'a> {
+    /// The agent that holds the task.
+    pub agent: &'a Arc<Agent>,
+    /// Its system prompt, rendered.
+    pub system: Arc<str>,
+    /// The task.
+    pub created: &'a TaskCreated,
+    /// The agent of the task that called this one; `None` for the root.
+    pub asker: Option<&'a AgentId>,
+    /// The workspace.
+    pub documents: &'a Documents,
+    /// The tokens of documents that one edge into this task may inject whole.
+    pub inject_tokens: Option<u64>,
+    /// For a question: the master's conversation as it stood when the question was asked.
+    pub master: Option<&'a Transcript>,
+}
+
+/// The conversation of one task. Fold its task's entries, in order, and it gives every request that was ever sent.
+///
+/// It is the shell's to keep or to drop: [`Transcript::new`] and [`Transcript::apply`] rebuild it from the timeline.
+#[derive(Clone, Debug)]
+pub struct Transcript {
+    task: TaskId,
+    agent: Arc<Agent>,
+    system: Arc<str>,
+    is_question: bool,
+    inject_tokens: Option<u64>,
+    /// Shared with the requests: a turn copies nothing as long as the request before is gone by then.
+    messages: Arc<Vec<Arc<Message>>>,
+    /// The running hash of [`Transcript::messages`].
+    hash: ContentHash,
+    /// The running sum of their weights, so that asking for it costs nothing however long the conversation is.
+    weight: usize,
+    /// Where the task's own request stands among them; before it, a question has its master's.
+    opening: usize,
+    /// Where each turn begins among them, from the first that no summary stands for.
+    begins: Vec<(u32, usize)>,
+    /// Whether the turn that was last asked for writes a summary.
+    summarising: bool,
+    /// The calls of the turn before, whose results become the next message.
+    pending: Vec<PendingCall>,
+    turn: u32,
+    model: String,
+    last_turn: Option<LimitKind>,
+    /// What the answer to a question has to meet.
+    answer_schema: Json,
+    /// What a text has to meet, where the request says so.
+    result_schema: Option<Json>,
+    /// The hash of all that a provider sees beside the messages; made anew when it changes.
+    frame: Option<ContentHash>,
+}
+
+/// A call whose result is not rendered yet.
+#[derive(Clone, Debug)]
+struct PendingCall {
+    call: CallId,
+    asked: Arc<ModelCall>,
+    result: Option<Part>,
+    documents: Vec<Part>,
+}
+
+impl Transcript {
+    /// The conversation of a task before its first turn.
+    pub fn new(start: TranscriptStart<'_>) -> Self {
+        let TranscriptStart { agent, system, created, asker, documents, inject_tokens, master } = start;
+        let mut transcript = Self {
+            task: created.task.clone(),
+            agent: Arc::clone(agent),
+            system,
+            is_question: created.kind == TaskKind::Question,
+            inject_tokens,
+            messages: Arc::default(),
+            hash: ContentHash::of(b"conversation"),
+            weight: 0,
+            opening: 0,
+            begins: Vec::new(),
+            summarising: false,
+            pending: Vec::new(),
+            turn: 0,
+            model: String::new(),
+            last_turn: None,
+            answer_schema: created.answer_schema.clone(),
+            result_schema: None,
+            frame: None,
+        };
+        if let Some(master) = master {
+            transcript.messages.clone_from(&master.messages);
+            transcript.hash = master.hash;
+            transcript.weight = master.weight;
+            transcript.pending.clone_from(&master.pending);
+            transcript.flush();
+        }
+        let first = match (created.kind, asker) {
+            (TaskKind::Question, Some(asker)) => Part::Question {
+                asker: asker.clone(),
+                question: created.request.clone(),
+                answer_schema: created.answer_schema.clone(),
+            },
+            _ => Part::Request(created.request.clone()),
+        };
+        transcript.opening = transcript.messages.len();
+        let mut parts = vec![first];
+        parts.extend(document_parts(&created.documents, documents, inject_tokens));
+        transcript.say(Role::User, parts);
+        transcript
+    }
+
+    /// Grows the conversation by one entry of its task; entries that no model sees change nothing.
+    pub fn apply(&mut self, recorded: &Recorded, documents: &Documents) {
+        match &recorded.entry {
+            Entry::ModelRequested(entry) => self.requested(entry),
+            Entry::FellBack(entry) => {
+                // The same is asked, of another model.
+                self.model.clone_from(&entry.to);
+                self.frame = None;
+            }
+            Entry::ModelAnswered(entry) => self.answered(entry),
+            Entry::CallRefused(entry) => self.refused(entry),
+            Entry::CallFinished(entry) => self.finished(entry, documents),
+            Entry::Compacted(entry) => self.compacted(entry),
+            Entry::RunStarted(_)
+            | Entry::TaskCreated(_)
+            | Entry::CallApproved(_)
+            | Entry::CallStarted(_)
+            | Entry::CallAskedModel(_)
+            | Entry::DocumentWritten(_)
+            | Entry::QuestionOpened(_)
+            | Entry::QuestionClosed(_)
+            | Entry::Output(_)
+            | Entry::BudgetSettled(_)
+            | Entry::Control(_)
+            | Entry::SubtreeClosed(_)
+            | Entry::TaskEnded(_)
+            | Entry::RunEnded(_) => {}
+        }
+    }
+
+    /// Goes on under other configs: what was said stays as it was rendered; the prompt, the tools and the settings are those
+    /// of `agent` from the next request on, which begins a new prefix.
+    pub fn adopt(&mut self, agent: &Arc<Agent>, system: Arc<str>, inject_tokens: Option<u64>) {
+        self.agent = Arc::clone(agent);
+        self.system = system;
+        self.inject_tokens = inject_tokens;
+        self.frame = None;
+    }
+
+    /// The request for the turn that was last asked for.
+    pub fn request(&self) -> ModelRequest {
+        ModelRequest {
+            task: self.task.clone(),
+            agent: self.agent.id.clone(),
+            call: None,
+            turn: self.turn,
+            is_question: self.is_question,
+            model: self.model.clone(),
+            system: Arc::clone(&self.system),
+            messages: Arc::clone(&self.messages),
+            tools: Arc::clone(self.offer().tools()),
+            settings: self.agent.settings.clone(),
+            result_schema: self.result_schema.clone(),
+            hash: self.hash.extended(self.frame.unwrap_or_else(|| self.frame_hash()).as_bytes()),
+        }
+    }
+
+    /// The messages so far.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// The turn that was last asked for; 0 before the first.
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// About how many bytes the conversation holds in memory, contents of documents excepted.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    fn offer(&self) -> &Offer {
+        match (self.last_turn, self.is_question) {
+            (Some(_), _) => &self.agent.offered_last,
+            (None, true) => &self.agent.offered_in_questions,
+            (None, false) => &self.agent.offered,
+        }
+    }
+
+    /// The hash of all that a provider sees beside the conversation: prompt, model, settings and tools.
+    fn frame_hash(&self) -> ContentHash {
+        let frame = (&self.system, &self.model, &self.agent.settings, self.offer().hash());
+        let frame = ContentHash::of(&serde_json::to_vec(&frame).expect("texts always serialise"));
+        self.result_schema.as_ref().map_or(frame, |schema| frame.extended(schema.text().as_bytes()))
+    }
+
+    fn requested(&mut self, entry: &ModelRequested) {
+        if entry.turn == self.turn {
+            // The same turn is asked for again after a crash: it was rendered when it was asked for first. Only configs that
+            // were adopted meanwhile can name another model.
+            if self.model != entry.model {
+                self.model.clone_from(&entry.model);
+                self.frame = None;
+            }
+            return;
+        }
+        self.flush();
+        self.begins.push((entry.turn, self.messages.len()));
+        self.summarising = matches!(entry.notice, Some(Notice::Summarise { .. }));
+        let steers = entry.steers.iter().map(|text| Part::Notice(Notice::Steer { text: text.clone() }));
+        let heads: Vec<Part> = steers.chain(entry.notice.clone().map(Part::Notice)).collect();
+        if !heads.is_empty() {
+            self.say(Role::User, heads);
+        }
+        self.turn = entry.turn;
+        let last_turn = match entry.notice {
+            Some(Notice::LastTurn { limit }) => Some(limit),
+            _ => None,
+        };
+        let own = || self.agent.result_schema.as_ref().map(|schema| schema.json().clone());
+        let schema = if self.is_question { Some(self.answer_schema.clone()) } else { own() };
+        let result_schema = schema.filter(|_| entry.says_result_schema);
+        if self.frame.is_none() || self.model != entry.model || self.last_turn != last_turn || self.result_schema != result_schema
+        {
+            self.model.clone_from(&entry.model);
+            self.last_turn = last_turn;
+            self.result_schema = result_schema;
+            self.frame = Some(self.frame_hash());
+        }
+    }
+
+    fn answered(&mut self, entry: &ModelAnswered) {
+        let mut parts = Vec::with_capacity(entry.calls.len() + 2);
+        if !entry.reasoning.is_null() {
+            parts.push(Part::Reasoning(entry.reasoning.clone()));
+        }
+        if !entry.text.is_empty() {
+            parts.push(Part::Text(entry.text.clone()));
+        }
+        self.pending = Vec::with_capacity(entry.calls.len());
+        for (index, asked) in entry.calls.iter().enumerate() {
+            let call = self.task.call(entry.turn, u32::try_from(index + 1).unwrap_or(u32::MAX));
+            parts.push(Part::Call { call: call.clone(), asked: Arc::clone(asked) });
+            self.pending.push(PendingCall { call, asked: Arc::clone(asked), result: None, documents: Vec::new() });
+        }
+        if !parts.is_empty() {
+            self.say(Role::Assistant, parts);
+        }
+    }
+
+    fn refused(&mut self, entry: &CallRefused) {
+        let result = Arc::new(CallResult::error(CallStatus::Failed, entry.error.clone()));
+        self.settle(&entry.call, |pending| {
+            pending.result = Some(pending.part(Some(result), 0, Vec::new()));
+        });
+    }
+
+    fn finished(&mut self, entry: &CallFinished, documents: &Documents) {
+        // What a tool loads, the agent asked for by name; only what others attach is held to the edge's budget.
+        let budget = self.inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
+        let mut parts: Vec<Part> = document_parts(&entry.result.documents, documents, budget).collect();
+        parts.extend(entry.conflicts.iter().filter_map(|conflict| {
+            let version = |version| documents.version(&DocumentRef { path: conflict.path.clone(), version }).cloned();
+            Some(Part::Conflict { base: conflict.base.and_then(version), current: version(conflict.current)? })
+        }));
+        self.settle(&entry.call, |pending| {
+            pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), entry.repeat, entry.said.clone()));
+            pending.documents = parts;
+        });
+    }
+
+    /// A summary takes the place of the turns that it stands for, beside the task's request; a turn that only wrote it goes.
+    fn compacted(&mut self, entry: &Compacted) {
+        if self.summarising {
+            self.summarising = false;
+            let (_, from) = self.begins.pop().expect("a turn was asked for the summary");
+            Arc::make_mut(&mut self.messages).truncate(from);
+            self.pending.clear();
+        }
+        let gone = self.begins.iter().take_while(|(turn, _)| *turn <= entry.through_turn).count();
+        let kept = self.begins.get(gone).map_or(self.messages.len(), |(_, from)| *from);
+        let messages = std::mem::take(&mut self.messages);
+        let (opening, older) = messages[self.opening..kept].split_first().expect("a conversation begins with a request");
+        let text = entry.summary.clone().unwrap_or_else(|| digest(opening, older, entry.summary_tokens));
+        let mut parts: Vec<Part> = opening.parts.iter().filter(|part| !matches!(part, Part::Summary { .. })).cloned().collect();
+        parts.push(Part::Summary { through_turn: entry.through_turn, text });
+        self.begins.drain(..gone);
+        self.begins.iter_mut().for_each(|(_, from)| *from -= older.len());
+        (self.hash, self.weight) = (ContentHash::of(b"conversation"), 0);
+        messages[..self.opening].iter().for_each(|message| self.push(Arc::clone(message)));
+        self.say(opening.role, parts);
+        messages[kept..].iter().for_each(|message| self.push(Arc::clone(message)));
+    }
+
+    fn settle(&mut self, call: &CallId, change: impl FnOnce(&mut PendingCall)) {
+        let index = call.position().map(|(_, position)| position as usize - 1);
+        if let Some(pending) = index.and_then(|index| self.pending.get_mut(index)).filter(|pending| pending.call == *call) {
+            change(pending);
+        }
+    }
+
+    /// Renders the results of the turn before, in call order. A call without one still waits, which only a question sees.
+    fn flush(&mut self) {
+        let mut parts = Vec::with_capacity(self.pending.len());
+        for mut pending in std::mem::take(&mut self.pending) {
+            let result = pending.result.take();
+            parts.push(result.unwrap_or_else(|| pending.part(None, 0, Vec::new())));
+            parts.append(&mut pending.documents);
+        }
+        if !parts.is_empty() {
+            self.say(Role::Tool, parts);
+        }
+    }
+
+    fn say(&mut self, role: Role, parts: Vec<Part>) {
+        self.push(Arc::new(Message { role, parts }));
+    }
+
+    fn push(&mut self, message: Arc<Message>) {
+        let weight = message_weight(&message);
+        let mut hashed = Vec::with_capacity(weight + 256);
+        write_hashed_form(&message, &mut hashed);
+        self.hash = self.hash.extended(&hashed);
+        self.weight += size_of::<Message>() + weight;
+        Arc::make_mut(&mut self.messages).push(message);
+    }
+}
+
+impl PendingCall {
+    fn part(&self, result: Option<Arc<CallResult>>, repeat: u32, said: Vec<baton_types::entry::Said>) -> Part {
+        Part::Result { call: self.call.clone(), asked: Arc::clone(&self.asked), result, repeat, said }
+    }
+}
+
+fn document_parts<'a>(
+    references: &'a [DocumentRef],
+    documents: &'a Documents,
+    budget: Option<u64>,
+) -> impl Iterator<Item = Part> + 'a {
+    injection(references, documents, budget)
+        .map(|(version, whole)| if whole { Part::Document(version) } else { Part::Pointer(version) })
+}
+
+fn message_weight(message: &Message) -> usize {
+    message.parts.iter().map(part_bytes).sum::<usize>() + message.parts.len() * size_of::<Part>()
+}

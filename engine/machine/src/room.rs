@@ -1,0 +1,187 @@
+//! What limits leave room for: one more task, one more request.
+//!
+//! If only others' reservations are in the way, a request waits. If what was spent and its own worst case exceed a limit, the
+//! limit is reached. What the last turns of the callers above will need counts as spent, since they wait for this task and not
+//! it for them.
+
+use std::time::Duration;
+
+use baton_types::call::{CallError, ErrorCode};
+use baton_types::config::Tool;
+use baton_types::entry::Master;
+use baton_types::limits::{LimitKind, Limits};
+use baton_types::money::Money;
+use baton_types::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::graph::TaskIndex;
+use super::task::Budget;
+use super::{Run, task_limits};
+
+/// Tokens (≈) that a result has beside what its task said: its frame, and the error of one that is partial.
+const RESULT_TOKENS: u64 = 64;
+
+/// Whether a request may be made now.
+pub(super) enum Admission {
+    /// It may.
+    Now,
+    /// Others' reservations are in the way.
+    Later,
+    /// This limit is reached.
+    Reached(LimitKind),
+}
+
+/// Requests.
+impl Run {
+    /// Whether a turn of `task`, or its `last` one, fits all limits.
+    pub(super) fn admission(&self, at: Timestamp, task: TaskIndex, last: bool) -> Admission {
+        let (of, shared) = (&self.graph[task], &self.shared);
+        let (own, run) = (task_limits(&self.configs, of), &self.configs.job.limits);
+        if !last {
+            if own.turns.is_some_and(|allowed| of.turns + 1 >= allowed) {
+                return Admission::Reached(LimitKind::Turns);
+            }
+            // Every live task has a turn set aside, this one included.
+            if run.turns.is_some_and(|allowed| shared.turns + shared.live_agent_tasks >= allowed) {
+                return Admission::Reached(LimitKind::RunTurns);
+            }
+            let worked =
+                |allowed: Option<u64>, worked: Duration| allowed.is_some_and(|seconds| worked >= Duration::from_secs(seconds));
+            let run_worked = shared.worked + shared.active_since.map_or(Duration::ZERO, |since| at.since(since));
+            if worked(own.worked_seconds, of.worked_until(at)) || worked(run.worked_seconds, run_worked) {
+                return Admission::Reached(LimitKind::WorkedSeconds);
+            }
+        }
+        self.admits_budget(task, last)
+    }
+
+    /// Whether the worst case of a turn, or of the last turn, fits every limit of tokens and money above it.
+    pub(super) fn admits_budget(&self, task: TaskIndex, last: bool) -> Admission {
+        if !self.shared.has_budgets {
+            return Admission::Now;
+        }
+        let (input, output) = (self.graph[task].context_tokens, self.output_tokens(task));
+        let worst = input.saturating_add(output);
+        let (mut tokens, mut money) = (worst, self.worst_price(task, input, output));
+        if !last {
+            // What a later last turn needs at most is set aside: what this request holds, and one more answer.
+            tokens = tokens.saturating_add(worst.saturating_add(output));
+            money = money.plus(self.worst_price(task, worst, output));
+        }
+        self.fits(task, tokens, money)
+    }
+
+    /// Whether a request of a call's code fits every limit of its task and above, beside the last turn of the task, which will
+    /// hold an answer of that length. What has no known price fits no limit of money.
+    pub(super) fn admits_ask(&self, task: TaskIndex, input: u64, output: u64, worst_cost: Option<Money>) -> Admission {
+        if !self.shared.has_budgets {
+            return Admission::Now;
+        }
+        let held = self.graph[task].context_tokens.saturating_add(RESULT_TOKENS).saturating_add(output);
+        let last = self.output_tokens(task);
+        let tokens = input.saturating_add(output).saturating_add(held).saturating_add(last);
+        self.fits(task, tokens, worst_cost.unwrap_or(Money::MAX).plus(self.worst_price(task, held, last)))
+    }
+
+    /// Whether so much more, beside what the last turns of the tasks above `task` take, fits every limit of `task`, of all above
+    /// it and of the run.
+    fn fits(&self, task: TaskIndex, mut tokens: u64, mut money: Money) -> Admission {
+        let shared = &self.shared;
+        let mut later = false;
+        let mut check = |spent: u64, reserved: u64, needed: u64, allowed: Option<u64>, kind| {
+            let allowed = allowed?;
+            if spent.saturating_add(needed) > allowed {
+                return Some(kind);
+            }
+            later |= spent.saturating_add(reserved).saturating_add(needed) > allowed;
+            None
+        };
+        let mut check_all = |budget: &Budget, limits: &Limits, needed: (u64, Money), kinds: (LimitKind, LimitKind)| {
+            let allowed = limits.cost().map(Money::picos);
+            let money = check(budget.cost.picos(), budget.reserved_cost.picos(), needed.1.picos(), allowed, kinds.1);
+            check(budget.tokens, budget.reserved_tokens, needed.0, limits.tokens, kinds.0).or(money)
+        };
+        let above = (LimitKind::TokensAbove, LimitKind::CostAbove);
+        let mut reached = None;
+        let mut below = task;
+        for holder in self.graph.upwards(task) {
+            if holder != task {
+                let (input, output) = self.set_aside(holder, below);
+                tokens = tokens.saturating_add(input.saturating_add(output));
+                money = money.plus(self.worst_price(holder, input, output));
+            }
+            let of = &self.graph[holder];
+            if let Some(budget) = of.budget.as_deref() {
+                let kinds = if holder == task { (LimitKind::Tokens, LimitKind::Cost) } else { above };
+                reached = check_all(budget, &task_limits(&self.configs, of), (tokens, money), kinds).or(reached);
+            }
+            below = holder;
+        }
+        let whole = Budget {
+            tokens: shared.usage.total(),
+            reserved_tokens: shared.reserved_tokens,
+            cost: shared.cost.known,
+            reserved_cost: shared.reserved_cost,
+        };
+        let reached = reached.or(check_all(&whole, &self.configs.job.limits, (tokens, money), above));
+        match reached {
+            Some(kind) => Admission::Reached(kind),
+            None if later => Admission::Later,
+            None => Admission::Now,
+        }
+    }
+
+    /// What the last turn of `caller` takes, in tokens sent and answered: what it holds, the frame of a result for every call
+    /// that it waits for, and one as long as an answer of `callee`. Nobody below may spend that, or a limit would be reached
+    /// with nobody left to say what was found. How much the others will say, and documents that come back, are not foreseen:
+    /// a worst case of all of them would leave no room to ask anybody.
+    fn set_aside(&self, caller: TaskIndex, callee: TaskIndex) -> (u64, u64) {
+        let awaited = self.graph[caller].calls().filter(|call| call.is_awaited()).count() as u64;
+        let results = awaited.saturating_mul(RESULT_TOKENS).saturating_add(self.output_tokens(callee));
+        (self.graph[caller].context_tokens.saturating_add(results), self.output_tokens(caller))
+    }
+}
+
+/// Tasks.
+impl Run {
+    /// Whether a call of `task` may create a task, beside `earlier` ones that its turn creates. Asked when the turn arrives and
+    /// again when the task is created.
+    pub(super) fn check_creation(&self, task: TaskIndex, tool: &Tool, earlier: u32) -> Result<(), CallError> {
+        let of = &self.graph[task];
+        self.check_room(tool.agent.is_some() || of.master != Master::Person, earlier)?;
+        if tool.agent.is_none() {
+            return Ok(());
+        }
+        let own = task_limits(&self.configs, of);
+        if let Some(allowed) = own.children.filter(|allowed| of.children + earlier >= *allowed) {
+            return Err(limit_error(LimitKind::Children, allowed));
+        }
+        let depth = [self.configs.job.limits.depth, own.depth].into_iter().flatten().min();
+        if let Some(allowed) = depth.filter(|allowed| of.depth >= *allowed) {
+            return Err(limit_error(LimitKind::Depth, allowed));
+        }
+        Ok(())
+    }
+
+    /// Whether one more task may live, and ask its model if it `runs_model`, beside `earlier` ones that this turn creates.
+    pub(super) fn check_room(&self, runs_model: bool, earlier: u32) -> Result<(), CallError> {
+        let (run, shared) = (&self.configs.job.limits, &self.shared);
+        if let Some(allowed) = run.live_tasks.filter(|allowed| shared.live_tasks + earlier >= *allowed) {
+            return Err(limit_error(LimitKind::LiveTasks, allowed));
+        }
+        // A new task must have its last turn set aside, and the turns set aside for others must stay untouched.
+        if let Some(allowed) =
+            run.turns.filter(|allowed| runs_model && shared.turns + shared.live_agent_tasks + earlier >= *allowed)
+        {
+            return Err(limit_error(LimitKind::RunTurns, allowed));
+        }
+        Ok(())
+    }
+}
+
+/// The error of a call that a limit refuses.
+pub(super) fn limit_error(limit: LimitKind, allowed: impl Into<Value>) -> CallError {
+    let allowed: Value = allowed.into();
+    CallError::new(ErrorCode::LimitReached, format!("{limit} is reached: {allowed} allowed"))
+        .with_detail(json!({"limit": limit, "allowed": allowed}))
+}

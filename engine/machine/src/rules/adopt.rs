@@ -1,0 +1,64 @@
+//! The run goes on by other configs: a fork's first own entry, or a migration.
+//!
+//! State that configs once led to stays as it is: tasks keep their holders, deadlines and open turns. What is checked,
+//! offered and admitted from here on goes by the new ones.
+
+use baton_types::config::Configs;
+use baton_types::document::Write;
+use baton_types::entry::{Adoption, Control, ControlAction, Entry};
+use baton_types::event::Refusal;
+use baton_types::principal::Principal;
+
+use super::crash::Recovery;
+use super::{Step, Steps};
+use crate::Run;
+use crate::draft::Draft;
+
+/// Adopts configs, writes a person's documents, and lets every task continue as after a take-over.
+pub(crate) fn adopt(draft: &mut Draft<'_>, adoption: Adoption, documents: Vec<Write>, by: Principal) -> Steps {
+    let author = by.clone();
+    let recovery = if adoption.fork.is_some() { Recovery::InFork } else { Recovery::AfterCrash };
+    draft.push(Entry::Control(Control { task: None, action: ControlAction::Adopted(Box::new(adoption)), by }));
+    for write in documents {
+        draft.write(write, Some(author.clone()));
+    }
+    let mut steps = vec![Step::WithdrawApprovals];
+    for task in draft.run.graph.live() {
+        steps.push(Step::Recover { task, recovery });
+        // What its delegations are awaited for may be another by now.
+        steps.push(Step::Advance(task));
+    }
+    steps
+}
+
+/// Refused with every reason at once if the configs lack what the run is in the middle of.
+pub(crate) fn check(run: &Run, adoption: &Adoption, documents: &[Write]) -> Result<(), Refusal> {
+    let reasons = hindrances(run, run.known(adoption.configs));
+    if !reasons.is_empty() {
+        return Err(Refusal::CannotAdopt { reasons });
+    }
+    run.check_new_documents(documents)
+}
+
+/// What `configs` lack that living tasks need.
+fn hindrances(run: &Run, configs: &Configs) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for task in run.graph.iter().filter(|task| task.is_live()) {
+        if let Some(agent) = task.agent().filter(|agent| !configs.agents.contains_key(*agent)) {
+            reasons.push(format!("task {} is held by agent {agent}, which they do not have", task.id));
+        }
+        for call in task.calls().filter(|call| !call.is_finished()) {
+            let Some(tool_type) = call.tool_type else { continue };
+            let (id, tool) = (&call.id, call.asked.tool.as_str());
+            match configs.tools.get(tool) {
+                None => reasons.push(format!("call {id} waits for tool {tool}, which they do not have")),
+                Some(now) if now.tool_type != tool_type => {
+                    let (was, is) = (tool_type.as_str(), now.tool_type.as_str());
+                    reasons.push(format!("call {id} waits for tool {tool} as a {was}, which is a {is} in them"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    reasons
+}

@@ -1,0 +1,131 @@
+//! A model answers, fails or waits. What an answer means is for the rules *arrive* and *text*, and for the window's summary.
+
+use std::sync::Arc;
+
+use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall};
+use baton_types::entry::{Control, ControlAction, Entry, FellBack, FinalState, ForkPoint, ModelAnswered, Waited};
+use baton_types::event::Effect;
+use baton_types::id::{ContentHash, TaskId};
+use baton_types::limits::LimitKind;
+use baton_types::model::{FinishReason, ModelTurn, Usage};
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
+
+use super::{Step, Steps};
+use crate::draft::Draft;
+use crate::graph::TaskIndex;
+
+/// A model answered turn `turn` of `id`.
+pub(crate) fn answered(
+    draft: &mut Draft<'_>,
+    id: &TaskId,
+    turn: u32,
+    request: ContentHash,
+    answer: ModelTurn,
+    recorded: Option<ForkPoint>,
+) -> Steps {
+    let Some(task) = awaiting(draft, id, turn) else {
+        draft.record_late(id, format!("an answer for turn {turn}"));
+        return Vec::new();
+    };
+    let ModelTurn { text, calls, finish, usage, reasoning, answered } = answer;
+    let summary = usable_summary(&text, &calls, finish);
+    let usage = usage.map_or_else(|| estimated_usage(draft, task, &text, &calls), Usage::bounded);
+    let cost = draft.run.price(task).map(|price| price.cost(&usage));
+    draft.push(Entry::ModelAnswered(ModelAnswered {
+        task: id.clone(),
+        turn,
+        text,
+        calls: calls.into_iter().map(Arc::new).collect(),
+        finish,
+        request,
+        reasoning,
+        answered,
+        recorded,
+    }));
+    draft.settle_request(task, usage, cost, false);
+    let of = draft.task(task);
+    let step = if of.is_summarising() {
+        Step::Summarise { task, summary }
+    } else if of.missed.is_some() || of.calls().next().is_none() {
+        Step::Text(task)
+    } else {
+        Step::Arrive { task, from: 0, creating: 0 }
+    };
+    vec![step]
+}
+
+/// A model gave no answer. If it is not available, its next fallback is asked; else the task fails, and its reservation is
+/// settled at the worst case.
+pub(crate) fn failed(draft: &mut Draft<'_>, id: &TaskId, turn: u32, model: &str, error: CallError, uncharged: bool) -> Steps {
+    let task = awaiting(draft, id, turn).filter(|task| draft.run.asked_model(*task) == Some(model));
+    let Some(task) = task else {
+        draft.record_late(id, format!("a failure of the model {model} in turn {turn}"));
+        return Vec::new();
+    };
+    if error.code == ErrorCode::ModelUnavailable
+        && let Some(to) = draft.run.fallback_of(task)
+    {
+        let (from, to) = (model.to_owned(), to.to_owned());
+        draft.push(Entry::FellBack(Box::new(FellBack { task: id.clone(), turn, from, to, error })));
+        draft.decision.effects.push(Effect::Prompt { task: id.clone(), turn });
+        return Vec::new();
+    }
+    if draft.task(task).is_summarising() {
+        draft.settle_at_worst(task);
+        return vec![Step::Summarise { task, summary: None }];
+    }
+    // A provider takes no request of that length, whatever was known of its window.
+    if error.code == ErrorCode::ContextExceeded && draft.task(task).plans().next().is_some() {
+        draft.settle_at_worst(task);
+        return vec![Step::Shorten(task)];
+    }
+    if uncharged {
+        draft.settle_at_nothing(task);
+    }
+    if error.code == ErrorCode::TimedOut {
+        return vec![Step::time_out(task, draft.task(task), error, LimitKind::TurnSeconds)];
+    }
+    vec![Step::end(task, FinalState::Failed, CallResult::error(CallStatus::Failed, error))]
+}
+
+/// Records how long the open request of `id` waited for its provider: at most for as long as its task has worked.
+pub(crate) fn waited(draft: &mut Draft<'_>, id: &TaskId, turn: u32, waited: Waited) -> Steps {
+    if let Some(task) = awaiting(draft, id, turn) {
+        let at = draft.at;
+        let since =
+            |since: Option<Timestamp>| since.map_or(0, |since| u64::try_from(at.since(since).as_millis()).unwrap_or(u64::MAX));
+        let (of_task, of_run) = (draft.task(task).working_since, draft.run.shared.active_since);
+        let waited = Waited {
+            milliseconds: waited.milliseconds.min(since(of_task)),
+            run_milliseconds: waited.run_milliseconds.min(since(of_run)),
+            ..waited
+        };
+        let action = ControlAction::Waited(Box::new(waited));
+        draft.push(Entry::Control(Control { task: Some(id.clone()), action, by: Principal::Engine }));
+    }
+    Vec::new()
+}
+
+/// The task `id`, if the request of its turn `turn` is open.
+fn awaiting(draft: &Draft<'_>, id: &TaskId, turn: u32) -> Option<TaskIndex> {
+    let task = draft.run.graph.find(id.as_str())?;
+    let of = draft.task(task);
+    (of.phase.request().is_some() && of.turns == turn).then_some(task)
+}
+
+/// What a turn says, if it can replace other turns.
+fn usable_summary(text: &str, calls: &[ModelCall], finish: FinishReason) -> Option<String> {
+    let usable = finish == FinishReason::Stop && calls.is_empty() && !text.trim().is_empty();
+    usable.then(|| text.to_owned())
+}
+
+fn estimated_usage(draft: &Draft<'_>, task: TaskIndex, text: &str, calls: &[ModelCall]) -> Usage {
+    let bytes = text.len() + calls.iter().map(|call| call.tool.len() + call.input.text().len()).sum::<usize>();
+    Usage {
+        input_tokens: draft.task(task).context_tokens,
+        output_tokens: baton_types::estimate::text_tokens(bytes as u64),
+        estimated: true,
+        ..Usage::default()
+    }
+}

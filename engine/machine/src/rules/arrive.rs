@@ -1,0 +1,177 @@
+//! Rule *arrive*: a call is checked before anything of it happens.
+//!
+//! The checks run in call order. The first one that fails gives the call an error result that teaches, and nothing else changes:
+//! limits on calls, the grant, the last turn, readable arguments, the tool's schema, a handoff's promised result, room for a new
+//! task, and repetition. A call that passes and needs no executor is answered at once.
+
+use std::sync::Arc;
+
+use baton_types::call::{CallError, CallResult, ErrorCode, ModelCall};
+use baton_types::config::{Configs, Tool};
+use baton_types::entry::TaskKind;
+use baton_types::limits::LimitKind;
+use baton_types::schema::Schema;
+use baton_types::tool_type::Then;
+use serde_json::{Value, json};
+
+use super::{Step, Steps};
+use crate::draft::{CallAt, Draft};
+use crate::graph::TaskIndex;
+use crate::room::limit_error;
+use crate::task::Task;
+use crate::{answer_in, bounded, task_limits};
+
+/// Checks the calls of an answered turn from `from` on; `creating` calls before will create tasks.
+pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut creating: u32) -> Steps {
+    for index in from..draft.calls(task).iter().len() {
+        let call = CallAt { task, index };
+        let tool = match check(draft, call, creating) {
+            Ok(tool) => tool,
+            Err(error) => {
+                draft.refuse(call, error);
+                continue;
+            }
+        };
+        let row = tool.tool_type.behavior();
+        if row.creates_task {
+            creating += 1;
+        } else if row.runs_code {
+            // Asked before its place has come, so that whoever approves several calls can do it in one go.
+            if let Some(approver) = draft.approver(call, &tool) {
+                let ask = Step::AskApproval { call, approver, documents: Vec::new(), creating };
+                return vec![ask, Step::Arrive { task, from: index + 1, creating }];
+            }
+        } else if row.then == Then::Continue {
+            draft.finish(call, CallResult::success(json!({"logged": true})), None, Vec::new());
+        }
+    }
+    vec![Step::Advance(task)]
+}
+
+/// Whether `call` may begin; `creating` calls of its turn will create tasks before it.
+fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Arc<Tool>, CallError> {
+    let (task, asked, agent) = (draft.task(call.task), &draft.call(call).asked, draft.agent(call.task));
+    // First, since whatever else a call is refused for, it counts.
+    check_calls(draft, call)?;
+    let callable = |tool: &Tool| tool.tool_type.behavior().then != Then::Enter;
+    let answers_with = |tool: &Tool| tool.allowed_in_questions(agent.approvals.get(&tool.id).copied());
+    let offered = |tool: &Tool| callable(tool) && (task.kind != TaskKind::Question || answers_with(tool));
+    let Some(tool) = agent.tools.get(asked.tool.as_str()).filter(|tool| offered(tool)) else {
+        let granted: Vec<&str> = agent.tools.values().filter(|tool| offered(tool)).map(|tool| tool.id.as_str()).collect();
+        let message = format!("there is no tool {:?} for you", bounded(&asked.tool));
+        return Err(CallError::new(ErrorCode::UnknownTool, message).with_detail(json!({"granted_tools": granted})));
+    };
+    let row = tool.tool_type.behavior();
+    if let Some(limit) = task.last_turn()
+        && row.then != Then::Stop
+    {
+        let message = format!("{limit} is reached: in this last turn only a handoff is accepted");
+        return Err(CallError::new(ErrorCode::LimitReached, message).with_detail(json!({"limit": limit})));
+    }
+    let input = readable(asked)?;
+    if let Err(faults) = tool.input.check(&input) {
+        return Err(invalid_input(tool, &faults));
+    }
+    if row.then == Then::Stop {
+        check_result(draft.run.configs(), task, agent.result_schema.as_ref(), &input)?;
+    }
+    if row.creates_task {
+        draft.run.check_creation(call.task, tool, creating)?;
+        if tool.agent.is_none() {
+            check_question(draft.run.configs(), &input)?;
+        }
+    }
+    check_repeats(draft, task, asked)?;
+    Ok(Arc::clone(tool))
+}
+
+/// Whether one more call fits the limits of the task and of the run. The calls of the turn that are yet to be checked,
+/// this one first, are already counted, handoffs apart.
+fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
+    let (run, task, calls) = (&*draft.run, draft.task(call.task), draft.calls(call.task));
+    let (of_task, of_run) = (task_limits(run.configs(), task).calls, run.configs().job.limits.calls);
+    if !calls[call.index].is_counted() || (of_task.is_none() && of_run.is_none()) {
+        return Ok(());
+    }
+    let unchecked = calls.iter().skip(call.index).filter(|call| call.is_counted()).count();
+    let unchecked = u32::try_from(unchecked).unwrap_or(u32::MAX);
+    let limits = [(LimitKind::Calls, of_task, task.calls), (LimitKind::RunCalls, of_run, run.shared.calls)];
+    for (limit, allowed, made) in limits {
+        if let Some(allowed) = allowed.filter(|allowed| made.saturating_sub(unchecked) >= *allowed) {
+            return Err(limit_error(limit, allowed));
+        }
+    }
+    Ok(())
+}
+
+/// The same tool with the same input gave the same result too often in a row.
+fn check_repeats(draft: &Draft<'_>, task: &Task, asked: &ModelCall) -> Result<(), CallError> {
+    let Some(allowed) = task_limits(draft.run.configs(), task).repeats else { return Ok(()) };
+    match task.streak.as_ref().filter(|streak| streak.count >= allowed && streak.is_of(asked)) {
+        None => Ok(()),
+        Some(streak) => {
+            let message = format!(
+                "{} gave the same result for the same input {} times in a row; do something else",
+                asked.tool, streak.count
+            );
+            Err(CallError::new(ErrorCode::Repeated, message).with_detail(json!({"limit": "limits.repeats", "allowed": allowed})))
+        }
+    }
+}
+
+/// A handoff's result must meet what the agent, or the question, promises.
+fn check_result(configs: &Configs, task: &Task, promised: Option<&Schema>, input: &Value) -> Result<(), CallError> {
+    let result = input.get("result").unwrap_or(&Value::Null);
+    let checked = match &task.question {
+        Some(question) if question.answer_schema.is_null() => Ok(()),
+        Some(question) => match configs.compile(&question.answer_schema.value()) {
+            Ok(schema) => answer_in(&schema, result).map(|_| ()),
+            Err(_) => Ok(()),
+        },
+        None => promised.map_or(Ok(()), |schema| schema.check(result)),
+    };
+    checked.map_err(|faults| {
+        CallError::new(ErrorCode::InvalidInput, "the result does not meet the schema that is promised for it")
+            .with_detail(json!({"pointer": "/result", "faults": faults}))
+    })
+}
+
+/// A question's own schema, and its default, must make sense before anybody is asked.
+fn check_question(configs: &Configs, input: &Value) -> Result<(), CallError> {
+    let refuse = |message: String| Err(CallError::new(ErrorCode::InvalidInput, message));
+    let default = input.get("default_answer").filter(|value| !value.is_null());
+    if let Some(schema) = input.get("answer_schema").filter(|schema| !schema.is_null()) {
+        let compiled = match configs.compile(schema) {
+            Ok(compiled) => compiled,
+            Err(error) => return refuse(format!("answer_schema is not a JSON Schema: {error}")),
+        };
+        if default.is_some_and(|default| compiled.check(default).is_err()) {
+            return refuse("default_answer does not meet answer_schema".to_owned());
+        }
+    }
+    let on_deadline = input.get("on_deadline").and_then(Value::as_str);
+    if on_deadline == Some("default") && default.is_none() {
+        return refuse("on_deadline is \"default\", but there is no default_answer".to_owned());
+    }
+    Ok(())
+}
+
+/// The input as a tree, or the error that says why the model's text is none.
+fn readable(asked: &ModelCall) -> Result<Value, CallError> {
+    match &asked.malformed {
+        None => Ok(asked.input.value()),
+        Some(reason) => Err(CallError::new(ErrorCode::MalformedInput, format!("the arguments are not JSON: {reason}"))
+            .with_detail(json!({"received": asked.input.value()}))),
+    }
+}
+
+/// The error for an input that breaks the tool's schema: what was expected, what was found, and an example that holds.
+fn invalid_input(tool: &Tool, faults: &[baton_types::schema::SchemaFault]) -> CallError {
+    let first = faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
+    let mut detail = json!({"faults": faults});
+    if let Some(example) = tool.examples.first() {
+        detail["valid_example"] = example.input.clone();
+    }
+    CallError::new(ErrorCode::InvalidInput, format!("the input of {} is invalid: {}", tool.id, bounded(&first)))
+        .with_detail(detail)
+}

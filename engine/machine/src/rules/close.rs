@@ -1,0 +1,65 @@
+//! Rule *close*: one handoff, beside calls that succeeded.
+//!
+//! A handoff takes effect if it is the only handoff of its turn, no other call of the turn blocks, and every other call
+//! succeeded. Otherwise it is refused with the reason.
+
+use baton_types::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
+use baton_types::json::Json;
+use baton_types::tool_type::{Then, ToolType};
+use serde_json::Value;
+
+use super::{Step, Steps};
+use crate::answer_in;
+use crate::calls::OpenCalls;
+use crate::draft::{CallAt, Draft};
+
+/// Hands off, or refuses the handoff with the reason.
+pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) -> Steps {
+    let configs = draft.configs();
+    let open = draft.call(call);
+    let (tool, input) = (&configs.tools[open.asked.tool.as_str()], open.asked.input.value());
+    let checked = check(draft.calls(call.task), call.index).and_then(|()| draft.run.pin(&input));
+    let documents = match checked {
+        Ok(documents) => documents,
+        Err(error) => {
+            draft.refuse(call, error);
+            return Vec::new();
+        }
+    };
+    if let Some(approver) = draft.approver(call, tool) {
+        return vec![Step::AskApproval { call, approver, documents, creating: 0 }];
+    }
+    let output = handed_off(draft, call, input.get("result").unwrap_or(&Value::Null));
+    let result = CallResult { status: CallStatus::Success, output: output.into(), error: None, documents };
+    // A handoff always ends the turn, whatever the call or its config says about others.
+    draft.finish(call, result, Some(AfterExecution::Terminate), Vec::new());
+    Vec::new()
+}
+
+/// Whether the handoff at `index` may take effect beside the other calls of its turn.
+fn check(calls: &OpenCalls, index: usize) -> Result<(), CallError> {
+    let refuse = |reason: String| Err(CallError::new(ErrorCode::HandoffRefused, reason));
+    for (other, call) in calls.iter().enumerate().filter(|(other, _)| *other != index) {
+        let row = call.tool_type.map(ToolType::behavior);
+        let name = &call.asked.tool;
+        if row.is_some_and(|row| row.then == Then::Stop) {
+            return refuse("a turn may hold one handoff only".to_owned());
+        }
+        if row.is_some_and(|row| row.blocks_caller) {
+            return refuse(format!("{name} in the same turn makes you wait; hand off when its result is in"));
+        }
+        let succeeded = call.finish().is_some_and(|finish| finish.status == CallStatus::Success);
+        if !succeeded {
+            return refuse(format!("call {} of the turn ({name}) did not succeed; look at its result first", other + 1));
+        }
+    }
+    Ok(())
+}
+
+/// The result as whoever waits for it gets it: of an answer with a schema, the value that meets it.
+fn handed_off(draft: &Draft<'_>, call: CallAt, result: &Value) -> Json {
+    let schema = draft.task(call.task).question.as_ref().filter(|question| !question.answer_schema.is_null());
+    let schema = schema.and_then(|question| draft.run.configs().compile(&question.answer_schema.value()).ok());
+    let answer = schema.as_ref().and_then(|schema| answer_in(schema, result).ok());
+    Json::from(answer.unwrap_or(result))
+}

@@ -1,0 +1,67 @@
+//! The code of a running call asks a model: its use is reserved before and settled after, as for a task's own requests. A limit
+//! that leaves no room is an error to the code.
+
+use baton_types::entry::{CallAskedModel, CallRequest, Entry};
+use baton_types::event::Refusal;
+use baton_types::model::Usage;
+use baton_types::money::Money;
+
+use super::Steps;
+use crate::Run;
+use crate::calls::OpenAsk;
+use crate::draft::Draft;
+use crate::graph::TaskIndex;
+use crate::room::Admission;
+
+/// Whether the code of a call may make a request now.
+pub(crate) fn check(
+    run: &Run,
+    by: &CallRequest,
+    input_tokens: u64,
+    output_tokens: u64,
+    worst_cost: Option<Money>,
+) -> Result<(), Refusal> {
+    let Some(call) = run.running_function(&by.call) else {
+        return Err(Refusal::NotRunning { call: by.call.clone() });
+    };
+    if open_ask(run, by).is_some() {
+        return Err(Refusal::AlreadyAsked { call: by.call.clone(), request: by.request });
+    }
+    match run.admits_ask(call.task, input_tokens, output_tokens, worst_cost) {
+        Admission::Now => Ok(()),
+        Admission::Later => Err(Refusal::NoRoom),
+        Admission::Reached(limit) => Err(Refusal::LimitReached { limit }),
+    }
+}
+
+/// Reserves for a request of a call's code, which may be made once this is durable.
+pub(crate) fn ask(
+    draft: &mut Draft<'_>,
+    by: CallRequest,
+    model: String,
+    input_tokens: u64,
+    output_tokens: u64,
+    worst_cost: Option<Money>,
+) -> Steps {
+    let (task, reserved_tokens) = (by.call.task(), input_tokens.saturating_add(output_tokens));
+    let asked = CallAskedModel { task, by, model, input_tokens, reserved_tokens, reserved_cost: worst_cost };
+    draft.push(Entry::CallAskedModel(Box::new(asked)));
+    Vec::new()
+}
+
+/// A model answered the code of a call, or did not. A call that has ended meanwhile was settled with its end.
+pub(crate) fn hear(draft: &mut Draft<'_>, by: &CallRequest, used: Option<(Usage, Option<Money>)>) -> Steps {
+    if let Some((task, ask)) = open_ask(draft.run, by).map(|(task, ask)| (task, ask.clone())) {
+        match used {
+            Some((usage, cost)) => draft.settle_ask(task, ask, usage.bounded(), cost, false),
+            None => draft.settle_ask_at_worst(task, ask),
+        }
+    }
+    Vec::new()
+}
+
+fn open_ask<'r>(run: &'r Run, by: &CallRequest) -> Option<(TaskIndex, &'r OpenAsk)> {
+    let task = run.graph.find(by.call.task().as_str())?;
+    let ask = run.graph[task].phase.calls()?.asks.iter().find(|ask| ask.by == *by)?;
+    Some((task, ask))
+}

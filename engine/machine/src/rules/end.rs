@@ -1,0 +1,78 @@
+//! Rule *end*: the first rule that applies ends the turn, once its last result is in.
+//!
+//! 1. An effective handoff ends the task with its result.
+//! 2. In a last turn the task ends `partial`, with the turn's text as its output.
+//! 3. A result whose `after_execution` is `terminate` ends the task.
+//! 4. If every result went to the user, the task ends with the turn's message and the outputs.
+//! 5. Otherwise the agent is asked again.
+
+use baton_types::call::{AfterExecution, CallResult, CallStatus};
+use baton_types::entry::FinalState;
+use baton_types::json::Json;
+use baton_types::tool_type::Then;
+use serde_json::{Value, json};
+
+use super::{Step, Steps};
+use crate::calls::{Finish, OpenCall, OpenCalls};
+use crate::draft::Draft;
+use crate::graph::TaskIndex;
+
+/// Ends the turn of `task`, if its last result is in.
+pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+    let of = draft.task(task);
+    // A turn without calls was answered by its text.
+    let is_over = |calls: &&OpenCalls| calls.iter().len() > 0 && calls.counts().unfinished == 0;
+    let Some(calls) = of.phase.calls().filter(is_over) else { return Vec::new() };
+    let hands_off = |call: &&OpenCall| call.tool_type.is_some_and(|kind| kind.behavior().then == Then::Stop);
+    let handed_off = calls.iter().filter(hands_off).find_map(|call| call.finish()?.result.clone());
+    let end = match (handed_off, calls.purpose().last_turn()) {
+        (Some(result), None) => Step::end(task, FinalState::Completed, result),
+        (Some(result), Some(limit)) => {
+            Step::end_partial(task, limit, result.output.shown().into_owned(), result.documents.clone())
+        }
+        (None, Some(limit)) => {
+            let text = calls.text();
+            let output = if text.is_empty() { Json::null() } else { Json::from(Value::from(text)) };
+            Step::end_partial(task, limit, output, of.written().cloned().collect())
+        }
+        (None, None) => {
+            if let Some(result) = terminating_result(calls) {
+                Step::end(task, state_of(result.status), result)
+            } else if calls.iter().all(|call| call.finish().is_some_and(|finish| finish.to_user)) {
+                let results = calls.iter().filter_map(|call| call.finish()?.result.as_ref());
+                let outputs: Vec<Value> = results.map(|result| result.output.value()).collect();
+                let result = CallResult::success(json!({"message": calls.text(), "outputs": outputs}));
+                Step::end(task, FinalState::Completed, result)
+            } else {
+                // The task is ready, and is asked again as limits admit it.
+                return Vec::new();
+            }
+        }
+    };
+    vec![end]
+}
+
+/// The result that a terminating turn ends with: the first terminating call's output, and the first status of the
+/// terminating calls, in call order, that is no success.
+fn terminating_result(calls: &OpenCalls) -> Option<CallResult> {
+    let terminates = |finish: &&Finish| finish.after == AfterExecution::Terminate;
+    let mut terminating = calls.iter().filter_map(|call| call.finish().filter(terminates)?.result.as_deref());
+    let mut result = terminating.next()?.clone();
+    if result.status == CallStatus::Success
+        && let Some(other) = terminating.find(|other| other.status != CallStatus::Success)
+    {
+        result.status = other.status;
+        result.error.clone_from(&other.error);
+    }
+    Some(result)
+}
+
+/// The final state that a status means.
+const fn state_of(status: CallStatus) -> FinalState {
+    match status {
+        CallStatus::Success | CallStatus::Partial => FinalState::Completed,
+        CallStatus::Failed | CallStatus::UnknownOutcome => FinalState::Failed,
+        CallStatus::Cancelled => FinalState::Cancelled,
+        CallStatus::Timeout => FinalState::TimedOut,
+    }
+}

@@ -1,0 +1,129 @@
+//! Rule *one end*: whatever ends a task gives its caller exactly one result.
+//!
+//! Every unfinished task below is closed in the same decision, and the caller's call gets its result in the same decision.
+//! Calls that had not started are refused. Calls in progress are cancelled.
+
+use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
+use baton_types::entry::{Concern, Entry, Holder, QuestionClosed, QuestionEnd, RunEnded, SubtreeClosed, TaskEnded};
+use baton_types::event::Effect;
+use baton_types::principal::Principal;
+
+use super::{End, Step, Steps};
+use crate::calls::CallStage;
+use crate::draft::{CallAt, Draft};
+use crate::graph::TaskIndex;
+use crate::unknown_outcome;
+
+/// Ends `task`. Whatever is below it is closed first; then its caller's call, and so perhaps its caller's turn, ends.
+pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) -> Steps {
+    let End { state, result, limit, envelope } = end;
+    let id = draft.id(task);
+    let reason = match &result.error {
+        Some(error) => error.message.clone(),
+        None => format!("task {id} ended"),
+    };
+    close_all(draft, task, &reason);
+    close_question(draft, task, &result);
+    let above = draft.run.graph.caller_of(task);
+    let escalated = above.filter(|above| draft.task(*above).phase.escalated() == Some(&id));
+    let call = if escalated.is_none() { draft.originating(task) } else { None };
+    let retry_at = call.and_then(|call| draft.run.retry_at(draft.at, task, call, state));
+    draft.push(Entry::TaskEnded(TaskEnded { task: id, state, result: result.clone(), limit, retry_at }));
+    if let Some(above) = escalated {
+        return vec![Step::End { task: above, end: Box::new(End { state, result, limit, envelope: None }) }];
+    }
+    let Some(call) = call else {
+        draft.push(Entry::RunEnded(RunEnded { state, status: result.status, limit }));
+        draft.decision.effects.push(Effect::EndRun);
+        return Vec::new();
+    };
+    let next = match (retry_at, draft.task(task).concern) {
+        (Some(at), _) if at <= draft.at => Step::Retry(call),
+        (Some(_), _) => return Vec::new(),
+        (None, Some(Concern::Approval { binds })) => Step::DecideApproval { call, question: task, binds, result },
+        (None, Some(Concern::Outcome)) => Step::TakeOutcome { call, result },
+        (None, None) => Step::Deliver { call, result: draft.call(call).with_attempts(result), envelope },
+    };
+    vec![next]
+}
+
+/// Closes what is below `task`, and its calls. The task stays.
+pub(crate) fn close(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) -> Steps {
+    close_all(draft, task, reason);
+    Vec::new()
+}
+
+fn close_all(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
+    close_below(draft, task, reason);
+    stop(draft, task);
+    close_calls(draft, task, reason);
+}
+
+/// Closes every unfinished task below `task` in one entry.
+fn close_below(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
+    let below = draft.run.graph.live_below(task);
+    if below.is_empty() {
+        return;
+    }
+    for below in &below {
+        stop(draft, *below);
+    }
+    // Callees before callers, so that no task outlives one that waits for it.
+    let tasks = below.iter().rev().map(|below| draft.id(*below)).collect();
+    draft.push(Entry::SubtreeClosed(SubtreeClosed { task: draft.id(task), reason: reason.to_owned(), tasks }));
+}
+
+/// Stops what runs for `task`: an open request is settled at its worst case, since nobody will say what it used.
+fn stop(draft: &mut Draft<'_>, task: TaskIndex) {
+    let phase = &draft.task(task).phase;
+    let runs = phase.calls().is_some_and(|calls| calls.counts().running_functions > 0);
+    if phase.request().is_some() {
+        draft.settle_at_worst(task);
+    } else if !runs {
+        return;
+    }
+    draft.settle_asks_at_worst(task, None);
+    let task = draft.id(task);
+    draft.decision.effects.push(Effect::Stop { task });
+}
+
+/// Gives every call of the turn that lacks a result one that says it was cancelled.
+fn close_calls(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
+    for index in 0..draft.task(task).calls().count() {
+        let call = CallAt { task, index };
+        let error = CallError::new(ErrorCode::Cancelled, format!("the call was stopped: {reason}"));
+        match draft.call(call).stage {
+            CallStage::Refused | CallStage::Finished(_) => {}
+            CallStage::Waiting | CallStage::Approval => draft.refuse(call, error),
+            CallStage::Doubt => draft.finish(call, unknown_outcome(Some(reason)), None, Vec::new()),
+            CallStage::Running { .. } => {
+                let result = draft.call(call).with_attempts(CallResult::error(CallStatus::Cancelled, error));
+                draft.finish(call, result, None, Vec::new());
+            }
+        }
+    }
+}
+
+/// Closes the question that `task` is, unless it is closed or none.
+fn close_question(draft: &mut Draft<'_>, task: TaskIndex, result: &CallResult) {
+    let of = draft.task(task);
+    let Some(question) = of.question.as_ref().filter(|question| question.closed.is_none()) else { return };
+    let answered = match result.status {
+        CallStatus::Success => true,
+        // A limit ended it: what it said until then is the answer, unless it said nothing.
+        CallStatus::Partial => !result.output.is_null(),
+        CallStatus::Failed | CallStatus::Cancelled | CallStatus::Timeout | CallStatus::UnknownOutcome => false,
+    };
+    let how = if answered {
+        let by = match &of.holder {
+            Holder::Agent(agent) => Principal::Agent(agent.clone()),
+            // A person's own answer closes the question before its task ends.
+            Holder::Person => Principal::Engine,
+        };
+        QuestionEnd::Answered { by, answer: result.output.shown().into_owned(), recorded: None }
+    } else {
+        let reason = result.error.as_ref().map_or_else(|| result.status.as_str().to_owned(), |error| error.message.clone());
+        QuestionEnd::Failed { reason }
+    };
+    draft.push(Entry::QuestionClosed(QuestionClosed { task: of.id.clone(), number: question.number, how }));
+}

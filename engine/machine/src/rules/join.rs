@@ -1,0 +1,111 @@
+//! Rule *join*: how many delegations of a turn are awaited. Once enough of them succeeded, or can no longer, the others end.
+//!
+//! What began is ended like anything that is cancelled: with its subtree, in the decision of the result that decided it, and
+//! each call gets its one result. Questions and functions of the turn are not this rule's concern.
+
+use baton_types::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
+use baton_types::config::Join;
+use baton_types::entry::FinalState;
+use serde_json::json;
+
+use super::{End, Step, Steps};
+use crate::calls::{CallStage, OpenCalls};
+use crate::draft::{CallAt, Draft};
+use crate::graph::TaskIndex;
+
+/// Ends the delegations of the turn of `task` that its agent's join no longer needs.
+///
+/// Their results decide nothing about the end of the turn (rule *end*): a delegation whose config says `terminate` ends the
+/// task with the success that met the join, not with the cancellation of another.
+pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+    let awaits = |calls: &&OpenCalls| calls.functions_are_over() && calls.counts().awaited + calls.counts().approvals > 0;
+    let Some(calls) = draft.task(task).phase.calls().filter(awaits) else { return Vec::new() };
+    let join = draft.agent(task).join;
+    if join == Join::All {
+        return Vec::new();
+    }
+    let tally = calls.tally();
+    let verdict = verdict(join, tally);
+    if verdict == Verdict::Pending || tally.pending == 0 {
+        return Vec::new();
+    }
+    let how = if verdict == Verdict::Met { "was met" } else { "can no longer be met" };
+    let message = format!(
+        "the turn waits for {join}, which {how}: {} of its {} delegations succeeded",
+        tally.succeeded,
+        tally.succeeded + tally.failed + tally.pending
+    );
+    let error = CallError::new(ErrorCode::Cancelled, message).with_detail(json!({"join": join}));
+    let result = CallResult::error(CallStatus::Cancelled, error);
+    let graph = &draft.run.graph;
+    let live = |id: baton_types::id::TaskId| graph.find(id.as_str()).filter(|task| graph[*task].is_live());
+    let envelope = Some(AfterExecution::Suspend);
+    let mut steps = Vec::new();
+    for (index, open) in calls.iter().enumerate().filter(|(_, call)| call.delegates && !call.is_finished()) {
+        if let Some(attempt) = live(open.id.attempt(open.next_attempt())) {
+            let end = End { state: FinalState::Cancelled, result: result.clone().into(), limit: None, envelope };
+            steps.push(Step::End { task: attempt, end: Box::new(end) });
+            continue;
+        }
+        steps.push(Step::Deliver { call: CallAt { task, index }, result: open.with_attempts(result.clone()), envelope });
+        if let Some(approval) = live(open.id.approval(open.approvals())) {
+            steps.push(Step::end(approval, FinalState::Cancelled, result.clone()));
+        }
+    }
+    steps
+}
+
+/// Where the delegations of a turn stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Those with a result of `success`. A `partial` result is none: it says that something is missing. It is kept like any.
+    pub succeeded: u32,
+    /// Those with another result.
+    pub failed: u32,
+    /// Those without a result; one that waits for its next attempt is among them.
+    pub pending: u32,
+}
+
+/// What a join says of its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The results that are still missing matter.
+    Pending,
+    /// What it asks for is there.
+    Met,
+    /// What it asks for can no longer come.
+    Impossible,
+}
+
+/// What `join` says of a turn whose delegations stand as `tally` says. Only delegations that were not refused count.
+pub fn verdict(join: Join, tally: Tally) -> Verdict {
+    let Tally { succeeded, failed, pending } = tally;
+    let least = match join {
+        Join::All => None,
+        Join::FirstSuccess => Some(1),
+        // A quorum that the turn could never reach would cancel whatever the agent begins: then every result is awaited.
+        Join::Quorum(least) => Some(least).filter(|least| *least <= succeeded + failed + pending),
+    };
+    match least {
+        Some(least) if succeeded >= least => Verdict::Met,
+        Some(least) if succeeded + pending < least => Verdict::Impossible,
+        None if pending == 0 => Verdict::Met,
+        _ => Verdict::Pending,
+    }
+}
+
+impl OpenCalls {
+    /// Where the delegations of the turn stand.
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for call in self.iter().filter(|call| call.delegates) {
+            match &call.stage {
+                CallStage::Refused => {}
+                CallStage::Finished(finish) if finish.status == CallStatus::Success => tally.succeeded += 1,
+                CallStage::Finished(_) => tally.failed += 1,
+                CallStage::Waiting | CallStage::Approval | CallStage::Running { .. } | CallStage::Doubt => tally.pending += 1,
+            }
+        }
+        tally
+    }
+}

@@ -1,0 +1,150 @@
+//! What people and programs outside the run do: start it, answer, cancel, pause and steer.
+
+use std::time::Duration;
+
+use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
+use baton_types::config::Configs;
+use baton_types::document::Write;
+use baton_types::entry::{
+    Control, ControlAction, Entry, FinalState, ForkPoint, Holder, Master, QuestionClosed, QuestionEnd, RunStarted, TaskCreated,
+    TaskKind,
+};
+use baton_types::event::Refusal;
+use baton_types::id::{AgentId, TaskId};
+use baton_types::json::Json;
+use baton_types::principal::Principal;
+
+use super::{Step, Steps};
+use crate::draft::Draft;
+use crate::task::Question;
+use crate::{Run, agent, answer_in};
+
+/// The first entries of a run: its start, its documents, its root task.
+pub(crate) fn start(draft: &mut Draft<'_>, started: RunStarted, root: &AgentId, documents: Vec<Write>) -> Steps {
+    let configs = draft.configs();
+    let limits = &agent(&configs, root).limits;
+    let request = started.request.clone();
+    draft.push(Entry::RunStarted(Box::new(started)));
+    let attached = documents.into_iter().map(|write| draft.write(write, None)).collect();
+    let seconds = [limits.deadline_seconds, configs.job.limits.deadline_seconds].into_iter().flatten().min();
+    draft.push(Entry::TaskCreated(Box::new(TaskCreated {
+        task: TaskId::root(),
+        kind: TaskKind::Root,
+        holder: Holder::Agent(root.clone()),
+        caller: None,
+        tool: None,
+        master: Master::Person,
+        answers_for: None,
+        request,
+        documents: attached,
+        depth: 0,
+        answer_schema: Json::null(),
+        deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),
+        failed_attempts: 0,
+        concern: None,
+    })));
+    Vec::new()
+}
+
+/// A person answers a question; the first valid answer wins. No agent answers in a person's place.
+pub(crate) fn answer(
+    draft: &mut Draft<'_>,
+    id: &TaskId,
+    by: Principal,
+    answer: Json,
+    documents: Vec<Write>,
+    recorded: Option<ForkPoint>,
+) -> Steps {
+    let Some(task) = draft.run.graph.find(id.as_str()) else { return Vec::new() };
+    let Some(question) = draft.task(task).question.clone() else { return Vec::new() };
+    let answer = fitting(draft.run.configs(), &question, &answer).unwrap_or(answer);
+    let documents = documents.into_iter().map(|write| draft.write(write, Some(by.clone()))).collect();
+    let how = QuestionEnd::Answered { by, answer: answer.clone(), recorded };
+    draft.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number: question.number, how }));
+    let result = CallResult { status: CallStatus::Success, output: answer.into(), error: None, documents };
+    vec![Step::end(task, FinalState::Completed, result)]
+}
+
+/// Somebody ends a task and all below it.
+pub(crate) fn cancel(draft: &mut Draft<'_>, id: &TaskId, reason: String, by: Principal) -> Steps {
+    let action = ControlAction::Cancelled { reason: reason.clone() };
+    draft.push(Entry::Control(Control { task: Some(id.clone()), action, by }));
+    let result = CallResult::error(CallStatus::Cancelled, CallError::new(ErrorCode::Cancelled, reason));
+    draft.run.graph.find(id.as_str()).map(|task| Step::end(task, FinalState::Cancelled, result)).into_iter().collect()
+}
+
+/// The run cannot go on: its root fails, and everything below it is closed.
+pub(crate) fn fail_run(draft: &Draft<'_>, error: CallError) -> Steps {
+    let root = draft.run.graph.indices().next();
+    let result = CallResult::error(CallStatus::Failed, error);
+    root.map(|root| Step::end(root, FinalState::Failed, result)).into_iter().collect()
+}
+
+/// Somebody pauses the run, or lets it go on.
+pub(crate) fn set_paused(draft: &mut Draft<'_>, by: Principal, paused: bool) -> Steps {
+    let action = if paused { ControlAction::Paused } else { ControlAction::Unpaused };
+    if draft.run.shared.paused != paused {
+        draft.push(Entry::Control(Control { task: None, action, by }));
+    }
+    Vec::new()
+}
+
+/// Somebody sends a message into the next request of a task.
+pub(crate) fn steer(draft: &mut Draft<'_>, task: TaskId, text: String, by: Principal) -> Steps {
+    draft.push(Entry::Control(Control { task: Some(task), action: ControlAction::Steered { text }, by }));
+    Vec::new()
+}
+
+pub(crate) fn check_answer(run: &Run, id: &TaskId, by: &Principal, answer: &Json, documents: &[Write]) -> Result<(), Refusal> {
+    let task = run.task(id).ok_or_else(|| Refusal::UnknownTask { task: id.clone() })?;
+    let question = task.question.as_ref().filter(|_| task.holder == Holder::Person);
+    let question = question.ok_or_else(|| Refusal::NotAsked { task: id.clone() })?;
+    if !by.is_outside() {
+        return Err(Refusal::NotAPerson { by: by.clone() });
+    }
+    if let Some(closed) = &question.closed {
+        return Err(Refusal::QuestionClosed { number: question.number, how: describe(closed) });
+    }
+    fitting(run.configs(), question, answer).map_err(|reason| Refusal::InvalidAnswer { reason })?;
+    run.check_new_documents(documents)
+}
+
+pub(crate) fn check_steering(run: &Run, id: &TaskId) -> Result<(), Refusal> {
+    check_lives(run, id)?;
+    match run.existing(id).holder {
+        Holder::Person => Err(Refusal::NoModel { task: id.clone() }),
+        Holder::Agent(_) => Ok(()),
+    }
+}
+
+pub(crate) fn check_lives(run: &Run, id: &TaskId) -> Result<(), Refusal> {
+    match run.task(id) {
+        None => Err(Refusal::UnknownTask { task: id.clone() }),
+        Some(task) if !task.is_live() => Err(Refusal::Ended { task: id.clone() }),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The answer as the question's schema reads it, or why it does not fit.
+fn fitting(configs: &Configs, question: &Question, answer: &Json) -> Result<Json, String> {
+    if question.answer_schema.is_null() {
+        return Ok(answer.clone());
+    }
+    let schema = configs.compile(&question.answer_schema.value())?;
+    let value = answer.value();
+    let fits = answer_in(&schema, &value);
+    fits.map(Json::from).map_err(|faults| {
+        let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+        messages.join("; ")
+    })
+}
+
+/// How a question was closed, for whoever came late.
+fn describe(end: &QuestionEnd) -> String {
+    match end {
+        QuestionEnd::Answered { by, answer, .. } => format!("{by} answered {}", answer.text()),
+        QuestionEnd::Expired { .. } => "its deadline passed".to_owned(),
+        QuestionEnd::Escalated { to, .. } => format!("it went on to {to}"),
+        QuestionEnd::Failed { reason } => reason.clone(),
+    }
+}

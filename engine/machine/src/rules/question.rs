@@ -1,0 +1,308 @@
+//! Rules *questions* and *approvals*: questions of agents, whether a call may begin, and what became of an interrupted call.
+//!
+//! All three are a task that a person holds, or the agent of the asker's master, and so climb alike. The last two are the
+//! engine's own and are about a call.
+//!
+//! Until an approval is given the call counts as waiting: nothing of it has begun, and what comes after it in call order waits
+//! with it. The grant binds the hash of the tool, its definition and the input as the model wrote it, byte for byte. A call whose
+//! tool has changed by then, in a fork or by a migration, is asked about again. Nobody's silence is a grant. An agent that answers
+//! a question is offered no tool that needs an approval, but the handoff: there it is the answer, not the result that somebody
+//! wants to see first.
+//!
+//! A call of which nobody knows whether it took effect is never repeated. Where the tool's config says so
+//! (`on_unknown_outcome`), the master is asked before the agent is told anything. The answer is the call's one result. Without
+//! an answer the result is what it would have been without the question: `unknown_outcome`.
+
+use std::time::Duration;
+
+use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
+use baton_types::config::{Approver, OnUnknownOutcome, Tool};
+use baton_types::document::DocumentRef;
+use baton_types::entry::{
+    CallApproved, CallStarted, Concern, Entry, FinalState, Holder, Otherwise, QuestionClosed, QuestionEnd, QuestionOpened,
+    TaskCreated,
+};
+use baton_types::event::Effect;
+use baton_types::id::{ContentHash, TaskId};
+use baton_types::json::Json;
+use serde_json::{Value, json};
+
+use super::{Step, Steps};
+use crate::calls::CallStage;
+use crate::create::{Answerer, request_text};
+use crate::draft::{CallAt, Draft};
+use crate::graph::TaskIndex;
+use crate::task::Task;
+use crate::{create, unknown_outcome};
+
+/// The most characters of an input that a question about its call shows.
+const INPUT_SHOWN: usize = 10_000;
+
+/// Creates the task of an agent's question.
+pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<DocumentRef>) -> Steps {
+    let configs = draft.configs();
+    let (asker, open) = (draft.task(call.task), draft.call(call));
+    let tool = &configs.tools[open.asked.tool.as_str()];
+    let input = open.asked.input.value();
+    let seconds = input.get("deadline_seconds").and_then(Value::as_f64).map(Duration::try_from_secs_f64).and_then(Result::ok);
+    let deadline = seconds.or_else(|| tool.limits.deadline_seconds.map(Duration::from_secs));
+    let (task, by) = (open.id.created_task(), draft.run.master_of(call.task));
+    let created = TaskCreated {
+        tool: Some(tool.id.to_string()),
+        answer_schema: input.get("answer_schema").map_or_else(Json::null, Json::from),
+        deadline: deadline.map(|duration| draft.at.plus(duration)),
+        ..create::question(asker, task, by, request_text(&input), documents)
+    };
+    draft.push(Entry::CallStarted(CallStarted {
+        task: asker.id.clone(),
+        call: open.id.clone(),
+        tool: tool.id.clone(),
+        tool_type: tool.tool_type,
+        documents: created.documents.clone(),
+        target: Some(created.holder.clone()),
+    }));
+    let asker = draft.id(call.task);
+    open_question(draft, created, asker, otherwise(&input));
+    Vec::new()
+}
+
+/// Asks for the approval of `call`, showing `documents`; `creating` earlier calls of the turn will create tasks. Where nobody can
+/// be asked, the call is refused.
+pub(crate) fn ask_approval(
+    draft: &mut Draft<'_>,
+    call: CallAt,
+    approver: Approver,
+    documents: Vec<DocumentRef>,
+    creating: u32,
+) -> Steps {
+    let configs = draft.configs();
+    let open = draft.call(call);
+    let tool = &configs.tools[open.asked.tool.as_str()];
+    let input = &open.asked.input;
+    let title = tool.title.as_ref().map(|title| format!(" ({title})")).unwrap_or_default();
+    let request = format!(
+        "May I call {}{title}? It begins only once you approve exactly this.\n\n{}\n\nIts input:\n{}",
+        tool.id,
+        tool.description,
+        shown(input)
+    );
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "approved": {"type": "boolean", "description": "Whether the call may begin."},
+            "reason": {"type": "string", "description": "Why, for whoever wants to make the call."}
+        },
+        "required": ["approved"],
+        "additionalProperties": false
+    });
+    let by = match approver {
+        Approver::Person => Answerer::PERSON,
+        Approver::Master => draft.run.master_of(call.task),
+    };
+    let question = TaskCreated {
+        concern: Some(Concern::Approval { binds: tool.bound_hash(input) }),
+        answer_schema: Json::from(schema),
+        ..create::question(draft.task(call.task), open.id.approval(open.approvals() + 1), by, request, documents)
+    };
+    if let Err(error) = ask_about_call(draft, call, question, creating) {
+        draft.refuse(call, error);
+    }
+    Vec::new()
+}
+
+/// A crash interrupted `call`, which is never run again: its master is asked, or its result says so.
+pub(crate) fn interrupt(draft: &mut Draft<'_>, call: CallAt) -> Steps {
+    let configs = draft.configs();
+    let open = draft.call(call);
+    let tool = &configs.tools[open.asked.tool.as_str()];
+    let request = format!(
+        "A crash interrupted a call of {}. Whether it took effect is not known, and it is not repeated. What became of it?\n\n{}\n\nIts input:\n{}",
+        tool.id,
+        tool.description,
+        shown(&open.asked.input)
+    );
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "outcome": {"enum": ["done", "not_done", "unknown"], "description": "Whether it took effect."},
+            "output": output_schema(tool),
+            "note": {"type": "string", "description": "What else the caller should know."}
+        },
+        "required": ["outcome"],
+        "additionalProperties": false
+    });
+    let by = draft.run.master_of(call.task);
+    let question = TaskCreated {
+        concern: Some(Concern::Outcome),
+        answer_schema: Json::from(schema),
+        ..create::question(draft.task(call.task), open.id.outcome(), by, request, Vec::new())
+    };
+    if tool.on_unknown_outcome == OnUnknownOutcome::Ask && ask_about_call(draft, call, question, 0).is_ok() {
+        return Vec::new();
+    }
+    vec![Step::Deliver { call, result: unknown_outcome(None).into(), envelope: None }]
+}
+
+/// Opens a question of the engine's own about `call`. Its limits are those of whoever answers: a tool's are meant for the tasks
+/// that its own calls create.
+fn ask_about_call(draft: &mut Draft<'_>, call: CallAt, question: TaskCreated, creating: u32) -> Result<(), CallError> {
+    draft.run.check_room(question.holder != Holder::Person, creating)?;
+    let asker = draft.id(call.task);
+    open_question(draft, question, asker, Otherwise::Fail);
+    Ok(())
+}
+
+/// Creates the task of a question, numbers it and, if a person holds it, asks for the answer.
+fn open_question(draft: &mut Draft<'_>, created: TaskCreated, asker: TaskId, otherwise: Otherwise) {
+    let number = u32::try_from(draft.run.shared.questions.len() + 1).unwrap_or(u32::MAX);
+    let opened = QuestionOpened {
+        task: created.task.clone(),
+        number,
+        asker,
+        holder: created.holder.clone(),
+        question: created.request.clone(),
+        documents: created.documents.clone(),
+        answer_schema: created.answer_schema.clone(),
+        otherwise,
+    };
+    let asks_person = (created.holder == Holder::Person).then(|| Effect::AskPerson { question: created.task.clone() });
+    draft.push(Entry::TaskCreated(Box::new(created)));
+    draft.push(Entry::QuestionOpened(Box::new(opened)));
+    draft.decision.effects.extend(asks_person);
+}
+
+/// The approval of `call` was decided by the end of `question`, with `result`.
+pub(crate) fn decide_approval(
+    draft: &mut Draft<'_>,
+    call: CallAt,
+    question: TaskIndex,
+    binds: ContentHash,
+    result: &CallResult,
+) -> Steps {
+    let open = draft.call(call);
+    if open.stage != CallStage::Approval {
+        // The call was ended before its question was.
+        return Vec::new();
+    }
+    let configs = draft.configs();
+    let asked = &open.asked;
+    let denied = |message: String| CallError::new(ErrorCode::Denied, message);
+    match (configs.tools.get(asked.tool.as_str()), verdict(result)) {
+        (None, _) => {
+            let error = denied(format!("there is no tool {} any more", asked.tool));
+            draft.refuse(call, error);
+        }
+        // The answer, whatever it is, is about something else.
+        (Some(tool), _) if tool.bound_hash(&asked.input) != binds => {
+            let approver = draft.approver_again(call, tool);
+            let documents = draft.task(question).question.as_ref().map(|question| question.documents.clone());
+            let ask = Step::AskApproval { call, approver, documents: documents.unwrap_or_default(), creating: 0 };
+            return vec![ask, Step::Advance(call.task)];
+        }
+        (Some(tool), Ok(())) => {
+            let (task, call) = (draft.id(call.task), open.id.clone());
+            draft.push(Entry::CallApproved(CallApproved { task, call, tool: tool.id.clone(), binds }));
+        }
+        (Some(_), Err(reason)) => {
+            let error = denied(format!("the call of {} was not approved: {reason}", asked.tool));
+            draft.refuse(call, error);
+        }
+    }
+    vec![Step::Advance(call.task)]
+}
+
+/// The question what became of `call` has ended with `result`.
+pub(crate) fn take_outcome(draft: &Draft<'_>, call: CallAt, result: &CallResult) -> Steps {
+    if draft.call(call).stage != CallStage::Doubt {
+        return Vec::new();
+    }
+    let told = if result.status == CallStatus::Success { result.output.value() } else { Value::Null };
+    let note = told.get("note").and_then(Value::as_str);
+    let result = match told.get("outcome").and_then(Value::as_str) {
+        Some("done") => {
+            let lost =
+                || json!({"outcome": "done", "note": note.unwrap_or("the call took effect before a crash; its output is lost")});
+            CallResult::success(told.get("output").cloned().unwrap_or_else(lost))
+        }
+        Some("not_done") => {
+            let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+            let message = format!("a crash interrupted the call before it took effect{note}");
+            CallResult::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, message))
+        }
+        _ => unknown_outcome(note),
+    };
+    vec![Step::Deliver { call, result: result.into(), envelope: None }]
+}
+
+/// Withdraws the questions about calls that would do something else by the present configs. Each is asked again.
+pub(crate) fn withdraw_changed(draft: &Draft<'_>) -> Steps {
+    let is_changed = |task: &Task| {
+        let Some(Concern::Approval { binds }) = task.concern else { return false };
+        let id = task.id.originating_call();
+        let call = draft.run.task(&id.task()).and_then(|caller| caller.call(&id));
+        let tool = call.and_then(|call| draft.run.configs().tools.get(call.asked.tool.as_str()));
+        call.zip(tool).is_some_and(|(call, tool)| tool.bound_hash(&call.asked.input) != binds)
+    };
+    let changed = draft.run.graph.live().filter(|task| is_changed(draft.task(*task)));
+    let withdrawn = changed.map(|task| {
+        let error = CallError::new(ErrorCode::Cancelled, "the call has changed since, and is asked about again");
+        Step::end(task, FinalState::Cancelled, CallResult::error(CallStatus::Cancelled, error))
+    });
+    withdrawn.collect()
+}
+
+/// Passes an unanswered question on to the next master. Its task waits, and ends with the same answer.
+pub(crate) fn escalate(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+    let of = draft.task(task);
+    let Some(question) = of.question.clone() else { return Vec::new() };
+    let (next, by) = (TaskId::new(format!("{}/escalated", of.id)), draft.run.master_of(task));
+    let how = QuestionEnd::Escalated { to: by.holder.clone(), task: next.clone() };
+    let created = TaskCreated {
+        tool: of.tool.as_ref().map(ToString::to_string),
+        answer_schema: question.answer_schema.clone(),
+        ..create::question(of, next, by, question.text.clone(), question.documents.clone())
+    };
+    draft.push(Entry::QuestionClosed(QuestionClosed { task: of.id.clone(), number: question.number, how }));
+    open_question(draft, created, question.asker.clone(), Otherwise::Fail);
+    Vec::new()
+}
+
+/// Whether an ended question approves; if not, why.
+fn verdict(result: &CallResult) -> Result<(), String> {
+    if result.status != CallStatus::Success {
+        let reason = result.error.as_ref().map_or_else(|| result.status.as_str().to_owned(), |error| error.message.clone());
+        return Err(format!("nobody decided ({reason})"));
+    }
+    let answer = result.output.value();
+    match (answer.get("approved"), answer.get("reason").and_then(Value::as_str)) {
+        (Some(Value::Bool(true)), _) => Ok(()),
+        (_, Some(reason)) if !reason.trim().is_empty() => Err(reason.to_owned()),
+        _ => Err("no reason was given".to_owned()),
+    }
+}
+
+/// An input as a question shows it: whole, or as much as a person would read.
+fn shown(input: &Json) -> String {
+    let text = input.text();
+    match text.char_indices().nth(INPUT_SHOWN) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}… ({} bytes in all; the timeline has the rest)", &text[..end], text.len()),
+    }
+}
+
+/// What an output that is told must meet: the tool's own schema, unless it refers to parts of itself, which would be parts
+/// of another schema here.
+fn output_schema(tool: &Tool) -> Value {
+    let own = tool.output.as_ref().map(|schema| schema.json().value());
+    own.filter(|schema| !schema.to_string().contains("\"$")).unwrap_or_else(|| json!({}))
+}
+
+/// What the asker wants to happen when nobody answers in time.
+fn otherwise(input: &Value) -> Otherwise {
+    let default = input.get("default_answer").filter(|value| !value.is_null());
+    match (input.get("on_deadline").and_then(Value::as_str), default) {
+        (Some("escalate"), _) => Otherwise::Escalate,
+        (Some("default") | None, Some(default)) => Otherwise::Default(Json::from(default)),
+        _ => Otherwise::Fail,
+    }
+}

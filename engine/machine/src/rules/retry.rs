@@ -1,0 +1,45 @@
+//! Rule *retry*: a failed delegation is tried again by a new task (`on_failure` of the delegating tool).
+//!
+//! An attempt is a task of its own, `<call>/retry.<n>`, made of the same call with its documents as they are by then. Until
+//! one succeeds, or the attempts are used up, the call has no result and its caller stays blocked. What waits for its next
+//! attempt is a record and a moment, so a crash, a cancellation or the caller's end needs nothing of its own here.
+
+use baton_types::call::{CallError, CallResult, CallStatus};
+use baton_types::entry::{Entry, TaskCreated};
+
+use super::{Step, Steps};
+use crate::attempts::add_detail;
+use crate::draft::{CallAt, Draft};
+use crate::{changed_since, create};
+
+/// Makes the next attempt at `call`, or gives it the last one's result where a limit is in the way.
+pub(crate) fn retry(draft: &mut Draft<'_>, call: CallAt) -> Steps {
+    match next_attempt(draft, call) {
+        Ok(created) => {
+            draft.push(Entry::TaskCreated(Box::new(created)));
+            Vec::new()
+        }
+        Err(error) => {
+            let open = draft.call(call);
+            let without = || CallResult::error(CallStatus::Failed, error.clone());
+            let mut result = open.failed_attempts().last().map_or_else(without, |last| CallResult::clone(last));
+            add_detail(&mut result, "no_further_attempt", error.to_value());
+            vec![Step::Deliver { call, result: open.with_attempts(result), envelope: None }]
+        }
+    }
+}
+
+fn next_attempt(draft: &Draft<'_>, call: CallAt) -> Result<TaskCreated, CallError> {
+    let configs = draft.run.configs();
+    let asked = &draft.call(call).asked;
+    let tool = &configs.tools[asked.tool.as_str()];
+    let agent = tool.agent.as_ref().expect("only delegations are tried again");
+    let input = asked.input.value();
+    // What was approved is the call, however often it is tried; but not what it has become since.
+    if draft.approver(call, tool).is_some() {
+        return Err(changed_since(tool));
+    }
+    draft.run.check_creation(call.task, tool, 0)?;
+    let documents = draft.run.pin(&input)?;
+    Ok(create::delegation(draft, call, tool, agent, &input, documents))
+}

@@ -1,0 +1,107 @@
+//! Rule *text*: a turn without calls, and a turn that does not count.
+//!
+//! With `"on_text": "handoff"` the text is the task's result; with `"remind"` the agent is reminded to use a tool. A turn that
+//! is empty, cut, filtered or declined executes nothing and counts as a reminder. So does a text that does not meet the schema,
+//! and a turn of malformed calls alone. After two reminders in a row the third such turn fails the task.
+
+use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
+use baton_types::config::{Configs, OnText};
+use baton_types::entry::{FinalState, ModelAnswered, ReminderReason, TaskKind};
+use baton_types::json::Json;
+use baton_types::model::FinishReason;
+use baton_types::schema::Schema;
+
+use super::{Step, Steps};
+use crate::agent;
+use crate::draft::Draft;
+use crate::graph::TaskIndex;
+use crate::task::{Missed, Task};
+
+/// Turns in a row that may miss the point before the task fails: two reminders, then `no_handoff`.
+const REMINDERS: u32 = 2;
+
+/// Answers a turn that does not count, or ends the task with the text of one without calls.
+pub(crate) fn text(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+    match draft.task(task).missed {
+        Some(missed) => discard(draft, task, missed),
+        None => vec![finish(draft, task)],
+    }
+}
+
+/// A turn that does not count executes nothing. The next request reminds the agent, twice at most in a row.
+fn discard(draft: &mut Draft<'_>, task: TaskIndex, missed: Missed) -> Steps {
+    let mut steps = Vec::new();
+    if missed.reason == ReminderReason::Malformed {
+        // No call passes the checks, and each gets the error that teaches how to make it.
+        steps.push(Step::Arrive { task, from: 0, creating: 0 });
+    } else {
+        draft.refuse_all(task, "the turn was cut, withheld or declined, so its calls were not executed");
+    }
+    let of = draft.task(task);
+    if let Some(limit) = of.last_turn() {
+        steps.push(Step::end_partial(task, limit, Json::null(), of.written().cloned().collect()));
+    } else if missed.count > REMINDERS {
+        let message = "three turns in a row neither used a tool nor gave a usable result";
+        let error = CallError::new(ErrorCode::NoHandoff, message);
+        steps.push(Step::end(task, FinalState::Failed, CallResult::error(CallStatus::Failed, error)));
+    }
+    steps
+}
+
+/// Ends the task with the text of its turn.
+fn finish(draft: &Draft<'_>, task: TaskIndex) -> Step {
+    let (of, text) = (draft.task(task), draft.calls(task).text());
+    let result = text_result(draft.run.configs(), of, text).unwrap_or_else(|()| Json::from(serde_json::Value::from(text)));
+    match of.last_turn() {
+        Some(limit) => Step::end_partial(task, limit, result, of.written().cloned().collect()),
+        None => Step::end(task, FinalState::Completed, CallResult::success(result)),
+    }
+}
+
+/// What makes a turn not count, if anything does. Asked when the answer is applied.
+pub(crate) fn turn_fault(configs: &Configs, task: &Task, answered: &ModelAnswered) -> Option<ReminderReason> {
+    match answered.finish {
+        FinishReason::Length => return Some(ReminderReason::Cut),
+        FinishReason::ContentFilter => return Some(ReminderReason::Filtered),
+        FinishReason::Refusal => return Some(ReminderReason::Declined),
+        FinishReason::Stop | FinishReason::ToolCalls => {}
+    }
+    if !answered.calls.is_empty() {
+        let none_is_readable = answered.calls.iter().all(|call| call.malformed.is_some());
+        return (none_is_readable && task.last_turn().is_none()).then_some(ReminderReason::Malformed);
+    }
+    let agent = agent(configs, task.agent()?);
+    if answered.text.trim().is_empty() {
+        Some(ReminderReason::Empty)
+    } else if agent.on_text == OnText::Remind && task.kind != TaskKind::Question && task.last_turn().is_none() {
+        Some(ReminderReason::TextOnly)
+    } else if task.last_turn().is_none() && text_result(configs, task, &answered.text).is_err() {
+        Some(ReminderReason::InvalidResult)
+    } else {
+        None
+    }
+}
+
+/// The result that a turn's text stands for: the text, or the JSON it holds where a schema asks for more than text.
+fn text_result(configs: &Configs, task: &Task, text: &str) -> Result<Json, ()> {
+    let plain = serde_json::Value::from(text);
+    let read = || serde_json::from_str::<serde_json::Value>(text.trim()).map_err(|_| ());
+    let fits = |schema: &Schema| {
+        if schema.check(&plain).is_ok() {
+            return Ok(Json::from(&plain));
+        }
+        let value = read()?;
+        schema.check(&value).map_err(|_| ())?;
+        Ok(Json::from(&value))
+    };
+    if let Some(question) = &task.question {
+        if question.answer_schema.is_null() {
+            return Ok(Json::from(&plain));
+        }
+        return fits(&configs.compile(&question.answer_schema.value()).map_err(|_| ())?);
+    }
+    match task.agent().and_then(|id| agent(configs, id).result_schema.as_ref()) {
+        Some(schema) => fits(schema),
+        None => Ok(Json::from(&plain)),
+    }
+}

@@ -1,0 +1,69 @@
+//! What time brings: deadlines and further attempts.
+
+use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
+use baton_types::entry::{Entry, FinalState, Holder, Otherwise, QuestionClosed, QuestionEnd};
+use baton_types::json::Json;
+use baton_types::limits::LimitKind;
+
+use super::{Step, Steps};
+use crate::Run;
+use crate::draft::{CallAt, Draft};
+use crate::graph::TaskIndex;
+
+/// Ends the first task that has run out of time or makes the first attempt that is due, and then the next.
+pub(crate) fn pass(draft: &mut Draft<'_>) -> Steps {
+    let (graph, shared) = (&draft.run.graph, &draft.run.shared);
+    let deadline = shared.deadlines.first().filter(|(at, _)| *at <= draft.at);
+    let retry = shared.retries.first().filter(|(at, _)| *at <= draft.at);
+    let mut steps = match (deadline, retry) {
+        (Some((at, id)), retry) if retry.is_none_or(|(retry_at, _)| at <= retry_at) => {
+            let Some(task) = graph.find(id.as_str()) else { return Vec::new() };
+            time_out(draft, task)
+        }
+        (_, Some((_, id))) => {
+            let Some(task) = graph.find(id.task().as_str()) else { return Vec::new() };
+            let index = draft.calls(task).position_of(id);
+            vec![Step::Retry(CallAt { task, index })]
+        }
+        (_, None) => return Vec::new(),
+    };
+    steps.push(Step::PassTime);
+    steps
+}
+
+/// The deadline of `task` has passed. A question does what its asker wanted; any other task is timed out.
+fn time_out(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+    let of = draft.task(task);
+    let id = of.id.clone();
+    let Some(question) = of.question.clone().filter(|question| question.closed.is_none()) else {
+        let error = CallError::new(ErrorCode::TimedOut, format!("the deadline of task {id} has passed"));
+        return vec![Step::time_out(task, of, error, LimitKind::Deadline)];
+    };
+    let number = question.number;
+    match &question.otherwise {
+        Otherwise::Default(default) => {
+            let how = QuestionEnd::Expired { default: default.clone() };
+            draft.push(Entry::QuestionClosed(QuestionClosed { task: id, number, how }));
+            vec![Step::end(task, FinalState::Completed, CallResult::success(default.clone()))]
+        }
+        Otherwise::Escalate if may_escalate(draft.run, task) => {
+            vec![Step::Close { task, reason: "the question went on to the next master" }, Step::Escalate(task)]
+        }
+        Otherwise::Escalate | Otherwise::Fail => {
+            let how = QuestionEnd::Expired { default: Json::null() };
+            draft.push(Entry::QuestionClosed(QuestionClosed { task: id, number, how }));
+            let error = CallError::new(ErrorCode::Unanswered, format!("nobody answered question Q{number} in time"));
+            vec![Step::end(task, FinalState::TimedOut, CallResult::error(CallStatus::Timeout, error))]
+        }
+    }
+}
+
+/// Whether a question can go on to a next master: an agent holds it, one more task may live, and an agent that is asked next
+/// has a turn left to be set aside. Whoever did not answer in time may have used its own by now.
+fn may_escalate(run: &Run, task: TaskIndex) -> bool {
+    let (limits, shared) = (&run.configs.job.limits, &run.shared);
+    run.graph[task].holder != Holder::Person
+        && limits.live_tasks.is_none_or(|allowed| shared.live_tasks < allowed)
+        && (run.master_of(task).holder == Holder::Person
+            || limits.turns.is_none_or(|allowed| shared.turns + shared.live_agent_tasks <= allowed))
+}

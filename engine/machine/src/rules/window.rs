@@ -1,0 +1,125 @@
+//! Rule *window*: older turns are replaced by a summary before a request exceeds its window.
+//!
+//! A request over the window is never made: either a summary takes the place of older turns first, or the task ends with what
+//! it has. The summary is a digest that rendering makes, or what the agent's own model writes in a turn of its own, which is
+//! limited, paid and repeated after a crash as any other turn is.
+
+use baton_types::config::Summary;
+use baton_types::entry::{Compacted, Entry, Notice};
+use baton_types::json::Json;
+use baton_types::limits::LimitKind;
+
+use super::{Step, Steps};
+use crate::Run;
+use crate::draft::Draft;
+use crate::graph::TaskIndex;
+use crate::phase::{Next, Phase, Purpose};
+use crate::render::summary_tokens;
+use crate::room::Admission;
+use crate::task::{Plan, Task};
+
+/// Tokens (≈) of what asks for a summary.
+const ASKING_TOKENS: u64 = 128;
+
+/// Makes room in the conversation of a ready task, if its next request needs it. The request follows, unless the model is asked
+/// for a summary first, or a limit ends the task.
+pub(crate) fn fit(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+    if !draft.task(task).phase.is_ready() {
+        return Vec::new();
+    }
+    let Some(window) = draft.run.window(task) else { return vec![Step::Request(task)] };
+    if draft.task(task).is_summarising() {
+        if draft.run.needed_tokens(task) <= window {
+            return vec![Step::Request(task)];
+        }
+        // Configs that were adopted since leave no room to ask for it again.
+        replace_older(draft, task, None);
+    }
+    if let Some(plan) = plan(draft.run, task, window) {
+        match summary_admission(draft, task, window) {
+            Some(Admission::Now) => {
+                let turn = draft.task(task).turns + 1;
+                let notice = Notice::Summarise { through_turn: plan.through_turn };
+                draft.request_turn(task, turn, Vec::new(), Some(notice));
+                return Vec::new();
+            }
+            Some(Admission::Later) => return Vec::new(),
+            Some(Admission::Reached(_)) | None => compact(draft, task, &plan, None, plan.digest_tokens(window)),
+        }
+    }
+    if draft.run.needed_tokens(task) > window {
+        let written = draft.task(task).written().cloned().collect();
+        return vec![Step::end_partial(task, LimitKind::Context, Json::null(), written)];
+    }
+    vec![Step::Request(task)]
+}
+
+/// All older turns that may be replaced are, because a provider takes no request of that length. The turn is asked for again.
+pub(crate) fn shorten(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+    if let Some(plan) = draft.task(task).plans().last() {
+        let digest_tokens = plan.digest_tokens(draft.task(task).context_tokens);
+        compact(draft, task, &plan, None, digest_tokens);
+    }
+    Vec::new()
+}
+
+/// A turn that was for a summary is over: its text replaces the older turns, or a digest if there is none.
+pub(crate) fn summarise(draft: &mut Draft<'_>, task: TaskIndex, summary: Option<String>) -> Steps {
+    if draft.task(task).phase.calls().is_some() {
+        draft.refuse_all(task, "this turn is for the summary alone, so its calls were not executed");
+    }
+    replace_older(draft, task, summary);
+    Vec::new()
+}
+
+/// Replaces the turns that a summary was asked for.
+fn replace_older(draft: &mut Draft<'_>, task: TaskIndex, summary: Option<String>) {
+    let Purpose::Summary { through_turn } = draft.task(task).phase.purpose() else { return };
+    // Configs that were adopted meanwhile may know of no window: what was begun is finished all the same.
+    let window = draft.run.window(task).unwrap_or(u64::MAX);
+    let planned = draft.task(task).plans().find(|plan| plan.through_turn == through_turn);
+    let plan = planned.expect("the turns that a summary was asked for may still be replaced");
+    let summary = summary.map(|text| (summary_tokens(&text), text)).filter(|(tokens, _)| *tokens < plan.dropped);
+    match summary {
+        Some((tokens, text)) => compact(draft, task, &plan, Some(text), tokens),
+        None => compact(draft, task, &plan, None, plan.digest_tokens(window)),
+    }
+}
+
+fn compact(draft: &mut Draft<'_>, task: TaskIndex, plan: &Plan, summary: Option<String>, summary_tokens: u64) {
+    draft.push(Entry::Compacted(Compacted {
+        task: draft.id(task),
+        through_turn: plan.through_turn,
+        summary,
+        summary_tokens,
+        context_tokens: plan.kept.saturating_add(summary_tokens),
+    }));
+}
+
+/// Whether the model of `task` may be asked for a summary; `None` where its agent wants none of it, or none fits.
+fn summary_admission(draft: &Draft<'_>, task: TaskIndex, window: u64) -> Option<Admission> {
+    let wanted = !is_interrupted(draft.task(task)) && draft.agent(task).summary == Summary::Model;
+    let fits = draft.run.needed_tokens(task).saturating_add(ASKING_TOKENS) <= window;
+    (wanted && fits).then(|| draft.run.admission(draft.at, task, false))
+}
+
+/// What is replaced before the next request of `task`, if something should be: at four fifths of the window, turns that make up
+/// a tenth of it at least; beyond the window, whatever there is. The newest turns stay, as many as leave half of it free, so
+/// that the next compaction is far.
+fn plan(run: &Run, task: TaskIndex, window: u64) -> Option<Plan> {
+    let needed = run.needed_tokens(task);
+    // What is asked for a second time is the same as the first time, unless it must not.
+    let bound = if is_interrupted(&run.graph[task]) { window } else { window - window / 5 };
+    if needed <= bound {
+        return None;
+    }
+    let output = run.output_tokens(task);
+    let leaves_half = |plan: &Plan| plan.kept + plan.digest_tokens(window) + output <= window / 2;
+    let plan = run.graph[task].plans().find(leaves_half).or_else(|| run.graph[task].plans().last())?;
+    (needed > window || plan.dropped > window / 10).then_some(plan)
+}
+
+/// Whether the newest turn of `task` is asked for again.
+const fn is_interrupted(task: &Task) -> bool {
+    matches!(task.phase, Phase::Ready(Next::Again(_)))
+}

@@ -1,0 +1,117 @@
+//! Rule *writes*: a new version names the version that its writer knew. Rule *long outputs*: an output that is too long for an
+//! agent's requests is kept as a document.
+//!
+//! A task knows a version that it was given, loaded, wrote, or got back from a task that it called. A write over any other
+//! current version is a conflict, and no write of that call takes effect. A call that fails writes nothing.
+
+use std::sync::Arc;
+
+use baton_types::call::{CallError, CallOutput, CallResult, CallStatus, ErrorCode, KeptOutput};
+use baton_types::config::Tool;
+use baton_types::document::Write;
+use baton_types::entry::Conflict;
+use baton_types::event::{Outcome, Produced};
+use baton_types::id::CallId;
+use baton_types::limits::LimitKind;
+use serde_json::json;
+
+use super::{Step, Steps};
+use crate::draft::{CallAt, Draft};
+use crate::room::limit_error;
+
+/// An executor returned. Writes are committed with the result, all or none.
+pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) -> Steps {
+    let Some(call) = draft.run.running_function(id) else {
+        draft.record_late(&id.task(), format!("a result for call {id}"));
+        return Vec::new();
+    };
+    draft.settle_asks_at_worst(call.task, Some(id));
+    let configs = draft.configs();
+    let tool = &configs.tools[draft.call(call).asked.tool.as_str()];
+    let envelope = outcome.after;
+    let to_agent = draft.returns_to_agent(call, tool, envelope);
+    let (result, conflicts) = judge(draft, call, tool, outcome, to_agent);
+    draft.finish(call, result, envelope, conflicts);
+    vec![Step::Advance(call.task)]
+}
+
+/// Turns the outcome of an executor into the call's result, and its writes into versions. An output that is too long for the
+/// agent that receives it is written as a document.
+fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome, to_agent: bool) -> (CallResult, Vec<Conflict>) {
+    let failed = |error| (CallResult::error(CallStatus::Failed, error), Vec::new());
+    let Outcome { status, output, error, writes, loads, after: _ } = outcome;
+    let (output, kept) = match output {
+        Produced::Inline(output) => (Some(output), None),
+        Produced::Long { output, document } => (Some(output), Some(document).filter(|_| to_agent)),
+        Produced::Kept(document) => (None, Some(document)),
+    };
+    let size = output.as_ref().map_or(0, |output| output.text().len() as u64);
+    if let Some(allowed) = draft.limits(call.task).result_bytes.filter(|allowed| size > *allowed) {
+        return failed(
+            limit_error(LimitKind::ResultBytes, allowed).with_detail(json!({"received_bytes": size, "allowed_bytes": allowed})),
+        );
+    }
+    if status != CallStatus::Success {
+        let output = CallOutput::Inline(output.unwrap_or_default());
+        return (CallResult { status, output, error, documents: Vec::new() }, Vec::new());
+    }
+    let checked = output.as_ref().and_then(|output| Some(tool.output.as_ref()?.check(&output.value())));
+    if let Some(Err(faults)) = checked {
+        let message = format!("the output of {} breaks its own schema", tool.id);
+        return failed(CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults})));
+    }
+    if !writes.is_empty() && !tool.writes {
+        let message = format!("{} may not write documents: its config lacks \"writes\": true", tool.id);
+        return failed(CallError::new(ErrorCode::ToolFailed, message));
+    }
+    let task = draft.task(call.task);
+    let documents = &draft.run.shared.documents;
+    let present = kept.as_ref().and_then(|kept| documents.get(&kept.path)).map(|document| Arc::clone(document.current()));
+    let differs = |kept: &Write| present.as_ref().is_some_and(|present| present.content.hash != kept.content.hash);
+    if let Some(kept) = &kept
+        && (documents.twin(&kept.path).is_some() || differs(kept))
+    {
+        let message = format!("the output is too long to be shown, and something else stands at {}", kept.path);
+        return failed(CallError::new(ErrorCode::LimitReached, message));
+    }
+    let mut conflicts = Vec::new();
+    let mut names = documents.names().clone();
+    for write in &writes {
+        if let Some(twin) = names.twin(&write.path) {
+            let message = format!("path {} could be taken for the document {twin}, or lies in it", write.path);
+            return failed(CallError::new(ErrorCode::InvalidInput, message));
+        }
+        names.insert(&write.path);
+        let (base, head) = (task.known(&write.path), documents.head(&write.path));
+        if let Some(current) = head.filter(|_| base != head) {
+            conflicts.push(Conflict { path: write.path.clone(), base, current });
+        }
+    }
+    if let Some(conflict) = conflicts.first() {
+        let known = conflict.base.map_or("you knew no version of it".to_owned(), |base| format!("you knew version {base}"));
+        let mut message = format!(
+            "{} is at version {} and {known}; nothing was written. Read what stands and write again",
+            conflict.path, conflict.current
+        );
+        let output = CallOutput::Inline(output.filter(|_| kept.is_none()).unwrap_or_default());
+        if kept.is_some() {
+            // Not even the document of the output is written.
+            message.push_str("; what it returned is too long to be shown");
+        }
+        let error = CallError::new(ErrorCode::Conflict, message).with_detail(json!({"conflicts": conflicts}));
+        return (CallResult { status: CallStatus::Failed, output, error: Some(error), documents: Vec::new() }, conflicts);
+    }
+    let output = match kept {
+        None => CallOutput::Inline(output.unwrap_or_default()),
+        Some(kept) => {
+            let version = present.unwrap_or_else(|| draft.write_for(kept, call));
+            CallOutput::Kept(Box::new(KeptOutput::new(&version)))
+        }
+    };
+    for write in writes {
+        draft.write_for(write, call);
+    }
+    let documents = &draft.run.shared.documents;
+    let documents = loads.into_iter().filter(|load| documents.version(load).is_some()).collect();
+    (CallResult { status, output, error: None, documents }, Vec::new())
+}

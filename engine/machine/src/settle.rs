@@ -1,0 +1,160 @@
+//! The way in for events, and the only loop that runs steps.
+
+use std::collections::VecDeque;
+
+use baton_types::event::{Decision, Event, Refusal};
+use baton_types::id::TaskId;
+use baton_types::time::Timestamp;
+
+use super::Run;
+use super::draft::Draft;
+use super::graph::TaskIndex;
+use super::rules::{
+    Step, Steps, act, adopt, after, answer, arrive, close, code, crash, end, ending, join, limits, people, question, retry,
+    start, text, time, window, writes,
+};
+
+/// Appends the entries that answer `event`.
+pub(super) fn handle(run: &mut Run, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
+    check(run, &event)?;
+    let mut draft = Draft::new(run, at);
+    let steps = begin(&mut draft, event);
+    settle(&mut draft, steps);
+    Ok(draft.decision)
+}
+
+/// Whether `event` is accepted. The only source of refusals.
+pub(super) fn check(run: &Run, event: &Event) -> Result<(), Refusal> {
+    let starts = matches!(event, Event::Started { .. });
+    if starts != run.started().is_none() {
+        return Err(Refusal::Start { started: run.started().is_some() });
+    }
+    if run.ended().is_some() {
+        return Err(Refusal::Ended { task: TaskId::root() });
+    }
+    match event {
+        Event::Started { documents, .. } => run.check_new_documents(documents),
+        Event::CallAsksModel { by, model: _, input_tokens, output_tokens, worst_cost } => {
+            code::check(run, by, *input_tokens, *output_tokens, *worst_cost)
+        }
+        Event::PersonAnswered { question, by, answer, documents, recorded: _ } => {
+            people::check_answer(run, question, by, answer, documents)
+        }
+        Event::CancelRequested { task, .. } => people::check_lives(run, task),
+        Event::Steered { task, .. } => people::check_steering(run, task),
+        Event::Adopted { adoption, documents, by: _ } => adopt::check(run, adoption, documents),
+        Event::ModelAnswered { .. }
+        | Event::ModelFailed { .. }
+        | Event::ModelWaited { .. }
+        | Event::RunFailed { .. }
+        | Event::CallReturned { .. }
+        | Event::CallHeardModel { .. }
+        | Event::PauseRequested { .. }
+        | Event::UnpauseRequested { .. }
+        | Event::TimePassed
+        | Event::TakenOver { .. } => Ok(()),
+    }
+}
+
+/// Hands an event to the rule that knows it.
+fn begin(draft: &mut Draft<'_>, event: Event) -> Steps {
+    match event {
+        Event::Started { run, root, documents } => people::start(draft, run, &root, documents),
+        Event::ModelAnswered { task, turn, request, answer, recorded } => {
+            answer::answered(draft, &task, turn, request, answer, recorded)
+        }
+        Event::ModelFailed { task, turn, model, error, uncharged } => {
+            answer::failed(draft, &task, turn, &model, error, uncharged)
+        }
+        Event::ModelWaited { task, turn, waited } => answer::waited(draft, &task, turn, waited),
+        Event::RunFailed { error } => people::fail_run(draft, error),
+        Event::CallReturned { call, outcome } => writes::returned(draft, &call, outcome),
+        Event::CallAsksModel { by, model, input_tokens, output_tokens, worst_cost } => {
+            code::ask(draft, by, model, input_tokens, output_tokens, worst_cost)
+        }
+        Event::CallHeardModel { by, used } => code::hear(draft, &by, used),
+        Event::PersonAnswered { question, by, answer, documents, recorded } => {
+            people::answer(draft, &question, by, answer, documents, recorded)
+        }
+        Event::CancelRequested { task, reason, by } => people::cancel(draft, &task, reason, by),
+        Event::PauseRequested { by } => people::set_paused(draft, by, true),
+        Event::UnpauseRequested { by } => people::set_paused(draft, by, false),
+        Event::Steered { task, text, by } => people::steer(draft, task, text, by),
+        Event::TimePassed => time::pass(draft),
+        Event::TakenOver { process } => crash::take_over(draft, process),
+        Event::Adopted { adoption, documents, by } => adopt::adopt(draft, adoption, documents, by),
+    }
+}
+
+/// Runs `steps` and all that follows from them, until the run is at rest. Bounded by the number of live tasks: each round ends
+/// a task, begins calls or asks a model.
+fn settle(draft: &mut Draft<'_>, steps: Steps) {
+    let mut changed = VecDeque::new();
+    run_steps(draft, &mut changed, steps);
+    while draft.run.ended().is_none() {
+        if let Some(task) = changed.pop_front() {
+            let steps = vec![Step::Start(task), Step::Act { task, from: 0 }, Step::Join(task), Step::EndTurn(task)];
+            run_steps(draft, &mut changed, steps);
+            continue;
+        }
+        let before = draft.decision.entries.len();
+        let steps = start::waiting(draft);
+        run_steps(draft, &mut changed, steps);
+        if draft.decision.entries.len() == before {
+            run_steps(draft, &mut changed, vec![Step::Admit { place: 0 }]);
+        }
+        if draft.decision.entries.len() == before {
+            return;
+        }
+    }
+}
+
+/// Runs `steps` depth first. Tasks whose turns may have become complete are looked at after all of them.
+fn run_steps(draft: &mut Draft<'_>, changed: &mut VecDeque<TaskIndex>, mut steps: Steps) {
+    steps.reverse();
+    while let Some(step) = steps.pop() {
+        match step {
+            _ if draft.run.ended().is_some() => return,
+            Step::Advance(task) => changed.push_back(task),
+            // What has changed may end tasks, and so make room.
+            Step::Admit { .. } if !changed.is_empty() => {}
+            step => steps.extend(run_step(draft, step).into_iter().rev()),
+        }
+    }
+}
+
+fn run_step(draft: &mut Draft<'_>, step: Step) -> Steps {
+    match step {
+        Step::Advance(task) => vec![Step::Advance(task)],
+        Step::Arrive { task, from, creating } => arrive::arrive(draft, task, from, creating),
+        Step::Start(task) => start::start(draft, task),
+        Step::Act { task, from } => act::act(draft, task, from),
+        Step::HandOff(call) => close::hand_off(draft, call),
+        Step::AskMaster { call, documents } => question::ask_master(draft, call, documents),
+        Step::AskApproval { call, approver, documents, creating } => {
+            question::ask_approval(draft, call, approver, documents, creating)
+        }
+        Step::DecideApproval { call, question, binds, result } => {
+            question::decide_approval(draft, call, question, binds, &result)
+        }
+        Step::TakeOutcome { call, result } => question::take_outcome(draft, call, &result),
+        Step::Join(task) => join::join(draft, task),
+        Step::Retry(call) => retry::retry(draft, call),
+        Step::Deliver { call, result, envelope } => after::deliver(draft, call, result, envelope),
+        Step::EndTurn(task) => end::end_turn(draft, task),
+        Step::Text(task) => text::text(draft, task),
+        Step::End { task, end } => ending::end(draft, task, *end),
+        Step::Close { task, reason } => ending::close(draft, task, reason),
+        Step::Escalate(task) => question::escalate(draft, task),
+        Step::Fit(task) => window::fit(draft, task),
+        Step::Request(task) => limits::request(draft, task),
+        Step::Admit { place } => limits::admit(draft, place),
+        Step::Shorten(task) => window::shorten(draft, task),
+        Step::Summarise { task, summary } => window::summarise(draft, task, summary),
+        Step::WithdrawApprovals => question::withdraw_changed(draft),
+        Step::Recover { task, recovery } => crash::recover(draft, task, recovery),
+        Step::Resume { call, recovery } => crash::resume(draft, call, recovery),
+        Step::Interrupt(call) => question::interrupt(draft, call),
+        Step::PassTime => time::pass(draft),
+    }
+}

@@ -1,0 +1,72 @@
+//! What a run knows beside its tasks: counters, queues, deadlines, the workspace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use baton_types::document::Documents;
+use baton_types::entry::{RunEnded, RunStarted};
+use baton_types::id::{CallId, TaskId};
+use baton_types::model::Usage;
+use baton_types::money::{Cost, Money};
+use baton_types::time::Timestamp;
+
+use super::graph::TaskIndex;
+
+/// What a run knows beside its tasks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shared {
+    /// The last entry's number.
+    pub seq: u64,
+    /// The last entry's decision.
+    pub decision: u64,
+    /// When the last entry was decided.
+    pub latest: Timestamp,
+    /// The first entry.
+    pub started: Option<Arc<RunStarted>>,
+    /// When the first entry was decided.
+    pub started_at: Timestamp,
+    /// The last entry.
+    pub ended: Option<RunEnded>,
+    /// The workspace.
+    pub documents: Documents,
+    /// Whether a person paused the run.
+    pub paused: bool,
+    /// Turns asked for in the whole run.
+    pub turns: u32,
+    /// Tasks that have not ended and that an agent holds; each has its last turn set aside.
+    pub live_agent_tasks: u32,
+    /// Tasks that have not ended.
+    pub live_tasks: u32,
+    /// Tasks that have not ended and that a person holds: questions that wait for an answer.
+    pub open_questions: u32,
+    /// Tasks that are ready or running.
+    pub active_tasks: u32,
+    /// Time in which some task was active, up to [`Shared::active_since`].
+    pub worked: std::time::Duration,
+    /// Since when some task is active.
+    pub active_since: Option<Timestamp>,
+    /// Function calls that run.
+    pub running_functions: u32,
+    /// What all requests used.
+    pub usage: Usage,
+    /// What all requests cost.
+    pub cost: Cost,
+    /// Tokens reserved by open requests.
+    pub reserved_tokens: u64,
+    /// Money reserved by open requests.
+    pub reserved_cost: Money,
+    /// Calls of the whole run, counted as [`Task::calls`] are.
+    pub calls: u32,
+    /// Tasks that are ready, by when they became so.
+    pub ready: BTreeMap<u64, TaskIndex>,
+    /// Tasks with function calls that have not begun, by when the turn was answered.
+    pub waiting_for_calls: BTreeMap<u64, TaskIndex>,
+    /// When tasks time out.
+    pub deadlines: BTreeSet<(Timestamp, TaskId)>,
+    /// When failed delegations are tried again.
+    pub retries: BTreeSet<(Timestamp, CallId)>,
+    /// The questions, in the order of their numbers.
+    pub questions: Vec<TaskId>,
+    /// Whether some task or the run has a limit of tokens or money, so that reservations above a task must be kept.
+    pub has_budgets: bool,
+}

@@ -1,0 +1,280 @@
+//! A task as the machine keeps it: small, since a run may have many.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_types::call::{CallResult, ModelCall};
+use baton_types::document::DocumentRef;
+use baton_types::entry::{Concern, Holder, Master, Otherwise, QuestionEnd, ReminderReason, Said, TaskKind};
+use baton_types::id::{AgentId, CallId, TaskId, ToolId};
+use baton_types::json::Json;
+use baton_types::limits::LimitKind;
+use baton_types::model::Usage;
+use baton_types::money::{Cost, Money};
+use baton_types::path::DocumentPath;
+use baton_types::time::Timestamp;
+
+use super::calls::OpenCall;
+use super::phase::Phase;
+use crate::render::SUMMARY_FRAME_TOKENS;
+
+/// One task of a run. Its conversation is not here: see [`crate::render::Transcript`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its id.
+    pub id: TaskId,
+    /// What it is.
+    pub kind: TaskKind,
+    /// The agent or person that works on it.
+    pub holder: Holder,
+    /// The tool whose call created it.
+    pub tool: Option<ToolId>,
+    /// The master of its questions.
+    pub master: Master,
+    /// For a question held by an agent: the task on whose behalf it is answered.
+    pub answers_for: Option<TaskId>,
+    /// The number of delegations above it.
+    pub depth: u32,
+    /// Its phase.
+    pub phase: Phase,
+    /// Its place in the queue of ready tasks or of waiting calls, if it is in one.
+    pub place: Option<u64>,
+    /// Turns requested so far.
+    pub turns: u32,
+    /// Delegations made so far.
+    pub children: u32,
+    /// The newest turns, if they did not count.
+    pub missed: Option<Missed>,
+    /// The last call's tool, input and result, and how often they were repeated.
+    pub streak: Option<Box<Streak>>,
+    /// The documents that the task knows or wrote; `None` for none.
+    pub documents: Option<Box<TaskDocuments>>,
+    /// Tokens of its next request (≈), without the turn in progress.
+    pub context_tokens: u64,
+    /// The lengths of its newest requests; `None` without a window limit.
+    pub context: Option<Box<Context>>,
+    /// Tokens used by its own requests and by those of its calls' code.
+    pub usage: Usage,
+    /// The cost of those tokens.
+    pub cost: Cost,
+    /// Tokens reserved for its open request.
+    pub reserved_tokens: u64,
+    /// Money reserved for its open request.
+    pub reserved_cost: Money,
+    /// Calls that count towards `limits.calls`, including those of a new turn until they are checked.
+    pub calls: u32,
+    /// Tokens and money used and reserved by it and all tasks below it; kept only where a limit needs it.
+    pub budget: Option<Box<Budget>>,
+    /// Time spent ready or running, up to [`Task::working_since`].
+    pub worked: Duration,
+    /// The moment since which it is ready or running.
+    pub working_since: Option<Timestamp>,
+    /// Its deadline.
+    pub deadline: Option<Timestamp>,
+    /// Answers given on this agent's behalf, keyed by the waiting call.
+    pub said: Vec<(CallId, Said)>,
+    /// The fields of a question.
+    pub question: Option<Arc<Question>>,
+    /// For a question of the engine: the decision about a call.
+    pub concern: Option<Concern>,
+    /// Messages from a person for the next request.
+    pub steering: Vec<String>,
+}
+
+impl Task {
+    /// Whether it has not ended.
+    pub fn is_live(&self) -> bool {
+        !matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// The agent that holds it; `None` for a person.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match &self.holder {
+            Holder::Agent(agent) => Some(agent),
+            Holder::Person => None,
+        }
+    }
+
+    /// The calls of its newest turn, until the next request.
+    pub fn calls(&self) -> impl Iterator<Item = &OpenCall> {
+        self.phase.calls().into_iter().flatten()
+    }
+
+    /// The call `id` of its newest turn, until the next request.
+    pub fn call(&self, id: &CallId) -> Option<&OpenCall> {
+        let calls = self.phase.calls()?;
+        calls.get(calls.index_of(id)?)
+    }
+
+    /// The calls that the task waits for.
+    pub fn awaited(&self) -> impl Iterator<Item = CallId> + '_ {
+        self.calls().filter(|call| call.is_awaited()).map(|call| call.id.clone())
+    }
+
+    /// The known version of `path`: the base of a write.
+    pub fn known(&self, path: &DocumentPath) -> Option<u32> {
+        self.documents.as_ref()?.known.get(path).copied()
+    }
+
+    /// The newest versions of its written documents, in the order of their first write.
+    pub fn written(&self) -> impl Iterator<Item = &DocumentRef> {
+        self.documents.iter().flat_map(|documents| documents.written.iter())
+    }
+
+    /// Records that the task knows this version of `path`.
+    pub(super) fn learn(&mut self, path: DocumentPath, version: u32) {
+        self.documents.get_or_insert_default().known.insert(path, version);
+    }
+
+    /// Whether its newest request is for a summary of older turns alone.
+    pub fn is_summarising(&self) -> bool {
+        self.phase.purpose().is_summary()
+    }
+
+    /// The limit that makes its newest turn the last one.
+    pub fn last_turn(&self) -> Option<LimitKind> {
+        self.phase.purpose().last_turn()
+    }
+
+    /// Time spent ready or running until `now`.
+    pub fn worked_until(&self, now: Timestamp) -> Duration {
+        self.worked + self.working_since.map_or(Duration::ZERO, |since| now.since(since))
+    }
+}
+
+impl Task {
+    /// What a compaction may replace, the least first: the newest turn always stays.
+    pub(super) fn plans(&self) -> impl Iterator<Item = Plan> {
+        let plans = self.context.as_deref().into_iter().flat_map(|context| {
+            let later = context.requests.iter().filter(|request| request.turn > context.through_turn + 1);
+            later.map(|request| Plan {
+                through_turn: request.turn - 1,
+                dropped: request.tokens.saturating_sub(context.base_tokens),
+                kept: context.base_tokens + self.context_tokens.saturating_sub(request.tokens),
+            })
+        });
+        plans.filter(|plan| plan.dropped > 2 * SUMMARY_FRAME_TOKENS)
+    }
+}
+
+/// What a compaction would do.
+pub(super) struct Plan {
+    /// The last turn that is replaced.
+    pub(super) through_turn: u32,
+    /// Tokens of what is replaced.
+    pub(super) dropped: u64,
+    /// Tokens of what stays.
+    pub(super) kept: u64,
+}
+
+impl Plan {
+    /// The most tokens that a digest may take: less than what it replaces.
+    pub(super) fn digest_tokens(&self, window: u64) -> u64 {
+        DIGEST_TOKENS.min(window / 8).min(self.dropped / 2).max(SUMMARY_FRAME_TOKENS)
+    }
+}
+
+/// The newest turns that may stay as they are; so many more requests are remembered by their length.
+pub(super) const KEPT_TURNS: usize = 4;
+
+/// The most tokens (≈) of a digest.
+const DIGEST_TOKENS: u64 = 2_000;
+
+/// The length of a conversation, as its compaction needs it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Context {
+    /// Tokens (≈) that no compaction removes: the prompt, the tools and the request with its documents.
+    pub base_tokens: u64,
+    /// The newest requests, oldest first, with their lengths after compaction.
+    pub requests: VecDeque<ContextMark>,
+    /// The last turn in the summary; 0 without a summary.
+    pub through_turn: u32,
+}
+
+/// Consecutive turns that did not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// How many.
+    pub count: u32,
+    /// Why the last one did not.
+    pub reason: ReminderReason,
+}
+
+/// The length of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextMark {
+    /// Its turn.
+    pub turn: u32,
+    /// Its tokens (≈).
+    pub tokens: u64,
+}
+
+/// The documents that a task knows or wrote.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskDocuments {
+    /// The known versions: the bases of its writes.
+    pub known: BTreeMap<DocumentPath, u32>,
+    /// The newest versions of its written documents, in the order of their first write.
+    pub written: Vec<DocumentRef>,
+}
+
+/// A repeated tool, input and result. They are kept rather than hashed: comparing them is cheaper than
+/// hashing every result, and the payloads are shared with the conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Streak {
+    /// The last of the calls.
+    pub asked: Arc<ModelCall>,
+    /// Its result.
+    pub result: Arc<CallResult>,
+    /// The number of repetitions.
+    pub count: u32,
+}
+
+impl Streak {
+    /// Whether the call `asked` may continue it.
+    pub fn is_of(&self, asked: &ModelCall) -> bool {
+        self.asked.tool == asked.tool && self.asked.input == asked.input
+    }
+
+    /// Whether `result` is the same again. Details of an error do not count.
+    pub fn is_same(&self, result: &CallResult) -> bool {
+        let messages = [&self.result, result].map(|result| result.error.as_ref().map(|error| error.message.as_str()));
+        self.result.status == result.status
+            && self.result.output == result.output
+            && self.result.documents == result.documents
+            && messages[0] == messages[1]
+    }
+}
+
+/// Tokens and money used and reserved by a task and all below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Tokens settled.
+    pub tokens: u64,
+    /// Tokens reserved by open requests.
+    pub reserved_tokens: u64,
+    /// Money settled.
+    pub cost: Money,
+    /// Money reserved by open requests.
+    pub reserved_cost: Money,
+}
+
+/// The fields that a question has beside those of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// Its number in the run.
+    pub number: u32,
+    /// The task that asked.
+    pub asker: TaskId,
+    /// The question.
+    pub text: String,
+    /// The documents that came with it.
+    pub documents: Vec<DocumentRef>,
+    /// The JSON Schema that an answer must meet; `null` without.
+    pub answer_schema: Json,
+    /// The policy for a missed deadline.
+    pub otherwise: Otherwise,
+    /// How it was closed; `None` while it is open.
+    pub closed: Option<QuestionEnd>,
+}

@@ -1,0 +1,281 @@
+//! Configs that a run goes on by: a migration, and the first own entry of a fork.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_machine::Run;
+use baton_types::config::{Configs, EffectClass};
+use baton_types::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects};
+use baton_types::event::{Effect, Event, Refusal};
+use baton_types::id::{ContentHash, RunId, TaskId};
+use baton_types::limits::Limits;
+use baton_types::principal::Principal;
+use baton_types::time::Timestamp;
+
+use crate::support::jobs::JobDraft;
+use crate::support::{Sim, agent, ask, call, function, handoff, job, note, route, turn};
+
+fn adoption() -> Adoption {
+    let configs = ContentHash::of(b"other configs");
+    Adoption { configs, model: None, prices: BTreeMap::new(), changes: vec!["job.json: limits".to_owned()], fork: None }
+}
+
+fn forking(at: Timestamp) -> Adoption {
+    let from = ForkPoint { run: RunId::new("run"), seq: 3 };
+    let fork = Fork { run: RunId::new("fork"), from, at, effects: ForkedEffects::default() };
+    Adoption { fork: Some(fork), ..adoption() }
+}
+
+/// The run of `sim`, read back, which adopts `configs`.
+fn adopting(sim: &Sim, configs: &Arc<Configs>, adoption: Adoption, at: Timestamp) -> Result<(Run, Vec<Effect>), Refusal> {
+    let mut run = sim.fold();
+    run.know_configs(adoption.configs, Arc::clone(configs));
+    let decision = run.handle(at, Event::Adopted { adoption, documents: Vec::new(), by: Principal::person("ada") })?;
+    Ok((run, decision.effects))
+}
+
+fn later(sim: &Sim) -> Timestamp {
+    sim.now.plus(Duration::from_secs(100))
+}
+
+fn tokens(tokens: u64) -> Limits {
+    Limits { tokens: Some(tokens), ..Limits::default() }
+}
+
+/// A root that waits for two children; each has made one call of `post`, which has a result, and one that runs.
+fn two_children() -> Sim {
+    let mut sim = Sim::new(&team("post", Limits::default(), Limits::default(), "children"))
+        .agent("root", [turn([route("child", "a"), route("other", "b")])])
+        .agent("child", [turn([call("post", "1"), call("post", "2")])])
+        .agent("other", [turn([call("post", "1"), call("post", "2")])])
+        .holding("post")
+        .start();
+    for call in ["0/1.1/1.1", "0/1.2/1.1"] {
+        sim.returned(call, baton_types::event::Outcome::success(serde_json::json!("posted"))).unwrap();
+    }
+    sim
+}
+
+fn team(tool: &str, run: Limits, child: Limits, prompt: &str) -> JobDraft {
+    let agents = [
+        agent("root", "route_to_child route_to_other ask_master").prompt(prompt),
+        agent("child", tool).limits(child),
+        agent("other", tool),
+    ];
+    job(agents).tool(function(tool)).limits(run)
+}
+
+#[test]
+fn a_run_goes_on_by_what_it_adopted() {
+    let sim = two_children();
+    let other = team("post", Limits { turns: Some(7), ..Limits::default() }, Limits::default(), "children").build();
+    let (run, _) = adopting(&sim, &other, adoption(), later(&sim)).unwrap();
+    assert!(Arc::ptr_eq(run.configs(), &other));
+    assert_eq!(run.started().unwrap().configs, adoption().configs);
+    assert_eq!(run.started().unwrap().run.as_str(), sim.name, "a migration is the same run");
+    assert_eq!(run.started().unwrap().forked_from, None);
+    assert_eq!(run.last_seq(), sim.timeline.len() as u64 + (run.last_seq() - sim.run.last_seq()));
+    assert!(run.last_seq() > sim.run.last_seq());
+    assert_ne!(run, sim.fold(), "it is no longer what it was");
+    assert_eq!(sim.fold(), sim.fold());
+}
+
+#[test]
+fn what_is_begun_in_the_moment_of_the_adoption_goes_by_the_new_limits() {
+    let of = |parallel_calls| {
+        let limits = Limits { parallel_calls: Some(parallel_calls), ..Limits::default() };
+        job([agent("root", "look")]).tool(function("look").effect(EffectClass::Pure)).limits(limits)
+    };
+    let sim = Sim::new(&of(1)).agent("root", [turn([call("look", "1"), call("look", "2")])]).holding("look").start();
+    let begun = |parallel_calls| {
+        let (_, effects) = adopting(&sim, &of(parallel_calls).build(), adoption(), later(&sim)).unwrap();
+        effects.iter().filter(|effect| matches!(effect, Effect::Execute { .. })).count()
+    };
+    assert_eq!((begun(1), begun(2)), (1, 2));
+}
+
+#[test]
+fn a_fork_is_another_run_that_says_where_it_comes_from() {
+    let sim = two_children();
+    let (run, _) = adopting(&sim, &sim.configs, forking(sim.now), later(&sim)).unwrap();
+    let started = run.started().unwrap();
+    assert_eq!((started.run.as_str(), started.forked_from.as_ref().map(|from| from.seq)), ("fork", Some(3)));
+}
+
+#[test]
+fn everything_that_configs_lack_is_said_at_once() {
+    let sim = two_children();
+    let reasons = |draft: &JobDraft| match adopting(&sim, &draft.build(), adoption(), later(&sim)) {
+        Err(Refusal::CannotAdopt { reasons }) => reasons,
+        other => panic!("adopted: {:?}", other.map(|(_, effects)| effects)),
+    };
+    let without_tool = reasons(&team("publish", Limits::default(), Limits::default(), "children"));
+    assert_eq!(
+        without_tool,
+        [
+            "call 0/1.1/1.2 waits for tool post, which they do not have",
+            "call 0/1.2/1.2 waits for tool post, which they do not have"
+        ],
+        "calls that have their results need no tool"
+    );
+    let agents = [agent("root", "route_to_child"), agent("child", "post")];
+    let without_agent = reasons(&job(agents).tool(note("post")));
+    assert_eq!(
+        without_agent,
+        [
+            "call 0/1.2 waits for tool route_to_other, which they do not have",
+            "call 0/1.1/1.2 waits for tool post as a function_tool, which is a non_function_tool in them",
+            "task 0/1.2 is held by agent other, which they do not have",
+            "call 0/1.2/1.2 waits for tool post as a function_tool, which is a non_function_tool in them",
+        ]
+    );
+}
+
+#[test]
+fn what_was_spent_before_counts_towards_limits_that_are_new() {
+    let sim = two_children();
+    let whole: u64 = ["0", "0/1.1", "0/1.2"].iter().map(|task| used(&sim, task)).sum();
+    let budget = |run: &Run, task: &str| run.task(&TaskId::from(task)).unwrap().budget.as_ref().map(|budget| budget.tokens);
+    let limited = |run, child| adopting(&sim, &team("post", run, child, "children").build(), adoption(), later(&sim)).unwrap().0;
+
+    let child = limited(Limits::default(), tokens(1_000_000));
+    assert_eq!(budget(&child, "0/1.1"), Some(used(&sim, "0/1.1")), "its own and what is below it, not what is beside it");
+    assert_eq!((budget(&child, "0"), budget(&child, "0/1.2")), (None, None), "who has no limit keeps no books");
+    assert!(child.totals().has_budgets);
+
+    let agents = [
+        agent("root", "route_to_child route_to_other ask_master").limits(tokens(1_000_000)),
+        agent("child", "post"),
+        agent("other", "post"),
+    ];
+    let root = adopting(&sim, &job(agents).tool(function("post")).build(), adoption(), later(&sim)).unwrap().0;
+    assert_eq!(budget(&root, "0"), Some(whole));
+
+    assert!(limited(tokens(1_000_000), Limits::default()).totals().has_budgets);
+    assert!(!limited(Limits::default(), Limits::default()).totals().has_budgets);
+}
+
+fn used(sim: &Sim, task: &str) -> u64 {
+    let used = sim.run.task(&TaskId::from(task)).unwrap().usage.total();
+    assert!(used > 0, "{task} has made a request");
+    used
+}
+
+#[test]
+fn limits_that_were_kept_go_on_being_kept() {
+    let mut sim = Sim::new(&team("post", tokens(1_000_000), tokens(500_000), "children"))
+        .agent("root", [turn([route("child", "a")])])
+        .agent("child", [turn([call("post", "1")])])
+        .holding("post")
+        .start();
+    sim.settle();
+    let before = sim.run.task(&TaskId::from("0/1.1")).unwrap().budget.clone();
+    assert!(before.is_some());
+    let draft = team("post", Limits::default(), tokens(500_000), "children");
+    let (run, _) = adopting(&sim, &draft.build(), adoption(), later(&sim)).unwrap();
+    assert_eq!(run.task(&TaskId::from("0/1.1")).unwrap().budget, before);
+    assert!(run.totals().has_budgets, "the books that were begun are kept");
+}
+
+#[test]
+fn a_prompt_of_another_length_is_counted_in_the_context() {
+    let sim = two_children();
+    let tokens = |run: &Run| run.task(&TaskId::root()).unwrap().context_tokens;
+    let short = tokens(&sim.run);
+    let longer = team("post", Limits::default(), Limits::default(), &format!("children{}", "x".repeat(4_000)));
+    let (run, _) = adopting(&sim, &longer.build(), adoption(), later(&sim)).unwrap();
+    assert_eq!(tokens(&run), short + 1_000);
+}
+
+#[test]
+fn a_fork_of_a_paused_run_is_not_paused_and_a_migrated_one_is() {
+    let mut sim = two_children();
+    sim.event(Event::PauseRequested { by: Principal::person("ada") }).unwrap();
+    let (migrated, _) = adopting(&sim, &sim.configs, adoption(), later(&sim)).unwrap();
+    assert!(migrated.totals().paused);
+    let (forked, _) = adopting(&sim, &sim.configs, forking(sim.now), later(&sim)).unwrap();
+    assert!(!forked.totals().paused);
+    let unpaused = two_children();
+    let (migrated, _) = adopting(&unpaused, &unpaused.configs, adoption(), later(&unpaused)).unwrap();
+    assert!(!migrated.totals().paused);
+}
+
+#[test]
+fn the_time_between_a_run_and_its_fork_does_not_pass_for_the_fork() {
+    let limits = Limits { deadline_seconds: Some(1_000), ..Limits::default() };
+    let sim = Sim::new(&team("post", Limits::default(), limits, "children"))
+        .agent("root", [turn([route("child", "a")])])
+        .agent("child", [turn([call("post", "1")])])
+        .holding("post")
+        .start();
+    let deadline = |run: &Run| run.task(&TaskId::from("0/1.1")).unwrap().deadline.unwrap();
+    let between = later(&sim).since(sim.now);
+    let (forked, _) = adopting(&sim, &sim.configs, forking(sim.now), later(&sim)).unwrap();
+    assert_eq!(deadline(&forked), deadline(&sim.run).plus(between));
+    assert_eq!(forked.next_wake(), sim.run.next_wake().map(|wake| wake.plus(between)));
+    let (migrated, _) = adopting(&sim, &sim.configs, adoption(), later(&sim)).unwrap();
+    assert_eq!(deadline(&migrated), deadline(&sim.run));
+}
+
+#[test]
+fn an_entry_names_the_contents_that_it_needs() {
+    let sim = Sim::new(&team("post", Limits::default(), Limits::default(), "children"))
+        .agent("root", [turn([ask("?")])])
+        .start_with(vec![crate::support::write("a.md", "text")]);
+    let named = |wanted: fn(&Entry) -> bool| {
+        sim.timeline.iter().find(|recorded| wanted(&recorded.entry)).map(|recorded| recorded.entry.content())
+    };
+    assert_eq!(named(|entry| matches!(entry, Entry::RunStarted(_))), Some(Some(sim.run.started().unwrap().configs)));
+    assert_eq!(named(|entry| matches!(entry, Entry::DocumentWritten(_))), Some(Some(ContentHash::of(b"text"))));
+    assert_eq!(named(|entry| matches!(entry, Entry::TaskCreated(_))), Some(None));
+    let run = sim.fold();
+    let event = Event::Adopted { adoption: adoption(), documents: Vec::new(), by: Principal::person("ada") };
+    let mut run = run;
+    run.know_configs(adoption().configs, Arc::clone(&sim.configs));
+    let decision = run.handle(later(&sim), event).unwrap();
+    let adopted = &decision.entries[0].entry;
+    assert_eq!((adopted.adopts(), adopted.content()), (Some(&adoption()), Some(adoption().configs)));
+    assert!(sim.timeline.iter().all(|recorded| recorded.entry.adopts().is_none()));
+    let created = sim.entries().find(|entry| matches!(entry, Entry::TaskCreated(_))).unwrap();
+    assert!(!serde_json::to_string(created).unwrap().contains("failed_attempts"), "what is nothing is not written");
+}
+
+#[test]
+fn a_question_to_a_person_is_open_until_it_is_answered() {
+    let agents =
+        [agent("root", "route_to_asker route_to_worker"), agent("asker", "ask_master").asks_a_person(), agent("worker", "work")];
+    let mut sim = Sim::new(&job(agents).tool(function("work")))
+        .agent("root", [turn([route("asker", "a"), route("worker", "b")]), turn([handoff("done")])])
+        .agent("asker", [turn([ask("?")]), turn([handoff("asked")])])
+        .agent("worker", [turn([call("work", "a")]), turn([handoff("worked")])])
+        .holding("work")
+        .start();
+    assert!(!Run::new(Arc::clone(&sim.configs)).waits_only_for_people(), "a run that has not begun waits for nobody");
+    let open = |sim: &Sim| sim.run.open_questions().map(|task| task.id.to_string()).collect::<Vec<_>>();
+    assert!(!sim.run.waits_only_for_people(), "a function runs");
+    assert_eq!(open(&sim), ["0/1.1/1.1"]);
+    sim.release("work");
+    assert!(sim.run.waits_only_for_people());
+    sim.person_answers("0/1.1/1.1", "yes").unwrap();
+    assert_eq!(open(&sim), Vec::<String>::new());
+    assert!(!sim.run.waits_only_for_people());
+    sim.assert_over();
+    assert!(!sim.run.waits_only_for_people(), "an ended run waits for nobody");
+}
+
+#[test]
+fn the_graph_knows_who_called_whom() {
+    let sim = two_children();
+    let graph = sim.run.graph();
+    let ids = |tasks: Vec<&baton_machine::Task>| tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>();
+    assert_eq!((graph.len(), graph.is_empty()), (3, false));
+    assert_eq!(ids(graph.callees(&TaskId::root())), ["0/1.1", "0/1.2"]);
+    assert_eq!(ids(graph.callees(&TaskId::from("0/1.1"))), Vec::<String>::new());
+    assert!(baton_machine::TaskGraph::default().is_empty());
+    let mut further = two_children();
+    assert_eq!(*graph, *further.run.graph());
+    further.cancel("0/1.2").unwrap();
+    assert_ne!(*graph, *further.run.graph(), "the same tasks stand elsewhere");
+    assert_ne!(*graph, *Sim::new(&team("post", Limits::default(), Limits::default(), "children")).run.graph());
+}

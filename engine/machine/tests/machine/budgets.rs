@@ -1,0 +1,559 @@
+//! Budgets: money and tokens are reserved before a request and settled after, on every task above, so that parallel
+//! tasks cannot overshoot (`limits_hold`). A request's time is limited.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use baton_machine::Run;
+use baton_proof::jobs::{JobDraft, ToolDraft};
+use baton_proof::random::Random;
+use baton_proof::script::Prompted;
+use baton_proof::{Sim, agent, call, function, handoff, job, print, route, turn, write, writes};
+use baton_types::call::CallStatus;
+use baton_types::entry::{Entry, FinalState, Recorded};
+use baton_types::event::Event;
+use baton_types::id::TaskId;
+use baton_types::limits::{LimitKind, Limits};
+use baton_types::model::{ModelTurn, Usage};
+use baton_types::money::{Money, Price};
+use baton_types::principal::Principal;
+use serde_json::json;
+
+/// Picodollars for a token of a request, one that was cached, and one of an answer.
+fn price(input: u64, cached_input: u64, output: u64) -> Price {
+    let [input, cached_input, output] = [input, cached_input, output].map(Money::from_picos);
+    Price { input, cached_input, output, source: "a test".to_owned(), context_tokens: None, is_estimate: false }
+}
+
+fn usd(picos: u64) -> Limits {
+    Limits { cost_usd: Some(Money::from_picos(picos).as_usd()), ..Limits::default() }
+}
+
+fn is_last(prompted: &Prompted<'_>) -> bool {
+    prompted.request.tools.iter().all(|tool| tool.id.as_str() == "handoff")
+}
+
+/// A turn that used all that was reserved for it.
+fn spending_all(prompted: &Prompted<'_>, turn: ModelTurn) -> ModelTurn {
+    let output_tokens = prompted.reserved - prompted.input;
+    ModelTurn { usage: Some(Usage { input_tokens: prompted.input, output_tokens, ..Usage::default() }), ..turn }
+}
+
+fn result_of(sim: &Sim, task: &str) -> (CallStatus, String) {
+    let result = sim.task(task).result.clone().expect("the task has ended");
+    (result.status, result.output.text().into_owned())
+}
+
+fn limit_of(sim: &Sim, task: &str) -> Option<LimitKind> {
+    sim.timeline.iter().find_map(|recorded| match &recorded.entry {
+        Entry::TaskEnded(ended) if ended.task.as_str() == task => ended.limit,
+        _ => None,
+    })
+}
+
+/// The tree of one random run: a root with up to 64 children at once, some of which have children of their own, on three
+/// models of random prices, with limits on the run, on agents and on the tools that delegate.
+fn random_tree(random: &mut Random) -> JobDraft {
+    let mut limits = |of_tokens: usize, of_picos: usize| Limits {
+        tokens: random.once_in(3).then(|| 500 + random.below(of_tokens) as u64),
+        cost_usd: random.once_in(2).then(|| Money::from_picos(1_000 + random.below(of_picos) as u64).as_usd()),
+        children: Some(200),
+        ..Limits::default()
+    };
+    let (of_run, of_middle, of_leaf) = (limits(200_000, 4_000_000), limits(30_000, 600_000), limits(4_000, 100_000));
+    let of_edge = limits(60_000, 2_000_000);
+    let tokens = |random: &mut Random| json!({"max_tokens": 20 + random.below(150)});
+    let draft = job([
+        agent("root", "route_to_middle route_to_leaf").model("one").settings(tokens(random)),
+        agent("middle", "route_to_leaf").model("two").settings(tokens(random)).limits(of_middle),
+        agent("leaf", "work").model("three").settings(tokens(random)).limits(of_leaf),
+    ]);
+    let mut draft = draft.tools([function("work"), ToolDraft::route("middle").limits(of_edge)]).limits(of_run);
+    for model in ["one", "two", "three"] {
+        let mut rate = |most: usize| random.below(most) as u64;
+        draft = draft.price(model, price(rate(40), rate(40), rate(200)));
+    }
+    draft
+}
+
+/// Up to 64 delegations at once in the first turn, then some work, then a handoff; uses any part of what was reserved.
+fn random_turn(random: &mut Random, prompted: &Prompted<'_>) -> ModelTurn {
+    let said = match (prompted.request.agent.as_str(), prompted.turn) {
+        _ if is_last(prompted) => turn([handoff("what I have")]),
+        ("root", 1) => turn((0..64).map(|child| route(if child % 8 == 0 { "middle" } else { "leaf" }, &child.to_string()))),
+        ("middle", 1) => turn((0..=random.below(6)).map(|child| route("leaf", &child.to_string()))),
+        ("leaf", made) if !random.once_in(3) && made < 6 => turn([call("work", &made.to_string())]),
+        _ => turn([handoff("done")]),
+    };
+    let input_tokens = random.below(prompted.input as usize + 1) as u64;
+    let usage = Usage {
+        input_tokens,
+        output_tokens: random.below((prompted.reserved - prompted.input) as usize + 1) as u64,
+        cached_tokens: random.below(input_tokens as usize + 1) as u64,
+        ..Usage::default()
+    };
+    ModelTurn { usage: Some(usage), ..said }
+}
+
+/// What came of some random runs.
+#[derive(Default)]
+struct Found {
+    tasks: usize,
+    partial: usize,
+    requests: u64,
+}
+
+fn run_tree(seed: u64, found: &mut Found) {
+    let mut random = Random::seeded(seed);
+    let draft = random_tree(&mut random);
+    let chance = Rc::new(RefCell::new(random));
+    let mut sim = Sim::new(&draft).by_chance(seed);
+    for agent in ["root", "middle", "leaf"] {
+        let chance = Rc::clone(&chance);
+        sim = sim.agent_with(agent, move |prompted| Ok(random_turn(&mut chance.borrow_mut(), prompted)));
+    }
+    // After every commit the shell checks that no node holds more than its limits, and that the books are those of the run.
+    let sim = sim.start();
+    sim.assert_over();
+    let totals = sim.run.totals();
+    assert_eq!(totals.usage, sim.used, "what the models used is what the run counts");
+    assert_eq!(totals.reserved_cost, Money::ZERO);
+    for id in sim.ledger.tasks.keys() {
+        let spent = sim.run.spent(id).expect("every task is in the graph");
+        assert_eq!(spent.cost.total().map(|cost| u128::from(cost.picos())), Some(sim.ledger.money(id)), "{id}");
+        assert_eq!(spent.usage.total(), sim.ledger.tokens(id), "{id}");
+    }
+    let root = sim.run.spent(&TaskId::root()).expect("there is a root");
+    assert_eq!((root.cost, root.usage), (totals.cost, totals.usage), "the tree adds up to the run");
+    let asked_below = u64::from(sim.ledger.turns) > u64::from(sim.task("0").turns);
+    assert!(!asked_below || result_of(&sim, "0").1 != "null", "whatever is spent below it, the root has its last turn");
+    let is_partial = |status: CallStatus| status == CallStatus::Partial;
+    found.tasks += sim.ledger.tasks.len();
+    found.requests += u64::from(sim.ledger.turns);
+    found.partial +=
+        sim.ledger.tasks.values().filter(|book| book.result.as_ref().is_some_and(|result| is_partial(result.status))).count();
+}
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// `BATON_BUDGET_RUNS=10000 cargo test --release -p baton-machine --test machine budgets::` is the large figure.
+#[test]
+fn parallel_children_of_any_price_never_overshoot_at_any_node() {
+    let (first, runs) = (number("BATON_FIRST_BUDGET_RUN", 0), number("BATON_BUDGET_RUNS", 100));
+    let mut found = Found::default();
+    for seed in first..first + runs {
+        let walked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run_tree(seed, &mut found)));
+        walked.unwrap_or_else(|_| panic!("seed {seed} breaks: BATON_FIRST_BUDGET_RUN={seed} BATON_BUDGET_RUNS=1 runs it again"));
+    }
+    println!("{runs} runs, {} tasks, {} requests, {} partial, overshoot 0", found.tasks, found.requests, found.partial);
+    if runs >= 100 {
+        assert!(found.partial * 20 > found.tasks, "limits were reached: {} of {} tasks", found.partial, found.tasks);
+        assert!(found.partial * 2 < found.tasks, "and most tasks were done: {} of {}", found.partial, found.tasks);
+    }
+}
+
+#[test]
+fn a_limit_of_money_leaves_a_last_turn_to_whoever_reaches_it() {
+    let draft = job([agent("root", "work").settings(json!({"max_tokens": 100})).limits(usd(20_000))])
+        .tool(function("work"))
+        .price("script", price(2, 1, 30));
+    let sim = Sim::new(&draft)
+        .agent_with("root", |prompted| {
+            let said = if is_last(prompted) { handoff("what I have") } else { call("work", &prompted.turn.to_string()) };
+            Ok(spending_all(prompted, turn([said])))
+        })
+        .start();
+    sim.assert_over();
+    assert_eq!(result_of(&sim, "0"), (CallStatus::Partial, "\"what I have\"".to_owned()));
+    assert_eq!(limit_of(&sim, "0"), Some(LimitKind::Cost));
+    assert!(sim.ledger.turns > 2, "{}", print::timeline(&sim.timeline));
+    assert!(sim.ledger.settled_cost <= 20_000);
+}
+
+#[test]
+fn a_request_that_only_others_reserved_money_hinders_waits_and_is_made_later() {
+    let draft = job([
+        agent("root", "route_to_child").settings(json!({"max_tokens": 10})),
+        agent("child", "").settings(json!({"max_tokens": 1_000})),
+    ])
+    .limits(usd(150_000))
+    .price("script", price(0, 0, 30));
+    let frugal = |prompted: &Prompted<'_>| {
+        let said = match (prompted.request.agent.as_str(), prompted.turn) {
+            ("root", 1) => turn((0..12).map(|child| route("child", &child.to_string()))),
+            _ => turn([handoff("done")]),
+        };
+        Ok(ModelTurn { usage: Some(Usage { output_tokens: 5, ..Usage::default() }), ..said })
+    };
+    let mut sim = Sim::new(&draft).agent_with("root", frugal).agent_with("child", frugal);
+    sim.begin(Vec::new());
+    let mut waited = false;
+    while sim.step() {
+        waited |= sim.run.totals().ready.values().count() > 0;
+    }
+    sim.assert_over();
+    assert!(waited, "there was no room for all of them at once");
+    let done = sim.ledger.tasks.values().filter(|book| book.result.as_ref().is_some_and(|it| it.status == CallStatus::Success));
+    assert_eq!(done.count(), 13);
+}
+
+#[test]
+fn a_limit_of_money_on_the_edge_holds_the_callee_and_all_below_it() {
+    let draft = job([
+        agent("root", "route_to_middle"),
+        agent("middle", "route_to_leaf").settings(json!({"max_tokens": 50})),
+        agent("leaf", "work").settings(json!({"max_tokens": 50})),
+    ])
+    .tools([function("work"), ToolDraft::route("middle").limits(usd(9_000))])
+    .price("script", price(1, 1, 10));
+    let sim = Sim::new(&draft)
+        .agent("root", [turn([route("middle", "x")]), turn([handoff("done")])])
+        .agent_with("middle", |prompted| {
+            let said = if is_last(prompted) || prompted.turn > 1 { handoff("middle") } else { route("leaf", "y") };
+            Ok(spending_all(prompted, turn([said])))
+        })
+        .agent_with("leaf", |prompted| {
+            let said = if is_last(prompted) { handoff("leaf") } else { call("work", &prompted.turn.to_string()) };
+            Ok(spending_all(prompted, turn([said])))
+        })
+        .start();
+    sim.assert_over();
+    assert_eq!(limit_of(&sim, "0/1.1/1.1"), Some(LimitKind::CostAbove));
+    assert_eq!(result_of(&sim, "0/1.1").1, "\"middle\"", "the one that is held has a turn left");
+    assert_eq!(result_of(&sim, "0").0, CallStatus::Success, "and the root is not held");
+    assert!(sim.ledger.money(&TaskId::from("0/1.1")) <= 9_000);
+}
+
+#[test]
+fn a_model_that_used_more_than_was_reserved_is_recorded_and_nothing_further_is_asked_for() {
+    let hostile = |usage: Usage| {
+        let draft = job([agent("root", "route_to_child"), agent("child", "work")])
+            .tool(function("work"))
+            .limits(Limits { tokens: Some(40_000), ..usd(1_000_000) })
+            .price("script", price(2, 1, 30));
+        Sim::new(&draft)
+            .agent("root", [turn([route("child", "a"), route("child", "b")])])
+            .agent_with("child", move |prompted| {
+                Ok(ModelTurn { usage: Some(usage), ..turn([call("work", &prompted.turn.to_string())]) })
+            })
+            .start()
+    };
+    let much = Usage { input_tokens: 90_000, output_tokens: 50_000, ..Usage::default() };
+    let all = Usage { input_tokens: u64::MAX, output_tokens: u64::MAX, cached_tokens: u64::MAX, ..Usage::default() };
+    for usage in [much, all] {
+        let sim = hostile(usage);
+        sim.assert_over();
+        let first = sim.timeline.iter().position(|recorded| match &recorded.entry {
+            Entry::BudgetSettled(settled) => settled.usage.output_tokens >= 50_000,
+            _ => false,
+        });
+        let after = &sim.timeline[first.expect("it is settled")..];
+        let asked = after.iter().filter(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).count();
+        assert_eq!(asked, 0, "nothing is asked for once the limit is passed:\n{}", print::timeline(&sim.timeline));
+        assert_eq!(limit_of(&sim, "0"), Some(LimitKind::TokensAbove));
+        let spent = sim.run.totals();
+        assert!(spent.usage.total() > 40_000 && spent.cost.known > Money::from_picos(1_000_000), "and the books say so");
+        assert_eq!(spent.usage, sim.ledger.settled);
+    }
+}
+
+#[test]
+fn a_price_that_is_not_known_is_counted_and_never_taken_for_nothing() {
+    let draft =
+        job([agent("root", "route_to_child").model("known"), agent("child", "").model("brought")]).price("known", price(1, 1, 1));
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([route("child", "x")]), turn([handoff("done")])])
+        .agent("child", [turn([handoff("done")])]);
+    sim.prices.remove("brought");
+    let sim = sim.start();
+    sim.assert_over();
+    let child = sim.run.spent(&TaskId::from("0/1.1")).expect("there is the task");
+    assert_eq!((child.cost.known, child.cost.unpriced, child.cost.total()), (Money::ZERO, 1, None));
+    assert_eq!(sim.run.totals().cost.to_string(), "?");
+    assert!(sim.run.totals().cost.known > Money::ZERO, "the others' cost is known");
+
+    let limited = job([agent("root", "").limits(usd(1_000_000_000))]);
+    let mut sim = Sim::new(&limited).agent("root", [turn([handoff("done")])]);
+    sim.prices.clear();
+    let sim = sim.start();
+    assert_eq!(sim.ledger.turns, 0, "what may cost anything does not fit a limit");
+    assert_eq!(limit_of(&sim, "0"), Some(LimitKind::Cost));
+}
+
+#[test]
+fn a_crash_settles_money_at_the_worst_case() {
+    let draft = job([agent("root", "").settings(json!({"max_tokens": 100}))]).price("script", price(2, 1, 30));
+    let mut sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]);
+    sim.begin(Vec::new());
+    let reserved = sim.run.totals().reserved_cost;
+    assert!(reserved >= Money::from_picos(3_000));
+    sim.crash();
+    assert_eq!(sim.run.totals().cost.known, reserved);
+    sim.settle();
+    sim.assert_over();
+    assert!(sim.run.totals().cost.known > reserved, "the turn was asked for again");
+}
+
+#[test]
+fn what_a_caller_needs_for_its_last_turn_is_not_spent_below_it() {
+    let draft = job([
+        agent("root", "route_to_middle").settings(json!({"max_tokens": 400})),
+        agent("middle", "route_to_leaf").settings(json!({"max_tokens": 200})),
+        agent("leaf", "work").settings(json!({"max_tokens": 50})),
+    ])
+    .tool(function("work"))
+    .limits(Limits { tokens: Some(8_000), ..usd(60_000) })
+    .price("script", price(1, 1, 10));
+    let delegating = |to: &'static str| {
+        move |prompted: &Prompted<'_>| {
+            let said = if is_last(prompted) { handoff("what I have") } else { route(to, &prompted.turn.to_string()) };
+            Ok(spending_all(prompted, turn([said])))
+        }
+    };
+    let sim = Sim::new(&draft)
+        .agent_with("root", delegating("middle"))
+        .agent_with("middle", delegating("leaf"))
+        .agent_with("leaf", |prompted| {
+            let said = if is_last(prompted) { handoff("leaf") } else { call("work", &prompted.turn.to_string()) };
+            Ok(spending_all(prompted, turn([said])))
+        })
+        .start();
+    sim.assert_over();
+    for task in ["0", "0/1.1", "0/1.1/1.1"] {
+        let said = if task.ends_with("1.1/1.1") { "\"leaf\"" } else { "\"what I have\"" };
+        assert_eq!(result_of(&sim, task), (CallStatus::Partial, said.to_owned()), "{task}:\n{}", print::timeline(&sim.timeline));
+    }
+    assert!(sim.ledger.settled.total() <= 8_000 && sim.ledger.settled_cost <= 60_000);
+}
+
+/// What siblings spend of a limit above them is set aside for their caller, not for the last turns of the others: one that
+/// comes too late ends with what it has, without a turn of its own. Nothing overshoots, and its documents are kept.
+#[test]
+fn a_task_whose_siblings_spent_the_shared_limit_ends_partial_with_its_documents() {
+    let draft = job([
+        agent("root", "route_to_slow route_to_greedy").settings(json!({"max_tokens": 50})),
+        agent("slow", "save").settings(json!({"max_tokens": 1_000})),
+        agent("greedy", "work").settings(json!({"max_tokens": 50})),
+    ])
+    .tools([function("work"), function("save").writing()])
+    .limits(Limits { tokens: Some(6_000), ..Limits::default() });
+    let greedy = |prompted: &Prompted<'_>| {
+        let said = if is_last(prompted) { handoff("greedy") } else { call("work", &prompted.turn.to_string()) };
+        Ok(spending_all(prompted, turn([said])))
+    };
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([route("slow", "x"), route("greedy", "y")]), turn([handoff("both")])])
+        .agent("slow", [turn([call("save", "a")])])
+        .agent_with("greedy", greedy)
+        .tool("save", |_| writes(json!({}), vec![write("a.md", "what I have")]))
+        .holding("save")
+        .start();
+    assert_eq!(result_of(&sim, "0/1.2"), (CallStatus::Partial, "\"greedy\"".to_owned()), "the one that spent had its last turn");
+    sim.release("save");
+    sim.assert_over();
+    let slow = sim.task("0/1.1").result.clone().expect("it has ended");
+    assert_eq!((slow.status, &*slow.output.text()), (CallStatus::Partial, "null"));
+    assert_eq!(sim.task("0/1.1").turns, 1, "it had no last turn");
+    assert_eq!(slow.documents.len(), 1, "its document is kept");
+    assert_eq!(result_of(&sim, "0").1, "\"both\"", "what the caller of both needs was not theirs to spend");
+    assert!(sim.ledger.settled.total() <= 6_000);
+}
+
+fn seconds(of_a_turn: u32) -> Limits {
+    Limits { turn_seconds: Some(of_a_turn), ..Limits::default() }
+}
+
+#[test]
+fn a_request_that_takes_too_long_is_stopped_and_its_task_times_out() {
+    for (of_run, of_agent) in [(Some(30), None), (None, Some(30)), (Some(90), Some(30)), (Some(30), Some(90))] {
+        let limits = |seconds: Option<u32>| Limits { turn_seconds: seconds, ..Limits::default() };
+        let draft = job([agent("root", "route_to_child"), agent("child", "").limits(limits(of_agent))]).limits(limits(of_run));
+        let mut sim = Sim::new(&draft).agent("root", [turn([route("child", "x")]), turn([handoff("done")])]);
+        sim.begin(Vec::new());
+        sim.step();
+        assert_eq!(sim.pending.len(), 1, "the child is asked");
+        sim.wait_idly(29);
+        assert!(sim.task("0/1.1").ended.is_none());
+        sim.wait_idly(2);
+        assert_eq!(sim.task("0/1.1").ended, Some(FinalState::TimedOut), "run {of_run:?}, agent {of_agent:?}");
+        assert_eq!(result_of(&sim, "0/1.1").0, CallStatus::Timeout);
+        assert_eq!(limit_of(&sim, "0/1.1"), Some(LimitKind::TurnSeconds));
+        assert_eq!(sim.stopped.len(), 1, "the request is stopped");
+        sim.settle();
+        sim.assert_over();
+        assert_eq!(result_of(&sim, "0").0, CallStatus::Success, "the caller was told and went on");
+    }
+}
+
+#[test]
+fn every_request_has_its_own_time_and_none_is_left_over() {
+    let draft =
+        job([agent("root", "work").limits(Limits { deadline_seconds: Some(10_000), ..seconds(30) })]).tool(function("work"));
+    let turns = (0..4).map(|mark| turn([call("work", &mark.to_string())])).chain([turn([handoff("done")])]);
+    let mut sim = Sim::new(&draft).agent("root", turns);
+    sim.begin(Vec::new());
+    while !sim.ended {
+        sim.wait_idly(20);
+        sim.step();
+        assert!(sim.run.totals().deadlines.len() <= 1, "the shell bounds requests, and the run wakes nobody for them");
+    }
+    sim.assert_over();
+    assert_eq!(result_of(&sim, "0").0, CallStatus::Success, "80 seconds of requests, none of which took 30");
+    assert_eq!(sim.run.totals().deadlines.len(), 0);
+}
+
+#[test]
+fn a_request_that_a_crash_interrupted_has_its_time_again() {
+    let draft = job([agent("root", "").limits(seconds(30))]);
+    let mut sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]);
+    sim.begin(Vec::new());
+    sim.wait_idly(20);
+    sim.crash();
+    sim.wait_idly(20);
+    assert!(!sim.ended);
+    sim.settle();
+    sim.assert_over();
+}
+
+#[test]
+fn the_deadline_of_the_run_ends_a_request_in_flight_and_its_worked_seconds_let_it_finish() {
+    let of_run = |limits| job([agent("root", "work")]).tool(function("work")).limits(limits);
+    let draft = of_run(Limits { deadline_seconds: Some(30), ..Limits::default() });
+    let mut sim = Sim::new(&draft).agent("root", [turn([call("work", "a")])]);
+    sim.begin(Vec::new());
+    sim.wait_idly(31);
+    sim.assert_over();
+    assert_eq!(sim.task("0").ended, Some(FinalState::TimedOut));
+    assert_eq!(sim.stopped.len(), 1);
+
+    let draft = of_run(Limits { worked_seconds: Some(30), ..Limits::default() });
+    let mut sim = Sim::new(&draft).agent("root", [turn([call("work", "a")]), turn([handoff("what I have")])]);
+    sim.begin(Vec::new());
+    sim.wait_idly(31);
+    assert_eq!(sim.pending.len(), 1, "what runs may finish");
+    sim.settle();
+    sim.assert_over();
+    assert_eq!(result_of(&sim, "0"), (CallStatus::Partial, "\"what I have\"".to_owned()), "and the next turn is the last");
+    assert_eq!(limit_of(&sim, "0"), Some(LimitKind::WorkedSeconds));
+}
+
+fn tokens(tokens: u64) -> Limits {
+    Limits { tokens: Some(tokens), ..Limits::default() }
+}
+
+/// A root that calls `callees`, each of which may answer with so many tokens; stopped where they have been asked.
+fn callees_asked(limit: u64, callees: &[(&str, u64)]) -> Sim {
+    let of_100 = |id: &str, tools: &str, most: u64| agent(id, tools).settings(json!({"max_tokens": most}));
+    let routes: Vec<String> = callees.iter().map(|(id, _)| format!("route_to_{id}")).collect();
+    let callee = |(id, most): &(&str, u64)| of_100(id, "", *most);
+    let agents = [of_100("root", &routes.join(" "), 100)].into_iter().chain(callees.iter().map(callee));
+    let calls: Vec<_> = callees.iter().map(|(id, _)| route(id, "x")).collect();
+    let mut sim = Sim::new(&job(agents).limits(tokens(limit))).agent("root", [turn(calls), turn([handoff("done")])]);
+    for (id, _) in callees {
+        sim = sim.agent(id, [turn([handoff("done")])]);
+    }
+    sim.begin(Vec::new());
+    assert!(sim.step(), "the root answers");
+    sim
+}
+
+/// The tasks that are being asked now, in their normal turns.
+fn asked(sim: &Sim) -> Vec<String> {
+    let normal = sim.pending.iter().filter(|work| sim.run.task(work.task()).is_some_and(|task| task.last_turn().is_none()));
+    normal.map(|work| work.task().to_string()).collect()
+}
+
+#[test]
+fn a_request_is_made_where_its_worst_case_and_a_last_turn_just_fit() {
+    // What is set aside for the last turn holds this request, and one more answer.
+    let needed = |context: u64| (context + 100) + (context + 100 + 100);
+    let limits = |callees: &[(&str, u64)]| {
+        let sim = callees_asked(1_000_000, callees);
+        let context = |task: &str| sim.run.task(&TaskId::from(task)).unwrap().context_tokens;
+        let others: u64 = (1..callees.len()).map(|other| context(&format!("0/1.{other}")) + 100).sum();
+        // The root's last turn: what it holds, a frame for each result, one result of any length, its answer.
+        let of_root = context("0") + callees.len() as u64 * 64 + 100 + 100;
+        sim.run.totals().usage.total() + others + of_root + needed(context(&format!("0/1.{}", callees.len())))
+    };
+    let one = [("one", 100)];
+    assert_eq!(asked(&callees_asked(limits(&one), &one)), ["0/1.1"]);
+    assert_eq!(asked(&callees_asked(limits(&one) - 1, &one)), Vec::<String>::new());
+    let two = [("one", 100), ("two", 100)];
+    assert_eq!(asked(&callees_asked(limits(&two), &two)), ["0/1.1", "0/1.2"]);
+    assert_eq!(asked(&callees_asked(limits(&two) - 1, &two)), ["0/1.1"]);
+}
+
+#[test]
+fn a_request_that_fits_is_not_held_up_by_one_before_it_that_does_not() {
+    let callees = [("one", 100), ("big", 10_000), ("two", 100)];
+    let sim = callees_asked(1_000_000, &callees);
+    let spent = sim.run.task(&TaskId::root()).unwrap().usage.total();
+    let context = sim.run.task(&TaskId::from("0/1.2")).unwrap().context_tokens;
+    // The big one fits alone, and not while anything is reserved.
+    let mut sim = callees_asked(spent + 2 * context + 30_000, &callees);
+    assert_eq!(asked(&sim), ["0/1.1", "0/1.3"]);
+    sim.settle();
+    sim.assert_over();
+}
+
+/// What the requests of the root were settled at.
+fn settled(sim: &Sim) -> Vec<(Usage, Option<Money>)> {
+    let settled = sim.entries().filter_map(|entry| match entry {
+        Entry::BudgetSettled(settled) if settled.task == "0" => Some((settled.usage, settled.cost)),
+        _ => None,
+    });
+    settled.collect()
+}
+
+#[test]
+fn an_answer_whose_usage_nobody_told_is_estimated_from_all_that_was_said() {
+    let answer = ModelTurn { usage: None, text: "four".into(), ..turn([call("work", "a")]) };
+    let bytes = "four".len() + "work".len() + answer.calls[0].input.text().len();
+    let sim =
+        Sim::new(&job([agent("root", "work")]).tool(function("work"))).agent("root", [answer, turn([handoff("done")])]).start();
+    sim.assert_over();
+    let (usage, _) = settled(&sim)[0];
+    assert!(usage.estimated);
+    assert_eq!(usage.output_tokens, baton_types::estimate::text_tokens(bytes as u64));
+    assert!(usage.input_tokens > 0);
+}
+
+#[test]
+fn a_request_that_a_crash_left_open_is_settled_at_its_worst_case() {
+    let crashed = |free: bool| {
+        let mut sim =
+            Sim::new(&job([agent("root", "").settings(json!({"max_tokens": 100}))])).agent("root", [turn([handoff("done")])]);
+        if !free {
+            sim.prices.clear();
+        }
+        sim.begin(Vec::new());
+        sim.crash();
+        sim
+    };
+    let (usage, cost) = settled(&crashed(true))[0];
+    assert_eq!((usage.output_tokens, usage.estimated, cost), (100, true, Some(Money::ZERO)), "a script costs nothing");
+    assert_eq!(settled(&crashed(false))[0].1, None, "what has no price is not taken for free");
+}
+
+#[test]
+fn what_a_request_used_is_unknown_after_a_crash_or_a_cancellation_and_known_after_an_answer() {
+    let draft = job([agent("root", "")]);
+    let sim = Sim::new(&draft).agent("root", [turn([handoff("done")])]).start();
+    let unknown = |entries: &[Recorded]| -> Vec<bool> {
+        let settled = entries.iter().filter_map(|recorded| match &recorded.entry {
+            Entry::BudgetSettled(settled) => Some(settled.unknown),
+            _ => None,
+        });
+        settled.collect()
+    };
+    assert_eq!(unknown(&sim.timeline), [false]);
+    let asked = sim.timeline.iter().position(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).unwrap();
+    let open = Run::fold(draft.build(), &sim.timeline[..=asked]);
+    let by = Principal::person("ada");
+    let cancelled = Event::CancelRequested { task: "0".into(), reason: "enough".to_owned(), by };
+    for event in [Event::TakenOver { process: "another".to_owned() }, cancelled] {
+        assert_eq!(unknown(&open.clone().handle(sim.now, event).unwrap().entries), [true]);
+    }
+}

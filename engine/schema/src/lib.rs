@@ -1,0 +1,23 @@
+//! JSON Schema: judges values, reads what people write, and compiles schemas for providers and back.
+//!
+//! [`compile`] gives the [`Schema`](baton_types::schema::Schema) that everybody else checks values by. [`provider`] writes a
+//! tool's schema in the dialect of each provider, and restores inputs that come for it.
+//!
+//! This crate does *not* read files or place faults in them, and sends nothing.
+
+mod judge;
+mod keywords;
+mod parameters;
+mod patterns;
+mod plain;
+mod pointer;
+pub mod provider;
+
+pub use judge::{compile, derived, judge};
+pub use keywords::{KeywordFault, Slip, check_keywords};
+pub use parameters::{Others, object_schema, part_schema};
+pub use patterns::{
+    DAY_PATTERN, ENV_PATTERN, NAME_PATTERN, PAGE_PATTERN, is_day, is_environment_name, is_page, is_template_name,
+};
+pub use plain::Plain;
+pub use pointer::push_token;

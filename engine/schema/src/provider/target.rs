@@ -1,0 +1,30 @@
+//! The dialects of providers.
+
+use std::fmt;
+
+/// Whose dialect a schema is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// `OpenAI`: strict where a schema can be said so.
+    OpenAi,
+    /// What is compatible with `OpenAI`'s protocol and may know nothing of strict tools.
+    Compatible,
+    /// Anthropic.
+    Anthropic,
+    /// Ollama's server, by either of its protocols.
+    Ollama,
+    /// Clients of the Model Context Protocol.
+    Mcp,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OpenAi => "openai",
+            Self::Compatible => "servers like openai",
+            Self::Anthropic => "anthropic",
+            Self::Ollama => "ollama",
+            Self::Mcp => "mcp",
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! There and back: a value of a tool's own schema, worded strictly, meets the strict schema and comes back as it was; any
+//! value of the strict schema comes back as one that the tool takes, but for what a model is only told.
+
+use std::fmt;
+
+use baton_proof::random::Random;
+use baton_schema::provider::{Strictness, Target, compile};
+use baton_types::json::Json;
+use serde_json::{Value, json};
+
+use crate::forms::random_forms;
+use crate::sampled::{filled, sample, without_guidance};
+use crate::{rules, strict, tool, validator};
+
+/// What was tried.
+#[derive(Debug, Default)]
+pub(crate) struct Trips {
+    pub(crate) strict: usize,
+    pub(crate) loose: usize,
+    pub(crate) there_and_back: usize,
+    pub(crate) back: usize,
+}
+
+impl Trips {
+    /// So many values of `schema`, which may be one that models are not held to.
+    pub(crate) fn of_schema(&mut self, schema: &Value, random: &mut Random, times: usize) {
+        let compiled = compile(Target::OpenAi, &tool(schema)).unwrap_or_else(|fault| panic!("{fault}"));
+        if let Strictness::Loose(_) = compiled.strictness {
+            self.loose += 1;
+            let input = Json::from(json!({"a": null, "b": [null, {"c": null}]}));
+            assert_eq!(compiled.restored(&input), input, "nothing is taken out of what a model is not held to");
+            return;
+        }
+        assert_eq!(rules::broken(&compiled.parameters), [""; 0], "{schema}\nbecame {:#}", compiled.parameters);
+        self.strict += 1;
+        let (own, written) = (validator(schema), validator(&compiled.parameters));
+        for _ in 0..times {
+            let value = sample(schema, schema, random, 3);
+            let Some(worded) = filled(schema, schema, &value).filter(|_| own.is_valid(&value)) else { continue };
+            assert!(written.is_valid(&worded), "{worded} of {schema}\nis refused by {:#}", compiled.parameters);
+            assert_eq!(compiled.restored(&Json::from(&worded)).value(), value, "{schema}");
+            self.there_and_back += 1;
+        }
+        self.back(schema, &compiled.parameters, random, times, |input| compiled.restored(input));
+    }
+
+    /// So many values of what was written.
+    pub(crate) fn back(
+        &mut self,
+        schema: &Value,
+        written: &Value,
+        random: &mut Random,
+        times: usize,
+        restored: impl Fn(&Json) -> Json,
+    ) {
+        let (own, strict) = (validator(&without_guidance(schema)), validator(written));
+        for _ in 0..times {
+            let value = sample(written, written, random, 4);
+            if !strict.is_valid(&value) {
+                continue;
+            }
+            let back = restored(&Json::from(&value)).value();
+            assert!(own.is_valid(&back), "{value}\ncame back as {back}\nwhich breaks {schema}\nthat became {written:#}");
+            self.back += 1;
+        }
+    }
+}
+
+impl fmt::Display for Trips {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { strict, loose, there_and_back, back } = self;
+        write!(f, "{strict} strict schemas, {loose} loose; {there_and_back} values there and back, {back} values back")
+    }
+}
+
+#[test]
+fn what_a_schema_takes_comes_back_as_it_was_however_the_schema_is_spelled() {
+    let mut trips = Trips::default();
+    for seed in 0..800 {
+        let mut random = Random::seeded(seed);
+        let forms = random_forms(&mut random);
+        let schema = forms.schema(&mut random);
+        let compiled = strict(&schema);
+        let (own, written) = (validator(&schema), validator(&compiled.parameters));
+        for _ in 0..20 {
+            let (value, worded) = forms.value(&mut random);
+            assert!(own.is_valid(&value), "seed {seed}: the form gives what its schema refuses: {value} of {schema}");
+            assert!(written.is_valid(&worded), "seed {seed}: {worded} of {schema}\nis refused by {:#}", compiled.parameters);
+            let back = compiled.restored(&Json::from(&worded)).value();
+            assert_eq!(back, value, "seed {seed}: {worded} of {schema}");
+            trips.there_and_back += 1;
+        }
+        trips.strict += 1;
+        trips.back(&schema, &compiled.parameters, &mut random, 20, |input| compiled.restored(input));
+    }
+    println!("random schemas: {trips}");
+    assert!(trips.back > 12_000, "{trips}");
+}

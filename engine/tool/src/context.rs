@@ -1,0 +1,255 @@
+//! The context of one call: the workspace as it was when the call began, and the shell's services.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use baton_types::call::AfterExecution;
+use baton_types::document::{Content, ContentFacts, DocumentRef, DocumentVersion, Documents};
+use baton_types::id::{AgentId, CallId, RunId, TaskId};
+use baton_types::path::DocumentPath;
+use baton_types::time::Timestamp;
+
+use crate::ask::{ModelAsk, ModelReply};
+use crate::error::{ToolError, ToolErrorKind, parse_path};
+use crate::host::{RecallScope, RecalledCall, ToolHost};
+use crate::measure::measure;
+
+/// Who calls, for [`ToolContext::new`].
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The run.
+    pub run: RunId,
+    /// The calling task.
+    pub task: TaskId,
+    /// The calling agent.
+    pub agent: AgentId,
+    /// The call.
+    pub call: CallId,
+}
+
+/// What a tool function is given: the workspace as it was when the call began, and the shell's services.
+pub struct ToolContext {
+    caller: Caller,
+    documents: Documents,
+    may_write: bool,
+    host: Arc<dyn ToolHost>,
+    effects: Mutex<CollectedEffects>,
+}
+
+/// What a function did through its context, taken by the shell when it returns.
+#[derive(Debug, Default)]
+pub struct CollectedEffects {
+    /// Its writes with their facts, in order; at most one per path.
+    pub writes: Vec<(PendingWrite, ContentFacts)>,
+    /// The documents it asked to inject into the calling task.
+    pub loads: Vec<DocumentRef>,
+    /// What it asked to happen after the result.
+    pub after: Option<AfterExecution>,
+}
+
+/// A document that a function wants to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingWrite {
+    /// Where.
+    pub path: DocumentPath,
+    /// What.
+    pub content: Content,
+    /// Such as `text/csv`; worked out from path and content when absent.
+    pub mime_type: Option<String>,
+    /// What the document is for; kept from the version before when absent.
+    pub description: Option<String>,
+    /// Words to find it by; kept from the version before when absent.
+    pub tags: Option<Vec<String>>,
+}
+
+impl PendingWrite {
+    /// A write of `content` to `path`, the rest worked out or kept.
+    pub fn new(path: DocumentPath, content: impl Into<Content>) -> Self {
+        Self { path, content: content.into(), mime_type: None, description: None, tags: None }
+    }
+}
+
+impl ToolContext {
+    /// A context for one call. `documents` is the snapshot that the function sees.
+    pub fn new(caller: Caller, documents: Documents, may_write: bool, host: Arc<dyn ToolHost>) -> Self {
+        Self { caller, documents, may_write, host, effects: Mutex::default() }
+    }
+
+    /// The run that the call belongs to.
+    pub fn run(&self) -> &RunId {
+        &self.caller.run
+    }
+
+    /// The calling task.
+    pub fn task(&self) -> &TaskId {
+        &self.caller.task
+    }
+
+    /// The calling agent.
+    pub fn agent(&self) -> &AgentId {
+        &self.caller.agent
+    }
+
+    /// The call.
+    pub fn call(&self) -> &CallId {
+        &self.caller.call
+    }
+
+    /// The key under which a service must do this call's effect once only: the run and the call.
+    pub fn idempotency_key(&self) -> String {
+        format!("{}/{}", self.caller.run, self.caller.call)
+    }
+
+    /// The documents as they were when the call began, without the function's own writes.
+    pub fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
+    /// The newest version of the document at `path`.
+    pub fn document(&self, path: &str) -> Result<&Arc<DocumentVersion>, ToolError> {
+        let parsed = parse_path(path)?;
+        self.documents.get(&parsed).map(|document| document.current()).ok_or_else(|| self.unknown_document(path))
+    }
+
+    /// The bytes of the document at `path`: the function's own write if it made one, else the newest version.
+    pub async fn read(&self, path: &str) -> Result<Content, ToolError> {
+        let parsed = parse_path(path)?;
+        if let Some((write, _)) = self.lock().writes.iter().find(|(write, _)| write.path == parsed) {
+            return Ok(Arc::clone(&write.content));
+        }
+        let hash = self.document(path)?.content.hash;
+        self.host.content(hash).await
+    }
+
+    /// The text of the document at `path`; an error if it is not UTF-8.
+    pub async fn read_text(&self, path: &str) -> Result<String, ToolError> {
+        let content = self.read(path).await?;
+        String::from_utf8(content.to_vec()).map_err(|_| ToolError::new(format!("document {path} is not text in UTF-8")))
+    }
+
+    /// Whether the tool's config says `"writes": true`.
+    pub fn may_write(&self) -> bool {
+        self.may_write
+    }
+
+    /// Collects a write and measures it; it becomes a version when the call succeeds. A second write to one path replaces
+    /// the first.
+    ///
+    /// Refused unless the tool's config says `"writes": true`, and for a path that another document's path looks like.
+    pub fn write(&self, write: PendingWrite) -> Result<ContentFacts, ToolError> {
+        if !self.may_write {
+            return Err(ToolError::new("this tool may not write documents: its config lacks \"writes\": true"));
+        }
+        if let Some(twin) = self.documents.twin(&write.path) {
+            return Err(ToolError::new(format!(
+                "path {} could be taken for the existing document {twin}, or lies in it",
+                write.path
+            )));
+        }
+        let facts = measure(&write.path, &write.content, write.mime_type.as_deref());
+        let mut effects = self.lock();
+        effects.writes.retain(|(earlier, _)| earlier.path != write.path);
+        effects.writes.push((write, facts.clone()));
+        Ok(facts)
+    }
+
+    /// Asks that the newest version of `path` be injected into the calling task with the result.
+    pub fn load(&self, path: &str) -> Result<DocumentRef, ToolError> {
+        let reference = self.document(path)?.reference();
+        let mut effects = self.lock();
+        if !effects.loads.contains(&reference) {
+            effects.loads.push(reference.clone());
+        }
+        Ok(reference)
+    }
+
+    /// Asks for what shall happen once the turn's last result is in; outranks the call and the config.
+    pub fn after_execution(&self, after: AfterExecution) {
+        self.lock().after = Some(after);
+    }
+
+    /// The moment now.
+    pub fn now(&self) -> Timestamp {
+        self.host.now()
+    }
+
+    /// Waits for `duration`; an error if the call is cancelled meanwhile.
+    pub async fn sleep(&self, duration: Duration) -> Result<(), ToolError> {
+        self.host.sleep(duration).await;
+        self.check_cancelled()
+    }
+
+    /// An error if the call was cancelled. Long loops ask now and then.
+    pub fn check_cancelled(&self) -> Result<(), ToolError> {
+        if self.host.is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
+    }
+
+    /// Completes when the call is cancelled or times out.
+    pub async fn cancelled(&self) {
+        self.host.cancelled().await;
+    }
+
+    /// Tells whoever watches how far the call is.
+    pub fn progress(&self, message: &str) {
+        self.host.progress(message);
+    }
+
+    /// The secret of that name.
+    pub fn secret(&self, name: &str) -> Result<String, ToolError> {
+        self.host.secret(name).ok_or_else(|| ToolError::new(format!("the secret {name} is not set")))
+    }
+
+    /// What people set of the tool, as its config declares it.
+    pub fn settings<T: serde::de::DeserializeOwned>(&self) -> Result<T, ToolError> {
+        serde_json::from_str(self.host.settings().text())
+            .map_err(|error| ToolError::new(format!("the tool's settings do not fit its function: {error}")))
+    }
+
+    /// Asks a model once, by any name that an agent of the job could use. It is asked as agents' models are: with the same
+    /// keys, the same retries and the same scripts, and within the same limits. The most that it may use is reserved on the
+    /// calling task and all above it: this waits while others' reservations leave no room, and counts what it used, or all that
+    /// was reserved where nobody says or nobody waits for the answer any more.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolErrorKind::LimitReached`] where a limit leaves no room for the request, or holds money and the model's price is not
+    /// known; [`ToolErrorKind::Failed`] if the model gives no answer.
+    pub async fn ask(&self, ask: ModelAsk) -> Result<ModelReply, ToolError> {
+        self.host.ask(ask).await
+    }
+
+    /// Earlier calls of the logging tool `tool`, oldest first.
+    pub async fn recall(&self, tool: &str, scope: RecallScope) -> Result<Vec<RecalledCall>, ToolError> {
+        self.host.recall(tool, scope).await
+    }
+
+    /// Runs CPU-heavy `work` where it holds up no other task.
+    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
+        let slot = Arc::new(Mutex::new(None));
+        let filled = Arc::clone(&slot);
+        self.host
+            .run_blocking(Box::new(move || {
+                let value = work();
+                *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+            }))
+            .await;
+        let value = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        value.ok_or_else(|| ToolError::new("the tool's code panicked"))
+    }
+
+    /// Takes what the function did; called once, by the shell.
+    pub fn take_effects(&self) -> CollectedEffects {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, CollectedEffects> {
+        self.effects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unknown_document(&self, path: &str) -> ToolError {
+        let known: Vec<&str> = self.documents.iter().map(|(known, _)| known.as_str()).take(50).collect();
+        ToolError::new(format!("there is no document {path}"))
+            .with_detail(serde_json::json!({ "known_documents": known }))
+            .of_kind(ToolErrorKind::UnknownDocument)
+    }
+}

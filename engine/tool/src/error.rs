@@ -1,0 +1,60 @@
+//! What a tool function answers when it cannot do what was asked.
+
+use baton_types::json::Json;
+use baton_types::path::DocumentPath;
+
+/// What a tool function says when it cannot do what was asked. It becomes a `failed` result that the agent reads.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// One sentence.
+    pub message: String,
+    /// Expected and received, or whatever helps the agent to do better; `null` without.
+    pub detail: Json,
+    /// What kind of failure it is.
+    pub kind: ToolErrorKind,
+}
+
+/// The kinds of failure that the engine tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolErrorKind {
+    /// The tool said no.
+    Failed,
+    /// The tool noticed that it was cancelled.
+    Cancelled,
+    /// A document it needs does not exist.
+    UnknownDocument,
+    /// The input does not fit the function, although it fits the schema.
+    InvalidInput,
+    /// A limit of the run leaves no room for what it needs.
+    LimitReached,
+}
+
+impl ToolError {
+    /// A failure with a sentence for the agent.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), detail: Json::null(), kind: ToolErrorKind::Failed }
+    }
+
+    /// The same failure with a detail.
+    pub fn with_detail(mut self, detail: impl Into<Json>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
+    /// The same failure as another kind.
+    pub fn of_kind(mut self, kind: ToolErrorKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The function noticed its cancellation.
+    pub fn cancelled() -> Self {
+        Self::new("the call was cancelled").of_kind(ToolErrorKind::Cancelled)
+    }
+}
+
+/// Reads a path given by a model, as the error that teaches it.
+pub fn parse_path(path: &str) -> Result<DocumentPath, ToolError> {
+    DocumentPath::parse(path).map_err(|error| ToolError::new(error.to_string()).of_kind(ToolErrorKind::InvalidInput))
+}

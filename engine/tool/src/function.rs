@@ -1,0 +1,64 @@
+//! Tool functions as `#[tool]` registers them, and what the code that it writes relies on.
+
+use baton_types::config::FunctionName;
+use baton_types::json::Json;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::context::ToolContext;
+use crate::error::{ToolError, ToolErrorKind};
+use crate::host::BoxFuture;
+
+/// A registered tool function. Written by `#[tool]`; collected by `inventory` in no particular order.
+///
+/// A crate that nobody names is not linked and its functions vanish: whoever lists tools writes
+/// `use my_tools as _;`. A config without its function is a start-up fault, so the absence cannot be silent.
+pub struct ToolFunction {
+    /// The tool id it serves.
+    pub id: &'static str,
+    /// Its name in Rust.
+    pub name: &'static str,
+    /// Where it is written.
+    pub file: &'static str,
+    /// The line of its signature.
+    pub line: u32,
+    /// The JSON Schema of its parameters, from the Rust types; an object schema with `properties` and `required`.
+    pub parameters: fn() -> Value,
+    /// Whether it is a plain `fn`, which may block its thread; the shell gives it one of its own.
+    pub blocking: bool,
+    /// Runs it with a checked input.
+    pub invoke: for<'a> fn(&'a ToolContext, &'a Json) -> BoxFuture<'a, Result<Json, ToolError>>,
+}
+
+inventory::collect!(ToolFunction);
+
+impl ToolFunction {
+    /// The name by which configs refer to it.
+    pub const fn name(&self) -> FunctionName {
+        FunctionName { id: self.id, name: self.name }
+    }
+}
+
+/// All linked functions, ordered by id. Two of one id are both listed: the loader refuses them.
+pub fn registered_functions() -> Vec<&'static ToolFunction> {
+    let mut functions: Vec<_> = inventory::iter::<ToolFunction>.into_iter().collect();
+    functions.sort_by_key(|function| (function.id, function.file, function.line));
+    functions
+}
+
+/// The JSON Schema of `T` without references, so that its properties can be compared; used by the code that `#[tool]` writes.
+pub fn schema_of<T: schemars::JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// Serialises what a function returned; used by the code that `#[tool]` writes.
+pub fn to_output<T: Serialize>(value: T) -> Result<Json, ToolError> {
+    Json::of(&value).map_err(|error| ToolError::new(format!("the tool's output is not JSON: {error}")))
+}
+
+/// Reads the arguments; used by the code that `#[tool]` writes.
+pub fn from_input<T: serde::de::DeserializeOwned>(input: &Json) -> Result<T, ToolError> {
+    serde_json::from_str(input.text())
+        .map_err(|error| ToolError::new(format!("the input does not fit: {error}")).of_kind(ToolErrorKind::InvalidInput))
+}

@@ -1,0 +1,64 @@
+//! The services of the shell that a running function may use.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use baton_types::document::Content;
+use baton_types::id::{ContentHash, RunId, TaskId};
+use baton_types::json::Json;
+use baton_types::time::Timestamp;
+
+use crate::ask::{ModelAsk, ModelReply};
+use crate::error::ToolError;
+
+/// A boxed future, so that functions and hosts can stand behind pointers.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a running function may ask of the shell. Implemented by the runtime, and by a still one for tests.
+pub trait ToolHost: Send + Sync {
+    /// The bytes stored under `hash`.
+    fn content(&self, hash: ContentHash) -> BoxFuture<'_, Result<Content, ToolError>>;
+    /// The moment now.
+    fn now(&self) -> Timestamp;
+    /// Waits; returns early when the call is cancelled.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'_, ()>;
+    /// Whether the call was cancelled or timed out.
+    fn is_cancelled(&self) -> bool;
+    /// Completes when the call is cancelled or times out.
+    fn cancelled(&self) -> BoxFuture<'_, ()>;
+    /// Tells whoever watches how far the call is.
+    fn progress(&self, message: &str);
+    /// The secret of that name, if the tool's config names it and it is set.
+    fn secret(&self, name: &str) -> Option<String>;
+    /// Earlier calls of a tool that only logs its input, oldest first.
+    fn recall(&self, tool: &str, scope: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>>;
+    /// What people set of the tool: an object.
+    fn settings(&self) -> Json;
+    /// Asks a model once.
+    fn ask(&self, ask: ModelAsk) -> BoxFuture<'_, Result<ModelReply, ToolError>>;
+    /// Runs work that would hold up other tasks on a thread of its own.
+    fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()>;
+}
+
+/// Whose calls are recalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecallScope {
+    /// Those of the calling task.
+    Task,
+    /// Those of the calling agent in every run of the store.
+    Agent,
+}
+
+/// An earlier call of a tool that only logs its input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecalledCall {
+    /// The run it was made in.
+    pub run: RunId,
+    /// The task that made it.
+    pub task: TaskId,
+    /// When.
+    pub at: Timestamp,
+    /// Its input.
+    pub input: Json,
+}

@@ -1,0 +1,28 @@
+//! Outputs that are too long for an agent's requests. Each becomes a document, and the agent receives where it is.
+//!
+//! The document is named after its tool and its content, so that the same output is the same document, whichever call made it.
+
+use baton_types::document::{Content, Write};
+use baton_types::id::{ContentHash, ToolId};
+use baton_types::json::Json;
+use baton_types::path::DocumentPath;
+use serde_json::Value;
+
+use crate::measure::measure;
+
+/// Hexadecimal digits of the content's hash in the path.
+const DIGITS: usize = 16;
+
+/// Returns `output` of `tool` as a document: a string as plain text, anything else as JSON.
+pub fn document(tool: &ToolId, output: &Json) -> (Write, Content) {
+    let (content, ending): (Content, _) = match output.value() {
+        Value::String(text) => (text.into_bytes().into(), "txt"),
+        _ => (output.text().as_bytes().into(), "json"),
+    };
+    let hash = ContentHash::of(&content).to_string();
+    let digits = &hash[hash.len().saturating_sub(DIGITS)..];
+    let path = DocumentPath::parse(&format!("results/{tool}-{digits}.{ending}")).expect("ids and digits make a path");
+    let facts = measure(&path, &content, None);
+    let description = format!("An output of {tool} that was too long to be shown");
+    (Write { path, content: facts, description: Some(description), tags: None }, content)
+}

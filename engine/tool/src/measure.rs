@@ -1,0 +1,272 @@
+//! Measuring contents: the facts of a document, made once from its bytes and then recorded.
+
+use baton_types::document::ContentFacts;
+use baton_types::estimate::content_tokens;
+use baton_types::id::ContentHash;
+use baton_types::path::DocumentPath;
+
+/// The most characters a summary may have.
+const SUMMARY_CHARACTERS: usize = 200;
+/// The most names that a summary lists.
+const SUMMARY_NAMES: usize = 12;
+/// How much of a JSON text is read for its summary; parsing more would cost more than it tells.
+const SUMMARY_JSON_BYTES: usize = 4 << 20;
+/// The most characters a declared media type may have (RFC 6838 §4.2 bounds each of its two names by 127).
+const MIME_TYPE_CHARACTERS: usize = 255;
+
+/// First bytes that give a format away, with its media type and its name for people.
+const SIGNATURES: [(&[u8], &str, &str); 10] = [
+    (b"\x89PNG\r\n\x1a\n", "image/png", "PNG image"),
+    (b"\xff\xd8\xff", "image/jpeg", "JPEG image"),
+    (b"GIF87a", "image/gif", "GIF image"),
+    (b"GIF89a", "image/gif", "GIF image"),
+    (b"%PDF-", "application/pdf", "PDF document"),
+    (b"PK\x03\x04", "application/zip", "ZIP archive"),
+    (b"PK\x05\x06", "application/zip", "empty ZIP archive"),
+    (b"\x1f\x8b", "application/gzip", "gzip archive"),
+    (b"SQLite format 3\0", "application/vnd.sqlite3", "SQLite database"),
+    (b"\x7fELF", "application/x-executable", "program"),
+];
+
+/// Measures `content` as what will stand at `path`.
+///
+/// The media type follows the content first, then what the writer `declared`, then the extension; a text that is
+/// not UTF-8 is `application/octet-stream`, because nothing downstream could show it as text.
+pub fn measure(path: &DocumentPath, content: &[u8], declared: Option<&str>) -> ContentFacts {
+    let text = std::str::from_utf8(content).ok();
+    let signature = signature(content);
+    let mime_type = mime_type(path, text.is_some(), signature.map(|(_, mime_type, _)| *mime_type), declared);
+    let summary = match (signature, text) {
+        (Some((_, _, name)), _) => binary_summary(name, content),
+        (None, Some(text)) => text_summary(&mime_type, text),
+        (None, None) => String::new(),
+    };
+    ContentFacts {
+        hash: ContentHash::of(content),
+        size_bytes: content.len() as u64,
+        token_count: content_tokens(&mime_type, content.len() as u64),
+        mime_type,
+        summary: shortened(&summary),
+    }
+}
+
+/// The format that the first bytes give away.
+fn signature(content: &[u8]) -> Option<&'static (&'static [u8], &'static str, &'static str)> {
+    if content.len() >= 12 && content.starts_with(b"RIFF") && &content[8..12] == b"WEBP" {
+        return Some(&(b"RIFF", "image/webp", "WebP image"));
+    }
+    SIGNATURES.iter().find(|(first, _, _)| content.starts_with(first))
+}
+
+/// The media type by content, declaration and extension, in that order.
+fn mime_type(path: &DocumentPath, is_text: bool, by_content: Option<&str>, declared: Option<&str>) -> String {
+    let by_extension = mime_guess::from_path(path.as_str()).first_raw();
+    if let Some(found) = by_content {
+        // Office documents, e-books and the like are ZIP archives, and only their extension says which.
+        let refined = by_extension.filter(|guess| found == "application/zip" && guess.starts_with("application/"));
+        return refined.unwrap_or(found).to_owned();
+    }
+    if let Some(declared) = declared.map(|text| text.trim().to_lowercase()).filter(|text| is_mime_type(text))
+        && is_text == may_be_text(&declared)
+    {
+        return declared;
+    }
+    match (is_text, by_extension) {
+        (true, Some(guess)) if may_be_text(guess) => guess.to_owned(),
+        (true, _) => "text/plain".to_owned(),
+        (false, Some(guess)) if !may_be_text(guess) => guess.to_owned(),
+        (false, _) => "application/octet-stream".to_owned(),
+    }
+}
+
+/// Whether `text` has the form of a media type (RFC 6838), parameters allowed.
+fn is_mime_type(text: &str) -> bool {
+    let name = |part: &str| {
+        !part.is_empty() && part.chars().all(|character| character.is_ascii_alphanumeric() || "!#$&-^_.+".contains(character))
+    };
+    let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
+    text.len() <= MIME_TYPE_CHARACTERS
+        && parameters.chars().all(|character| character.is_ascii_graphic() || character == ' ')
+        && essence.trim().split_once('/').is_some_and(|(kind, subtype)| name(kind) && name(subtype))
+}
+
+/// Whether content of this media type may be UTF-8 text. Extensions such as `.ts` mean a film to one and a program to
+/// another; the bytes decide.
+fn may_be_text(mime_type: &str) -> bool {
+    let binary_application = ["octet-stream", "pdf", "zip", "gzip", "x-executable", "vnd.sqlite3", "wasm", "x-tar", "msword"];
+    match mime_type.split_once('/') {
+        Some(("image", subtype)) => subtype.contains("svg"),
+        Some(("audio" | "video" | "font", _)) => false,
+        Some(("application", subtype)) => {
+            !binary_application.contains(&subtype)
+                && !subtype.starts_with("vnd.openxmlformats")
+                && !subtype.starts_with("vnd.ms-")
+        }
+        _ => true,
+    }
+}
+
+/// What kind of data it is, with the size of an image where its header says it plainly.
+fn binary_summary(name: &str, content: &[u8]) -> String {
+    let side = |start: usize| content.get(start..start + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+    match (name, side(16), side(20)) {
+        ("PNG image", Some(width), Some(height)) => format!("PNG image, {width} × {height} pixels"),
+        _ => name.to_owned(),
+    }
+}
+
+/// The shape of data, else the first heading, else the first words.
+fn text_summary(mime_type: &str, text: &str) -> String {
+    let shape = match mime_type.split(';').next().unwrap_or_default() {
+        "text/csv" => table_summary(text, b','),
+        "text/tab-separated-values" => table_summary(text, b'\t'),
+        "application/json" => json_summary(text),
+        "image/svg+xml" => Some("SVG image".to_owned()),
+        _ => None,
+    };
+    if let Some(shape) = shape {
+        return shape;
+    }
+    let heading = text.lines().take(50).find_map(|line| line.trim_start().strip_prefix('#'));
+    match heading.map(|heading| heading.trim_start_matches('#').trim()).filter(|heading| !heading.is_empty()) {
+        Some(heading) => heading.to_owned(),
+        None => first_lines(text).to_owned(),
+    }
+}
+
+/// The first five lines of `text` that are not blank, cut where no summary reaches.
+fn first_lines(text: &str) -> &str {
+    let text = text.trim_start();
+    let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
+        *end += line.len();
+        Some((*end, !line.trim().is_empty()))
+    });
+    let end = lines.by_ref().filter(|(_, says)| *says).nth(4).map_or(text.len(), |(end, _)| end);
+    // Blanks between words do not count, so this is more than a summary of ordinary text can hold.
+    &text[..text.floor_char_boundary(end.min(SUMMARY_CHARACTERS * 16))]
+}
+
+/// Columns and number of rows; `None` if the text is no table.
+fn table_summary(text: &str, delimiter: u8) -> Option<String> {
+    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(text.as_bytes());
+    let columns = reader.headers().ok()?.clone();
+    if columns.is_empty() {
+        return None;
+    }
+    let mut record = csv::ByteRecord::new();
+    let mut rows = 0_u64;
+    while reader.read_byte_record(&mut record).ok()? {
+        rows += 1;
+    }
+    Some(format!("table of {rows} row{} with columns {}", plural(rows), listed(columns.iter(), columns.len())))
+}
+
+/// Kind and keys; `None` if the text is not JSON or too long to look at.
+fn json_summary(text: &str) -> Option<String> {
+    if text.len() > SUMMARY_JSON_BYTES {
+        return None;
+    }
+    let keys = |object: &serde_json::Map<String, serde_json::Value>| listed(object.keys().map(String::as_str), object.len());
+    Some(match serde_json::from_str(text).ok()? {
+        serde_json::Value::Object(object) => format!("JSON object with keys {}", keys(&object)),
+        serde_json::Value::Array(items) => match items.first() {
+            Some(serde_json::Value::Object(first)) => {
+                format!("JSON array of {} object{} with keys {}", items.len(), plural(items.len() as u64), keys(first))
+            }
+            _ => format!("JSON array of {} value{}", items.len(), plural(items.len() as u64)),
+        },
+        other => format!("JSON value {other}"),
+    })
+}
+
+/// The first names of `count`, and that there are more.
+fn listed<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
+    let mut text = names.take(SUMMARY_NAMES).collect::<Vec<_>>().join(", ");
+    if count > SUMMARY_NAMES {
+        text.push_str(", …");
+    }
+    text
+}
+
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// Whether a text of this media type is told by its words, so that a model may say it better than they do.
+pub fn is_told_by_words(facts: &ContentFacts) -> bool {
+    let kind = facts.mime_type.split(';').next().unwrap_or_default();
+    kind.starts_with("text/") && !matches!(kind, "text/csv" | "text/tab-separated-values")
+}
+
+/// What a model says of a text, as a summary may stand; `None` if it says nothing.
+pub fn summary_of(said: &str) -> Option<String> {
+    Some(shortened(said)).filter(|summary| !summary.is_empty())
+}
+
+/// `text` on one line, without control characters, at most [`SUMMARY_CHARACTERS`] long.
+fn shortened(text: &str) -> String {
+    let visible = |word: &'_ str| word.chars().filter(|character| !character.is_control()).collect::<String>();
+    let mut short = String::new();
+    let mut length = 0;
+    // Word by word, so that a long text costs no more than a short one.
+    for word in text.split_whitespace().map(visible) {
+        if !short.is_empty() {
+            short.push(' ');
+            length += 1;
+        }
+        let left = SUMMARY_CHARACTERS - length.min(SUMMARY_CHARACTERS);
+        short.extend(word.chars().take(left + 1));
+        length += word.chars().count();
+        if length > SUMMARY_CHARACTERS {
+            let kept: String = short.chars().take(SUMMARY_CHARACTERS - 1).collect();
+            return kept + "…";
+        }
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(path: &str, content: &[u8]) -> (String, String) {
+        let facts = measure(&DocumentPath::parse(path).unwrap(), content, None);
+        (facts.mime_type, facts.summary)
+    }
+
+    #[test]
+    fn the_content_outranks_the_extension() {
+        let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+        png.extend([0, 0, 3, 32, 0, 0, 2, 88]);
+        assert_eq!(facts("a.txt", &png), ("image/png".into(), "PNG image, 800 × 600 pixels".into()));
+        assert_eq!(facts("a.md", b"%PDF-1.7 ..").0, "application/pdf");
+        assert_eq!(facts("program.ts", b"let a = 1;").0, "text/plain");
+        assert_eq!(facts("film.mp4", &[0xff, 0xfe, 0, 1]).0, "video/mp4");
+        assert_eq!(facts("latin.csv", b"name\ncaf\xe9\n").0, "application/octet-stream");
+        assert_eq!(
+            facts("x.docx", b"PK\x03\x04....").0,
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+        );
+        assert_eq!(facts("notes", "Grüße".as_bytes()).0, "text/plain");
+    }
+
+    #[test]
+    fn a_declared_type_counts_unless_the_content_belies_it() {
+        let measured = |content: &[u8], declared| measure(&DocumentPath::parse("a").unwrap(), content, Some(declared)).mime_type;
+        assert_eq!(measured(b"a,b\n1,2\n", "text/csv"), "text/csv");
+        assert_eq!(measured(b"\xff\xd8\xff\xe0", "text/csv"), "image/jpeg");
+        assert_eq!(measured(b"\xff\xfe\x00", "text/csv"), "application/octet-stream");
+        assert_eq!(measured(b"plain", "not a type\n"), "text/plain");
+    }
+
+    #[test]
+    fn summaries_say_what_there_is() {
+        assert_eq!(facts("a.csv", b"region,amount\n\"A\nB\",1\nC,2\n").1, "table of 2 rows with columns region, amount");
+        assert_eq!(facts("a.json", br#"[{"x":1,"y":2}]"#).1, "JSON array of 1 object with keys x, y");
+        assert_eq!(facts("a.json", b"{").1, "{");
+        assert_eq!(facts("a.md", b"\n# Q3 analysis\n\nText.").1, "Q3 analysis");
+        assert_eq!(facts("a.txt", b"One.\n\nTwo\x07.").1, "One. Two.");
+        assert_eq!(facts("a.txt", "ä".repeat(300).as_bytes()).1.chars().count(), SUMMARY_CHARACTERS);
+        assert_eq!(facts("empty.txt", b"").1, "");
+    }
+}

@@ -1,0 +1,192 @@
+//! Configs, checked and joined: what a run is pinned to.
+//!
+//! The files a person writes are read by the loader, which gathers *all* faults; what is here is consistent,
+//! so the machine looks things up without asking whether they exist.
+
+mod model;
+mod money;
+mod policy;
+mod reach;
+mod tool;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::id::{AgentId, JobId, ToolId};
+use crate::json::Json;
+use crate::limits::Limits;
+use crate::model::Offer;
+use crate::money::Price;
+use crate::path::DocumentPath;
+use crate::schema::{CompileSchema, Schema};
+
+pub use model::{Modalities, ModelSpec, ProvidedModel, ProviderLimits, ProviderSettings, may_hold_key, provided};
+pub use money::{MoneyHolder, MoneyLimit, Place};
+pub use policy::{Approver, Join, OnFailure, OnUnknownOutcome, Retry};
+pub use reach::{Origin, Reach, Target};
+pub use tool::{Changes, EffectClass, Example, ExecSpec, Executor, FunctionName, NewContent, Tool};
+
+/// The job, agents and tools of a run.
+#[derive(Debug)]
+pub struct Configs {
+    /// The job.
+    pub job: Job,
+    /// The agents of the job.
+    pub agents: BTreeMap<AgentId, Arc<Agent>>,
+    /// All tools, including built-in ones and those that delegate to an agent.
+    pub tools: BTreeMap<ToolId, Arc<Tool>>,
+    /// The limits of money in their files. The loader refuses those that nothing can keep.
+    pub money_limits: Vec<MoneyLimit>,
+    /// Compiles the schemas that models write at run time, such as those of answers to questions.
+    pub compile_schema: CompileSchema,
+}
+
+/// A job, checked.
+#[derive(Debug)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// Its purpose.
+    pub description: String,
+    /// The agent of the root task.
+    pub root: AgentId,
+    /// The request's template; its variables are `inputs`.
+    pub request: String,
+    /// The inputs of the request and the prompts.
+    pub inputs: BTreeMap<String, JobInput>,
+    /// The initial documents of the workspace.
+    pub documents: Vec<JobDocument>,
+    /// Models by name; [`Job::model`] also finds those that need no config.
+    pub models: BTreeMap<String, ModelSpec>,
+    /// Settings of providers from files.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// The names of all providers.
+    pub provider_names: BTreeSet<String>,
+    /// Prices set by the person, by `PROVIDER:MODEL`.
+    pub own_prices: BTreeMap<String, Price>,
+    /// The model that summarises texts written by tools.
+    pub summary_model: Option<String>,
+    /// The time for which a request is retried while its provider is away, unless its model or provider sets another.
+    pub outage: Option<std::time::Duration>,
+    /// The limits of a run, with defaults.
+    pub limits: Limits,
+}
+
+/// A typed input of a job.
+#[derive(Debug)]
+pub struct JobInput {
+    /// Its meaning.
+    pub description: String,
+    /// The schema of its values.
+    pub schema: Schema,
+    /// The default; `None` for a required input.
+    pub default: Option<Value>,
+}
+
+/// An initial document of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobDocument {
+    /// Its path in the workspace.
+    pub path: DocumentPath,
+    /// Its file, relative to the job's folder.
+    pub file: String,
+    /// Its purpose.
+    pub description: String,
+    /// Search terms.
+    pub tags: Vec<String>,
+}
+
+/// The name of the model that follows the script given at the start of a run. No config can define a model of this name.
+pub const RUN_SCRIPT: &str = "--script";
+
+/// An agent, checked. Its tools exist and its prompt renders.
+#[derive(Debug)]
+pub struct Agent {
+    /// Its id.
+    pub id: AgentId,
+    /// Its abilities, for agents that may call it.
+    pub description: String,
+    /// Its model's name, for [`Job::model`].
+    pub model: String,
+    /// The system prompt's template.
+    pub system_prompt: String,
+    /// Its granted tools, by id.
+    pub tools: BTreeMap<ToolId, Arc<Tool>>,
+    /// The approvers that its grants name, by tool.
+    pub approvals: BTreeMap<ToolId, Approver>,
+    /// The meaning of a turn without calls.
+    pub on_text: OnText,
+    /// The master of its questions.
+    pub master: MasterRule,
+    /// The join policy of its turns.
+    pub join: Join,
+    /// The kind of summary that replaces older turns of its tasks.
+    pub summary: Summary,
+    /// The schema of its results.
+    pub result_schema: Option<Schema>,
+    /// The limits of its tasks, with defaults.
+    pub limits: Limits,
+    /// Settings for its model.
+    pub settings: Json,
+    /// The token limit of one answer: `settings.max_tokens`, or [`DEFAULT_MAX_OUTPUT_TOKENS`]. Part of a request's worst case.
+    pub max_output_tokens: u64,
+    /// The definitions of [`Agent::tools`], ordered by id.
+    pub offered: Offer,
+    /// Definitions of the tools that it may use while it answers a question as a master.
+    pub offered_in_questions: Offer,
+    /// Definitions of the tools that finish a task: the only ones in a last turn.
+    pub offered_last: Offer,
+}
+
+/// The token limit of an answer without `settings.max_tokens`: 4096, as in the original tools.
+pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 4_000;
+
+/// The meaning of a turn without calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnText {
+    /// The text is the task's result.
+    #[default]
+    Handoff,
+    /// The agent is reminded to use a tool.
+    Remind,
+}
+
+/// The kind of summary that replaces older turns when a conversation comes near the end of its window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Summary {
+    /// A digest of texts and calls, made without a model.
+    #[default]
+    Digest,
+    /// A summary by the agent's model, in a separate turn.
+    Model,
+}
+
+/// The master of an agent's questions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MasterRule {
+    /// The agent of the calling task; a person for the root.
+    #[default]
+    Caller,
+    /// A person.
+    Person,
+}
+
+impl Configs {
+    /// Compiles a schema that a model wrote; the error names the place where it is none.
+    pub fn compile(&self, schema: &Value) -> Result<Schema, String> {
+        (self.compile_schema)(schema)
+    }
+}
+
+impl Agent {
+    /// Who must approve its calls of `tool`, if anybody: a person where the tool's config or the grant asks for one.
+    pub fn approver(&self, tool: &Tool) -> Option<Approver> {
+        tool.approval.max(self.approvals.get(&tool.id).copied())
+    }
+}

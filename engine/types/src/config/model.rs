@@ -1,0 +1,166 @@
+//! Models by name, and the connections of their providers.
+//!
+//! Nothing here knows a provider: their names come from the caller, and what they speak is the models' business.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::Job;
+use super::reach::Origin;
+use crate::money::Price;
+
+/// The default time for which a request is retried while its provider is away.
+const DEFAULT_OUTAGE: Duration = Duration::from_hours(1);
+
+/// The model behind a model name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelSpec {
+    /// A script.
+    Scripted {
+        /// The script's file, relative to the job's folder.
+        file: String,
+        /// The script, checked.
+        text: Arc<str>,
+        /// The price of its tokens, if the job sets one.
+        price: Option<Price>,
+    },
+    /// A provider's model.
+    Provided(ProvidedModel),
+}
+
+/// A model of a provider.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProvidedModel {
+    /// The provider's name.
+    pub provider: String,
+    /// The model, as the provider calls it.
+    pub model: String,
+    /// Settings for all agents that use it; an agent's own win.
+    pub settings: Map<String, Value>,
+    /// The price of its tokens, if a config sets one.
+    pub price: Option<Price>,
+    /// The context window in tokens, if a config sets one.
+    pub context_tokens: Option<u64>,
+    /// The kinds of input besides text, if a config sets them.
+    pub modalities: Modalities,
+    /// The names of the models that are asked in its place, one after the other, when it is not available.
+    pub fallbacks: Vec<String>,
+    /// The time for which a request is retried while its provider is away, if a config sets one.
+    pub outage: Option<Duration>,
+}
+
+/// The connection of a provider, from a `models.json`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProviderSettings {
+    /// The provider of the program that it is, or is like.
+    pub like: String,
+    /// The address before the path of a request.
+    pub base_url: Option<String>,
+    /// The variable of the environment that holds the key.
+    pub key_variable: Option<String>,
+    /// Headers that go with every request.
+    pub headers: BTreeMap<String, String>,
+    /// The time limit of a connection.
+    pub connect: Option<Duration>,
+    /// The time limit of the first byte of an answer.
+    pub first_byte: Option<Duration>,
+    /// The time limit between two parts of an answer.
+    pub between_bytes: Option<Duration>,
+    /// The time limit of a whole answer.
+    pub total: Option<Duration>,
+    /// Its rate limits.
+    pub limits: ProviderLimits,
+    /// The time for which a request is retried while it is away.
+    pub outage: Option<Duration>,
+    /// The origin of these settings. An address that receives a key needs the trust of the person who runs the job.
+    pub origin: Origin,
+}
+
+/// Rate limits of a key. Absent limits are left to the provider.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProviderLimits {
+    /// Requests within any minute.
+    pub requests_per_minute: Option<u32>,
+    /// Tokens within any minute.
+    pub tokens_per_minute: Option<u32>,
+    /// Requests at the same time, at most.
+    pub in_flight: Option<u32>,
+}
+
+/// What a model takes besides text; what is absent is as its provider usually has it. A document that a model does not take
+/// is told by its record alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Modalities {
+    /// Images (PNG, JPEG, GIF, WebP).
+    #[serde(default)]
+    pub images: Option<bool>,
+    /// PDF documents.
+    #[serde(default)]
+    pub files: Option<bool>,
+}
+
+/// Whether an address has more than a host, a port and a path: a user with a password, or a query. Addresses are shown.
+pub fn may_hold_key(address: &str) -> bool {
+    address.contains(['@', '?', '#'])
+}
+
+impl Job {
+    /// The model called `name`: from the job's or the person's files, or `PROVIDER:MODEL`.
+    pub fn model(&self, name: &str) -> Option<ModelSpec> {
+        self.models.get(name).cloned().or_else(|| provided(name, &self.provider_names).map(ModelSpec::Provided))
+    }
+
+    /// Whether a provider answers under `name`.
+    pub fn is_provided(&self, name: &str) -> bool {
+        match self.models.get(name) {
+            Some(model) => matches!(model, ModelSpec::Provided(_)),
+            None => name.split_once(':').is_some_and(|(provider, _)| self.provider_names.contains(provider)),
+        }
+    }
+
+    /// The context window of the model called `name` in tokens, if a config sets one.
+    pub fn window(&self, name: &str) -> Option<u64> {
+        match self.models.get(name) {
+            Some(ModelSpec::Provided(provided)) => provided.context_tokens,
+            Some(ModelSpec::Scripted { .. }) | None => None,
+        }
+    }
+
+    /// The provider of the model called `name`; a model of the program itself is its own.
+    pub fn provider_of(&self, name: &str) -> String {
+        match self.model(name) {
+            Some(ModelSpec::Provided(provided)) => provided.provider,
+            Some(ModelSpec::Scripted { .. }) | None => name.to_owned(),
+        }
+    }
+
+    /// The time for which a request to the model called `name` is retried while its provider is away.
+    pub fn outage(&self, name: &str) -> Duration {
+        let of_provider = |provider: &str| self.providers.get(provider).and_then(|settings| settings.outage);
+        let of_model = match self.model(name) {
+            Some(ModelSpec::Provided(provided)) => provided.outage.or_else(|| of_provider(&provided.provider)),
+            Some(ModelSpec::Scripted { .. }) | None => None,
+        };
+        of_model.or(self.outage).unwrap_or(DEFAULT_OUTAGE)
+    }
+
+    /// The names of the models that are asked, one after the other, when the one called `name` is not available.
+    pub fn fallbacks(&self, name: &str) -> &[String] {
+        match self.models.get(name) {
+            Some(ModelSpec::Provided(provided)) => &provided.fallbacks,
+            Some(ModelSpec::Scripted { .. }) | None => &[],
+        }
+    }
+}
+
+/// The model that `PROVIDER:MODEL` names, if one of `providers` is its provider.
+pub fn provided(name: &str, providers: &BTreeSet<String>) -> Option<ProvidedModel> {
+    let (provider, model) = name.split_once(':')?;
+    let fits = providers.contains(provider) && !model.trim().is_empty();
+    fits.then(|| ProvidedModel { provider: provider.to_owned(), model: model.to_owned(), ..ProvidedModel::default() })
+}

@@ -1,0 +1,215 @@
+//! Tools, checked, and what runs their calls.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::policy::{Approver, OnFailure, OnUnknownOutcome};
+use super::reach::Reach;
+use crate::call::AfterExecution;
+use crate::id::{AgentId, ContentHash, ToolId};
+use crate::json::Json;
+use crate::limits::Limits;
+use crate::model::ToolDefinition;
+use crate::schema::Schema;
+use crate::tool_type::{Then, ToolType};
+
+/// A tool, checked. A function tool has exactly one executor; the other types have none.
+#[derive(Debug)]
+pub struct Tool {
+    /// Its id.
+    pub id: ToolId,
+    /// Its type; the machine reads the row, never the type.
+    pub tool_type: ToolType,
+    /// A call in a few words, for people.
+    pub title: Option<String>,
+    /// The description for agents.
+    pub description: String,
+    /// The schema of its input.
+    pub input: Schema,
+    /// The schema of its output.
+    pub output: Option<Schema>,
+    /// Its effect class.
+    pub effect: EffectClass,
+    /// Whether a call may write documents.
+    pub writes: bool,
+    /// The config's rule for the end of the turn.
+    pub after: Option<AfterExecution>,
+    /// The time limit of a call.
+    pub timeout: Duration,
+    /// The time limit without a sign of life.
+    pub idle: Option<Duration>,
+    /// The agent of a delegation.
+    pub agent: Option<AgentId>,
+    /// Limits of the tasks created by its calls.
+    pub limits: Limits,
+    /// The policy for failed delegations.
+    pub on_failure: OnFailure,
+    /// The approver of its calls, for every agent.
+    pub approval: Option<Approver>,
+    /// The policy for calls whose outcome a crash left unknown.
+    pub on_unknown_outcome: OnUnknownOutcome,
+    /// The inputs that describe a change of a document.
+    pub changes: Option<Changes>,
+    /// The executor of its calls.
+    pub executor: Option<Executor>,
+    /// Examples, which match its schemas and run as tests.
+    pub examples: Vec<Example>,
+    /// The category, for people.
+    pub category: Option<String>,
+    /// Search terms.
+    pub tags: Vec<String>,
+    /// Its settings with defaults: an object that its function reads.
+    pub settings: Json,
+    /// The environment variables with secrets that its function may read.
+    pub secrets: Vec<String>,
+    /// The outside resources of its calls, with the origin of each setting.
+    pub reaches: Vec<Reach>,
+    /// Its file, as shown in messages; `None` for a tool that the engine derived from an agent.
+    pub source: Option<String>,
+    /// The definition that models receive.
+    pub definition: Arc<ToolDefinition>,
+}
+
+impl Tool {
+    /// The end of a turn after a result of this tool, unless the executor or the call sets it (rule *after* of docs/RULES.md).
+    pub fn after_by_default(&self) -> AfterExecution {
+        self.after.unwrap_or(match self.tool_type.behavior().then {
+            Then::Stop => AfterExecution::Terminate,
+            _ => AfterExecution::Suspend,
+        })
+    }
+
+    /// The hash of all that decides what a call with `input` would do: what an approval binds. The input counts as it is
+    /// written, byte for byte, so no two ways of reading it can differ.
+    ///
+    /// The title and the change count too, although they decide nothing: the person said yes to what they were shown. Where
+    /// a config has neither, the hash is that of the versions which knew neither.
+    pub fn bound_hash(&self, input: &Json) -> ContentHash {
+        let executor = self.executor.as_ref().map(|executor| format!("{executor:?}"));
+        let definition = (&*self.definition, self.tool_type, self.effect, self.writes, &self.agent, executor);
+        let mut tool = serde_json::to_vec(&definition).expect("a definition always serialises");
+        if self.title.is_some() || self.changes.is_some() {
+            tool.extend(serde_json::to_vec(&(&self.title, &self.changes)).expect("names always serialise"));
+        }
+        ContentHash::of(&tool).extended(input.text().as_bytes())
+    }
+
+    /// Whether an agent that answers a question may use it: `pure` tools, questions and handoffs, but nothing
+    /// that must be approved first, by its own config or by the agent's grant of it.
+    pub fn allowed_in_questions(&self, granted: Option<Approver>) -> bool {
+        let row = self.tool_type.behavior();
+        match row.then {
+            Then::Continue if self.approval.max(granted).is_some() => false,
+            Then::Continue => !row.runs_code || (self.effect == EffectClass::Pure && !self.writes),
+            Then::Stop => true,
+            Then::Block => self.agent.is_none(),
+            Then::Enter => false,
+        }
+    }
+}
+
+/// The effect class: whether a call that a crash interrupted may run again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectClass {
+    /// The call changes nothing, and runs again.
+    Pure,
+    /// Two executions have the effect of one. The call runs again.
+    Idempotent,
+    /// The call runs again under the same idempotency key.
+    Keyed,
+    /// The call never runs again. Its result is `unknown_outcome`.
+    #[default]
+    AtMostOnce,
+}
+
+/// The executor of a function tool.
+#[derive(Clone)]
+pub enum Executor {
+    /// A registered Rust function. The runtime holds the function itself.
+    Function(FunctionName),
+    /// A command that reads JSON and writes JSON.
+    Exec(ExecSpec),
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Function(function) => write!(f, "fn {}", function.name),
+            Self::Exec(exec) if exec.files.is_empty() => write!(f, "exec {:?} with {:?}", exec.command, exec.env),
+            Self::Exec(exec) => write!(f, "exec {:?} with {:?} of {:?}", exec.command, exec.env, exec.files),
+        }
+    }
+}
+
+/// The name of a registered Rust function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionName {
+    /// The tool that it serves: what it is found by.
+    pub id: &'static str,
+    /// Its name in Rust, for people.
+    pub name: &'static str,
+}
+
+/// A command that reads a call's input as JSON on stdin and writes its output as JSON on stdout. No shell is involved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExecSpec {
+    /// Program and arguments; an argument that names a file of the job's folder is made absolute by the shell.
+    pub command: Vec<String>,
+    /// Names of environment variables it may see besides `PATH`, `LANG`, `BATON_CALL_ID` and `BATON_COMMAND_ID`.
+    pub env: Vec<String>,
+    /// The files of the job's folder that the command names, by argument, with the hashes of their contents when the folder was
+    /// read.
+    pub files: BTreeMap<String, String>,
+}
+
+/// An example of a tool's config.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// An explanation.
+    pub explanation: String,
+    /// The input.
+    pub input: Value,
+    /// The output, or a part of it. Each given key must have that value.
+    pub output: Option<Value>,
+    /// Initial documents: text by path.
+    pub documents: BTreeMap<String, String>,
+    /// Answers of models, in order.
+    pub answers: Vec<String>,
+    /// Whether it is run as a test.
+    pub runs: bool,
+}
+
+/// The names of the inputs that describe a change of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// The path of the document.
+    pub path: String,
+    /// The inputs with its new content.
+    pub content: NewContent,
+}
+
+/// The part of a document's new content that inputs give.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum NewContent {
+    /// All of it.
+    Whole {
+        /// The content.
+        content: String,
+        /// How it is written: `base64`, else text.
+        encoding: Option<String>,
+    },
+    /// One block of it.
+    Block {
+        /// The block's number.
+        block: String,
+        /// What the block shall hold.
+        data: Option<String>,
+    },
+    /// Nothing: it is known once the call has run.
+    Unknown,
+}

@@ -1,0 +1,352 @@
+//! What enters the machine and what leaves it.
+//!
+//! Both lists are closed and exhaustive on purpose: a shell that forgets a case must not compile.
+
+use crate::call::{AfterExecution, CallError, CallStatus};
+use crate::document::{DocumentRef, Write};
+use crate::entry::{Adoption, CallRequest, ForkPoint, Recorded, RunStarted, Waited};
+use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
+use crate::json::Json;
+use crate::limits::LimitKind;
+use crate::model::{ModelTurn, Usage};
+use crate::money::Money;
+use crate::principal::Principal;
+
+/// Shell → core: something happened. Answered by a [`Decision`] or a [`Refusal`].
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A person starts the run. Must be the first event, and only that.
+    Started {
+        /// The first entry.
+        run: RunStarted,
+        /// The agent of the root task.
+        root: AgentId,
+        /// The job's documents.
+        documents: Vec<Write>,
+    },
+    /// A model answered a [`Effect::Prompt`].
+    ModelAnswered {
+        /// The task that was prompted.
+        task: TaskId,
+        /// The turn that was prompted.
+        turn: u32,
+        /// The hash of the request as it was sent.
+        request: ContentHash,
+        /// The answer.
+        answer: ModelTurn,
+        /// Its entry in another run, if it was taken from there.
+        recorded: Option<ForkPoint>,
+    },
+    /// A model gave no answer to a [`Effect::Prompt`], after all retries. One that is not available
+    /// ([`ErrorCode::ModelUnavailable`](crate::call::ErrorCode::ModelUnavailable)) is replaced by its next fallback. One that
+    /// exceeded the limit of a turn ([`ErrorCode::TimedOut`](crate::call::ErrorCode::TimedOut)) times its task out.
+    ModelFailed {
+        /// The task that was prompted.
+        task: TaskId,
+        /// The turn that was prompted.
+        turn: u32,
+        /// The model that was asked.
+        model: String,
+        /// Why.
+        error: CallError,
+        /// Whether the provider is known to have charged nothing for the request.
+        uncharged: bool,
+    },
+    /// The request of a task waited while its provider was away. Sent before the answer, and before the run stops.
+    ModelWaited {
+        /// The task.
+        task: TaskId,
+        /// Its turn.
+        turn: u32,
+        /// The time, and who was charged for it.
+        waited: Waited,
+    },
+    /// The run cannot continue: its script does not match what the agents did, and continuing would hide that.
+    RunFailed {
+        /// Why.
+        error: CallError,
+    },
+    /// An executor answered a [`Effect::Execute`].
+    CallReturned {
+        /// The call.
+        call: CallId,
+        /// The outcome.
+        outcome: Outcome,
+    },
+    /// The code of a running call wants to ask a model. Refused where a limit does not allow it
+    /// ([`Refusal::LimitReached`]), and while others' reservations stand in the way ([`Refusal::NoRoom`]).
+    CallAsksModel {
+        /// Who asks.
+        by: CallRequest,
+        /// The model, as the code names it.
+        model: String,
+        /// Tokens of the request (≈).
+        input_tokens: u64,
+        /// The most tokens of the answer.
+        output_tokens: u64,
+        /// The maximum cost of those tokens. `None` if the price is unknown; no limit of money admits that.
+        worst_cost: Option<Money>,
+    },
+    /// A model answered the code of a call, or did not.
+    CallHeardModel {
+        /// Who asked.
+        by: CallRequest,
+        /// The used tokens and their cost. `None` if unknown, which counts as the whole reservation.
+        used: Option<(Usage, Option<Money>)>,
+    },
+    /// A person answered a [`Effect::AskPerson`].
+    PersonAnswered {
+        /// The question's task.
+        question: TaskId,
+        /// Who answers: a person, or a program for one.
+        by: Principal,
+        /// The answer.
+        answer: Json,
+        /// Documents that the person sends along; written in the person's name.
+        documents: Vec<Write>,
+        /// Its entry in another run, if a fork takes it from there.
+        recorded: Option<ForkPoint>,
+    },
+    /// Somebody ends a task and all below it; the root's end ends the run.
+    CancelRequested {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        reason: String,
+        /// Who.
+        by: Principal,
+    },
+    /// A person stops the run from taking further steps; what is in flight may finish.
+    PauseRequested {
+        /// Who.
+        by: Principal,
+    },
+    /// A person continues a paused run.
+    UnpauseRequested {
+        /// Who.
+        by: Principal,
+    },
+    /// A person sends a message into the next request of a task.
+    Steered {
+        /// The task.
+        task: TaskId,
+        /// The message.
+        text: String,
+        /// Who.
+        by: Principal,
+    },
+    /// The moment of [`baton_machine::Run::next_wake`] has come.
+    TimePassed,
+    /// A process took the run over: whatever was in flight is gone.
+    TakenOver {
+        /// The name of the process.
+        process: String,
+    },
+    /// A person lets the run go on by configs that the shell brought with [`baton_machine::Run::know_configs`]: whatever was in
+    /// flight is gone. The first event of a fork, or in place of [`Event::TakenOver`].
+    Adopted {
+        /// Which configs, and why.
+        adoption: Adoption,
+        /// Documents that the person writes at the same moment.
+        documents: Vec<Write>,
+        /// Who.
+        by: Principal,
+    },
+}
+
+/// The outcome of a call, as its executor returns it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The status.
+    pub status: CallStatus,
+    /// The output.
+    pub output: Produced,
+    /// The error, if the status is not `success`.
+    pub error: Option<CallError>,
+    /// Documents to write, all or none.
+    pub writes: Vec<Write>,
+    /// Documents to inject into the calling task.
+    pub loads: Vec<DocumentRef>,
+    /// What the executor's typed envelope requests for the end of the turn; never read from content.
+    pub after: Option<AfterExecution>,
+}
+
+impl Outcome {
+    /// A success with `output` and nothing else.
+    pub fn success(output: impl Into<Json>) -> Self {
+        Self {
+            status: CallStatus::Success,
+            output: Produced::Inline(output.into()),
+            error: None,
+            writes: Vec::new(),
+            loads: Vec::new(),
+            after: None,
+        }
+    }
+
+    /// An outcome without success.
+    pub fn error(status: CallStatus, error: CallError) -> Self {
+        Self {
+            status,
+            output: Produced::Inline(Json::null()),
+            error: Some(error),
+            writes: Vec::new(),
+            loads: Vec::new(),
+            after: None,
+        }
+    }
+}
+
+/// The output that an executor returned. The shell measures it, since it alone has bytes; the machine decides what is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Produced {
+    /// An output that is short enough for every receiver.
+    Inline(Json),
+    /// An output that is too long for an agent's requests. If an agent receives it, the document is written in its place.
+    Long {
+        /// The output.
+        output: Json,
+        /// The document that holds it.
+        document: Write,
+    },
+    /// In a fork: the document that the original wrote in place of the same output.
+    Kept(Write),
+}
+
+/// Core → shell: work to perform once the entries are durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Render the task's request and ask its model; answer with [`Event::ModelAnswered`] or [`Event::ModelFailed`].
+    Prompt {
+        /// The task.
+        task: TaskId,
+        /// Its turn.
+        turn: u32,
+    },
+    /// Run the tool's executor; answer with [`Event::CallReturned`].
+    Execute {
+        /// The calling task.
+        task: TaskId,
+        /// The agent that calls.
+        agent: AgentId,
+        /// The call; with the run id its idempotency key.
+        call: CallId,
+        /// The tool.
+        tool: ToolId,
+        /// The checked input.
+        input: Json,
+    },
+    /// A question waits for a person; answer with [`Event::PersonAnswered`].
+    AskPerson {
+        /// The question's task.
+        question: TaskId,
+    },
+    /// Stop what runs for this task, its model request and its calls; no answer is expected.
+    Stop {
+        /// The task.
+        task: TaskId,
+    },
+    /// The run has ended. No effect follows.
+    EndRun,
+}
+
+/// The answer to an event: appended entries, then effects to perform.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// The entries, in order, to be committed as one batch.
+    pub entries: Vec<Recorded>,
+    /// The effects to perform after the commit, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// The core refuses an event, and nothing changes. The shell reports it to the sender.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The first event must start the run, and only the first.
+    #[error("the run {}", if *started { "has already started" } else { "has not started" })]
+    Start {
+        /// Whether it has.
+        started: bool,
+    },
+    /// There is no such task.
+    #[error("there is no task {task}")]
+    UnknownTask {
+        /// The task named.
+        task: TaskId,
+    },
+    /// A finished task refuses everything.
+    #[error("task {task} has ended")]
+    Ended {
+        /// The task named.
+        task: TaskId,
+    },
+    /// The call is not running, so it cannot ask a model.
+    #[error("call {call} does not run")]
+    NotRunning {
+        /// The call named.
+        call: CallId,
+    },
+    /// The call has made that request already, and it is open.
+    #[error("request {request} of call {call} is under way")]
+    AlreadyAsked {
+        /// The call.
+        call: CallId,
+        /// Which of its requests.
+        request: u32,
+    },
+    /// A limit of tokens or money leaves no room for the request.
+    #[error("{limit} does not allow the request")]
+    LimitReached {
+        /// Which limit.
+        limit: LimitKind,
+    },
+    /// Reservations of other requests leave no room. The request may be made once they are answered.
+    #[error("what others may spend leaves no room for the request now")]
+    NoRoom,
+    /// A person holds the task: no model is asked in it.
+    #[error("a person holds task {task}: no model is asked in it")]
+    NoModel {
+        /// The task named.
+        task: TaskId,
+    },
+    /// The task is no question that waits for a person.
+    #[error("{task} is not a question that waits for a person")]
+    NotAsked {
+        /// The task named.
+        task: TaskId,
+    },
+    /// Only people and programs outside the run answer a question to a person.
+    #[error("{by} is neither a person nor a program, and cannot answer for a person")]
+    NotAPerson {
+        /// Who tried.
+        by: Principal,
+    },
+    /// Somebody answered first.
+    #[error("question Q{number} is closed: {how}")]
+    QuestionClosed {
+        /// The question's number.
+        number: u32,
+        /// How it was closed.
+        how: String,
+    },
+    /// The answer does not meet the question's schema.
+    #[error("the answer does not fit the question: {reason}")]
+    InvalidAnswer {
+        /// What does not fit.
+        reason: String,
+    },
+    /// The configs lack something that living tasks need.
+    #[error("the run cannot go on by these configs: {}", .reasons.join("; "))]
+    CannotAdopt {
+        /// All missing parts.
+        reasons: Vec<String>,
+    },
+    /// A document of the event cannot be written.
+    #[error("document {path} cannot be written: {reason}")]
+    InvalidDocument {
+        /// Its path.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}

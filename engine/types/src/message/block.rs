@@ -1,0 +1,264 @@
+//! Parts as JSON blocks: what a provider's codec, `baton show --messages` and the request's hash are made of.
+//!
+//! A document's text is always a JSON string inside a typed block, so nothing in it can end the block or begin another.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Message, Part};
+use crate::call::CallError;
+use crate::document::Content;
+use crate::document::{DocumentRef, DocumentVersion};
+use crate::entry::{Notice, ReminderReason, Said};
+use crate::id::{AgentId, ContentHash};
+use crate::json::Json;
+use crate::path::DocumentPath;
+
+/// The contents that `message` names: whoever sends it must resolve these.
+pub fn contents_of(message: &Message) -> Vec<ContentHash> {
+    let mut hashes = Vec::new();
+    for part in &message.parts {
+        match part {
+            Part::Document(version) => hashes.push(version.content.hash),
+            Part::Conflict { base, current } => {
+                hashes.extend(base.iter().map(|base| base.content.hash));
+                hashes.push(current.content.hash);
+            }
+            Part::Request(_)
+            | Part::Question { .. }
+            | Part::Text(_)
+            | Part::Reasoning(_)
+            | Part::Call { .. }
+            | Part::Result { .. }
+            | Part::Pointer(_)
+            | Part::Summary { .. }
+            | Part::Notice(_) => {}
+        }
+    }
+    hashes
+}
+
+/// `message` as typed content blocks, documents resolved through `content`.
+pub fn message_blocks(message: &Message, content: &dyn Fn(ContentHash) -> Option<Content>) -> Value {
+    let blocks: Vec<Value> = message.parts.iter().map(|part| part_block(part, content)).collect();
+    json!({"role": message.role, "content": blocks})
+}
+
+/// `part` as a typed content block, its document resolved through `content`.
+pub fn part_block(part: &Part, content: &dyn Fn(ContentHash) -> Option<Content>) -> Value {
+    let mut block = serde_json::to_value(Block::of(part)).expect("a part always serialises");
+    match part {
+        Part::Document(version) => block["source"] = source(version, content(version.content.hash)),
+        Part::Conflict { base, current } => {
+            let before = base.as_ref().and_then(|base| content(base.content.hash));
+            block["diff"] = diff(before, content(current.content.hash));
+        }
+        _ => {}
+    }
+    block
+}
+
+/// What an agent is told of a call whose result came out the same `repeat` times in a row.
+pub fn repeat_hint(repeat: u32) -> Option<String> {
+    (repeat >= 2).then(|| format!("the same result for the same input, {repeat} times in a row: doing it again will not help"))
+}
+
+/// A part as a JSON block, without the bytes of documents, which stand there by hash. Borrowed, so that hashing a
+/// message or sending it copies nothing first.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Question {
+        asker: &'a AgentId,
+        text: &'a str,
+        instruction: &'static str,
+        #[serde(skip_serializing_if = "Json::is_null")]
+        answer_schema: &'a Json,
+    },
+    Reasoning {
+        kept: &'a Json,
+    },
+    ToolCall {
+        id: &'a Option<String>,
+        tool: &'a str,
+        input: &'a Json,
+    },
+    ToolResult {
+        tool: &'a str,
+        status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<Cow<'a, Json>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
+        id: &'a Option<String>,
+        #[serde(skip_serializing_if = "<[Said]>::is_empty")]
+        answered_in_your_name: &'a [Said],
+    },
+    Document(Record<'a>),
+    Image(Record<'a>),
+    DocumentPointer(Record<'a>),
+    Conflict {
+        path: &'a DocumentPath,
+        base_version: Option<u32>,
+        current_version: u32,
+        current_hash: &'a ContentHash,
+    },
+    Summary {
+        through_turn: u32,
+        text: &'a str,
+        note: &'static str,
+    },
+    Notice {
+        text: String,
+    },
+}
+
+/// A document's record, as a model sees it.
+#[derive(Serialize)]
+struct Record<'a> {
+    title: DocumentRef,
+    path: &'a DocumentPath,
+    version: u32,
+    media_type: &'a str,
+    size_bytes: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    summary: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<&'a ContentHash>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
+}
+
+impl<'a> Block<'a> {
+    fn of(part: &'a Part) -> Self {
+        match part {
+            Part::Request(text) | Part::Text(text) => Self::Text { text },
+            Part::Question { asker, question, answer_schema } => Self::Question {
+                asker,
+                text: question,
+                instruction: "You are asked this as the master of the agent named in asker. Your next text, or a handoff, is the answer.",
+                answer_schema,
+            },
+            Part::Reasoning(kept) => Self::Reasoning { kept },
+            Part::Call { asked, call: _ } => Self::ToolCall { id: &asked.provider_id, tool: &asked.tool, input: &asked.input },
+            Part::Result { asked, result, repeat, said, call: _ } => Self::ToolResult {
+                tool: &asked.tool,
+                status: result.as_ref().map_or("waiting", |result| result.status.as_str()),
+                output: result.as_ref().map(|result| result.output.shown()).filter(|output| !output.is_null()),
+                error: result.as_ref().and_then(|result| result.error.as_ref()).map(CallError::to_value),
+                hint: repeat_hint(*repeat),
+                id: &asked.provider_id,
+                answered_in_your_name: said,
+            },
+            Part::Document(version) if is_image(version) => Self::Image(Record::of(version, true)),
+            Part::Document(version) => Self::Document(Record::of(version, true)),
+            Part::Pointer(version) => Self::DocumentPointer(Record::of(version, false)),
+            Part::Conflict { base, current } => Self::Conflict {
+                path: &current.path,
+                base_version: base.as_ref().map(|base| base.version),
+                current_version: current.version,
+                current_hash: &current.content.hash,
+            },
+            Part::Summary { through_turn, text } => Self::Summary {
+                through_turn: *through_turn,
+                text,
+                note: "stands for your turns up to through_turn, which are not repeated; documents can be loaded again",
+            },
+            Part::Notice(notice) => Self::Notice { text: notice_text(notice) },
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    fn of(version: &'a DocumentVersion, whole: bool) -> Self {
+        Self {
+            title: version.reference(),
+            path: &version.path,
+            version: version.version,
+            media_type: &version.content.mime_type,
+            size_bytes: version.content.size_bytes,
+            summary: &version.content.summary,
+            description: &version.description,
+            hash: whole.then_some(&version.content.hash),
+            note: (!whole).then_some("too long to be shown here; load it if you need more than this summary"),
+        }
+    }
+}
+
+/// Writes `message` as it is hashed. Call ids are left out, since they hold the task's path and no provider sees them;
+/// so are a document's author and time, which no model sees either.
+pub fn write_hashed_form(message: &Message, into: &mut Vec<u8>) {
+    let write = |result: Result<(), serde_json::Error>| result.expect("a message always serialises");
+    write(serde_json::to_writer(&mut *into, &message.role));
+    for part in &message.parts {
+        write(serde_json::to_writer(&mut *into, &Block::of(part)));
+    }
+}
+
+fn is_image(version: &DocumentVersion) -> bool {
+    version.content.mime_type.starts_with("image/") && version.content.mime_type != "image/svg+xml"
+}
+
+/// The bytes of a document as a typed source: text where they are UTF-8, base64 elsewhere.
+fn source(version: &DocumentVersion, content: Option<Content>) -> Value {
+    let media_type = &version.content.mime_type;
+    match content {
+        None => json!({"type": "missing", "media_type": media_type}),
+        Some(content) => match std::str::from_utf8(&content) {
+            Ok(text) if !is_image(version) => json!({"type": "text", "media_type": media_type, "data": text}),
+            _ => json!({"type": "base64", "media_type": media_type, "data": BASE64.encode(&content)}),
+        },
+    }
+}
+
+/// What changed between the version a writer knew and the one that stands, as a unified diff.
+fn diff(before: Option<Content>, current: Option<Content>) -> Value {
+    let text =
+        |content: &Option<Content>| content.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
+    let (before, current) = (text(&before), text(&current));
+    let unified =
+        similar::TextDiff::from_lines(&before, &current).unified_diff().context_radius(3).header("known", "current").to_string();
+    Value::from(unified)
+}
+
+/// What the engine tells an agent, in words.
+fn notice_text(notice: &Notice) -> String {
+    match notice {
+        Notice::Reminder { count, reason } => {
+            let what = match reason {
+                ReminderReason::Empty => "Your last turn was empty",
+                ReminderReason::TextOnly => "Your last turn was text only",
+                ReminderReason::InvalidResult => {
+                    "Your last turn's text does not meet the schema that is promised for your result"
+                }
+                ReminderReason::Malformed => {
+                    "The arguments of no call of your last turn could be read; nothing of it was executed"
+                }
+                ReminderReason::Cut => "Your last turn was cut because it was too long; nothing of it was executed",
+                ReminderReason::Filtered => "Your last turn was withheld by the provider; nothing of it was executed",
+                ReminderReason::Declined => "Your last turn was a refusal",
+            };
+            format!("{what}. Use a tool, and finish with a handoff. Reminder {count} of 2: after that the task fails.")
+        }
+        Notice::LastTurn { limit } => {
+            format!("{limit} is reached. This is your last turn: hand off what you have now. No other tool is accepted.")
+        }
+        Notice::Summarise { through_turn } => format!(
+            "Your conversation comes near the end of what can be sent. Your turns up to turn {through_turn} are about to be \
+             replaced by your next text: write down what you need of them to go on (what was asked, decided and found, which \
+             documents matter, what is left to do). Call no tool in this turn."
+        ),
+        Notice::Steer { text } => format!("A person says: {text}"),
+    }
+}

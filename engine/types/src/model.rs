@@ -1,0 +1,211 @@
+//! What a model is asked and what it answers, without any vendor's words.
+
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::ModelCall;
+use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
+use crate::json::Json;
+use crate::message::Message;
+use crate::money::Money;
+
+/// One request to a model: everything a provider's codec needs.
+///
+/// Built by [`baton_machine::render::Transcript::request`]. Parts name document contents by hash; the shell resolves them.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    /// The asking task; never part of the rendered text.
+    pub task: TaskId,
+    /// The agent for which the model answers.
+    pub agent: AgentId,
+    /// The call whose tool asks; `None` where the agent itself does.
+    pub call: Option<CallId>,
+    /// Which of the task's turns this is, or how often the call has asked, from 1.
+    pub turn: u32,
+    /// Whether the task is a question that the agent answers as a master.
+    pub is_question: bool,
+    /// The model's name in the job.
+    pub model: String,
+    /// The system prompt.
+    pub system: Arc<str>,
+    /// The conversation so far, shared with its transcript. Later requests of the same task have this as their prefix.
+    pub messages: Arc<Vec<Arc<Message>>>,
+    /// The tools offered, ordered by id.
+    pub tools: Arc<[Arc<ToolDefinition>]>,
+    /// The agent's settings (temperature and the like), as written in its config.
+    pub settings: Json,
+    /// The schema that a text without calls has to meet, where the request says it. A provider may hold the model to it.
+    pub result_schema: Option<Json>,
+    /// The hash of everything above that a provider sees.
+    pub hash: ContentHash,
+}
+
+/// The definition of a tool, as models receive it.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct ToolDefinition {
+    /// Its id.
+    pub id: ToolId,
+    /// Its purpose and when to use it.
+    pub description: String,
+    /// The JSON Schema (2020-12) of its input.
+    pub input_schema: Json,
+}
+
+/// The tools that requests of an agent offer. Their hash is made once, however many requests and runs have it.
+#[derive(Debug, Default)]
+pub struct Offer {
+    tools: Arc<[Arc<ToolDefinition>]>,
+    hash: OnceLock<ContentHash>,
+}
+
+impl Offer {
+    /// The definitions, shared.
+    pub fn tools(&self) -> &Arc<[Arc<ToolDefinition>]> {
+        &self.tools
+    }
+
+    /// The hash of all that a provider sees of them.
+    pub fn hash(&self) -> ContentHash {
+        *self.hash.get_or_init(|| ContentHash::of(&serde_json::to_vec(&self.tools).expect("tool definitions always serialise")))
+    }
+}
+
+impl FromIterator<Arc<ToolDefinition>> for Offer {
+    fn from_iter<I: IntoIterator<Item = Arc<ToolDefinition>>>(tools: I) -> Self {
+        Self { tools: tools.into_iter().collect(), hash: OnceLock::new() }
+    }
+}
+
+impl Deref for Offer {
+    type Target = [Arc<ToolDefinition>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.tools
+    }
+}
+
+/// One answer of a model: text and calls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelTurn {
+    /// The text, possibly empty.
+    pub text: String,
+    /// The calls, in the order the model gave them.
+    pub calls: Vec<ModelCall>,
+    /// Why the model stopped.
+    pub finish: FinishReason,
+    /// The used tokens; `None` if the provider does not report them.
+    pub usage: Option<Usage>,
+    /// Data that the vendor wants back unchanged, under the vendor's name; `null` without any.
+    pub reasoning: Json,
+    /// The provider's description of its answer; `None` for models without a provider.
+    pub answered: Option<Box<Answered>>,
+}
+
+impl ModelTurn {
+    /// A turn that makes `calls`.
+    pub fn calls(calls: Vec<ModelCall>) -> Self {
+        Self { calls, finish: FinishReason::ToolCalls, ..Self::text("") }
+    }
+
+    /// Returns a turn with a text and no calls.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            calls: Vec::new(),
+            finish: FinishReason::Stop,
+            usage: None,
+            reasoning: Json::null(),
+            answered: None,
+        }
+    }
+}
+
+/// The provider's description of its answer, for people. No decision depends on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Answered {
+    /// The provider, by the name that configs use.
+    pub provider: String,
+    /// The model that answered, as the provider calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The provider's id of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The provider's own word for why the model stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<String>,
+    /// The cost as the provider reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
+}
+
+/// Why a model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It had no more to say.
+    Stop,
+    /// It wants its calls executed.
+    ToolCalls,
+    /// It ran out of output tokens: the turn is cut.
+    Length,
+    /// The provider withheld the answer.
+    ContentFilter,
+    /// The model declined.
+    Refusal,
+}
+
+/// Tokens used. `cached_tokens` are part of `input_tokens`, `reasoning_tokens` of `output_tokens`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Usage {
+    /// Tokens of the request.
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    pub output_tokens: u64,
+    /// Tokens of the request that the provider had cached.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_tokens: u64,
+    /// Tokens of the answer spent on reasoning.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
+    /// Whether the counts are estimates from bytes (≈) rather than a provider's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+}
+
+impl Usage {
+    /// The same, as far as it can be true: a provider's counts, of at most [`Self::MOST`] tokens each.
+    pub fn bounded(self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.min(Self::MOST),
+            output_tokens: self.output_tokens.min(Self::MOST),
+            cached_tokens: self.cached_tokens.min(Self::MOST),
+            reasoning_tokens: self.reasoning_tokens.min(Self::MOST),
+            estimated: self.estimated,
+        }
+    }
+
+    /// The most tokens that a provider's count is taken for.
+    pub const MOST: u64 = 1 << 47;
+
+    /// Input and output together.
+    pub fn total(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// Adds `other`; the sum is an estimate if either is. Whatever providers report, it stops instead of going round.
+    pub fn add(&mut self, other: &Self) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
+        self.estimated |= other.estimated;
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}

@@ -1,0 +1,52 @@
+//! A JSON Schema as everybody but its judge sees it: its text, and whether a value meets it.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::json::Json;
+
+/// Decides whether values meet one schema.
+///
+/// The machine judges inputs, outputs and results through this trait, so it knows nothing of how a schema is compiled.
+pub trait Judge: fmt::Debug + Send + Sync {
+    /// Checks `value`; each fault has the place and what was expected there.
+    fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>>;
+}
+
+/// Compiles a JSON Schema (2020-12); the error names the place where it is not one.
+pub type CompileSchema = fn(&Value) -> Result<Schema, String>;
+
+/// A JSON Schema (2020-12) with its judge.
+#[derive(Debug)]
+pub struct Schema {
+    json: Json,
+    judge: Box<dyn Judge>,
+}
+
+impl Schema {
+    /// The schema of this text, judged by `judge`.
+    pub fn new(json: Json, judge: impl Judge + 'static) -> Self {
+        Self { json, judge: Box::new(judge) }
+    }
+
+    /// The schema as JSON.
+    pub fn json(&self) -> &Json {
+        &self.json
+    }
+
+    /// Checks `value`; each fault has the place and what was expected there.
+    pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>> {
+        self.judge.check(value)
+    }
+}
+
+/// One way in which a value breaks a schema.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SchemaFault {
+    /// JSON pointer into the value.
+    pub pointer: String,
+    /// What was expected and what was found.
+    pub message: String,
+}
