@@ -87,7 +87,7 @@ fn control(run: &mut Run, at: Timestamp, latest: Timestamp, entry: &Control) {
             let task = known(run, task);
             let task = &mut run.graph[task];
             task.context_tokens += render::steer_tokens(text);
-            task.steering.push(text.clone());
+            task.extras.get_or_insert_default().steering.push(text.clone());
         }
         (ControlAction::Adopted(adoption), _) => {
             adopt::adopted(run, at, adoption);

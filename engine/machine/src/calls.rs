@@ -18,8 +18,8 @@ use super::phase::Purpose;
 pub struct OpenCalls {
     purpose: Purpose,
     turn: u32,
-    text: Arc<str>,
-    calls: Vec<OpenCall>,
+    text: Box<str>,
+    calls: Box<[OpenCall]>,
     counts: Counts,
     /// Open model requests of the calls' code.
     pub(super) asks: Vec<OpenAsk>,
@@ -46,12 +46,12 @@ pub struct Counts {
 
 impl OpenCalls {
     /// The calls of an answer, none of which has begun.
-    pub(super) fn new(purpose: Purpose, turn: u32, text: Arc<str>, calls: Vec<OpenCall>) -> Self {
+    pub(super) fn new(purpose: Purpose, turn: u32, text: &str, calls: Box<[OpenCall]>) -> Self {
         let mut counts = Counts::default();
         for call in &calls {
             counts.count(call);
         }
-        Self { purpose, turn, text, calls, counts, asks: Vec::new() }
+        Self { purpose, turn, text: text.into(), calls, counts, asks: Vec::new() }
     }
 
     /// Why the model was asked.

@@ -154,7 +154,7 @@ impl Draft<'_> {
             tool_type,
             after: after::after(envelope, &open.asked, tool),
             repeat: repeat(task.streak.as_deref(), &open.asked, &result),
-            said: task.said.iter().filter(|(waiting, _)| *waiting == call).map(|(_, said)| said.clone()).collect(),
+            said: task.said_during(&call),
             call,
             result,
             conflicts,
@@ -223,7 +223,7 @@ impl Run {
 
     /// The place of `call`, if a function runs for it.
     pub(super) fn running_function(&self, call: &CallId) -> Option<CallAt> {
-        let task = self.graph.find(call.task().as_str())?;
+        let task = self.graph.find(call.task_text())?;
         let calls = self.graph[task].phase.calls()?;
         let index = calls.index_of(call)?;
         let found = &calls[index];

@@ -1,6 +1,7 @@
 //! A task as the machine keeps it: small, since a run may have many.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,58 +29,65 @@ pub struct Task {
     pub kind: TaskKind,
     /// The agent or person that works on it.
     pub holder: Holder,
-    /// The tool whose call created it.
-    pub tool: Option<ToolId>,
-    /// The master of its questions.
-    pub master: Master,
-    /// For a question held by an agent: the task on whose behalf it is answered.
-    pub answers_for: Option<TaskId>,
     /// The number of delegations above it.
     pub depth: u32,
     /// Its phase.
     pub phase: Phase,
-    /// Its place in the queue of ready tasks or of waiting calls, if it is in one.
-    pub place: Option<u64>,
     /// Turns requested so far.
     pub turns: u32,
-    /// Delegations made so far.
-    pub children: u32,
-    /// The newest turns, if they did not count.
-    pub missed: Option<Missed>,
-    /// The last call's tool, input and result, and how often they were repeated.
-    pub streak: Option<Box<Streak>>,
-    /// The documents that the task knows or wrote; `None` for none.
-    pub documents: Option<Box<TaskDocuments>>,
     /// Tokens of its next request (≈), without the turn in progress.
     pub context_tokens: u64,
-    /// The lengths of its newest requests; `None` without a window limit.
-    pub context: Option<Box<Context>>,
     /// Tokens used by its own requests and by those of its calls' code.
     pub usage: Usage,
-    /// The cost of those tokens.
-    pub cost: Cost,
-    /// Tokens reserved for its open request.
-    pub reserved_tokens: u64,
-    /// Money reserved for its open request.
-    pub reserved_cost: Money,
-    /// Calls that count towards `limits.calls`, including those of a new turn until they are checked.
-    pub calls: u32,
-    /// Tokens and money used and reserved by it and all tasks below it; kept only where a limit needs it.
-    pub budget: Option<Box<Budget>>,
-    /// Time spent ready or running, up to [`Task::working_since`].
-    pub worked: Duration,
     /// The moment since which it is ready or running.
     pub working_since: Option<Timestamp>,
     /// Its deadline.
     pub deadline: Option<Timestamp>,
-    /// Answers given on this agent's behalf, keyed by the waiting call.
-    pub said: Vec<(CallId, Said)>,
     /// The fields of a question.
     pub question: Option<Arc<Question>>,
+    /// The tool whose call created it.
+    pub(super) tool: Option<ToolId>,
+    /// The master of its questions.
+    pub(super) master: Master,
+    /// The number of the entry that put it into the queue of ready tasks or of waiting calls, if it is in one.
+    pub(super) place: Option<NonZeroU64>,
+    /// Delegations made so far.
+    pub(super) children: u32,
+    /// Calls that count towards `limits.calls`, including those of a new turn until they are checked.
+    pub(super) calls: u32,
+    /// The newest turns, if they did not count.
+    pub(super) missed: Option<Missed>,
+    /// The last call's tool, input and result, and how often they were repeated.
+    pub streak: Option<Box<Streak>>,
+    /// The documents that the task knows or wrote; `None` for none.
+    pub(super) documents: Option<Box<TaskDocuments>>,
+    /// The lengths of its newest requests; `None` without a window limit.
+    pub(super) context: Option<Box<Context>>,
+    /// The cost of the tokens that it used.
+    pub(super) cost: Cost,
+    /// Tokens reserved for its open request.
+    pub(super) reserved_tokens: u64,
+    /// Money reserved for its open request.
+    pub(super) reserved_cost: Money,
+    /// Tokens and money used and reserved by it and all tasks below it; kept only where a limit needs it.
+    pub(super) budget: Option<Box<Budget>>,
+    /// Time spent ready or running, up to [`Task::working_since`].
+    pub(super) worked: Duration,
+    /// What few tasks have.
+    pub(super) extras: Option<Box<Extras>>,
+}
+
+/// What few tasks have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Extras {
+    /// For a question held by an agent: the task on whose behalf it is answered.
+    pub(super) answers_for: Option<TaskId>,
     /// For a question of the engine: the decision about a call.
-    pub concern: Option<Concern>,
+    pub(super) concern: Option<Concern>,
+    /// Answers given on this agent's behalf, keyed by the waiting call.
+    pub(super) said: Vec<(CallId, Said)>,
     /// Messages from a person for the next request.
-    pub steering: Vec<String>,
+    pub(super) steering: Vec<String>,
 }
 
 impl Task {
@@ -94,6 +102,32 @@ impl Task {
             Holder::Agent(agent) => Some(agent),
             Holder::Person => None,
         }
+    }
+
+    /// For a question of the engine: the decision about a call.
+    pub fn concern(&self) -> Option<Concern> {
+        self.extras.as_ref().and_then(|extras| extras.concern)
+    }
+
+    /// Tokens and money used and reserved by it and all tasks below it; kept only where a limit needs it.
+    pub fn budget(&self) -> Option<&Budget> {
+        self.budget.as_deref()
+    }
+
+    /// The number of the entry that put it into the queue of ready tasks or of waiting calls, if it is in one.
+    pub fn place(&self) -> Option<u64> {
+        self.place.map(NonZeroU64::get)
+    }
+
+    /// Answers given on this agent's behalf while it waits for `call`.
+    pub(super) fn said_during(&self, call: &CallId) -> Vec<Said> {
+        let said = self.extras.iter().flat_map(|extras| &extras.said);
+        said.filter(|(waiting, _)| waiting == call).map(|(_, said)| said.clone()).collect()
+    }
+
+    /// Messages from a person for the next request.
+    pub(super) fn steering(&self) -> &[String] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.steering)
     }
 
     /// The calls of its newest turn, until the next request.
@@ -212,7 +246,7 @@ pub struct ContextMark {
 
 /// The documents that a task knows or wrote.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TaskDocuments {
+pub(super) struct TaskDocuments {
     /// The known versions: the bases of its writes.
     pub known: BTreeMap<DocumentPath, u32>,
     /// The newest versions of its written documents, in the order of their first write.
@@ -276,5 +310,5 @@ pub struct Question {
     /// The policy for a missed deadline.
     pub otherwise: Otherwise,
     /// How it was closed; `None` while it is open.
-    pub closed: Option<QuestionEnd>,
+    pub closed: Option<Box<QuestionEnd>>,
 }

@@ -204,7 +204,7 @@ impl Recording {
 
     /// What the person said to the same question about the same documents.
     pub(crate) fn person(&self, run: &Run, task: &TaskId) -> Option<Event> {
-        let concern = run.task(task)?.concern;
+        let concern = run.task(task)?.concern();
         let now = run.task(task)?.question.as_ref()?;
         let recorded = self.questions.get(task)?;
         let content = |document: &DocumentRef| run.documents().version(document).map(|version| version.content.hash);

@@ -150,8 +150,12 @@ impl CallId {
 
     /// The task that makes this call.
     pub fn task(&self) -> TaskId {
-        let end = self.0.rfind('/').unwrap_or(self.0.len());
-        TaskId::new(&self.0[..end])
+        TaskId::new(self.task_text())
+    }
+
+    /// The text of [`CallId::task`].
+    pub fn task_text(&self) -> &str {
+        self.0.rsplit_once('/').map_or(&*self.0, |(task, _)| task)
     }
 
     /// The turn and the position of this call, both from 1; `None` if the text is not a call id.

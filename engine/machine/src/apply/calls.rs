@@ -1,5 +1,6 @@
 //! The calls of a turn: refused, approved, begun, finished; and the phase that follows for their task.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use baton_types::call::{AfterExecution, ErrorCode};
@@ -65,7 +66,9 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     for conflict in &entry.conflicts {
         task.learn(conflict.path.clone(), conflict.current);
     }
-    task.said.retain(|(waiting, _)| *waiting != entry.call);
+    if let Some(extras) = &mut task.extras {
+        extras.said.retain(|(waiting, _)| *waiting != entry.call);
+    }
     if entry.repeat > 0 {
         let asked = Arc::clone(&open_calls(task)[index].asked);
         task.streak = Some(Box::new(Streak { asked, result: Arc::clone(result), count: entry.repeat }));
@@ -146,13 +149,13 @@ pub(super) fn follow_calls(run: &mut Run, at: Timestamp, task: TaskIndex) {
     enter(run, at, task, Phase::after_change);
     let seq = run.shared.seq;
     if queues && run.graph[task].place.is_none() {
-        run.graph[task].place = Some(seq);
+        run.graph[task].place = NonZeroU64::new(seq);
         run.shared.waiting_for_calls.insert(seq, task);
     }
 }
 
 pub(super) fn leave_call_queue(run: &mut Run, task: TaskIndex) {
-    let Some(place) = run.graph[task].place else { return };
+    let Some(place) = run.graph[task].place() else { return };
     if run.shared.waiting_for_calls.get(&place) == Some(&task) {
         run.shared.waiting_for_calls.remove(&place);
         run.graph[task].place = None;

@@ -1,6 +1,7 @@
 //! Tasks begin, ask people and end; the queues and counters of active tasks.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::calls::{call_of, change_attempts, leave_call_queue, question_about_ca
 use super::known;
 use crate::graph::TaskIndex;
 use crate::phase::{Next, Phase, Wait};
-use crate::task::{Context, Question, Task};
+use crate::task::{Context, Extras, Question, Task};
 use crate::{Run, agent, render, task_limits};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
@@ -26,7 +27,6 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         holder: entry.holder.clone(),
         tool: entry.tool.as_deref().map(ToolId::from),
         master: entry.master.clone(),
-        answers_for: entry.answers_for.clone(),
         depth: entry.depth,
         phase: Phase::Waiting(Wait::Person),
         turns: 0,
@@ -45,11 +45,13 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         worked: Duration::ZERO,
         working_since: None,
         deadline: entry.deadline,
-        said: Vec::new(),
         question: None,
-        concern: entry.concern,
-        steering: Vec::new(),
+        extras: None,
     };
+    if entry.answers_for.is_some() || entry.concern.is_some() {
+        let (answers_for, concern) = (entry.answers_for.clone(), entry.concern);
+        task.extras = Some(Box::new(Extras { answers_for, concern, ..Extras::default() }));
+    }
     for document in &entry.documents {
         task.learn(document.path.clone(), document.version);
     }
@@ -117,7 +119,7 @@ pub(super) fn subtree_closed(run: &mut Run, at: Timestamp, entry: &SubtreeClosed
         if let Some(question) = task.question.as_mut()
             && question.closed.is_none()
         {
-            Arc::make_mut(question).closed = Some(QuestionEnd::Failed { reason: entry.reason.clone() });
+            Arc::make_mut(question).closed = Some(Box::new(QuestionEnd::Failed { reason: entry.reason.clone() }));
         }
         end(run, at, index, FinalState::Cancelled);
     }
@@ -140,9 +142,9 @@ pub(super) fn question_opened(run: &mut Run, entry: &QuestionOpened) {
 pub(super) fn question_closed(run: &mut Run, at: Timestamp, entry: &QuestionClosed) {
     let index = known(run, &entry.task);
     let task = &mut run.graph[index];
-    let answers_for = task.answers_for.clone();
+    let answers_for = task.extras.as_ref().and_then(|extras| extras.answers_for.clone());
     let Some(question) = task.question.as_mut() else { return };
-    Arc::make_mut(question).closed = Some(entry.how.clone());
+    Arc::make_mut(question).closed = Some(Box::new(entry.how.clone()));
     let question = Arc::clone(question);
     match (&entry.how, answers_for) {
         (QuestionEnd::Answered { answer, .. }, Some(master)) => {
@@ -150,7 +152,7 @@ pub(super) fn question_closed(run: &mut Run, at: Timestamp, entry: &QuestionClos
             let Some(agent) = run.graph[asker].agent().cloned() else { return };
             let Some(call) = waiting_call(run, master, asker) else { return };
             let said = Said { asker: agent, question: question.text.clone(), answer: answer.clone() };
-            run.graph[master].said.push((call, said));
+            run.graph[master].extras.get_or_insert_default().said.push((call, said));
         }
         (QuestionEnd::Escalated { to: _, task: on }, _) => {
             // Its time is over: from here on it only waits for whoever is asked now, and needs no turn.
@@ -184,7 +186,9 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
     if let Some(documents) = &mut task.documents {
         documents.known = BTreeMap::new();
     }
-    task.said = Vec::new();
+    if let Some(extras) = &mut task.extras {
+        extras.said = Vec::new();
+    }
     let (deadline, by_person) = (task.deadline, task.holder == Holder::Person);
     let shared = &mut run.shared;
     shared.live_tasks -= 1;
@@ -243,12 +247,12 @@ pub(super) fn enter(run: &mut Run, at: Timestamp, index: TaskIndex, next: impl F
         _ => {}
     }
     if let Some(place) = left {
-        shared.ready.remove(&place);
+        shared.ready.remove(&place.get());
     }
     if !was_ready && is_ready {
         // No entry makes two tasks ready, so its number is a place of its own, and the queue is first come, first served.
         let place = shared.seq;
         shared.ready.insert(place, index);
-        task.place = Some(place);
+        task.place = NonZeroU64::new(place);
     }
 }

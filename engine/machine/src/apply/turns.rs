@@ -43,10 +43,10 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
             context.requests.pop_front();
         }
     }
-    if matches!(entry.notice, Some(Notice::Steer { .. })) {
-        task.steering.remove(0);
+    let told = entry.steers.len() + usize::from(matches!(entry.notice, Some(Notice::Steer { .. })));
+    if let Some(extras) = task.extras.as_mut().filter(|_| told > 0) {
+        extras.steering.drain(..told);
     }
-    task.steering.drain(..entry.steers.len());
     task.reserved_tokens = entry.reserved_tokens;
     task.reserved_cost = entry.reserved_cost;
     if !again {
@@ -96,7 +96,7 @@ pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered
         let id = entry.task.call(entry.turn, position);
         OpenCall::new(id, Arc::clone(asked), tool.map(|tool| tool.tool_type), delegates)
     });
-    let calls = OpenCalls::new(purpose, entry.turn, entry.text.as_str().into(), calls.collect());
+    let calls = OpenCalls::new(purpose, entry.turn, &entry.text, calls.collect());
     let made = u32::try_from(calls.iter().filter(|call| call.is_counted()).count()).unwrap_or(u32::MAX);
     task.calls += made;
     run.shared.calls += made;

@@ -37,7 +37,7 @@ pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) -> Steps {
         draft.decision.effects.push(Effect::EndRun);
         return Vec::new();
     };
-    let next = match (retry_at, draft.task(task).concern) {
+    let next = match (retry_at, draft.task(task).concern()) {
         (Some(at), _) if at <= draft.at => Step::Retry(call),
         (Some(_), _) => return Vec::new(),
         (None, Some(Concern::Approval { binds })) => Step::DecideApproval { call, question: task, binds, result },

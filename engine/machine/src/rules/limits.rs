@@ -39,7 +39,7 @@ pub(crate) fn request(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
         },
     };
     // The request holds all that people said meanwhile.
-    let (turn, steers) = (of.turns + 1, of.steering.clone());
+    let (turn, steers) = (of.turns + 1, of.steering().to_vec());
     draft.request_turn(task, turn, steers, notice);
     Vec::new()
 }

@@ -237,7 +237,7 @@ pub(crate) fn take_outcome(draft: &Draft<'_>, call: CallAt, result: &CallResult)
 /// Withdraws the questions about calls that would do something else by the present configs. Each is asked again.
 pub(crate) fn withdraw_changed(draft: &Draft<'_>) -> Steps {
     let is_changed = |task: &Task| {
-        let Some(Concern::Approval { binds }) = task.concern else { return false };
+        let Some(Concern::Approval { binds }) = task.concern() else { return false };
         let id = task.id.originating_call();
         let call = draft.run.task(&id.task()).and_then(|caller| caller.call(&id));
         let tool = call.and_then(|call| draft.run.configs().tools.get(call.asked.tool.as_str()));

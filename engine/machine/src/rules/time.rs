@@ -21,7 +21,7 @@ pub(crate) fn pass(draft: &mut Draft<'_>) -> Steps {
             time_out(draft, task)
         }
         (_, Some((_, id))) => {
-            let Some(task) = graph.find(id.task().as_str()) else { return Vec::new() };
+            let Some(task) = graph.find(id.task_text()) else { return Vec::new() };
             let index = draft.calls(task).position_of(id);
             vec![Step::Retry(CallAt { task, index })]
         }

@@ -429,7 +429,7 @@ impl World {
     }
 
     fn any_answer(&mut self, question: TaskId) -> Event {
-        let about_a_call = self.checker.run().task(&question).is_some_and(|question| question.concern.is_some());
+        let about_a_call = self.checker.run().task(&question).is_some_and(|question| question.concern().is_some());
         let answer = if about_a_call {
             Json::from(shapes::any_decision(&mut self.random))
         } else {

@@ -166,7 +166,7 @@ impl World {
         let owner = self.owners.iter().filter(|owner| !owner.asleep).max_by_key(|owner| owner.epoch);
         let Some(owner) = owner else { return };
         let run = &owner.run;
-        let people = run.open_questions().next().map(|question| (question.id.clone(), question.concern));
+        let people = run.open_questions().next().map(|question| (question.id.clone(), question.concern()));
         let wake = run.next_wake();
         // A process that lost the run has nothing to say about it.
         let stale = owner.epoch != self.store.epoch();
