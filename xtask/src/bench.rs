@@ -23,6 +23,9 @@ use crate::project::{built, root, run_cargo};
 const ENGINE: &str = "baton-bench";
 const FLOOR: &str = "baton-floor";
 
+/// The profile of both: what is distributed.
+const PROFILE: &str = "dist";
+
 /// From this size on, one round has to do.
 const ONE_ROUND_FROM: usize = 1_000_000;
 
@@ -63,7 +66,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let cases = options.cases(&targets)?;
     // One after the other: built together, the floor would get the engine's features of what both depend on.
     for program in [ENGINE, FLOOR] {
-        run_cargo(&["build", "--release", "-p", program])?;
+        run_cargo(&["build", "--profile", PROFILE, "-p", program])?;
     }
 
     let mut measured = Measured::default();
@@ -143,8 +146,8 @@ fn subjects(case: &Case, targets: &[Target], beside: bool) -> Vec<Subject> {
 fn measure(case: &Case, subject: Subject, beside: Option<&Path>) -> anyhow::Result<Map<String, Value>> {
     let (program, kept) = match (subject, beside) {
         (Subject::Beside(floor), Some(program)) => (program.to_owned(), ["--variant", floor.variant()]),
-        (Subject::Floor(floor), _) => (built(FLOOR, "release")?, ["--store", floor.store()]),
-        _ => (built(ENGINE, "release")?, ["--store", &case.store]),
+        (Subject::Floor(floor), _) => (built(FLOOR, PROFILE)?, ["--store", floor.store()]),
+        _ => (built(ENGINE, PROFILE)?, ["--store", &case.store]),
     };
     let mut command = Command::new(program);
     command.arg(&case.workload).args(["--n", &case.n.to_string(), "--conc", &case.conc.to_string()]).args(kept);

@@ -1,10 +1,12 @@
 //! `cargo xtask check`: what can be said of the code without running it. Every check runs, whatever the others said.
 
+use std::process::{Command, Stdio};
+
 use anyhow::bail;
 
 use crate::project::{cargo, run_cargo};
 use crate::rules_page;
-use crate::{dependencies, gen_docs};
+use crate::{architecture, dependencies, gen_docs};
 
 /// Runs all checks; an error names those that failed.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -15,7 +17,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
         run_cargo(&["clippy", "-p", "baton-crash", "--features", "failpoints", "--all-targets", "--", "-D", "warnings"]),
         gen_docs::check(),
         rules_page::check(),
+        architecture::check(),
         dependencies::check(),
+        instructions(),
         advisories(),
     ];
     let failures: Vec<String> = checks.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
@@ -24,6 +28,34 @@ pub(crate) fn run() -> anyhow::Result<()> {
         return Ok(());
     }
     bail!("{} of the checks failed:\n{}", failures.len(), failures.join("\n"))
+}
+
+/// Compares the instructions of each step of a call with the record. Needs valgrind: installed if `CI` is set, else skipped
+/// with a notice.
+fn instructions() -> anyhow::Result<()> {
+    let is_installed = || Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !is_installed() && std::env::var_os("CI").is_some() {
+        apt_get(&["update", "--quiet"])?;
+        apt_get(&["install", "--yes", "--quiet", "--no-install-recommends", "valgrind"])?;
+    }
+    if !is_installed() {
+        eprintln!("skipped instruction counts: valgrind is not installed");
+        return Ok(());
+    }
+    run_cargo(&["bench", "--quiet", "-p", "baton-bench", "--bench", "instructions"])
+}
+
+/// Runs Debian's package manager, as root or by `sudo`.
+fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
+    let run = |program: &str, before: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(before).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if run("apt-get", &[]) || run("sudo", &["--non-interactive", "apt-get"]) {
+        return Ok(());
+    }
+    bail!("apt-get {} failed", arguments.join(" "))
 }
 
 /// Known faults of dependencies, where cargo-deny is installed and its database can be had.

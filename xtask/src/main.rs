@@ -1,6 +1,7 @@
 //! The project's chores, started with `cargo xtask`. Each has a file here, and leaves the working tree as it found it
 //! unless writing is what it is for.
 
+mod architecture;
 mod bench;
 mod check;
 mod crash;

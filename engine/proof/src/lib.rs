@@ -23,6 +23,8 @@ pub mod sim;
 pub mod simulation;
 mod told;
 
+use expect_test::Expect;
+
 pub use checker::{Checker, Report, verify};
 pub use finding::{Finding, Invariant};
 pub use jobs::{agent, function, job, note, tool};
@@ -32,30 +34,18 @@ pub use script::{
 };
 pub use sim::Sim;
 
-/// Asserts that the run has ended and that its timeline reads as `expected`, indentation of the whole aside.
+/// Asserts that the run has ended and that its timeline reads as `expected`.
+///
+/// `UPDATE_EXPECT=1 cargo test` writes the actual timeline into the test in place of the expected one.
 #[track_caller]
-pub fn check(sim: &Sim, expected: &str) {
+pub fn check(sim: &Sim, expected: Expect) {
     check_so_far(sim, expected);
     sim.assert_over();
 }
 
 /// As [`check`], for a run that waits for somebody.
 #[track_caller]
-pub fn check_so_far(sim: &Sim, expected: &str) {
-    let actual = print::timeline(&sim.timeline);
-    let expected = dedent(expected);
-    if actual.trim_end() != expected.trim_end() {
-        let differs = actual.lines().zip(expected.lines()).position(|(actual, expected)| actual != expected);
-        let line = differs.map_or_else(|| "the length".to_owned(), |line| format!("line {}", line + 1));
-        panic!("the timeline differs from {line} on; it is\n{actual}\nand was expected to be\n{expected}");
-    }
+pub fn check_so_far(sim: &Sim, expected: Expect) {
+    expected.assert_eq(&print::timeline(&sim.timeline));
     assert!(sim.pending.is_empty(), "nothing more happens, yet {:?} runs", sim.pending);
-}
-
-/// `text` without the indentation that its lines share, and without a blank first line.
-fn dedent(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().skip_while(|line| line.trim().is_empty()).collect();
-    let indents = lines.iter().filter(|line| !line.trim().is_empty()).map(|line| line.len() - line.trim_start().len());
-    let shared = indents.min().unwrap_or(0);
-    lines.iter().map(|line| line.get(shared..).unwrap_or("")).collect::<Vec<_>>().join("\n")
 }

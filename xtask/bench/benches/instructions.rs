@@ -1,117 +1,146 @@
-//! The steps of a call in instructions, the same on every run: `cargo bench -p baton-bench --bench instructions`.
+//! The steps of a call in instructions: `cargo bench -p baton-bench --bench instructions`.
 //!
-//! Needs valgrind, and gungraun-runner in the version of the gungraun that Cargo.lock names, in the path or at
-//! `GUNGRAUN_RUNNER`; without them it says so and counts nothing. Appending to `SQLite` is not here: the store writes
-//! on a thread of its own, and counts follow the thread that was measured.
+//! The counts of `instructions.json` must hold within 3 %. Unlike times they do not depend on the load of the machine.
+//! `BATON_RECORD_INSTRUCTIONS=1` records them again. Needs valgrind, whose cachegrind executes this program once per count.
+//!
+//! A step's count is the difference of two counts: of a process that makes inputs and executes the step with them, and of one
+//! that only makes the inputs.
 
 mod fixtures;
+#[path = "fixtures/steps.rs"]
+mod steps;
 
-use std::process::{Command, Stdio};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 
-/// Valgrind starts this program once per step, with this as the first argument.
-const MEASURED: &str = "--gungraun-run";
+use anyhow::{Context, bail};
+use fixtures::EARLIER_CALLS;
+use serde::{Deserialize, Serialize};
+use steps::Meter;
 
-fn main() {
-    let is_measured = std::env::args().nth(1).is_some_and(|argument| argument == MEASURED);
-    let needed = ["valgrind", option_env!("GUNGRAUN_RUNNER").unwrap_or("gungraun-runner")];
-    match needed.iter().find(|program| !is_measured && !is_installed(program)) {
-        Some(program) => eprintln!("skipped instruction counts: {program} is not installed"),
-        None => steps::run(),
+/// The greatest deviation from the record, in percent. A step that became cheaper is recorded again, so that it stays cheap.
+const TOLERANCE: u64 = 3;
+
+/// The greatest deviation under another compiler than that of the record.
+const TOLERANCE_OF_COMPILERS: u64 = 15;
+
+/// Executions of a step in one count.
+const REPEATS: u64 = 20;
+
+/// The first argument of a process that valgrind executes. The step's name follows, then what is counted.
+const MEASURED: &str = "--measured";
+
+/// The compiler, and the instructions of one execution of each step.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    rustc: String,
+    instructions: BTreeMap<String, u64>,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, step, part] = arguments.as_slice()
+        && first == MEASURED
+    {
+        steps::measure_steps(&mut Selected { step, executes: part == "all" });
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut names = Names::default();
+    steps::measure_steps(&mut names);
+    let mut instructions = BTreeMap::new();
+    for step in names.0 {
+        let (all, inputs) = (count(&step, "all")?, count(&step, "inputs")?);
+        instructions.insert(step, all.saturating_sub(inputs) / REPEATS);
+    }
+    let record = Record { rustc: rustc()?, instructions };
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.json");
+    if std::env::var_os("BATON_RECORD_INSTRUCTIONS").is_some() {
+        std::fs::write(file, serde_json::to_string_pretty(&record)? + "\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let recorded: Record = serde_json::from_str(&std::fs::read_to_string(file)?)?;
+    Ok(compare(&record, &recorded))
+}
+
+/// Prints every step beside its record; fails if one deviates too far.
+fn compare(record: &Record, recorded: &Record) -> ExitCode {
+    let is_same_compiler = record.rustc == recorded.rustc;
+    let tolerance = if is_same_compiler { TOLERANCE } else { TOLERANCE_OF_COMPILERS };
+    if !is_same_compiler {
+        println!("recorded with {}, counted with {}: {tolerance} % are allowed", recorded.rustc, record.rustc);
+    }
+    println!("instructions of one execution, after {EARLIER_CALLS} calls:");
+    let mut deviates = recorded.instructions.keys().ne(record.instructions.keys());
+    for (step, count) in &record.instructions {
+        let before = recorded.instructions.get(step).copied().unwrap_or_default();
+        let is_near = count.abs_diff(before) * 100 <= before * tolerance;
+        deviates |= !is_near;
+        println!("{step:30} {count:>12} recorded {before:>12}{}", if is_near { "" } else { "  deviates" });
+    }
+    if deviates {
+        println!("a step deviates by more than {tolerance} %; if it should, record again with BATON_RECORD_INSTRUCTIONS=1");
+    }
+    ExitCode::from(u8::from(deviates))
+}
+
+/// Counts the instructions of a process that prepares `step` and executes the `part` that is named.
+fn count(step: &str, part: &str) -> anyhow::Result<u64> {
+    let program = std::env::current_exe()?;
+    let output = Command::new("valgrind")
+        .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
+        .arg(program)
+        .args([MEASURED, step, part])
+        .output()
+        .context("valgrind cannot be started; on Debian: apt-get install valgrind")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let counted = text.lines().find_map(|line| line.split_once("I   refs:").or_else(|| line.split_once("I refs:")));
+    match counted.and_then(|(_, number)| number.trim().replace(',', "").parse().ok()) {
+        Some(count) if output.status.success() => Ok(count),
+        _ => bail!("valgrind did not count {step}:\n{text}"),
     }
 }
 
-fn is_installed(program: &str) -> bool {
-    let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    version.is_ok_and(|status| status.success())
+/// The version of the compiler.
+fn rustc() -> anyhow::Result<String> {
+    let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(program).arg("--version").output().context("rustc cannot be started")?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// The steps. What one takes is made before its count begins, what it gives is dropped after it.
-mod steps {
-    use baton_runtime::LoadedJob;
-    use baton_store::{Batch, MemoryStore};
-    use baton_types::model::{ModelRequest, ModelTurn};
-    use futures_util::FutureExt;
-    use gungraun::{library_benchmark, library_benchmark_group, main};
-    use serde_json::Value;
+/// Collects the names of the steps.
+#[derive(Default)]
+struct Names(Vec<String>);
 
-    use crate::fixtures::{self, Asked, Batches, Called, Given, History, MANY_TOOLS, NextCall, Rendering, Unread};
-
-    library_benchmark_group!(
-        name = calls,
-        benchmarks = [
-            decide_and_apply_one_call,
-            validate_an_input,
-            render_the_next_request,
-            fill_a_scripts_templates,
-            append_a_batch_to_memory,
-            load_a_thousand_tools
-        ]
-    );
-
-    main!(library_benchmark_groups = calls);
-
-    /// Starts valgrind for each step, or is one that valgrind started.
-    pub(super) fn run() {
-        main();
+impl Meter for Names {
+    fn measure<I, O>(&mut self, name: &str, _: impl FnMut() -> I, _: impl FnMut(I) -> O) {
+        self.0.push(name.to_owned());
     }
+}
 
-    /// What `step` is to be counted with, after rehearsals: the count has neither what happens only once nor what the
-    /// allocator still has to tidy up.
-    fn rehearsed<I, O>(start: impl Fn(&History) -> I, step: impl Fn(I) -> O) -> I {
-        let history = History::new();
-        for _ in 0..3 {
-            drop(step(start(&history)));
+/// Makes the inputs of one step, and executes it with them if `executes` is set.
+struct Selected<'a> {
+    step: &'a str,
+    executes: bool,
+}
+
+impl Meter for Selected<'_> {
+    fn measure<I, O>(&mut self, name: &str, mut start: impl FnMut() -> I, mut step: impl FnMut(I) -> O) {
+        if name != self.step {
+            return;
         }
-        let input = start(&history);
-        // Dropped here, it would be tidied up in the count.
-        std::mem::forget(history);
-        input
-    }
-
-    #[library_benchmark]
-    #[bench::after_twenty(rehearsed(History::next_call, fixtures::one_call))]
-    fn decide_and_apply_one_call(call: NextCall) -> Called {
-        fixtures::one_call(call)
-    }
-
-    #[library_benchmark]
-    #[bench::typical(rehearsed(History::next_input, |given| fixtures::validate(&given)))]
-    fn validate_an_input(input: Given) -> (Value, Given) {
-        (fixtures::validate(&input), input)
-    }
-
-    #[library_benchmark]
-    #[bench::after_twenty(rehearsed(History::next_result, fixtures::render))]
-    fn render_the_next_request(rendering: Rendering) -> (Rendering, ModelRequest) {
-        fixtures::render(rendering)
-    }
-
-    #[library_benchmark]
-    #[bench::after_twenty(rehearsed(History::next_request, |asked| fixtures::answer(&asked)))]
-    fn fill_a_scripts_templates(asked: Asked) -> (ModelTurn, Asked) {
-        (fixtures::answer(&asked), asked)
-    }
-
-    /// A store with some batches, where the next one makes no list grow.
-    fn memory() -> (MemoryStore, Batch) {
-        let store = MemoryStore::new();
-        let mut batches = Batches::new(&store).now_or_never().expect("memory never waits");
+        // What happens only once in a process is in neither count.
         for _ in 0..3 {
-            fixtures::append(&store, batches.next_batch()).now_or_never().expect("memory never waits");
+            drop(step(start()));
         }
-        (store, batches.next_batch())
-    }
-
-    #[library_benchmark]
-    #[bench::of_five(memory())]
-    fn append_a_batch_to_memory((store, batch): (MemoryStore, Batch)) -> MemoryStore {
-        fixtures::append(&store, batch).now_or_never().expect("memory never waits");
-        store
-    }
-
-    #[library_benchmark]
-    #[bench::at_start(fixtures::unread_job(MANY_TOOLS))]
-    fn load_a_thousand_tools(job: Unread) -> LoadedJob {
-        fixtures::load(job)
+        for _ in 0..REPEATS {
+            let input = start();
+            // Freeing memory is not part of a step.
+            if self.executes {
+                std::mem::forget(step(input));
+            } else {
+                std::mem::forget(input);
+            }
+        }
     }
 }

@@ -4,14 +4,15 @@
 
 #[path = "../benches/fixtures/mod.rs"]
 mod fixtures;
+#[path = "../benches/fixtures/steps.rs"]
+mod steps;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use baton_store::MemoryStore;
-use fixtures::{Batches, EARLIER_CALLS, History, MANY_TOOLS};
-use futures_util::FutureExt;
+use fixtures::EARLIER_CALLS;
 use serde::{Deserialize, Serialize};
+use steps::Meter;
 
 /// How far a count may be from the recorded one, in percent. A step that has become cheaper is recorded anew, so that it stays so.
 const TOLERANCE: u64 = 3;
@@ -23,44 +24,27 @@ struct Count {
     bytes: u64,
 }
 
-/// Counts what `step` allocates, after rehearsals: what happens only once in a process is not in the count.
-fn count<I, O>(start: impl Fn() -> I, step: impl Fn(I) -> O) -> Count {
-    for _ in 0..3 {
-        drop(step(start()));
-    }
-    let (mut input, mut output) = (Some(start()), None);
-    let counted = allocation_counter::measure(|| output = input.take().map(&step));
-    Count { allocations: counted.count_total, bytes: counted.bytes_total }
-}
+/// Counts the allocations of each step, after rehearsals: what happens only once in a process is not in the count.
+#[derive(Default)]
+struct Counts(BTreeMap<String, Count>);
 
-fn counts() -> BTreeMap<String, Count> {
-    let history = History::new();
-    let (asked, input) = (history.next_request(), history.next_input());
-    let store = || {
-        let store = MemoryStore::new();
-        let mut batches = Batches::new(&store).now_or_never().expect("memory never waits");
-        let batch = batches.next_batch();
-        (store, batch)
-    };
-    let append = |(store, batch)| {
-        fixtures::append(&store, batch).now_or_never().expect("memory never waits");
-        store
-    };
-    let counts = [
-        ("handle one call".to_owned(), count(|| history.next_call(), fixtures::one_call)),
-        ("check an input".to_owned(), count(|| (), |()| fixtures::validate(&input))),
-        ("render the next request".to_owned(), count(|| history.next_result(), fixtures::render)),
-        ("fill the templates of a turn".to_owned(), count(|| (), |()| fixtures::answer(&asked))),
-        ("append a batch to memory".to_owned(), count(store, append)),
-        (format!("load {} tools", MANY_TOOLS / 10), count(|| fixtures::unread_job(MANY_TOOLS / 10), fixtures::load)),
-    ];
-    counts.into()
+impl Meter for Counts {
+    fn measure<I, O>(&mut self, name: &str, mut start: impl FnMut() -> I, mut step: impl FnMut(I) -> O) {
+        for _ in 0..3 {
+            drop(step(start()));
+        }
+        let (mut input, mut output) = (Some(start()), None);
+        let counted = allocation_counter::measure(|| output = input.take().map(&mut step));
+        self.0.insert(name.to_owned(), Count { allocations: counted.count_total, bytes: counted.bytes_total });
+    }
 }
 
 #[test]
 fn no_step_of_a_call_allocates_more_than_recorded() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("allocations.json");
-    let counts = counts();
+    let mut counts = Counts::default();
+    steps::measure_steps(&mut counts);
+    let counts = counts.0;
     if std::env::var_os("BATON_RECORD_ALLOCATIONS").is_some() {
         let text = serde_json::to_string_pretty(&counts).unwrap() + "\n";
         return std::fs::write(file, text).unwrap();

@@ -1,5 +1,6 @@
 //! Calls that must be approved: who is asked, what waits, what a grant holds for, and what becomes of a denial.
 
+use expect_test::expect;
 use std::collections::BTreeMap;
 
 use baton_machine::Run;
@@ -44,7 +45,7 @@ fn a_call_begins_once_it_is_approved() {
     sim.person_answers("0/1.1/approval", yes()).unwrap();
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -61,7 +62,7 @@ fn a_call_begins_once_it_is_approved() {
         0/2.1 handoff success "done" [terminate]
         0 completed: success "done"
         run completed (success)
-        "#,
+        "#]],
     );
 }
 

@@ -1,5 +1,6 @@
 //! Documents: versions, bases, conflicts, and who is shown what (`versions_form_a_chain`, `handed_over_arrives_once`).
 
+use expect_test::expect;
 use std::collections::BTreeMap;
 
 use baton_types::call::{CallStatus, ErrorCode};
@@ -317,7 +318,7 @@ fn documents_travel_down_pinned_and_come_back_only_when_handed_off() {
     assert_eq!(shown_to(&sim, "0/1.1"), ["sales.csv v1"]);
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         sales.csv v1 by job
         0 created: root for root, "go" [sales.csv v1] master you
@@ -341,7 +342,7 @@ fn documents_travel_down_pinned_and_come_back_only_when_handed_off() {
         0/2.1 handoff success "done" [analysis.md v1] [terminate]
         0 completed: success "done" [analysis.md v1]
         run completed (success)
-        "#,
+        "#]],
     );
 }
 

@@ -6,6 +6,7 @@ use baton_types::event::{Event, Outcome};
 use baton_types::id::TaskId;
 use baton_types::limits::{LimitKind, Limits};
 use baton_types::model::FinishReason;
+use expect_test::expect;
 use serde_json::json;
 
 use crate::support::jobs::{AgentDraft, JobDraft};
@@ -157,7 +158,7 @@ fn a_cancelled_task_tells_its_caller_and_takes_all_below_it_along() {
     check_ending("cancel", &sim, &failed(FinalState::Cancelled, CallStatus::Cancelled, ErrorCode::Cancelled));
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -181,7 +182,7 @@ fn a_cancelled_task_tells_its_caller_and_takes_all_below_it_along() {
         0/2.1 handoff success "root done" [terminate]
         0 completed: success "root done"
         run completed (success)
-        "#,
+        "#]],
     );
 }
 

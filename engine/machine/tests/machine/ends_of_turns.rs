@@ -5,6 +5,7 @@ use baton_types::entry::{Entry, FinalState, Notice, ReminderReason};
 use baton_types::event::{Outcome, Produced};
 use baton_types::id::TaskId;
 use baton_types::model::{FinishReason, ModelTurn};
+use expect_test::expect;
 use serde_json::json;
 
 use crate::support::jobs::JobDraft;
@@ -169,7 +170,7 @@ fn results_that_all_go_to_the_user_end_the_task_with_message_and_outputs() {
     let sim = Sim::new(&one_agent()).agent("root", [speaking]).start();
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -182,7 +183,7 @@ fn results_that_all_go_to_the_user_end_the_task_with_message_and_outputs() {
         0/1.2 to the user: success "0/1.2"
         0 completed: success {"message":"look","outputs":["0/1.1","0/1.2"]}
         run completed (success)
-        "#,
+        "#]],
     );
 }
 

@@ -7,6 +7,7 @@ use baton_types::id::TaskId;
 use baton_types::limits::Limits;
 use baton_types::model::{ModelTurn, Usage};
 use baton_types::money::{Money, Price};
+use expect_test::expect;
 
 use crate::support::jobs::JobDraft;
 use crate::support::script::{Answer, Prompted, error};
@@ -53,7 +54,7 @@ fn a_model_that_is_not_available_gives_way_to_the_next_and_is_asked_again_in_the
     sim.assert_over();
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -67,7 +68,7 @@ fn a_model_that_is_not_available_gives_way_to_the_next_and_is_asked_again_in_the
         0/2.1 handoff success "done" [terminate]
         0 completed: success "done"
         run completed (success)
-        "#,
+        "#]],
     );
     let asked = sim.timeline.iter().find_map(|recorded| match &recorded.entry {
         Entry::ModelRequested(asked) => Some(asked.clone()),
@@ -133,7 +134,7 @@ fn a_crash_while_a_fallback_is_asked_begins_with_the_first_again() {
     sim.assert_over();
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -145,7 +146,7 @@ fn a_crash_while_a_fallback_is_asked_begins_with_the_first_again() {
         0/1.1 handoff success "done" [terminate]
         0 completed: success "done"
         run completed (success)
-        "#,
+        "#]],
     );
 }
 

@@ -1,5 +1,6 @@
 //! What a turn's delegations are awaited for, and what a failed one leads to: the whole table, and what it must not touch.
 
+use expect_test::expect;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -315,7 +316,7 @@ fn the_rest_of_the_turn_is_cancelled_with_all_below_it() {
         .start();
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -350,7 +351,7 @@ fn the_rest_of_the_turn_is_cancelled_with_all_below_it() {
         0/2.1 handoff success "done" [terminate]
         0 completed: success "done"
         run completed (success)
-        "#,
+        "#]],
     );
 }
 

@@ -1,5 +1,6 @@
 //! Providers that are away: the request stays open, its time is not worked time, and what was not charged costs nothing.
 
+use expect_test::expect;
 use std::time::Duration;
 
 use baton_types::call::{CallError, CallStatus, ErrorCode};
@@ -45,7 +46,7 @@ fn a_request_that_waits_stays_open_and_its_time_is_not_worked() {
     sim.assert_over();
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -58,7 +59,7 @@ fn a_request_that_waits_stays_open_and_its_time_is_not_worked() {
         0/2.1 handoff success "done" [terminate]
         0 completed: success "done"
         run completed (success)
-        "#,
+        "#]],
     );
 }
 

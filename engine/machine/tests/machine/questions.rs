@@ -9,6 +9,7 @@ use baton_types::limits::Limits;
 use baton_types::message::Part;
 use baton_types::model::ModelTurn;
 use baton_types::principal::Principal;
+use expect_test::expect;
 use serde_json::json;
 
 use crate::support::jobs::JobDraft;
@@ -34,7 +35,7 @@ fn a_master_answers_while_it_is_blocked_on_the_asker() {
         .start();
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -61,7 +62,7 @@ fn a_master_answers_while_it_is_blocked_on_the_asker() {
         0/2.1 handoff success "done" [terminate]
         0 completed: success "done"
         run completed (success)
-        "#,
+        "#]],
     );
 }
 
@@ -162,7 +163,7 @@ fn an_agent_whose_master_is_a_person_asks_past_its_caller() {
         .start();
     check_so_far(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -174,7 +175,7 @@ fn an_agent_whose_master_is_a_person_asks_past_its_caller() {
           0/1.1/1.1 ask_master started → you
             0/1.1/1.1 created: question for you, "which?" master you
             Q1 opened: 0/1.1 asks you, otherwise fail
-        "#,
+        "#]],
     );
     sim.person_answers("0/1.1/1.1", "that").expect("the question is open");
     sim.assert_over();

@@ -8,6 +8,7 @@ use baton_types::event::Event;
 use baton_types::id::CallId;
 use baton_types::limits::Limits;
 use baton_types::model::ModelTurn;
+use expect_test::expect;
 use serde_json::json;
 
 use crate::support::jobs::{AgentDraft, JobDraft, ToolDraft};
@@ -50,7 +51,7 @@ fn a_failed_delegation_is_tried_again_after_its_pause_by_a_task_of_its_own() {
     sim.wait(1);
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -72,7 +73,7 @@ fn a_failed_delegation_is_tried_again_after_its_pause_by_a_task_of_its_own() {
         0/2.1 handoff success "done" [terminate]
         0 completed: success "done"
         run completed (success)
-        "#,
+        "#]],
     );
 }
 

@@ -1,5 +1,6 @@
 //! The rules of one turn in detail: what runs when, what is refused and why, and what is said to whom.
 
+use expect_test::expect;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -167,7 +168,7 @@ fn an_effective_handoff_waits_for_the_functions_of_its_turn() {
     let sim = Sim::new(&draft).agent("root", [turn([handoff("done"), call("work", "a"), call("jot", "b")])]).start();
     check(
         &sim,
-        r#"
+        expect![[r#"
         run started: go
         0 created: root for root, "go" master you
         0 turn 1 asked
@@ -178,7 +179,7 @@ fn an_effective_handoff_waits_for_the_functions_of_its_turn() {
         0/1.1 handoff success "done" [terminate]
         0 completed: success "done"
         run completed (success)
-        "#,
+        "#]],
     );
 }
 
