@@ -88,20 +88,23 @@ fn begin(draft: &mut Draft<'_>, event: Event) -> Steps {
 
 /// Runs `steps` and all that follows from them, until the run is at rest. Bounded by the number of live tasks: each round ends
 /// a task, begins calls or asks a model.
-fn settle(draft: &mut Draft<'_>, steps: Steps) {
+fn settle(draft: &mut Draft<'_>, mut steps: Steps) {
+    // The next step is the last one.
+    steps.reverse();
     let mut changed = VecDeque::new();
-    run_steps(draft, &mut changed, steps);
+    run_steps(draft, &mut changed, &mut steps);
     while draft.run.ended().is_none() {
         if let Some(task) = changed.pop_front() {
-            let steps = vec![Step::Start(task), Step::Act { task, from: 0 }, Step::Join(task), Step::EndTurn(task)];
-            run_steps(draft, &mut changed, steps);
+            steps.extend([Step::EndTurn(task), Step::Join(task), Step::Act { task, from: 0 }, Step::Start(task)]);
+            run_steps(draft, &mut changed, &mut steps);
             continue;
         }
         let before = draft.decision.entries.len();
-        let steps = start::waiting(draft);
-        run_steps(draft, &mut changed, steps);
+        steps.extend(start::waiting(draft).into_iter().rev());
+        run_steps(draft, &mut changed, &mut steps);
         if draft.decision.entries.len() == before {
-            run_steps(draft, &mut changed, vec![Step::Admit { place: 0 }]);
+            steps.push(Step::Admit { place: 0 });
+            run_steps(draft, &mut changed, &mut steps);
         }
         if draft.decision.entries.len() == before {
             return;
@@ -109,9 +112,9 @@ fn settle(draft: &mut Draft<'_>, steps: Steps) {
     }
 }
 
-/// Runs `steps` depth first. Tasks whose turns may have become complete are looked at after all of them.
-fn run_steps(draft: &mut Draft<'_>, changed: &mut VecDeque<TaskIndex>, mut steps: Steps) {
-    steps.reverse();
+/// Runs `steps`, the last one first, and all that follows from each before the next. Tasks whose turns may have become complete
+/// are looked at after all of them.
+fn run_steps(draft: &mut Draft<'_>, changed: &mut VecDeque<TaskIndex>, steps: &mut Steps) {
     while let Some(step) = steps.pop() {
         match step {
             _ if draft.run.ended().is_some() => return,
