@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestJob, call_error, call_result, calls, engine, handoff, model, root, run_to_end};
 
-/// A job whose model costs `price`, if anything is said, and that may cost `cost_usd`.
+/// Returns a job whose model costs `price`, if given, and that may cost `cost_usd`.
 fn job(price: Option<Value>, cost_usd: f64) -> TestJob {
     let mut own = json!({"provider": "scripted", "script": "m.script.json"});
     if let Some(price) = price {

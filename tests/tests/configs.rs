@@ -95,14 +95,14 @@ fn load_but_scripts(sources: &Sources) -> Result<(), Faults> {
     load(sources, &functions(), Unconfigured::Refused, &rules).map(|_| ())
 }
 
-/// The built-in tools' functions; the tests have tools of their own, whose configs belong to no shipped job.
+/// Returns the built-in tools' functions; the tests have tools of their own, whose configs belong to no shipped job.
 fn functions() -> Vec<&'static ToolFunction> {
     let functions: Vec<_> = registered_functions().into_iter().filter(|function| function.file.starts_with("tools/")).collect();
     assert!(!functions.is_empty(), "the built-in tools are linked");
     functions
 }
 
-/// The job's pinned sources with one file replaced.
+/// Returns the job's pinned sources with one file replaced.
 fn with(pinned: &Value, changed: &Shipped, text: &str) -> Sources {
     let mut pinned = pinned.clone();
     let file = pinned["files"].as_array_mut().unwrap().iter_mut().find(|file| file["path"] == changed.path.as_str()).unwrap();
@@ -146,7 +146,7 @@ struct Mutation {
     text: String,
 }
 
-/// Every single-field mutation: delete, rename, retype, null, duplicate and unknown key, for every key of every object.
+/// Returns every single-field mutation: delete, rename, retype, null, duplicate and unknown key, for every key of every object.
 fn mutations(text: &str) -> Vec<Mutation> {
     let value: Value = serde_json::from_str(text).unwrap();
     let mut found = Vec::new();
@@ -230,7 +230,7 @@ fn other_type(value: &Value) -> Value {
     }
 }
 
-/// Whether `pointer` matches `pattern`, in which `*` stands for one token and a final `**` for the rest.
+/// Whether `pointer` matches `pattern`, in which `*` matches one token and a final `**` the rest.
 fn matches_pattern(pattern: &str, pointer: &str) -> bool {
     let (pattern, pointer): (Vec<_>, Vec<_>) = (pattern.split('/').collect(), pointer.split('/').collect());
     if let [head @ .., "**"] = pattern.as_slice() {
@@ -239,7 +239,7 @@ fn matches_pattern(pattern: &str, pointer: &str) -> bool {
     pattern.len() == pointer.len() && pattern.iter().zip(&pointer).all(|(token, part)| *token == "*" || token == part)
 }
 
-/// The keys that a file may leave out, as its published JSON Schema says.
+/// Returns the keys that a file may leave out, by its published JSON Schema.
 fn is_optional(role: Role, value: &Value, pointer: &str) -> bool {
     let name = match role {
         Role::Job => "job.schema.json",

@@ -19,7 +19,7 @@ fn text(description: &str) -> Value {
     json!({"type": "string", "description": description, "required": true})
 }
 
-/// A job whose tools of documents have this effect.
+/// Returns a job whose document tools have this effect.
 fn notes_job(effect: &str) -> LoadedJob {
     let line = json!({"path": text("Where."), "line": text("What.")});
     TestJob::new("solo", json!({}))
@@ -43,14 +43,14 @@ fn notes_model(line: &str) -> Arc<dyn Model> {
     })
 }
 
-/// The number of the one entry that `is_it` knows.
+/// Returns the number of the only entry that `is_it` accepts.
 fn number_of(entries: &[Arc<Recorded>], is_it: impl Fn(&Entry) -> bool) -> u64 {
     let found: Vec<u64> = entries.iter().filter(|recorded| is_it(&recorded.entry)).map(|recorded| recorded.seq).collect();
     assert_eq!(found.len(), 1, "entries {found:?}");
     found[0]
 }
 
-/// The notes job on `store`, with a cache for documents of `cache` bytes and a first line of `length`: each of its calls
+/// Returns the notes job on `store`, with a cache for documents of `cache` bytes and a first line of `length`: each of its calls
 /// sees what the calls before it wrote. Returns whether the turn was one commit.
 async fn check_reads(store: Arc<dyn Store>, effect: &str, cache: usize, length: usize) -> bool {
     let store = Arc::new(FailingStore::watching(store));
@@ -169,7 +169,7 @@ async fn only_a_pure_call_runs_before_its_start_is_durable() {
     }
 }
 
-/// How many calls of `strike` have begun, as the store knows.
+/// Returns the number of durable starts of `strike`.
 async fn durable_strikes(store: &Arc<dyn Store>, run: &RunId) -> u32 {
     let entries = store.entries(run, 0, 1_000).await.unwrap();
     let strikes = |recorded: &&Arc<Recorded>| matches!(&recorded.entry, Entry::CallStarted(entry) if entry.tool == "strike");

@@ -18,12 +18,12 @@ use serde_json::Value;
 use crate::support::failing::{Failing, FailingStore};
 use crate::support::{Finished, finish, name_of, workspace};
 
-/// The repository.
+/// Returns the repository's folder.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The folders of the examples, ordered.
+/// Returns the folders of the examples, ordered.
 fn examples() -> Vec<PathBuf> {
     let folder = std::fs::read_dir(repository().join("examples")).unwrap();
     let mut examples: Vec<_> = folder.map(|entry| entry.unwrap().path()).filter(|path| path.join("job.json").is_file()).collect();
@@ -32,7 +32,7 @@ fn examples() -> Vec<PathBuf> {
     examples
 }
 
-/// The job in `folder`, with the built-in tools.
+/// Returns the job in `folder`, with the built-in tools.
 pub(crate) fn load(folder: &Path) -> LoadedJob {
     let mut configs = Vec::new();
     for entry in std::fs::read_dir(repository().join("tool-configs")).unwrap() {
@@ -51,7 +51,7 @@ fn engine(store: Arc<dyn Store>) -> Engine {
     Engine::builder().trust(baton_runtime::TrustEverything).store(store).build().unwrap()
 }
 
-/// Waits for the end of a run; a person takes the first choice of every question, or says yes.
+/// Waits for the end of a run. A person takes the first choice of every question, or approves.
 async fn outcome(handle: &RunHandle) -> RunOutcome {
     loop {
         match handle.outcome_without_people().await {
@@ -94,8 +94,8 @@ async fn every_example_comes_to_its_end_and_replays_to_the_byte() {
     }
 }
 
-/// What a process leaves behind that dies after a commit is what one leaves that dies before the next, so one kind of
-/// crash is enough here.
+/// A process that dies after a commit leaves the same state as one that dies before the next, so one kind of crash is
+/// enough here.
 #[tokio::test]
 async fn an_example_that_is_killed_at_any_commit_comes_to_the_same_end() {
     for folder in examples() {
@@ -132,7 +132,7 @@ async fn an_example_that_is_cancelled_at_any_step_leaves_nothing_behind() {
         let (mut steps, mut cancels) = (0, 0);
         for (recorded, next) in finished.entries.iter().zip(&finished.entries[1..]) {
             run.apply(recorded);
-            // The entries of one batch have one moment, and nobody can cancel anything between them.
+            // The entries of one batch have one moment, so nothing can be cancelled between them.
             if recorded.at == next.at {
                 continue;
             }
@@ -148,7 +148,7 @@ async fn an_example_that_is_cancelled_at_any_step_leaves_nothing_behind() {
     }
 }
 
-/// The fewest commits that can follow the run's start, however many calls one of them takes in: one for each answer of a
+/// Returns the fewest commits that can follow the run's start, however many calls one of them takes in: one for each answer of a
 /// task and of the tasks above it, which wait for it, where these are most.
 fn answers_in_a_row(finished: &Finished) -> usize {
     let answered = || {

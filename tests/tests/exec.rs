@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Finished, TestJob, call_error, call_output, call_result, calls, finish, handoff, model, name_of};
 
-/// A job folder with one script, and what its tool's config says besides.
+/// A job folder with one script, and additional fields of its tool's config.
 struct Script {
     folder: tempfile::TempDir,
     command: Vec<String>,
@@ -77,7 +77,7 @@ impl Script {
     }
 }
 
-/// An engine whose agent calls the command once, in an environment of its own.
+/// Returns an engine whose agent calls the command once, in an environment of its own.
 fn engine(input: Value) -> Engine {
     builder(input).build().unwrap()
 }
@@ -107,7 +107,7 @@ fn is_alive(pid: &str) -> bool {
     state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
-/// Waits until the process whose number stands in `file` is gone.
+/// Waits until the process whose number is in `file` is gone.
 fn wait_until_gone(file: &Path) {
     let pid = std::fs::read_to_string(file).unwrap();
     let began = Instant::now();
@@ -369,8 +369,8 @@ async fn cancelling_kills_a_command_with_its_children() {
     tokio::task::spawn_blocking(move || wait_until_gone(&pid)).await.unwrap();
 }
 
-/// Cancels a call whose command does what `text` says, once each of its processes has written its number to a pipe of
-/// `pipes`, and checks that they are gone when the run is over. A command that is asked to end is given `grace`.
+/// Cancels a call whose command executes `text`, once each of its processes has written its number to a pipe of
+/// `pipes`. Checks that all of them are gone when the run is over. A command that is asked to end is given `grace`.
 async fn cancelled_once_begun(text: &str, pipes: &[&str], grace: Duration) -> Script {
     let script = Script::shell(&format!("{HERE}{text}"));
     for pipe in pipes {
@@ -394,7 +394,7 @@ fn mkfifo(path: &Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Where a script lies, in its own words: it works in a fresh folder.
+/// Sets a shell variable to the folder of the script, which runs in a fresh folder.
 const HERE: &str = "here=$(dirname \"$0\")\n";
 
 #[tokio::test]
@@ -412,7 +412,8 @@ async fn a_cancelled_command_that_ignores_the_signal_is_gone_when_the_run_is() {
     cancelled_once_begun(text, &["began"], Duration::from_millis(100)).await;
 }
 
-/// A process in a session of its own that ignores the signal and writes its number to the pipe `name`.
+/// Returns a shell command that starts a process in a session of its own. The process ignores the signal and writes
+/// its number to the pipe `name`.
 #[cfg(target_os = "linux")]
 fn stray(name: &str) -> String {
     let script = format!("trap \"\" TERM; echo $$ > \"$0/{name}\"; while :; do sleep 600; done");

@@ -21,7 +21,7 @@ use crate::support::{Finished, TestJob, call_result, calls, engine, finish, hand
 const BRANCHES: usize = 9;
 const LEAVES: usize = 10;
 
-/// Says who asked, and counts.
+/// Counts requests by agent.
 type Asked = Arc<Mutex<BTreeMap<String, u32>>>;
 
 /// The effects that took place, outside every run.
@@ -33,13 +33,13 @@ fn pay(to: String) -> Result<String, ToolError> {
     Ok(format!("paid {to}"))
 }
 
-/// How often somebody of that name was paid.
+/// Returns the number of payments to names with this prefix.
 fn paid(whom: &str) -> usize {
     PAID.lock().unwrap().iter().filter(|to| to.starts_with(whom)).count()
 }
 
-/// A root with nine branches of ten leaves each: 100 tasks. Each leaf pays, then reports; branch and root sum up what they are
-/// told.
+/// Returns a root with nine branches of ten leaves each: 100 tasks. Each leaf pays, then reports. Branches and root
+/// combine the reports they receive.
 fn tree() -> LoadedJob {
     let mut job = TestJob::new("root", json!({}));
     let routes = |kind: &str, of: std::ops::Range<usize>| -> Vec<String> {
@@ -72,7 +72,7 @@ fn worker(asked: &Asked) -> Arc<dyn Model> {
             (Some(branch), _, 1) => delegate("leaf", branch * LEAVES..(branch + 1) * LEAVES),
             (_, Some(leaf), 1) => calls(&[("pay", json!({"to": format!("supplier {leaf}")}))]),
             (_, Some(_), _) => handoff(request.system.split(' ').next().unwrap_or_default(), &[]),
-            // What the callees said decides what is passed on.
+            // The reports of the callees determine the next report.
             _ => handoff(&format!("{:x}", summed(&format!("{:?}", request.messages.last()))), &[]),
         }
     })
@@ -133,7 +133,7 @@ async fn a_fork_with_one_leaf_edited_asks_only_the_models_that_the_edit_can_reac
     let differing: Vec<&str> = differs.tasks.iter().filter(|task| !task.is_same()).map(|task| task.task.as_str()).collect();
     assert_eq!(differing, ["0", "0/1.5", "0/1.5/1.3"], "trees are aligned by path");
 
-    // A fork of which nothing is different asks nobody.
+    // A fork without changes makes no model request.
     let (_, same) = forked(&engine, started.id(), ForkOptions::default()).await;
     assert!(asked.lock().unwrap().is_empty());
     assert_eq!((same.result, paid("supplier")), (original.result, BRANCHES * LEAVES));
@@ -332,7 +332,7 @@ async fn only_functions_that_agents_were_granted_are_needed_to_go_on() {
             panic!("the run needs fn pay")
         };
         assert!(faults.to_string().contains(reason), "{faults}");
-        // It can be read all the same, and a run that needs none of that goes on.
+        // It can be read all the same, and a run that needs none of that continues.
         assert!(program.state(&granted).await.unwrap().task(&TaskId::root()).is_some());
         assert_eq!(replay(&program, &granted).await.unwrap().mismatches, []);
         program.resume(&ungranted).await.unwrap().stop().await;

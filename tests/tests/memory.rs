@@ -16,7 +16,7 @@ fn shipped(config: &str) -> Value {
     config
 }
 
-/// An agent that saves to its memories and recalls them, with the tools as they are shipped.
+/// Returns a job whose agent saves to its memories and recalls them, with the shipped tools.
 fn remembering_job() -> LoadedJob {
     TestJob::new("solo", json!({}))
         .agent("solo", &["save_to_short_term_memory", "save_to_long_term_memory", "recall_memory", "handoff"])
@@ -48,7 +48,7 @@ async fn two_runs(store: Arc<dyn Store>) -> Vec<Value> {
     recalled
 }
 
-/// A run that saves to both memories and recalls both in the same turn.
+/// Runs an agent that saves to both memories and recalls both in the same turn.
 async fn recalled_at_once(store: Arc<dyn Store>) -> Value {
     let answers = model(move |_, turn, _| match turn {
         1 => calls(&[

@@ -21,7 +21,7 @@ fn shipped(config: &str) -> Value {
     config
 }
 
-/// One agent with one tool as it is shipped, which it calls once with `input`.
+/// Runs one agent with one shipped tool, which it calls once with `input`.
 async fn one_call(tool: &str, config: &str, input: Value, models: Value, job: impl Fn(TestJob) -> TestJob) -> Finished {
     let config = shipped(config);
     let parameters = config["parameters"].clone();
@@ -41,12 +41,12 @@ async fn one_call(tool: &str, config: &str, input: Value, models: Value, job: im
     run_to_end(&engine, job(made).load()).await
 }
 
-/// The job whose scripted model says nothing.
+/// Returns the job whose scripted model gives no answer.
 fn nobody(job: TestJob) -> TestJob {
     job.script("helper.script.json", &json!({"agents": {}}))
 }
 
-/// All that a run recorded, as text.
+/// Returns all that a run recorded, as text.
 fn recorded(finished: &Finished) -> String {
     finished.entries.iter().map(|recorded| serde_json::to_string(&recorded.entry).unwrap()).collect()
 }
@@ -166,7 +166,7 @@ async fn texts_that_tools_write_are_summarised_by_the_model_that_the_job_names()
     assert_eq!(summary("data.csv").as_deref(), Some("table of 500 rows with columns a"));
 }
 
-/// A job whose tool asks `helper`, at a dollar a million tokens, three times for one question; it may cost `cost_usd`.
+/// Returns a job whose tool asks `helper`, at a dollar a million tokens, three times for one question; it may cost `cost_usd`.
 fn asking(cost_usd: f64) -> TestJob {
     let script = json!({"agents": {"ask_data": {"turns": [
         {"text": "SELECT region, sum(amount) AS total FROM sale GROUP BY 1"},
@@ -185,7 +185,7 @@ fn asking(cost_usd: f64) -> TestJob {
         .tool("ask_data", parameters, config)
 }
 
-/// The run of `job`, whose agent asks `questions` at once.
+/// Runs `job`, whose agent asks `questions` at once.
 async fn asked(job: TestJob, questions: &[&str]) -> Finished {
     let ask = |question: &&str| ("ask_data", json!({"file_path": "sales.csv", "question": question, "model": "helper"}));
     let first = calls(&questions.iter().map(ask).collect::<Vec<_>>());
@@ -256,7 +256,7 @@ async fn a_request_that_its_tool_waits_for_no_longer_keeps_no_room_and_costs_wha
     let priced = |file: &str, price: f64| json!({"provider": "scripted", "script": file, "price": {"input": 0, "output": price}});
     let parameters = json!({"model": {"type": "string", "description": "Whom", "required": true},
         "times": {"type": "integer", "description": "How often", "required": true}});
-    // 1,000 tokens at a dollar a million: room for three answers that nobody waits for, or for one.
+    // 1,000 tokens at a dollar a million: room for three answers that are not awaited, or for one.
     for (cost_usd, made) in [(0.0035, 3), (0.0015, 1)] {
         let models = json!({"m": priced("m.script.json", 0.0), "silent": priced("silent.script.json", 1.0)});
         let job = TestJob::new("solo", json!({"models": models, "limits": {"cost_usd": cost_usd}}))

@@ -51,7 +51,7 @@ impl Model for Away {
     }
 }
 
-/// A lead delegates to two workers, each of which has three turns.
+/// Answers as a lead that delegates to two workers, each of which has three turns.
 fn said(request: &ModelRequest) -> ModelTurn {
     match (request.agent.as_str(), request.turn) {
         ("lead", 1) => calls(&[("route_to_worker", json!({"request": "a"})), ("route_to_worker", json!({"request": "b"}))]),
@@ -93,7 +93,7 @@ fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
 }
 
-/// The job of [`said`]; `extra` is merged into its `job.json`.
+/// Returns the job of [`said`]; `extra` is merged into its `job.json`.
 fn job(extra: Value) -> TestJob {
     let note = json!({"tool_id": "ask_later", "type": "non_function_tool", "description": "Notes a turn.",
         "parameters": {"turn": {"type": "integer", "description": "Which.", "required": true}}});
@@ -126,7 +126,7 @@ fn assert_done(finished: &Finished) {
     assert_eq!(failed.count(), 0, "no caller is told of a failure");
 }
 
-/// How many trials are made, unless `BATON_OUTAGE_TRIALS` says so.
+/// Number of trials (default); `BATON_OUTAGE_TRIALS` overrides it.
 const TRIALS: u64 = 300;
 
 #[tokio::test]

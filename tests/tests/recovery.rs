@@ -1,4 +1,4 @@
-//! What a crash leaves behind, and that going on from there comes to the same end.
+//! State after a crash: a resumed run comes to the same end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,8 @@ fn text(description: &str) -> Value {
     json!({"type": "string", "description": description, "required": true})
 }
 
-/// Two writers in parallel, of whom one asks its master; then a summary. The tools that write have this effect.
+/// Returns a job with two writers in parallel, of which one asks its master; then a summary. The tools that write have
+/// this effect.
 fn job(effect: &str) -> LoadedJob {
     let write = json!({"path": text("Where."), "content": text("What.")});
     let line = json!({"path": text("Where."), "line": text("What.")});
@@ -58,7 +59,7 @@ fn answers() -> Arc<dyn Model> {
     })
 }
 
-/// Goes on with the only run of `store` until it ends.
+/// Resumes the only run of `store` until it ends.
 async fn resume_to_end(store: &Arc<dyn Store>) -> Finished {
     let engine = engine(Arc::clone(store), &answers());
     let id = store.runs().await.unwrap()[0].id.clone();
@@ -66,7 +67,7 @@ async fn resume_to_end(store: &Arc<dyn Store>) -> Finished {
     finish(&engine, &handle).await
 }
 
-/// Crashes a run at every one of its commits, before and after it takes hold, and goes on each time.
+/// Crashes a run at every one of its commits, before and after the commit is durable, and resumes it each time.
 async fn check_every_crash(effect: &str, fresh: impl Fn() -> Arc<dyn Store>) -> u32 {
     let expected = run_to_end(&engine(fresh(), &answers()), job(effect)).await;
     let mut crashes = 0;
@@ -161,7 +162,7 @@ async fn a_run_whose_every_process_dies_young_still_comes_to_its_end() {
     }
 }
 
-/// A job that strikes once and says how it went.
+/// Returns a job that strikes once and reports the result.
 fn striking_job(effect: &str) -> LoadedJob {
     let gate = json!({"gate": {"type": "string", "description": "Where to wait.", "required": false}});
     TestJob::new("solo", json!({})).agent("solo", &["strike", "handoff"]).tool("strike", gate, json!({"effect": effect})).load()
@@ -175,7 +176,7 @@ fn striking_model(gate: &str) -> Arc<dyn Model> {
     })
 }
 
-/// Kills a process while its call is at the gate, and goes on in another.
+/// Kills a process while its call is at the gate, and resumes the run in another.
 fn killed_while_striking(effect: &str) -> (Finished, Vec<(String, u32)>) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let gate = format!("kill {effect}");
@@ -186,7 +187,7 @@ fn killed_while_striking(effect: &str) -> (Finished, Vec<(String, u32)>) {
         Gate::named(&gate).reached().await;
         handle.id().clone()
     });
-    // Nothing of the process goes on after this.
+    // After this nothing of the process continues.
     doomed.shutdown_timeout(Duration::from_secs(10));
     Gate::named(&gate).open();
     let next = tokio::runtime::Runtime::new().unwrap();

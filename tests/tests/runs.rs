@@ -93,7 +93,7 @@ async fn tools_that_misbehave_become_results_that_the_agent_reads() {
     assert_eq!(call_result(&finished.entries, "0/2.2"), "refused unknown_tool");
 }
 
-/// A job whose root asks a person for a word and writes it down.
+/// Returns a job whose root asks a person for a word and writes it down.
 fn asking_job() -> baton_runtime::LoadedJob {
     TestJob::new("solo", NONE()).agent("solo", &["ask_master", "handoff"]).load()
 }
@@ -147,7 +147,7 @@ async fn a_question_waits_for_a_person_and_takes_the_first_valid_answer() {
 async fn an_answer_from_another_engine_reaches_the_owner_or_waits_for_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("runs.db")).unwrap());
-    // Its own connection to the file stands for another process: nothing in memory is shared.
+    // A second connection to the file acts as another process: nothing in memory is shared.
     let elsewhere: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("runs.db")).unwrap());
     let (owner, other) = (engine(Arc::clone(&store), &asking_model()), engine(elsewhere, &asking_model()));
 

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::support::{TestJob, calls, engine, finish, handoff, model};
 
-/// The most memory that this process ever had resident, in MiB.
+/// Returns the most memory that this process ever had resident, in MiB.
 fn peak_mebibytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
@@ -39,7 +39,7 @@ async fn measure(name: &str, tasks: usize, job: impl Fn() -> LoadedJob, answers:
     }
 }
 
-/// A root that delegates to `children` workers in one turn.
+/// Returns a root that delegates to `children` workers in one turn.
 fn wide(children: usize) -> (impl Fn() -> LoadedJob, Arc<dyn Model>) {
     let job = move || {
         let limits = json!({"limits": {"children": 10_000, "parallel_calls": 10_000}});

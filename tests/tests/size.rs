@@ -1,4 +1,4 @@
-//! What runs take on disk: rows of what happened, and each content once.
+//! Size of runs on disk: rows for entries, and each content once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{TestJob, calls, engine, handoff, model, run_to_end};
 
-/// A number that `query` asks of the store's file.
+/// Returns the result of `query` on the store's file, a number.
 fn ask(file: &Path, query: &str) -> u64 {
     let file = Connection::open(file).unwrap();
     file.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap() as u64

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::{TestJob, calls, handoff, model};
 
-/// Trusts as long as it is told to, and remembers what it judged.
+/// Trusts while it is switched on, and remembers what it judged.
 #[derive(Clone, Default)]
 struct Switch {
     trusts: Arc<AtomicBool>,
@@ -28,7 +28,7 @@ impl TrustPolicy for Switch {
     }
 }
 
-/// A job whose agent asks a person before it calls a command, with a description of its own.
+/// Returns a job whose agent asks a person before it calls a command, with a description of its own.
 fn job(description: &str) -> LoadedJob {
     let exec = json!({"type": "function_tool", "parameters": {}, "exec": {"command": ["true"], "env": ["WORD"]}});
     let description = json!({"description": description});

@@ -1,8 +1,8 @@
 //! The built-in tool functions, one file per family.
 //!
-//! Each function here serves the config of the same name in `tool-configs/`: what agents are told, which parameters
-//! there are and what a crash may do stands there; what the tool does stands here. Tools that run no code, such as
-//! `stop_and_think`, `handoff` or `ask_master`, are configs alone.
+//! Each function here implements the config of the same name in `tool-configs/`. The config has the description for
+//! agents, the parameters and the effect after a crash. Tools that run no code, such as `stop_and_think`, `handoff` or
+//! `ask_master`, are configs alone.
 //!
 //! * [`data`]: `query_data`, `draw_chart`, `ask_data`
 //! * `files`: `write_file`, `edit_file_block`, `list_files`, `search_documents`, `load_to_context`
@@ -11,15 +11,15 @@
 //! * [`utility`]: `calculator`, `random`, `echo`, `timer`, `json-transform`
 //! * [`web`]: `search_web`, `fetch_page`
 //!
-//! Nothing calls these functions by name: `#[tool]` registers them, and they are found when the crate is linked. A crate
-//! that nobody names is not linked at all, so a program that shall have these tools says
+//! Nothing calls these functions by name: `#[tool]` registers them, and they are found when the crate is linked. A
+//! crate without any reference is not linked at all, so a program that needs these tools writes
 //!
 //! ```
 //! use baton_tools as _;
 //! ```
 //!
-//! What an agent passes in is hostile: a function answers it with a [`ToolError`](baton_tool::ToolError) that
-//! teaches, or with a value where the tool's table says so, and never panics.
+//! Input from an agent is hostile. A function answers it with a [`ToolError`](baton_tool::ToolError) that teaches, or
+//! with a value where the tool's table defines one, and never panics.
 //!
 //! This crate is *not* privileged: it uses what every tool crate can use, and the engine never names one of its tools.
 

@@ -13,16 +13,16 @@ const SHORT_TERM_TOOL: &str = "save_to_short_term_memory";
 const LONG_TERM_TOOL: &str = "save_to_long_term_memory";
 /// The category of a long-term note that names none.
 const DEFAULT_CATEGORY: &str = "general";
-/// How many notes are read unless told otherwise.
+/// Number of notes read (default).
 const DEFAULT_LIMIT: u32 = 20;
 
 /// Which notes are read.
 #[derive(Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Scope {
-    /// Those of this task.
+    /// Notes of this task.
     ShortTerm,
-    /// Those of this agent in all runs.
+    /// Notes of this agent in all runs.
     LongTerm,
     /// Both.
     All,
@@ -32,7 +32,7 @@ enum Scope {
 struct Recalled {
     /// Newest first.
     memories: Vec<Note>,
-    /// How many notes fit, read or not.
+    /// Number of matching notes, read or not.
     total: usize,
 }
 
@@ -83,7 +83,8 @@ async fn recall_memory(
     Ok(Recalled { memories, total })
 }
 
-/// The note that a call kept; none if its input is not that of a note (a job may refine the tool's config).
+/// Returns the note of a call; none if its input does not have the form of a note (a job may refine the tool's
+/// config).
 fn memory(scope: Scope, call: &RecalledCall) -> Option<Note> {
     let input = call.input.value();
     let text = |key: &str| input.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);

@@ -1,14 +1,14 @@
-//! How work on another thread learns that its call is over.
+//! Stops work on another thread when its call is over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells work on another thread to stop when the call's future is dropped, which is how a call is cancelled.
+/// Signals work on another thread to stop when the call's future is dropped, which is how a call is cancelled.
 #[derive(Default)]
 pub(crate) struct StopOnDrop(Arc<AtomicBool>);
 
 impl StopOnDrop {
-    /// What the work looks at: `true` once it is to stop.
+    /// Returns the flag that the work checks: `true` once it must stop.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }

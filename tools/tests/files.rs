@@ -1,4 +1,4 @@
-//! What the file tools promise, hostile input included.
+//! Promises of the file tools, hostile input included.
 
 mod support;
 

@@ -29,7 +29,7 @@ const PROFILE: &str = "dist";
 /// From this size on, one round has to do.
 const ONE_ROUND_FROM: usize = 1_000_000;
 
-/// What to measure, and what to do with it.
+/// Choice of measurements, and use of their results.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only this job.
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     /// Only kept there.
     #[arg(long, value_parser = ["memory", "sqlite"])]
     store: Option<String>,
-    /// How often each measurement is taken; medians count.
+    /// Number of rounds; medians count.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Also runs another program's floor with the same options; its figures are printed, nothing is compared with them.
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 impl Options {
-    /// The cases that have targets, as far as they are asked for; or the one that is asked for, though it has none.
+    /// Returns the chosen cases that have targets, or a case named alone even if it has none.
     fn cases(&self, targets: &[Target]) -> anyhow::Result<Vec<Case>> {
         let mut cases: Vec<Case> = Vec::new();
         for Target { case, .. } in targets {
@@ -126,7 +126,8 @@ impl Options {
     }
 }
 
-/// Who is measured in `case`: the engine, the floor that does as much, and every other one that a target names.
+/// Returns the subjects of `case`: the engine, the floor with the same durability, and every other one that a target
+/// names.
 fn subjects(case: &Case, targets: &[Target], beside: bool) -> Vec<Subject> {
     let mut subjects = vec![Subject::Engine];
     if !case.has_floor() {

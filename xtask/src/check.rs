@@ -1,12 +1,11 @@
-//! `cargo xtask check`: what can be said of the code without running it. Every check runs, whatever the others said.
+//! `cargo xtask check`: static checks. All of them run, even after a failure.
 
 use std::process::{Command, Stdio};
 
 use anyhow::bail;
 
 use crate::project::{cargo, run_cargo};
-use crate::rules_page;
-use crate::{architecture, dependencies, gen_docs};
+use crate::{architecture, dependencies, gen_docs, prose, rules_page};
 
 /// Runs all checks; an error names those that failed.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -18,6 +17,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         gen_docs::check(),
         rules_page::check(),
         architecture::check(),
+        prose::check(),
         dependencies::check(),
         instructions(),
         advisories(),
@@ -58,7 +58,7 @@ fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
     bail!("apt-get {} failed", arguments.join(" "))
 }
 
-/// Known faults of dependencies, where cargo-deny is installed and its database can be had.
+/// Checks dependencies for known vulnerabilities, where cargo-deny is installed and its database is available.
 fn advisories() -> anyhow::Result<()> {
     let succeeds = |arguments: &[&str]| cargo(arguments).output().is_ok_and(|output| output.status.success());
     if !succeeds(&["deny", "--version"]) {

@@ -1,8 +1,8 @@
 //! Licences, bans and sources of all dependencies, judged by deny.toml with nothing installed but Rust.
 //!
-//! `cargo metadata` names every package of the lock file, for all features and systems. Where packages of other systems
-//! cannot be had, those of this one are judged. The file is cargo-deny's own, so that cargo-deny says the same. A setting that is not judged here is
-//! an error rather than a promise that nobody keeps.
+//! `cargo metadata` names every package of the lock file, for all features and systems. If packages of other systems
+//! are not available, those of this one are judged. The file is cargo-deny's own, so cargo-deny gives the same result.
+//! A setting that is not judged here is an error, so no setting is silently ignored.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -83,7 +83,7 @@ enum Level {
     Deny,
 }
 
-/// What `cargo metadata` reports.
+/// Output of `cargo metadata`.
 #[derive(Debug, Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -136,7 +136,8 @@ fn metadata() -> anyhow::Result<Metadata> {
 }
 
 impl Policy {
-    /// What `metadata` does against the policy, a sentence each. An error is a policy that cannot be judged.
+    /// Returns the violations of the policy in `metadata`, a sentence each. An error is a policy that cannot be
+    /// judged.
     fn faults(&self, metadata: &Metadata) -> anyhow::Result<Vec<String>> {
         if !self.graph.all_features {
             bail!("deny.toml: [graph] all-features must be true: dependencies of all features are judged");
@@ -159,7 +160,7 @@ impl Policy {
         Ok(faults)
     }
 
-    /// Why the licence of `package` is not enough. An `OR` needs one side, an `AND` both.
+    /// Returns the reason why the licence of `package` is not enough. An `OR` needs one side, an `AND` both.
     fn licence_fault(&self, package: &Package) -> anyhow::Result<Option<String>> {
         let is_private = package.source.is_none() && package.publish.as_ref().is_some_and(Vec::is_empty);
         if is_private && self.licenses.private.ignore {

@@ -10,6 +10,7 @@ mod gen_docs;
 mod peers;
 mod planted;
 mod project;
+mod prose;
 mod rules_page;
 mod test;
 mod tools_page;
@@ -43,11 +44,11 @@ enum Chore {
     },
     /// Tries the store on a disk that loses power, fails and fills up: the trials of every day, more of them.
     Faults {
-        /// How many of what, such as `--images 20000`; see `--help`.
+        /// Numbers of trials, such as `--images 20000`; see `--help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Kills the program at every place where something lasts, goes on, and compares; `-- --help` lists what can be tried.
+    /// Kills the program at every durable step, resumes the run, and compares the ends; `-- --help` lists the options.
     Crash {
         /// Builds the programs for speed.
         #[arg(long)]
@@ -67,20 +68,22 @@ enum Chore {
         /// Builds the program for speed.
         #[arg(long)]
         release: bool,
-        /// How many of what, such as `--steps 500`; see `-- --help`.
+        /// Numbers of trials, such as `--steps 500`; see `-- --help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Runs jobs against servers that nobody here wrote, a LiteLLM proxy and llama.cpp, which it installs and starts.
+    /// Runs jobs against servers of other projects, a LiteLLM proxy and llama.cpp, which it installs and starts.
     Peers(peers::Options),
     /// Plants bugs in a copy of the source, one at a time; the tests must catch each.
     Planted(planted::Options),
-    /// Changes the core in every way that `cargo mutants` knows, and says which changes its tests miss.
+    /// Changes the core in every way that `cargo mutants` knows, and reports the changes that its tests miss.
     Mutants {
         /// Which of them, such as `--file machine/`; see `--help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Checks that comments, pages, descriptions and help texts are plain English.
+    Prose(prose::Options),
     /// Checks form, lints, generated files, and what deny.toml asks of dependencies; advisories if cargo-deny is there.
     Check,
 }
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
             let run = ["run", "--quiet", "--package", "baton-mutants", "--"];
             project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
         }
+        Chore::Prose(options) => prose::run(&options),
         Chore::Check => check::run(),
     };
     match done {
@@ -127,7 +131,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says why a chore failed.
+/// Prints the error of a chore.
 fn failed(error: &anyhow::Error) -> ExitCode {
     eprintln!("error: {error:#}");
     ExitCode::FAILURE

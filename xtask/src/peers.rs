@@ -1,8 +1,8 @@
-//! `cargo xtask peers`: jobs against servers that nobody here wrote, which the chore installs and starts itself.
+//! `cargo xtask peers`: jobs against servers of other projects, which the chore installs and starts itself.
 //!
-//! Everything it needs and leaves lies in `target/peers`, a folder for each server: its Python environment, its logs, the stores of the
-//! runs. What is installed is pinned in `xtask/peers/` and comes from the package index that pip is set up for. What cannot be installed
-//! or started fails the chore; nothing is passed over.
+//! All its files are in `target/peers`, a folder for each server: its Python environment, its logs, the stores of the
+//! runs. Packages are pinned in `xtask/peers/` and come from the package index that pip is set up for. The chore fails
+//! if a server cannot be installed or started.
 
 mod environment;
 mod litellm;
@@ -21,7 +21,7 @@ use self::environment::Installer;
 use self::program::Program;
 use crate::project::{built, run_cargo};
 
-/// What is tried, and with what.
+/// Choice of servers, and options.
 #[derive(Args)]
 pub(crate) struct Options {
     /// A program with baton's command line, in place of the one that is built from here.
@@ -38,7 +38,7 @@ pub(crate) struct Options {
 /// A server that is tried.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Peer {
-    /// LiteLLM's proxy, which says what it is told to.
+    /// LiteLLM's proxy, whose answers a config defines.
     Litellm,
     /// llama.cpp, with a model of random weights.
     Llamacpp,
@@ -91,7 +91,7 @@ impl Peer {
     }
 }
 
-/// What a server was found to do.
+/// Findings about a server.
 struct Checked {
     rows: Vec<Row>,
     summary: String,

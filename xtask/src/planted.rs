@@ -28,7 +28,7 @@ const SWITCH: &str = "BATON_PLANTED";
 /// The simulation: the name of its suite and of its program.
 const SIMULATE: &str = "simulate";
 
-/// How many seeds the simulation gets to catch a bug.
+/// Number of seeds for the simulation to catch a bug.
 const SEEDS: &str = "4000";
 
 /// The test programs beside the simulation: their names here, what cargo builds, and the name of the target.
@@ -54,17 +54,17 @@ pub(crate) struct Options {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bug {
-    /// What it is called.
+    /// Name.
     name: String,
-    /// What goes wrong.
+    /// Consequence of the bug.
     breaks: String,
-    /// Where it is planted.
+    /// Its file.
     file: String,
-    /// The text it stands in place of: an expression, or statements, that the file holds exactly once.
+    /// Text that it replaces: an expression, or statements, which the file has exactly once.
     find: String,
     /// The bug.
     plant: String,
-    /// What must catch it: `simulate`, or a test program of [`SUITES`] and a filter, such as `machine:mixtures`.
+    /// Suite that must catch it: `simulate`, or a test program of [`SUITES`] and a filter, such as `machine:mixtures`.
     caught_by: String,
 }
 
@@ -104,10 +104,10 @@ fn names(bugs: &[Bug]) -> String {
     bugs.iter().map(|bug| bug.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// What a suite said.
+/// Output of a suite.
 struct Tried {
     caught: bool,
-    /// How many seeds the simulation ran.
+    /// Number of seeds that the simulation ran.
     seeds: Option<u64>,
     output: String,
 }
@@ -152,7 +152,7 @@ impl Programs {
     }
 }
 
-/// Builds what `what` asks for in the copy; what cargo said of it.
+/// Builds `what` in the copy. Returns cargo's messages.
 fn build(tree: &Path, what: &[&str]) -> anyhow::Result<Vec<Value>> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(tree).stdin(Stdio::null()).args(what).args(["-q", "--message-format", "json"]);
@@ -173,14 +173,14 @@ fn build(tree: &Path, what: &[&str]) -> anyhow::Result<Vec<Value>> {
     bail!("the list is not true any more: what it plants does not compile\n{}\n{stderr}", errors.join("\n"));
 }
 
-/// Where cargo put the program `name`.
+/// Returns the path of the program `name`.
 fn program(said: &[Value], name: &str) -> anyhow::Result<PathBuf> {
     let built = said.iter().filter(|said| said["target"]["name"] == name);
     let found = built.filter_map(|said| said["executable"].as_str()).next_back();
     found.map(PathBuf::from).with_context(|| format!("cargo built no {name}"))
 }
 
-/// Runs `command` to its end or to the end of patience; its code, if it came to one, and what it said.
+/// Runs `command` to its end or to a time limit. Returns its exit code, if it ended, and its output.
 fn run_patiently(mut command: Command) -> anyhow::Result<(Option<i32>, String)> {
     let mut child = command
         .stdin(Stdio::null())
@@ -191,7 +191,7 @@ fn run_patiently(mut command: Command) -> anyhow::Result<(Option<i32>, String)> 
     let (mut stdout, mut stderr) = (child.stdout.take().context("no output")?, child.stderr.take().context("no output")?);
     let read = |stream: &mut dyn Read| {
         let mut bytes = Vec::new();
-        // What cannot be read was not said.
+        // Unreadable output counts as empty.
         let _unread = stream.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     };

@@ -1,19 +1,19 @@
-//! Where the project is, and how its chores start programs.
+//! The project's folder, and programs started by chores.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
 }
 
 /// `cargo` in the workspace's folder, the same that started this program; it gets no input.
 ///
-/// Nor does it get what this program was told of its own package: build scripts that watch those variables, as ring's does, would have
-/// themselves and all that depends on them built again, each time.
+/// Variables about this program's own package are removed: build scripts that watch them, as ring's does, would be
+/// rebuilt each time, with everything that depends on them.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments).stdin(Stdio::null());
@@ -35,7 +35,7 @@ pub(crate) fn run_cargo(arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The path of `program`, built by `profile`: cargo puts it beside this one's folder.
+/// Returns the path of `program`, built by `profile`: cargo puts it beside this one's folder.
 pub(crate) fn built(program: &str, profile: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("this program's own path is unknown")?;
     let target = own.ancestors().nth(2).context("this program is in no target folder")?;

@@ -73,7 +73,7 @@ impl Names {
     }
 }
 
-/// The texts between backticks.
+/// Returns the texts between backticks.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }

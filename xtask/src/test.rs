@@ -30,7 +30,7 @@ fn run_tests(arguments: &[String], sum: &mut Sum) -> anyhow::Result<()> {
     all.and(run_command(&mut cargo(&crashes), arguments, sum))
 }
 
-/// Runs a `cargo test` with `arguments` and adds up what it says.
+/// Runs a `cargo test` with `arguments` and adds its counts.
 fn run_command(command: &mut Command, arguments: &[String], sum: &mut Sum) -> anyhow::Result<()> {
     let failed = sum.failed;
     let mut tests = command.args(arguments).stdout(Stdio::piped()).spawn().context("cargo test cannot be started")?;
@@ -46,7 +46,7 @@ fn run_command(command: &mut Command, arguments: &[String], sum: &mut Sum) -> an
     Ok(())
 }
 
-/// What the runners of all test programs said together.
+/// Sum over the runners of all test programs.
 #[derive(Debug, Default, PartialEq)]
 struct Sum {
     passed: u64,
@@ -55,7 +55,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds what `line` says if it is a runner's summary: `test result: ok. 5 passed; 0 failed; 0 ignored; …`.
+    /// Adds the counts in `line` if it is a runner's summary: `test result: ok. 5 passed; 0 failed; 0 ignored; …`.
     fn add(&mut self, line: &str) {
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else { return };
         for count in counts.split("; ") {

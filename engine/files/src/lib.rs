@@ -1,7 +1,7 @@
 //! Files of strangers, read within bounds; files of Baton's own, made for their owner alone.
 //!
-//! Whoever sends a folder decides what lies in it: a pipe that nobody writes to, a device without an end, a link to a file
-//! elsewhere. [`open`] refuses all but regular files, at once.
+//! The sender of a folder decides its contents: a pipe without a writer, an endless device, a link to a file
+//! elsewhere. [`open`] refuses everything but regular files, without blocking.
 //!
 //! It knows no format and no place: what a file means, and where it may lie, is its reader's business.
 
@@ -29,19 +29,19 @@ pub fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(refused("it is no regular file")) }
 }
 
-/// The bytes of a regular file of at most `most` bytes. A larger one is refused before it is read.
+/// Returns the bytes of a regular file of at most `most` bytes. A larger one is refused before it is read.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_from(open(path)?, most)
 }
 
-/// The first `most` bytes of a regular file.
+/// Returns the first `most` bytes of a regular file.
 pub fn read_start(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path)?.take(most).read_to_end(&mut content)?;
     Ok(content)
 }
 
-/// The bytes of an open file of at most `most` bytes.
+/// Returns the bytes of an open file of at most `most` bytes.
 pub fn read_from(file: File, most: u64) -> io::Result<Vec<u8>> {
     let known = file.metadata()?.len();
     let mut content = Vec::new();

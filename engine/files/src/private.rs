@@ -1,4 +1,4 @@
-//! Files and folders that only their owner may read, whatever the umask says.
+//! Files and folders that only their owner may read, regardless of the umask.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -15,7 +15,7 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// What opens a file that, where it is made, is for its owner alone.
+/// Returns options that create files with mode 0600. Existing files keep their mode.
 pub fn options() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut options = OpenOptions::new();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-/// Where a config may lie, from the crate's folder; the first found counts.
+/// Possible places of a config, relative to the crate's folder, in order of precedence.
 const PLACES: [&str; 3] = ["tool-configs", "../tool-configs", "tools"];
 
 /// A config that was found.
@@ -21,13 +21,14 @@ pub(crate) struct Config {
 pub(crate) struct Declared {
     /// Its name.
     pub(crate) name: String,
-    /// Whether it must be given; `None` if the config does not say.
+    /// Whether the parameter is required; `None` if the config leaves that open.
     pub(crate) required: Option<bool>,
     /// The JSON types it may have, without `null`; empty if the config does not say.
     pub(crate) types: Vec<String>,
 }
 
-/// Finds and reads the config of tool `id`; `Err` says why a config that is there cannot be read.
+/// Finds and reads the config of tool `id`. `None` if there is no config. `Err` holds the reason why an existing
+/// config cannot be read.
 pub(crate) fn find(folder: &Path, id: &str) -> Option<Result<Config, String>> {
     let place = PLACES.iter().map(|place| format!("{place}/{id}.json")).find(|place| folder.join(place).is_file())?;
     let shown = place.trim_start_matches("../").to_owned();
@@ -46,12 +47,12 @@ fn read(file: &Path) -> Result<Option<Vec<Declared>>, String> {
     if let Some(tool_type) = config.get("type").and_then(Value::as_str)
         && tool_type != "function_tool"
     {
-        return Err(format!("says that the tool is a {tool_type}; only a function_tool has a function"));
+        return Err(format!("declares the tool as a {tool_type}; only a function_tool has a function"));
     }
     Ok(declared(config))
 }
 
-/// The parameters of a config, in either dialect.
+/// Returns the parameters of a config, in either dialect.
 fn declared(config: &Map<String, Value>) -> Option<Vec<Declared>> {
     if let Some(schema) = config.get("input_schema") {
         let properties = schema.get("properties")?.as_object()?;
@@ -84,7 +85,7 @@ fn declared(config: &Map<String, Value>) -> Option<Vec<Declared>> {
     )
 }
 
-/// The JSON types of a schema's `type`, without `null`, which means "may be left out" to a Rust type.
+/// Returns the JSON types of a schema's `type`, without `null`, which means "may be left out" to a Rust type.
 fn types(schema: &Value) -> Vec<String> {
     match schema.get("type") {
         Some(Value::String(name)) => vec![name.clone()],
@@ -96,7 +97,7 @@ fn types(schema: &Value) -> Vec<String> {
     .collect()
 }
 
-/// The known name that is most like `name`, if one is like it at all.
+/// Returns the known name that is most like `name`, if one is like it at all.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

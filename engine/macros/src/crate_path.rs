@@ -1,4 +1,4 @@
-//! Where the generated code finds `baton_tool`.
+//! Finds the path of `baton_tool` for the generated code.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use syn::parse_quote;
 
 /// `::baton_tool` if the crate's own manifest names `baton-tool`, else `::baton::function`: a user's crate depends on one.
 ///
-/// The manifest is searched by line and not parsed: a whole TOML parser would double what this crate costs to build,
-/// and whoever writes the dependency in a way this misses says `crate = "…"`.
+/// The manifest is searched by line and not parsed: a whole TOML parser would double this crate's build time. If the
+/// search misses a dependency, the author writes `crate = "…"`.
 pub(crate) fn default_path(folder: Option<&Path>) -> syn::Path {
     let manifest = folder.and_then(|folder| std::fs::read_to_string(folder.join("Cargo.toml")).ok()).unwrap_or_default();
     if manifest.lines().any(names_tool) { parse_quote!(::baton_tool) } else { parse_quote!(::baton::function) }

@@ -12,7 +12,7 @@ use crate::crate_path;
 use crate::options::{Options, fault};
 use crate::signature::{self, Faults, Parameter, Signature};
 
-/// The function as it was, and its registration or what is wrong with it.
+/// Returns the function unchanged, followed by its registration or by the compile errors.
 pub(crate) fn tool(options: &Options, function: ItemFn) -> TokenStream {
     let addition = registration(options, &function).unwrap_or_else(syn::Error::into_compile_error);
     quote! {
@@ -56,7 +56,7 @@ fn registration(options: &Options, function: &ItemFn) -> syn::Result<TokenStream
     })
 }
 
-/// The type that the input is read into.
+/// Returns the type that the input is deserialized into.
 fn arguments(core: &Path, parameters: &[Parameter]) -> TokenStream {
     let serde = path_text(core, "serde");
     let schemars = path_text(core, "schemars");
@@ -75,7 +75,7 @@ fn path_text(core: &Path, name: &str) -> String {
     format!("{core}::__private::{name}")
 }
 
-/// The function behind the pointer: reads the input, calls, writes the output.
+/// Returns the function behind the pointer. It deserializes the input, makes the call and serializes the output.
 fn invoke(core: &Path, signature: &Signature, function: &ItemFn) -> TokenStream {
     let name = &function.sig.ident;
     let context = signature.takes_context.then(|| quote!(__context,));
@@ -83,7 +83,8 @@ fn invoke(core: &Path, signature: &Signature, function: &ItemFn) -> TokenStream 
     let names: Vec<_> = signature.parameters.iter().map(|parameter| &parameter.name).collect();
     let awaited = function.sig.asyncness.as_ref().map(|_| quote!(.await));
     let returns = &signature.returns;
-    // All of a statement stands where the type stands that it may not fit, so the compiler points there and nowhere else.
+    // All tokens of the statement get the span of the return type, so the compiler reports a wrong type there and
+    // nowhere else.
     let result = standing_at(
         returns.span(),
         quote!(let __result: ::core::result::Result<_, #core::ToolError> = #name(#context #(#names),*) #awaited;),
@@ -106,7 +107,7 @@ fn invoke(core: &Path, signature: &Signature, function: &ItemFn) -> TokenStream 
     }
 }
 
-/// The same tokens, all of them at `place`.
+/// Returns the same tokens, all with the span `place`.
 fn standing_at(place: Span, tokens: TokenStream) -> TokenStream {
     let moved = tokens.into_iter().map(|mut token| {
         if let TokenTree::Group(group) = &token {
@@ -118,7 +119,7 @@ fn standing_at(place: Span, tokens: TokenStream) -> TokenStream {
     moved.collect()
 }
 
-/// What `inventory` collects.
+/// Returns the registration that `inventory` collects.
 fn entry(core: &Path, id: &str, function: &ItemFn) -> TokenStream {
     let name = signature::plain_name(&function.sig.ident);
     let blocking = function.sig.asyncness.is_none();
@@ -140,10 +141,11 @@ fn entry(core: &Path, id: &str, function: &ItemFn) -> TokenStream {
     }
 }
 
-/// A disagreement of signature and config, found at compile time: names are compared here, types and required-ness by the compiler.
+/// Checks the signature against the config at compile time: the macro compares names, the compiler compares types and
+/// required parameters.
 fn agreement(core: &Path, config: &Config, signature: &Signature, function: &ItemFn) -> syn::Result<TokenStream> {
     let from_crate = &config.from_crate;
-    // Cargo rebuilds when a file changes that the compiler was told to include.
+    // Cargo rebuilds when an included file changes.
     let rebuild =
         quote! { const _: &str = ::core::include_str!(::core::concat!(::core::env!("CARGO_MANIFEST_DIR"), #from_crate)); };
     let Some(declared) = &config.parameters else { return Ok(rebuild) };
@@ -163,11 +165,11 @@ fn agreement(core: &Path, config: &Config, signature: &Signature, function: &Ite
     for missing in declared.iter().filter(|declared| !keys.contains(&declared.name)) {
         let near =
             signature.parameters.iter().filter(|parameter| !declared.iter().any(|declared| declared.name == parameter.key()));
-        // A renamed parameter has been told above, at its own place.
+        // A renamed parameter was reported above, at its own place.
         let near: Vec<String> = near.map(Parameter::key).collect();
         if config::nearest(&missing.name, near.iter().map(String::as_str)).is_none() {
             let message = format!(
-                "{} declares the parameter {:?}, which fn {} does not take",
+                "{} declares the parameter {:?}, which fn {} does not accept",
                 config.shown, missing.name, function.sig.ident
             );
             faults.add(fault(&function.sig.ident, message));
@@ -189,9 +191,9 @@ fn assertion(core: &Path, config: &Config, parameter: &Parameter, declared: &Dec
     let mut assertions = TokenStream::new();
     if let Some(required) = declared.required {
         let message = if required {
-            format!("{shown} says that parameter {key:?} is required, but its type `{written}` makes it optional")
+            format!("{shown} declares parameter {key:?} as required, but its type `{written}` makes it optional")
         } else {
-            format!("{shown} says that parameter {key:?} is optional, but its type `{written}` is not an `Option`")
+            format!("{shown} declares parameter {key:?} as optional, but its type `{written}` is not an `Option`")
         };
         assertions.extend(quote_spanned! {span=>
             const _: () = {
@@ -204,7 +206,7 @@ fn assertion(core: &Path, config: &Config, parameter: &Parameter, declared: &Dec
     if !declared.types.is_empty() {
         let types = &declared.types;
         let message =
-            format!("{shown} says that parameter {key:?} is {}, which its type `{written}` does not take", types.join(" or "));
+            format!("{shown} declares parameter {key:?} as {}, which its type `{written}` does not accept", types.join(" or "));
         assertions.extend(quote_spanned! {span=>
             const _: () = {
                 #[allow(unused_imports, reason = "a type with its own constant needs none of the traits")]

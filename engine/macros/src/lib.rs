@@ -1,8 +1,8 @@
 //! `#[tool]`: makes a Rust function the executor of the tool of its name.
 //!
-//! The function says what the tool does; a JSON of the same name says everything else about it. The macro leaves the
-//! function as it is, reads its parameters as the tool's input, and registers it with `inventory`. Where the JSON lies
-//! beside the crate, their disagreements are compile errors at the parameter.
+//! The function implements the tool. A JSON file of the same name describes it. The macro leaves the function as it
+//! is, reads its parameters as the tool's input, and registers it with `inventory`. If the JSON file is found beside
+//! the crate, disagreements are compile errors at the parameter.
 //!
 //! This crate is *not* the judge of configs: it checks names, required-ness and types of parameters, nothing else, and a
 //! JSON it cannot find is left to start-up, because a tool's config may come with a job.

@@ -5,12 +5,12 @@ use syn::parse::Parser;
 use syn::spanned::Spanned;
 use syn::{LitStr, Path};
 
-/// What stands between the parentheses of `#[tool(…)]`.
+/// Arguments of `#[tool(…)]`.
 #[derive(Default)]
 pub(crate) struct Options {
     /// The tool id, where it is not the function's name.
     pub(crate) id: Option<LitStr>,
-    /// Where `baton_tool` is found.
+    /// Path of `baton_tool`.
     pub(crate) core: Option<Path>,
 }
 
@@ -32,7 +32,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The tool id for a function named `name`, and where to point when it is wrong.
+    /// Returns the tool id for a function named `name`. An error has the span of the id or of the function's name.
     pub(crate) fn tool_id(&self, name: &syn::Ident) -> syn::Result<String> {
         let (id, span): (String, Span) = match &self.id {
             Some(id) => (id.value(), id.span()),
@@ -45,7 +45,8 @@ impl Options {
     }
 }
 
-/// What is wrong with `id`, by the rule of `baton_types::id::is_valid_id` (that crate cannot be a dependency of the macro).
+/// Returns the fault of `id`, if any. Repeats the rule of `baton_types::id::is_valid_id`, since that crate cannot be a
+/// dependency of the macro.
 fn id_fault(id: &str) -> Option<&'static str> {
     let well_formed = id.starts_with(|first: char| first.is_ascii_lowercase())
         && id.split(['_', '-']).all(|part| {

@@ -24,13 +24,13 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// The property's name in JSON.
+    /// Returns the property's name in JSON.
     pub(crate) fn key(&self) -> String {
         plain_name(&self.name)
     }
 }
 
-/// A name without the `r#` of a raw identifier.
+/// Returns a name without the `r#` of a raw identifier.
 pub(crate) fn plain_name(name: &Ident) -> String {
     name.unraw().to_string()
 }
@@ -129,7 +129,7 @@ fn is_result(rust_type: &Type) -> bool {
     }))
 }
 
-/// The success type, if it is written out: where to point when it cannot be serialised.
+/// Returns the success type, if it is written out: the span for the error when the type cannot be serialized.
 pub(crate) fn success_type(returns: &Type) -> Option<&Type> {
     let Type::Path(path) = returns else { return None };
     let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else { return None };
@@ -152,7 +152,7 @@ impl Faults {
         }
     }
 
-    /// All of them, or nothing.
+    /// Returns all errors as one, or `Ok` without any.
     pub(crate) fn finish(self) -> syn::Result<()> {
         self.0.map_or(Ok(()), Err)
     }

@@ -1,4 +1,4 @@
-//! What the compiler says when a function cannot be a tool or disagrees with its JSON.
+//! Compile errors of functions that cannot be tools or that disagree with their JSON.
 //!
 //! The fixtures are real crates, checked by a real cargo: each `//~ message` in them is an error that must be reported at
 //! that line, and no other error may be. (Snapshots of whole messages would change with every compiler.)
@@ -18,7 +18,7 @@ struct Fixtures {
 }
 
 impl Fixtures {
-    /// A fresh copy of the fixtures, in a workspace of their own, with the repository's locked versions.
+    /// Returns a fresh copy of the fixtures, in a workspace of their own, with the repository's locked versions.
     fn copy(name: &str) -> Self {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository");
@@ -67,8 +67,8 @@ fn copy(from: &Path, to: &Path, root: &Path) {
     }
 }
 
-/// An error with a place; the closing "aborting due to" has none. What happens inside a macro of the standard library is
-/// shown to people at the place that called it, so that place counts.
+/// Returns an error that has a span. The closing "aborting due to" has none. Errors inside a macro of the standard
+/// library get the place where the fixture uses that macro.
 fn complaint(message: &Value) -> Option<Complaint> {
     if message["level"] != "error" {
         return None;
@@ -82,7 +82,7 @@ fn complaint(message: &Value) -> Option<Complaint> {
     Some((file.to_owned(), span["line_start"].as_u64()?, message["message"].as_str()?.to_owned()))
 }
 
-/// The `//~` comments of the fixtures' programs.
+/// Returns the `//~` comments of the fixtures' programs.
 fn expected(folder: &Path) -> Vec<Complaint> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder.join("strict/src/bin")).expect("the programs") {

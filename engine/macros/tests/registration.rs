@@ -1,4 +1,4 @@
-//! What `#[tool]` registers, and what a registered function does with an input.
+//! Tests that `#[tool]` registers functions, and that registered functions read inputs and write outputs.
 
 use baton_macros::tool;
 use baton_tool::testing::block_on;

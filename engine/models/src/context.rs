@@ -1,4 +1,4 @@
-//! What the templates of a turn can see: built when a template asks for it, searched from the end.
+//! Values that the templates of a turn can use: built on first use, searched from the end.
 //!
 //! Everything here is read from the request alone, so an answer is a pure function of it.
 
@@ -19,7 +19,7 @@ pub(crate) const VARIABLES: [&str; 6] = ["request", "turn", "results", "calls", 
 /// The names that the condition of a case may use: what stays the same for a whole task.
 pub(crate) const CASE_VARIABLES: [&str; 2] = ["request", "question"];
 
-/// What a call of a script was named with `as`: (turn, position), both from 1 → name.
+/// Names given by `as` to calls of a script: (turn, position), both from 1 → name.
 pub(crate) type CallNames = Arc<HashMap<(u32, u32), String>>;
 
 /// A request as its templates see it.
@@ -39,7 +39,7 @@ struct Inner {
 }
 
 impl TurnContext {
-    /// The context of `request`; `asks` says whether its question is to be seen.
+    /// Returns the context of `request`. Its question is visible if `asks` is true.
     pub(crate) fn new(request: &ModelRequest, asks: bool, own: CallNames, master: CallNames) -> Self {
         Self(Arc::new(Inner {
             task: request.task.clone(),
@@ -52,12 +52,12 @@ impl TurnContext {
         }))
     }
 
-    /// The root value that templates are filled with.
+    /// Returns the root value that templates are filled with.
     pub(crate) fn value(&self) -> Value {
         Value::from_dyn_object(Arc::clone(&self.0))
     }
 
-    /// About how many bytes the templates can see.
+    /// Returns about the number of bytes that templates can use.
     pub(crate) fn bytes(&self) -> usize {
         let parts = self.0.parts().map(|part| match part {
             Part::Request(text) => text.len(),
@@ -89,7 +89,7 @@ impl Object for Inner {
 }
 
 impl Inner {
-    /// The value called `name`, made when it is first asked for: a template that names it often holds it once.
+    /// Returns the value called `name`, built on first use: a template that uses it often holds it once.
     fn once(&self, name: &str, make: impl FnOnce() -> Value) -> Value {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.entry(name.to_owned()).or_insert_with(make).clone()
@@ -99,7 +99,7 @@ impl Inner {
         self.messages.iter().flat_map(|message| message.parts.iter())
     }
 
-    /// The text of the task's request; for a question, that of the task in whose name it is answered.
+    /// Returns the text of the task's request; for a question, that of the task on whose behalf it is answered.
     fn request(&self) -> String {
         self.parts().find_map(|part| if let Part::Request(text) = part { Some(text.clone()) } else { None }).unwrap_or_default()
     }
@@ -144,13 +144,13 @@ impl Inner {
         )
     }
 
-    /// The name that the script gave to `call` with `as`.
+    /// Returns the name that the script gave to `call` with `as`.
     fn name(&self, call: &CallId) -> Option<&str> {
         let names = if call.task() == self.task { &self.own } else { &self.master };
         names.get(&call.position()?).map(String::as_str)
     }
 
-    /// The newest result of the tool or the named call `wanted`.
+    /// Returns the newest result of the tool or the named call `wanted`.
     fn newest(&self, wanted: &str) -> Option<&CallResult> {
         self.parts().rev().find_map(|part| match part {
             Part::Result { call, asked, result: Some(result), .. } if asked.tool == wanted || self.name(call) == Some(wanted) => {

@@ -8,7 +8,7 @@ use baton_types::id::{AgentId, ContentHash};
 use crate::cassette::CassetteError;
 use crate::wire::Fault;
 
-/// How a provider is away.
+/// Reasons why a provider is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
     /// Nothing is there to answer.
@@ -17,9 +17,9 @@ pub enum Outage {
     Failing,
     /// It answers with something that is not an answer. Each attempt may cost money.
     Broken,
-    /// It answers nobody with this key for now.
+    /// It rejects all requests with this key for now.
     Limited {
-        /// How long it wants to be left alone.
+        /// Time that it asks to pause.
         retry_after: Option<Duration>,
     },
     /// It takes no requests until a person acts: the key is refused, the account has no credit, something else answers in
@@ -27,7 +27,7 @@ pub enum Outage {
     NeedsPerson,
 }
 
-/// Why a model gave no answer. No key ever stands in one.
+/// Reasons why a model gave no answer. They never contain a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// A script was asked something it has no answer for: the agents did something that its writer did not foresee.
@@ -37,7 +37,7 @@ pub enum ModelError {
         agent: AgentId,
         /// The turn of its task, from 1.
         turn: u32,
-        /// What the script does have.
+        /// Content that the script does have.
         reason: String,
     },
     /// A template of a script could not be filled.
@@ -90,7 +90,7 @@ pub enum ModelError {
         provider: String,
         /// The status of the answer.
         status: u16,
-        /// What the answer says it is.
+        /// Content type of the answer.
         content_type: String,
         /// Its first words.
         words: String,
@@ -98,7 +98,7 @@ pub enum ModelError {
     /// One attempt took longer than the task allows.
     #[error("the model did not answer within the {} s that limits.turn_seconds allows", .limit.as_secs_f64())]
     TurnTimedOut {
-        /// How long it may take.
+        /// Longest allowed time.
         limit: Duration,
     },
     /// The exchange could not be recorded, or is not the recorded one.
@@ -107,17 +107,17 @@ pub enum ModelError {
     /// The model's own code panicked.
     #[error("the model's code panicked: {message}")]
     Panicked {
-        /// What it said.
+        /// Message of the provider.
         message: String,
     },
     /// The provider will not take the request: it would not take it a second time either.
-    #[error("{provider} rejected the request{}: {message}", told(*.status))]
+    #[error("{provider} rejected the request{}: {message}", in_parentheses(*.status))]
     Rejected {
         /// The provider.
         provider: String,
         /// The status of its answer, if it had one.
         status: Option<u16>,
-        /// What it said.
+        /// Message of the provider.
         message: String,
     },
     /// The request is longer than what the model takes.
@@ -125,7 +125,7 @@ pub enum ModelError {
     ContextExceeded {
         /// The provider.
         provider: String,
-        /// What it said.
+        /// Message of the provider.
         message: String,
     },
     /// The provider or the model withheld the answer for what was asked.
@@ -133,7 +133,7 @@ pub enum ModelError {
     Filtered {
         /// The provider.
         provider: String,
-        /// What it said.
+        /// Message of the provider.
         message: String,
     },
     /// The provider does not take the key.
@@ -143,7 +143,7 @@ pub enum ModelError {
         provider: String,
         /// The variable of the environment that holds the key.
         variable: Option<String>,
-        /// What it said.
+        /// Message of the provider.
         message: String,
     },
     /// The account behind the key cannot pay.
@@ -151,7 +151,7 @@ pub enum ModelError {
     NoCredit {
         /// The provider.
         provider: String,
-        /// What it said.
+        /// Message of the provider.
         message: String,
     },
     /// Too many requests or tokens in too little time.
@@ -159,9 +159,9 @@ pub enum ModelError {
     RateLimited {
         /// The provider.
         provider: String,
-        /// What it said.
+        /// Message of the provider.
         message: String,
-        /// How long it wants to be left alone.
+        /// Time that it asks to pause.
         retry_after: Option<Duration>,
     },
     /// The answer was cut, or is none.
@@ -169,7 +169,7 @@ pub enum ModelError {
     Broken {
         /// The provider.
         provider: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: String,
     },
     /// The answer exceeds what is taken.
@@ -185,7 +185,7 @@ pub enum ModelError {
     TimedOut {
         /// The provider.
         provider: String,
-        /// What did not happen.
+        /// Step that did not happen in time.
         what: &'static str,
         /// In how much time.
         limit: Duration,
@@ -193,14 +193,15 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// Whether the error means that a script or a recording and the run have parted ways, so that going on would only hide it.
+    /// Whether the error means that a script or a recording no longer matches the run. Continuing would only hide
+    /// that.
     ///
     /// The shell then ends the whole run, not only the task.
     pub fn fails_run(&self) -> bool {
         matches!(self, Self::Unexpected { .. } | Self::Template { .. } | Self::Cassette(_))
     }
 
-    /// How the provider is away, if it is: nothing is wrong with the request then, and it waits.
+    /// Returns the reason why the provider is away, if it is. The request is then valid, and waits.
     pub fn outage(&self) -> Option<Outage> {
         match self {
             Self::Unreachable { .. } => Some(Outage::Unreachable),
@@ -263,7 +264,7 @@ impl ModelError {
         }
     }
 
-    /// What `fault` of a provider means, told with `status` or in the middle of an answer that had begun well.
+    /// Returns the error for `fault`, which the provider sent with `status` or in the middle of an answer.
     pub fn of_fault(provider: &str, status: Option<u16>, fault: &Fault, retry_after: Option<Duration>) -> Self {
         let (provider, message) = (provider.to_owned(), fault.to_string());
         let code = fault.code.as_deref().unwrap_or_default();
@@ -302,10 +303,10 @@ impl ModelError {
 }
 
 fn unavailable(provider: &str, code: Option<u16>, message: &str) -> ModelError {
-    ModelError::Unavailable { reason: format!("{provider} failed{}: {message}", told(code)) }
+    ModelError::Unavailable { reason: format!("{provider} failed{}: {message}", in_parentheses(code)) }
 }
 
-fn told(status: Option<u16>) -> String {
+fn in_parentheses(status: Option<u16>) -> String {
     status.map(|status| format!(" with status {status}")).unwrap_or_default()
 }
 

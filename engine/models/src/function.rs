@@ -21,7 +21,7 @@ impl<F> FunctionModel<F>
 where
     F: Fn(&ModelRequest) -> Result<ModelTurn, ModelError> + Send + Sync,
 {
-    /// A model that answers what `function` returns.
+    /// Returns a model that answers what `function` returns.
     pub fn new(function: F) -> Self {
         Self(function)
     }

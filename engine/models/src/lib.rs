@@ -1,4 +1,4 @@
-//! What answers for an agent.
+//! Models: they answer for agents.
 //!
 //! [`Model`] is the only door between the engine and whatever thinks: it takes a [`ModelRequest`] and gives a
 //! [`ModelTurn`]. This crate holds the trait, the [`ScriptedModel`] by which examples, tests and benchmarks run offline,

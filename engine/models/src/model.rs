@@ -16,14 +16,14 @@ use crate::error::ModelError;
 /// A future behind a pointer.
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What answers for an agent.
+/// A model that answers for an agent.
 ///
 /// The shell asks once per turn of a task. Many tasks ask the same model at the same time, so an implementation keeps
 /// what belongs to a conversation in the request and nowhere else.
 #[async_trait]
 pub trait Model: Send + Sync {
-    /// Tells which of `tools` cannot be offered to this model, before it is asked for the first time. `settings` are those of
-    /// the agent that will offer them.
+    /// Returns the faults of `tools` that cannot be offered to this model, before its first request. `settings` are
+    /// those of the agent that will offer them.
     fn check_tools(&self, _tools: &[Arc<ToolDefinition>], _settings: &Json) -> Result<(), Vec<SchemaFault>> {
         Ok(())
     }
@@ -33,7 +33,7 @@ pub trait Model: Send + Sync {
     /// Dropping the future cancels the request.
     async fn answer(&self, request: &ModelRequest, contents: &dyn ContentSource) -> Result<ModelTurn, ModelError>;
 
-    /// Answers `request` or fails, in one attempt that takes `limit` at most. Whoever calls this retries failures itself.
+    /// Answers `request` or fails, in one attempt that takes at most `limit`. The caller retries failures.
     ///
     /// Implementations that retry in [`Model::answer`] should not do so here.
     async fn attempt(
@@ -46,7 +46,7 @@ pub trait Model: Send + Sync {
     }
 }
 
-/// What `attempt` gives, if it takes `limit` at most.
+/// Runs `attempt` for at most `limit`.
 pub(crate) async fn within<T, E: From<ModelError>>(
     limit: Option<Duration>,
     attempt: impl Future<Output = Result<T, E>>,
@@ -60,9 +60,9 @@ pub(crate) async fn within<T, E: From<ModelError>>(
     }
 }
 
-/// Where the bytes of documents come from.
+/// Source of the bytes of documents.
 pub trait ContentSource: Send + Sync {
-    /// The content stored under `hash`.
+    /// Returns the content stored under `hash`.
     fn content(&self, hash: ContentHash) -> BoxFuture<'_, Result<Content, ModelError>>;
 }
 

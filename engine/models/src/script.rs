@@ -23,11 +23,11 @@ pub struct ScriptFile {
     #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub schema: Option<String>,
-    /// What is answered for each agent, by its id.
+    /// Answers for each agent, by its id.
     pub agents: BTreeMap<String, AgentScript>,
 }
 
-/// What is answered for one agent.
+/// Answers for one agent.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentScript {
@@ -39,7 +39,7 @@ pub struct AgentScript {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub answers: Vec<TurnScript>,
-    /// Turns for particular tasks or questions: the first case whose condition holds stands in for `turns` or `answers`.
+    /// Turns for particular tasks or questions: the first case whose condition holds replaces `turns` or `answers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub cases: Vec<CaseScript>,
@@ -62,24 +62,24 @@ pub struct CaseScript {
 
 /// One answer of the model. Texts and the strings of inputs are templates.
 ///
-/// Templates see `request`, `turn`, `results` (the newest output by tool id or by a call's `as`), `calls`, `documents` and, in
-/// answers, `question`. A string that is exactly one `{{ expression }}` takes the expression's typed value. An object
-/// `{"$lines": […]}` in an input stands for these lines, joined.
+/// Templates see `request`, `turn`, `results` (the newest output by tool id or by a call's `as`), `calls`, `documents`
+/// and, in answers, `question`. A string that is exactly one `{{ expression }}` takes the expression's typed value. An
+/// object `{"$lines": […]}` in an input is replaced by these lines, joined.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TurnScript {
-    /// What the model says; a template.
+    /// Text of the model; a template.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     /// The calls it makes, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub calls: Vec<CallScript>,
-    /// Why it stops; `tool_calls` if there are calls and `stop` otherwise, unless said.
+    /// Finish reason (default: `tool_calls` if there are calls, otherwise `stop`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FinishReason")]
     pub finish: Option<FinishReason>,
-    /// Whether everything in this turn is meant as it stands: nothing is a template then.
+    /// Whether everything in this turn is literal: nothing is a template then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub literal: bool,
 }
@@ -97,7 +97,7 @@ pub struct CallScript {
     /// The input; every string in it is a template.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub input: Map<String, Value>,
-    /// What came instead of an input.
+    /// Malformed input, in place of `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MalformedScript")]
     pub malformed: Option<MalformedScript>,
@@ -105,7 +105,7 @@ pub struct CallScript {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub return_to_llm: Option<bool>,
-    /// What this call asks to happen after its result.
+    /// Wish of this call for what happens after its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AfterExecution")]
     pub after_execution: Option<AfterExecution>,
@@ -115,7 +115,7 @@ pub struct CallScript {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MalformedScript {
-    /// The arguments as far as they can be told: a text, or JSON that is no object.
+    /// The arguments as far as they can be represented: a text, or JSON that is no object.
     pub arguments: Value,
     /// Why they could not be read, if they could not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ pub struct MalformedScript {
 pub struct ScriptFault {
     /// JSON pointer to it; empty for the whole file.
     pub pointer: String,
-    /// What was expected and what was found.
+    /// Expected and found values.
     pub message: String,
 }
 
@@ -139,12 +139,12 @@ impl ScriptFault {
     }
 }
 
-/// The JSON Schema (2020-12) of a script file.
+/// Returns the JSON Schema (2020-12) of a script file.
 pub fn schema() -> Value {
     schemars::schema_for!(ScriptFile).to_value()
 }
 
-/// Everything that is wrong with the script `text`: JSON pointer and message. Empty means that it can be used.
+/// Returns everything that is wrong with the script `text`: JSON pointer and message. Empty if it can be used.
 pub fn check_script(text: &str) -> Vec<(String, String)> {
     match ScriptedModel::parse(text) {
         Ok(_) => Vec::new(),
@@ -152,7 +152,7 @@ pub fn check_script(text: &str) -> Vec<(String, String)> {
     }
 }
 
-/// The agents that the script `text` speaks for; none if it is no script.
+/// Returns the agents of the script `text`; none if it is no script.
 pub fn agents(text: &str) -> BTreeSet<String> {
     serde_json::from_str::<ScriptFile>(text).map(|script| script.agents.into_keys().collect()).unwrap_or_default()
 }
@@ -165,7 +165,7 @@ impl ScriptFile {
         if baton_schema::compile(&schema).expect("the schema of scripts compiles").check(&value).is_ok() {
             return serde_json::from_value(value).map_err(|error| vec![ScriptFault::new("", error.to_string())]);
         }
-        // Only a script with faults needs a validator that tells unknown keys one by one.
+        // Only a faulty script needs a validator that reports unknown keys one by one.
         let validator = jsonschema::options().build(&schema).expect("the schema of scripts compiles");
         let mut faults: Vec<_> = validator.iter_errors(&value).flat_map(|error| faults(&error)).collect();
         faults.sort();
@@ -173,7 +173,8 @@ impl ScriptFile {
     }
 }
 
-/// What one finding of the validator says to a person: unknown keys are pointed at, and get the nearest known one.
+/// Returns one finding of the validator as faults for people: each unknown key is reported, with the nearest known
+/// one.
 fn faults(error: &jsonschema::ValidationError<'_>) -> Vec<ScriptFault> {
     let pointer = error.instance_path().to_string();
     match error.kind() {
@@ -191,7 +192,7 @@ fn faults(error: &jsonschema::ValidationError<'_>) -> Vec<ScriptFault> {
     }
 }
 
-/// The keys that the object at `pointer` may have, by the shape of the file.
+/// Returns the keys that the object at `pointer` may have, by the form of the file.
 fn known_keys(pointer: &str) -> &'static [&'static str] {
     let parts: Vec<_> = pointer.split('/').skip(1).collect();
     match parts.as_slice() {

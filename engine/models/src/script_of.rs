@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::script::{AgentScript, CallScript, MalformedScript, ScriptFile, TurnScript};
 
-/// The script of the run that `entries` are, in their order.
+/// Returns the script of the run with these `entries`, in their order.
 pub fn script_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> ScriptFile {
     let mut script = ScriptFile { schema: None, agents: std::collections::BTreeMap::new() };
     let mut holders: FxHashMap<&TaskId, &AgentId> = FxHashMap::default();

@@ -67,7 +67,7 @@ enum Input {
 }
 
 impl ScriptedModel {
-    /// Compiles the script `text`, or says everything that is wrong with it.
+    /// Compiles the script `text`, or returns all its faults.
     pub fn parse(text: &str) -> Result<Self, Vec<ScriptFault>> {
         let file = ScriptFile::read(text)?;
         let mut compiler = Compiler { faults: Vec::new() };
@@ -142,7 +142,7 @@ impl Model for ScriptedModel {
 }
 
 impl Agent {
-    /// The turns that `request` is answered from; `asks` says whether as a master or as its own.
+    /// Returns the turns that answer `request`: those of a master if `asks` is true, otherwise its own.
     fn turns(&self, request: &ModelRequest, asks: bool) -> Result<&Turns, ModelError> {
         if let Some(turns) = self.tasks.get(request.task.as_str()) {
             return Ok(turns);
@@ -248,7 +248,7 @@ impl Compiler {
         Turn { text, calls, finish }
     }
 
-    /// What came instead of an input, which then must not be there as well.
+    /// Returns a malformed input, which excludes `input`.
     fn malformed(&mut self, pointer: &str, call: &CallScript, malformed: &MalformedScript) -> Input {
         if !call.input.is_empty() {
             self.faults.push(ScriptFault::new(format!("{pointer}/malformed"), "\"malformed\" and \"input\" exclude each other"));

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::wire::Answer;
 
-/// What stands in a secret's place.
+/// Replacement of a secret.
 const IN_ITS_PLACE: &str = "[key]";
 
 /// Shorter values are placeholders such as `ollama`, and words of answers.
@@ -32,15 +32,15 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// One secret.
+    /// Returns one secret.
     pub fn of(secret: &str) -> Self {
         let mut secrets = Self::default();
         secrets.add(secret);
         secrets
     }
 
-    /// The secret of a provider or a tool, as far as it is taken out of what models and tools answer: what is shorter than eight
-    /// bytes is not.
+    /// Returns the secret of a provider or a tool as removed from answers. Secrets of fewer than eight bytes are not
+    /// removed, since they would hit ordinary text.
     pub fn in_answers(secret: &str) -> Self {
         if secret.len() < SHORTEST_IN_ANSWERS { Self::default() } else { Self::of(secret) }
     }
@@ -96,7 +96,7 @@ impl Secrets {
         Some(scrubbed)
     }
 
-    /// Takes them out of every text and name in `value`; says whether there was one.
+    /// Removes the secrets from every text and name in `value`. Returns true if there was one.
     pub fn scrub(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => match self.scrubbed(text) {
@@ -139,7 +139,7 @@ impl Secrets {
         found
     }
 
-    /// Takes them out of everything that a provider answered; says whether there was one.
+    /// Removes the secrets from everything in a provider's answer. Returns true if there was one.
     ///
     /// A vendor takes back a signed block only as it was, so one with a secret is left out.
     pub(crate) fn scrub_answer(&self, answer: &mut Answer) -> bool {
@@ -170,7 +170,7 @@ impl Secrets {
         found
     }
 
-    /// Takes them out of `text`; says whether there was one.
+    /// Removes the secrets from `text`. Returns true if there was one.
     pub fn scrub_text(&self, text: &mut String) -> bool {
         match self.scrubbed(text) {
             Cow::Borrowed(_) => false,
@@ -193,8 +193,8 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// How `secret` may be spelt: as it is, in a text of JSON, percent-encoded, in hexadecimal, in base64, alone or within a longer
-/// text.
+/// Returns the spellings of `secret`: as it is, as JSON text, percent-encoded, in hexadecimal, in base64, alone or
+/// within a longer text.
 fn spellings(secret: &str) -> Vec<String> {
     let in_json = |text: &str| {
         let json = serde_json::to_string(text).unwrap_or_default();
@@ -236,7 +236,7 @@ fn spellings(secret: &str) -> Vec<String> {
     all
 }
 
-/// The part of a base64 text that `secret` alone decides, where `before` bytes of its first group of three are something else's.
+/// Returns the part of a base64 text that `secret` alone decides, where `before` bytes of its first group of three are something else's.
 fn within_base64(secret: &str, before: usize, alphabet: &alphabet::Alphabet) -> String {
     let bytes = [&[0; 2][..before], secret.as_bytes()].concat();
     let whole = GeneralPurpose::new(alphabet, LENIENT).encode(&bytes);
@@ -244,7 +244,8 @@ fn within_base64(secret: &str, before: usize, alphabet: &alphabet::Alphabet) -> 
     whole.get(first..end).unwrap_or_default().to_owned()
 }
 
-/// The secret part of a variable's value, by what its name says it holds: all of a key or a password, the password in an address.
+/// Returns the secret part of a variable's value, judged by the variable's name: all of a key or a password, the
+/// password in an address.
 pub fn secret_of_variable(name: &str, value: &str) -> Option<String> {
     const WORDS: [&str; 9] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "AUTH", "COOKIE"];
     let name = name.to_uppercase();

@@ -14,7 +14,7 @@ use serde_json::{Map, Number, Value as Json};
 
 use crate::context::TurnContext;
 
-/// What every script shares: filters, and the strictness.
+/// Environment of all scripts: filters and strict mode.
 static TEMPLATES: LazyLock<Bounded> = LazyLock::new(|| {
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build();
     let mut templates = Bounded::new(syntax.expect("the standard delimiters"));
@@ -95,7 +95,7 @@ pub(crate) fn is_global(name: &str) -> bool {
     TEMPLATES.is_global(name)
 }
 
-/// The expression of a string that is exactly one `{{ expression }}`, and the variables that it uses.
+/// Returns the expression of a string that is exactly one `{{ expression }}`, and its variables.
 fn sole_expression(source: &str) -> Option<(String, BTreeSet<String>)> {
     let inner = source.strip_prefix("{{")?.strip_suffix("}}")?;
     // `{{- x -}}` trims the text around it; as an expression it would mean minus x.
@@ -110,7 +110,7 @@ fn variables(names: impl IntoIterator<Item = String>) -> BTreeSet<Variable> {
     names.into_iter().map(|name| name.split('.').map(str::to_owned).collect()).collect()
 }
 
-/// An error in one line, with its line where the template has several.
+/// Returns an error in one line, with its line where the template has several.
 fn describe(error: &TemplateError) -> String {
     match (&error.part, error.line) {
         (Some(part), _) => format!("{error} (at {part:?})"),
@@ -119,12 +119,12 @@ fn describe(error: &TemplateError) -> String {
     }
 }
 
-/// An error of minijinja's outside of a template.
+/// Returns an error of minijinja's outside of a template.
 fn describe_value(error: &Error) -> String {
     error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()))
 }
 
-/// A template's value as JSON; whatever JSON cannot say is an error rather than a guess.
+/// Returns a template's value as JSON; a value that JSON cannot express is an error rather than a guess.
 fn to_json(value: &Value) -> Result<Json, String> {
     Ok(match value.kind() {
         ValueKind::Undefined => return Err("the value is undefined".to_owned()),
@@ -230,7 +230,7 @@ fn find(rows: Value, attribute: String, wanted: Value) -> Result<Value, Error> {
     Err(refuse(format!("no row has {attribute} = {wanted}")))
 }
 
-/// The numbers of `values`, or of one attribute of each. The built-in filter skips a misspelt attribute; these do not.
+/// Returns the numbers of `values`, or of one attribute of each. The built-in filter skips a misspelt attribute; these do not.
 fn numbers(values: &Value, attribute: Option<String>, kwargs: &Kwargs) -> Result<Vec<f64>, Error> {
     let attribute = attribute.map_or_else(|| kwargs.get::<Option<String>>("attribute"), |name| Ok(Some(name)))?;
     kwargs.assert_all_used()?;

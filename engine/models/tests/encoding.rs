@@ -1,5 +1,5 @@
-//! What providers are sent: documents as what they are, a vendor's reasoning to that vendor alone, and nothing that a later
-//! request says differently.
+//! Encoded requests: documents keep their types, reasoning returns to its vendor only, and a later request never
+//! changes earlier bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ const PDF: &[u8] = b"%PDF-1.4\n\xff\xfe";
 
 /// Messages in the making, with the contents of their documents.
 #[derive(Default)]
-struct Talk {
+struct Conversation {
     messages: Vec<Arc<Message>>,
     contents: HashMap<ContentHash, Content>,
 }
 
-impl Talk {
+impl Conversation {
     fn say(&mut self, role: Role, parts: Vec<Part>) {
         self.messages.push(Arc::new(Message { role, parts }));
     }
@@ -72,7 +72,7 @@ fn empty(profile: &Profile) -> Grown {
     Grown::new(profile.dialect, profile.features, profile.name)
 }
 
-/// The body of a request after `said`.
+/// Returns the body of a request after `said`.
 fn bytes(profile: &Profile, said: &Grown) -> Vec<u8> {
     let settings = Map::from_iter([("temperature".to_owned(), json!(0.5)), ("model".to_owned(), json!("another"))]);
     let head = WireRequest {
@@ -88,24 +88,28 @@ fn bytes(profile: &Profile, said: &Grown) -> Vec<u8> {
     profile.dialect.encode(&head, said.bytes())
 }
 
-/// What was said, whatever the dialect calls it.
+/// Returns the conversation, under the key of its dialect.
 fn said(body: &Value) -> &Vec<Value> {
     body.get("messages").or_else(|| body.get("input")).and_then(Value::as_array).unwrap()
 }
 
 #[test]
 fn documents_are_sent_as_what_they_are_and_as_text_where_nothing_else_is_taken() {
-    let mut talk = Talk::default();
-    let documents = [talk.document("sales.csv", HOSTILE.as_bytes()), talk.document("p.png", PIXEL), talk.document("d.pdf", PDF)];
-    talk.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
+    let mut conversation = Conversation::default();
+    let documents = [
+        conversation.document("sales.csv", HOSTILE.as_bytes()),
+        conversation.document("p.png", PIXEL),
+        conversation.document("d.pdf", PDF),
+    ];
+    conversation.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
     for profile in &PROFILES {
-        let body = talk.body(profile.name);
+        let body = conversation.body(profile.name);
         let user = said(&body).last().unwrap();
         let text = user.to_string();
         assert_eq!(user["role"], "user", "{text}");
         assert!(text.contains("iVBORw0KGgo"), "{}: the image is there: {text}", profile.name);
         assert_eq!(text.contains("JVBERi0xLjQK"), profile.features.files, "{}: the PDF is there: {text}", profile.name);
-        assert!(text.contains("d.pdf"), "{}: the PDF is told of: {text}", profile.name);
+        assert!(text.contains("d.pdf"), "{}: the PDF is described: {text}", profile.name);
         let kinds: Vec<&str> =
             user["content"].as_array().into_iter().flatten().filter_map(|block| block["type"].as_str()).collect();
         let expected: &[&str] = match (profile.dialect, profile.features.files) {
@@ -128,7 +132,7 @@ fn documents_are_sent_as_what_they_are_and_as_text_where_nothing_else_is_taken()
             (&body["model"], body.get("temperature").or_else(|| body["options"].get("temperature"))),
             (&json!("m"), Some(&json!(0.5)))
         );
-        assert!(body.to_string().contains(":77"), "{}: the most tokens of the answer are told", profile.name);
+        assert!(body.to_string().contains(":77"), "{}: the output limit is sent", profile.name);
     }
 }
 
@@ -142,23 +146,23 @@ fn a_model_is_sent_what_its_config_says_that_it_takes() {
             (takes(None, Some(false)), true, false),
             (takes(Some(false), Some(false)), false, false),
         ] {
-            let mut talk = Talk::default();
-            let documents = [talk.document("p.png", PIXEL), talk.document("d.pdf", PDF)];
-            talk.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
+            let mut conversation = Conversation::default();
+            let documents = [conversation.document("p.png", PIXEL), conversation.document("d.pdf", PDF)];
+            conversation.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
             let features = profile.features.of_model(modalities);
             let mut grown = Grown::new(profile.dialect, features, profile.name);
-            grown.grow(&talk.messages, &talk.contents);
+            grown.grow(&conversation.messages, &conversation.contents);
             let text = String::from_utf8(bytes(profile, &grown)).unwrap();
             let sent = (text.contains("iVBORw0KGgo"), text.contains("JVBERi0xLjQK"));
             assert_eq!(sent, (images, files), "{}, {modalities:?}: {text}", profile.name);
-            let told = text.matches("you are not shown documents of this type").count();
-            assert_eq!(told, usize::from(!images) + usize::from(!files), "{}: its record stands in its place", profile.name);
+            let count = text.matches("you are not shown documents of this type").count();
+            assert_eq!(count, usize::from(!images) + usize::from(!files), "{}: its record replaces it", profile.name);
             assert!(text.contains("PNG image") || images, "{}: with its summary: {text}", profile.name);
         }
     }
 }
 
-/// How often `value` holds the hostile text as a string, directly or in a JSON text within one.
+/// Counts the hostile text as a string in `value`, directly or in a JSON text within a string.
 fn count(value: &Value, found: &mut usize) {
     match value {
         Value::String(text) if text == HOSTILE => *found += 1,
@@ -185,14 +189,14 @@ fn reasoning_goes_back_to_its_vendor_unchanged_and_to_nobody_else() {
     };
     for owner in &PROFILES {
         let kept = json!({"vendor": owner.name, "blocks": [{"place": 0, "block": block(owner.dialect)}]});
-        let mut talk = Talk::default();
-        talk.say(Role::User, vec![Part::Request("Think.".to_owned())]);
-        talk.say(Role::Assistant, vec![Part::Reasoning(Json::from(&kept)), Part::Text("Done.".to_owned())]);
-        talk.say(Role::User, vec![Part::Request("Again.".to_owned())]);
-        // A turn of reasoning alone says nothing.
-        talk.say(Role::Assistant, vec![Part::Reasoning(Json::from(&kept))]);
+        let mut conversation = Conversation::default();
+        conversation.say(Role::User, vec![Part::Request("Think.".to_owned())]);
+        conversation.say(Role::Assistant, vec![Part::Reasoning(Json::from(&kept)), Part::Text("Done.".to_owned())]);
+        conversation.say(Role::User, vec![Part::Request("Again.".to_owned())]);
+        // A turn of reasoning alone has no text.
+        conversation.say(Role::Assistant, vec![Part::Reasoning(Json::from(&kept))]);
         for asked in &PROFILES {
-            let body = talk.body(asked.name);
+            let body = conversation.body(asked.name);
             let times = body.to_string().matches("s-1==").count();
             assert_eq!(times, usize::from(asked.name == owner.name), "{} to {}: {body}", owner.name, asked.name);
             if asked.name == owner.name && matches!(asked.dialect, Dialect::Anthropic | Dialect::Responses) {
@@ -202,21 +206,21 @@ fn reasoning_goes_back_to_its_vendor_unchanged_and_to_nobody_else() {
     }
 }
 
-/// A turn of a task: a call, and its result.
-fn exchange(talk: &mut Talk, turn: u32) {
+/// Adds a turn of a task: a call and its result.
+fn exchange(conversation: &mut Conversation, turn: u32) {
     let (call, asked) = (TaskId::root().call(turn, 1), Arc::new(ModelCall::new("look", json!({"turn": turn}))));
-    talk.say(Role::Assistant, vec![Part::Call { call: call.clone(), asked: Arc::clone(&asked) }]);
+    conversation.say(Role::Assistant, vec![Part::Call { call: call.clone(), asked: Arc::clone(&asked) }]);
     let result = Some(Arc::new(CallResult::success(json!({"n": 12_345_678_901_234_567_890_u64}))));
-    talk.say(Role::Tool, vec![Part::Result { call, asked, result, repeat: 1, said: Vec::new() }]);
+    conversation.say(Role::Tool, vec![Part::Result { call, asked, result, repeat: 1, said: Vec::new() }]);
 }
 
 #[test]
 fn where_templates_want_plain_contents_every_message_has_one_and_texts_are_one_string() {
-    let mut talk = Talk::default();
-    let documents = [talk.document("a.csv", b"a\n1\n"), talk.document("b.csv", b"b\n2\n")];
-    talk.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
-    exchange(&mut talk, 1);
-    let body = talk.body("llamacpp");
+    let mut conversation = Conversation::default();
+    let documents = [conversation.document("a.csv", b"a\n1\n"), conversation.document("b.csv", b"b\n2\n")];
+    conversation.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
+    exchange(&mut conversation, 1);
+    let body = conversation.body("llamacpp");
     let [_system, user, calls, result] = said(&body).as_slice() else { panic!("four messages: {body}") };
     let texts: Vec<&str> = user["content"].as_str().unwrap().split("\n\n").collect();
     assert_eq!((texts.len(), texts[2]), (3, "Look."), "{user}");
@@ -224,8 +228,8 @@ fn where_templates_want_plain_contents_every_message_has_one_and_texts_are_one_s
     assert_eq!((&calls["content"], calls["tool_calls"].as_array().map(Vec::len)), (&json!(""), Some(1)));
     assert!(result["content"].is_string());
 
-    // Everybody else gets the parts, and no content where nothing was said.
-    let body = talk.body("openai");
+    // All other vendors get the parts, and no content where there is no text.
+    let body = conversation.body("openai");
     assert_eq!((said(&body)[1]["content"].as_array().map(Vec::len), said(&body)[2].get("content")), (Some(3), None));
 }
 
@@ -233,17 +237,17 @@ fn where_templates_want_plain_contents_every_message_has_one_and_texts_are_one_s
 fn a_turn_costs_what_is_new_and_repeats_every_byte_of_the_one_before_it() {
     const TURNS: u32 = 1_000;
     for profile in &PROFILES {
-        let mut talk = Talk::default();
-        let document = talk.document("sales.csv", &b"a,b\n1,2\n".repeat(1_000));
-        talk.say(Role::User, vec![Part::Request("Begin.".to_owned()), document]);
+        let mut conversation = Conversation::default();
+        let document = conversation.document("sales.csv", &b"a,b\n1,2\n".repeat(1_000));
+        conversation.say(Role::User, vec![Part::Request("Begin.".to_owned()), document]);
         let mut grown = empty(profile);
-        let first = grown.grow(&talk.messages, &talk.contents);
-        // From here on nobody needs the document's bytes.
-        talk.contents.clear();
+        let first = grown.grow(&conversation.messages, &conversation.contents);
+        // From here on the document's bytes are not needed.
+        conversation.contents.clear();
         let (mut before, mut worded) = (bytes(profile, &grown), Vec::new());
         for turn in 1..=TURNS {
-            exchange(&mut talk, turn);
-            worded.push(grown.grow(&talk.messages, &talk.contents));
+            exchange(&mut conversation, turn);
+            worded.push(grown.grow(&conversation.messages, &conversation.contents));
             let now = bytes(profile, &grown);
             // All but the brackets that close the list and the body.
             assert!(now.starts_with(&before[..before.len() - 2]), "{} at turn {turn}", profile.name);
@@ -258,23 +262,23 @@ fn a_turn_costs_what_is_new_and_repeats_every_byte_of_the_one_before_it() {
 #[test]
 fn a_conversation_that_went_another_way_is_worded_as_if_it_had_never_been() {
     for profile in &PROFILES {
-        let mut talk = Talk::default();
-        talk.say(Role::User, vec![Part::Request("Begin.".to_owned())]);
-        (1..=4).for_each(|turn| exchange(&mut talk, turn));
+        let mut conversation = Conversation::default();
+        conversation.say(Role::User, vec![Part::Request("Begin.".to_owned())]);
+        (1..=4).for_each(|turn| exchange(&mut conversation, turn));
         let mut grown = empty(profile);
-        grown.grow(&talk.messages, &talk.contents);
+        grown.grow(&conversation.messages, &conversation.contents);
         // The same words in other allocations, then others, then fewer.
         for kept in [5, 3, 0] {
-            talk.messages.truncate(kept);
-            let already = grown.known(&talk.messages);
+            conversation.messages.truncate(kept);
+            let already = grown.known(&conversation.messages);
             assert_eq!(already, kept);
-            exchange(&mut talk, 7);
+            exchange(&mut conversation, 7);
             let mut afresh = empty(profile);
-            afresh.grow(&talk.messages, &talk.contents);
-            grown.grow(&talk.messages, &talk.contents);
+            afresh.grow(&conversation.messages, &conversation.contents);
+            grown.grow(&conversation.messages, &conversation.contents);
             assert_eq!(bytes(profile, &grown), bytes(profile, &afresh), "{} after {kept} messages", profile.name);
         }
-        grown.grow(&[], &talk.contents);
+        grown.grow(&[], &conversation.contents);
         assert!(serde_json::from_slice::<Value>(&bytes(profile, &grown)).is_ok(), "nothing said is a body, too");
     }
 }
@@ -284,11 +288,11 @@ fn siblings_share_what_stands_before_their_own_requests() {
     let text = b"order,region,revenue\n".repeat(500);
     for profile in &PROFILES {
         let sibling = |request: &str| {
-            let mut talk = Talk::default();
-            let documents = [talk.document("orders.csv", &text), talk.document("map.png", PIXEL)];
-            talk.say(Role::User, [vec![Part::Request(request.to_owned())], documents.to_vec()].concat());
+            let mut conversation = Conversation::default();
+            let documents = [conversation.document("orders.csv", &text), conversation.document("map.png", PIXEL)];
+            conversation.say(Role::User, [vec![Part::Request(request.to_owned())], documents.to_vec()].concat());
             let mut grown = empty(profile);
-            grown.grow(&talk.messages, &talk.contents);
+            grown.grow(&conversation.messages, &conversation.contents);
             bytes(profile, &grown)
         };
         let (one, two) = (sibling("North: what was sold there?"), sibling("South: who bought most of it?"));
@@ -300,13 +304,13 @@ fn siblings_share_what_stands_before_their_own_requests() {
 
 #[test]
 fn what_a_provider_keeps_ends_where_siblings_part() {
-    let mut talk = Talk::default();
-    let documents = [talk.document("a.csv", b"a\n1\n"), talk.document("b.csv", b"b\n2\n")];
-    talk.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
-    exchange(&mut talk, 1);
-    let late = talk.document("c.csv", b"c\n3\n");
-    talk.say(Role::User, vec![late]);
-    let body = talk.body("anthropic");
+    let mut conversation = Conversation::default();
+    let documents = [conversation.document("a.csv", b"a\n1\n"), conversation.document("b.csv", b"b\n2\n")];
+    conversation.say(Role::User, [vec![Part::Request("Look.".to_owned())], documents.to_vec()].concat());
+    exchange(&mut conversation, 1);
+    let late = conversation.document("c.csv", b"c\n3\n");
+    conversation.say(Role::User, vec![late]);
+    let body = conversation.body("anthropic");
     let marked: Vec<bool> =
         body["messages"][0]["content"].as_array().unwrap().iter().map(|block| block.get("cache_control").is_some()).collect();
     assert_eq!(marked, [false, true, false], "after the last document, before what is asked");

@@ -88,7 +88,7 @@ fn success(output: Value) -> CallResult {
     CallResult::success(output)
 }
 
-/// A script for `lead` with one turn that follows a call of `query_data`, and that calls `use` with `input`.
+/// Returns a script for `lead` with one turn that follows a call of `query_data`, and that calls `use` with `input`.
 fn after_query(input: Value) -> Value {
     json!({"agents": {"lead": {"turns": [
         {"calls": [{"tool": "query_data", "as": "by_region", "input": {"sql": "SELECT 1"}}]},

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use baton_proof::simulation::{Fault, Figures, Plan, Simulated, many};
 
-/// What may be asked for: each is a name and a number.
+/// Known arguments: each is a name and a number.
 const NAMES: &str = "--seeds, --first, --seed, --jobs, --twice-in, --failures";
 
-/// Reads names and numbers. No crate for it: whoever builds the kit to check a change builds nothing else.
+/// Reads names and numbers. Needs no crate, so that a build of the kit stays small.
 fn plan(arguments: impl Iterator<Item = String>) -> Result<Plan, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut plan = Plan { first: 0, seeds: 2_000, threads, twice_in: 10, failures: 3 };
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // Panics of the machine are findings, and are told as such.
+    // Panics of the machine are findings, and are reported as such.
     std::panic::set_hook(Box::new(|_| {}));
     let figures = many(plan);
     print_figures(&figures, plan.threads);

@@ -1,4 +1,4 @@
-//! What a cancellation would do at this very moment, looked at from outside the machine (`cancelled_stays_quiet`).
+//! Checks the effects of a cancellation at any moment, from outside the machine (`cancelled_stays_quiet`).
 //!
 //! The run is not changed: the same moment can be tried with every task. Who is below whom is read from the graph of
 //! callers; that all of it is closed, from the entries alone.
@@ -12,23 +12,24 @@ use baton_types::id::{CallId, TaskId};
 use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 
-/// What a cancellation closes.
+/// Effects of a cancellation.
 #[derive(Debug)]
 pub struct Cancelled {
     /// Its entries, one commit.
     pub entries: Vec<Recorded>,
-    /// How many tasks it ends.
+    /// Number of ended tasks.
     pub tasks: usize,
-    /// How many open calls it closes, that of the caller included.
+    /// Number of closed open calls, including that of the caller.
     pub calls: usize,
-    /// How many model requests and running calls it stops.
+    /// Number of stopped model requests and running calls.
     pub stopped: usize,
 }
 
-/// Cancels `target` in a copy of `run` and says what that closes, or what it leaves behind.
+/// Cancels `target` in a copy of `run`. Returns the effects, or a description of anything left behind.
 ///
-/// Fails with a sentence if a task below outlives it, a task ends twice, an open call is left or closed twice, something
-/// in flight is not stopped, something new begins below, or the caller does not get exactly one result.
+/// Fails with a sentence if a task below outlives it, a task ends twice, an open call stays open or is closed twice,
+/// or work in flight is not stopped. Fails also if anything new begins below, or if the caller does not get exactly
+/// one result.
 pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled, String> {
     let event = Event::CancelRequested { task: target.clone(), reason: "enough".to_owned(), by: Principal::person("the proof") };
     let mut after = run.clone();
@@ -56,7 +57,7 @@ pub fn cancelled(run: &Run, at: Timestamp, target: &TaskId) -> Result<Cancelled,
     }
 
     match run.graph().caller(target) {
-        // A question that went on to the next master ends with the task it went to; that is no call.
+        // A question that was escalated to the next master ends with the task it was escalated to; that is no call.
         Some(caller) if caller.phase.escalated() == Some(target) => {}
         Some(_) => {
             exactly_one_result(&decision.entries, &target.originating_call())?;
@@ -83,7 +84,8 @@ fn is_below(run: &Run, task: &Task, top: &TaskId) -> bool {
     false
 }
 
-/// How many tasks the entries end: each of `doomed` once, and whom else only the end of a question that waited for one.
+/// Returns the number of tasks that the entries end: each of `doomed` once, and tasks that only the end of a waiting
+/// question ends.
 fn ended(entries: &[Recorded], doomed: &BTreeMap<&TaskId, &Task>) -> Result<usize, String> {
     let mut ends: BTreeMap<&TaskId, u32> = BTreeMap::new();
     for recorded in entries {

@@ -9,7 +9,7 @@ use baton_types::money::Money;
 use crate::finding::Invariant;
 use crate::ledger::Ledger;
 
-/// The limits of a task: those of the tool that delegated, then those of its agent.
+/// Returns the limits of a task: those of the tool that delegated, then those of its agent.
 pub(crate) fn limits(configs: &Configs, created: &TaskCreated) -> Limits {
     let Holder::Agent(agent) = &created.holder else { return Limits::default() };
     let Some(agent) = configs.agents.get(agent) else { return Limits::default() };

@@ -18,9 +18,10 @@ use crate::finding::{Finding, Invariant};
 use crate::ledger::Ledger;
 use crate::requests::Requests;
 
-/// What the state counts is compared after every batch, of the tasks that the batch concerns. All tasks and their calls are
-/// looked at again where there are no more than this, else only after so many batches that each batch stands for
-/// [`TASKS_PER_BATCH`] of them, and at the end: a walk over a timeline costs what the timeline is long.
+/// Largest number of tasks that are all compared after every batch. A batch's own tasks are always compared.
+///
+/// In a larger run, all tasks are compared only after enough batches that each of them covers [`TASKS_PER_BATCH`] tasks,
+/// and at the end. So the cost of checking is linear in the length of the timeline.
 const FEW_TASKS: usize = 64;
 const TASKS_PER_BATCH: usize = 4;
 
@@ -28,11 +29,11 @@ const TASKS_PER_BATCH: usize = 4;
 pub struct Checker {
     ledger: Ledger,
     folded: Folded,
-    /// Whether the machine can go on folding: nothing was found yet.
+    /// Whether the machine can continue folding: nothing was found yet.
     folds: bool,
     /// The decision that is being read.
     began: Option<u64>,
-    /// What the tasks of the state add to its numbers.
+    /// Shares of the tasks in the state's counters.
     counters: Counters,
     /// The batches since all tasks were looked at.
     uncompared: usize,
@@ -40,27 +41,27 @@ pub struct Checker {
     compared: usize,
 }
 
-/// What the machine makes of the timeline.
+/// State of the machine after the timeline.
 struct Folded {
     run: Run,
     requests: Requests,
 }
 
-/// What was found in a whole timeline.
+/// Findings about a whole timeline.
 pub struct Report {
-    /// What it breaks, in order; empty if it holds.
+    /// Broken invariants, in order; empty if all hold.
     pub findings: Vec<Finding>,
-    /// How many entries were read.
+    /// Number of entries read.
     pub entries: u64,
     /// Every request, rendered again; as far as the timeline holds.
     pub requests: Requests,
-    /// How many answers were compared with the request that they name.
+    /// Number of answers compared with the request that they name.
     pub answers: usize,
-    /// How many tasks were looked at to count again what the state counts, each as often as that was done.
+    /// Number of visits to tasks when counters were compared.
     pub compared: usize,
-    /// How many tasks and calls the books looked at, each as often as that was done.
+    /// Number of visits to tasks and calls by the books.
     pub visited: usize,
-    /// How many messages of requests were looked at, each as often as that was done.
+    /// Number of visits to messages of requests.
     pub messages: usize,
     /// The books: tasks, calls, documents as the entries tell of them.
     pub ledger: Ledger,
@@ -69,14 +70,14 @@ pub struct Report {
 }
 
 impl Checker {
-    /// Nothing entered yet, of a run that is pinned to `configs`.
+    /// Returns an empty checker for a run that is pinned to `configs`.
     pub fn new(configs: &Arc<Configs>) -> Self {
         let folded = Folded { run: Run::new(Arc::clone(configs)), requests: Requests::new(Arc::clone(configs)) };
         let (ledger, counters) = (Ledger::new(Arc::clone(configs)), Counters::default());
         Self { ledger, folded, folds: true, began: None, counters, uncompared: 0, compared: 0 }
     }
 
-    /// Says which configs an entry adopts that names `hash`: those of a fork, or of a migration.
+    /// Registers the configs for the `hash` that an entry may adopt: those of a fork, or of a migration.
     pub fn know_configs(&mut self, hash: ContentHash, configs: &Arc<Configs>) {
         self.folded.run.know_configs(hash, Arc::clone(configs));
         self.ledger.known_configs.push((hash, Arc::clone(configs)));
@@ -132,27 +133,27 @@ impl Checker {
         self.began = Some(recorded.decision);
     }
 
-    /// What was found so far, in the order of the entries.
+    /// Returns the findings so far, in the order of the entries.
     pub fn findings(&self) -> &[Finding] {
         self.ledger.findings()
     }
 
-    /// The books.
+    /// Returns the books.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The fold of the timeline, as far as it holds.
+    /// Returns the fold of the timeline, as far as it holds.
     pub fn run(&self) -> &Run {
         &self.folded.run
     }
 
-    /// The requests, as far as the timeline holds.
+    /// Returns the requests, as far as the timeline holds.
     pub fn requests(&self) -> &Requests {
         &self.folded.requests
     }
 
-    /// What was found, and what the timeline says.
+    /// Returns the findings and the figures of the timeline.
     pub fn report(mut self) -> Report {
         if self.began.is_some() {
             self.end_batch();
@@ -183,7 +184,7 @@ impl Checker {
         }
         let Folded { run, requests } = &mut self.folded;
         let ledger = &mut self.ledger;
-        // The machine takes its own timelines and may stop at others; a checker goes on.
+        // The machine folds its own timelines and may stop at others; the checker continues.
         let folded = catch_unwind(AssertUnwindSafe(|| {
             run.apply(recorded);
             requests.apply(recorded, run, ledger);

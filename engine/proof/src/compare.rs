@@ -1,4 +1,4 @@
-//! Whether what the machine counts is what the books count: of the run, and of the calls of each task.
+//! Compares the machine's counters with those of the books: of the run, and of the calls of each task.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use crate::finding::Invariant;
 use crate::ledger::Ledger;
 use crate::ledger::counts::Counts;
 
-/// The amount as far as the run's own books can hold it.
+/// Returns the amount as far as the run's own books can hold it.
 fn bounded(picos: u128) -> u64 {
     u64::try_from(picos).unwrap_or(u64::MAX)
 }
 
-/// What a task of the machine counts of the calls of its turn, and what the books count.
+/// Returns the machine's and the books' counts of a turn's calls.
 fn counted(calls: &OpenCalls, books: Counts) -> [(&'static str, u32, u32); 6] {
     let counts = calls.counts();
     [
@@ -62,7 +62,7 @@ impl Ledger {
         }
     }
 
-    /// What the run counts of all that it holds.
+    /// Compares the counters of the whole run.
     fn compare_totals(&mut self, run: &Run) {
         let totals = run.totals();
         let (reserved, reserved_cost) = self.reserved;

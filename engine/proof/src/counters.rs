@@ -1,4 +1,4 @@
-//! What a run counts of its living tasks beside the tasks themselves: each number must be what counting again gives.
+//! Counters of a run over its live tasks: each must equal a new count.
 //!
 //! The fold cannot tell a wrong number, since it goes wrong with the run; and the machine relies on these to know, without
 //! looking at every task, what may begin, who waits and when nothing can proceed.
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use baton_machine::{CallStage, Counts, OpenCalls, Phase, Run, Task};
 use baton_types::id::TaskId;
 
-/// What living tasks add to the numbers of their run.
+/// Share of live tasks in the counters of their run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
     agents: u64,
@@ -53,7 +53,7 @@ impl Counters {
         wrong
     }
 
-    /// Every number of the run that is not what it counts: what, the number, and the count.
+    /// Returns every number of the run that differs from a count: its name, the number, and the count.
     fn miscounted(&self, run: &Run) -> impl Iterator<Item = String> {
         let (totals, sum) = (run.totals(), self.sum);
         let counts = [
@@ -85,14 +85,14 @@ impl Share {
     }
 }
 
-/// What a living task adds; what it counts wrongly of itself is added to `wrong`.
+/// Returns the share of a live task. Wrong counters of the task itself are added to `wrong`.
 fn share(run: &Run, task: &Task, wrong: &mut Vec<String>) -> Share {
     let totals = run.totals();
     let mut share = Share::default();
     if task.agent().is_none() {
         share.people = 1;
     } else if task.phase.escalated().is_none() {
-        // Of a question that went on to another master, no turn is set aside any more.
+        // For an escalated question no turn is set aside.
         share.agents = 1;
     }
     share.active = u64::from(task.phase.is_active());
@@ -106,7 +106,7 @@ fn share(run: &Run, task: &Task, wrong: &mut Vec<String>) -> Share {
     if task.working_since.is_some() != task.phase.is_active() {
         wrong.push(format!("{} is {:?} and has worked since {:?}", task.id, task.phase, task.working_since));
     }
-    // A question that went on to another master has rung already.
+    // The deadline of an escalated question has passed already.
     let deadline = task.deadline.filter(|_| task.phase.escalated().is_none());
     share.alarms = u64::from(deadline.is_some());
     if let Some(deadline) = deadline
@@ -120,7 +120,7 @@ fn share(run: &Run, task: &Task, wrong: &mut Vec<String>) -> Share {
     share
 }
 
-/// Every number of a task that is not what it counts of the calls of its turn; counted again, call by call.
+/// Returns every number of a task that differs from a count over the calls of its turn.
 fn miscounted_calls(task: &Task) -> Vec<String> {
     let counts = task.phase.calls().into_iter().flat_map(of_turn);
     let miscounted = counts.filter(|(_, number, count)| number != count);

@@ -49,7 +49,7 @@ pub enum Invariant {
     EveryQuestionHasOneEnd,
     /// No secret is stored, printed, logged or sent elsewhere. Proven by the tests of secrets.
     NoSecretIsKept,
-    /// What happens after a call is never read from its content.
+    /// The next step after a call is never read from its content.
     ContentControlsNothing,
 }
 
@@ -82,7 +82,7 @@ impl Invariant {
         Self::ContentControlsNothing,
     ];
 
-    /// The name by which reports and `docs/RULES.md` call it.
+    /// Returns the name by which reports and `docs/RULES.md` call it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::BlockedTaskCanWake => "blocked_task_can_wake",

@@ -62,7 +62,7 @@ pub struct ToolDraft {
     on_unknown_outcome: OnUnknownOutcome,
 }
 
-/// A job whose first agent is the root's.
+/// Returns a job whose first agent is the root's.
 pub fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
     JobDraft {
         agents: agents.into_iter().collect(),
@@ -74,7 +74,7 @@ pub fn job(agents: impl IntoIterator<Item = AgentDraft>) -> JobDraft {
     }
 }
 
-/// An agent that was granted `tools`, separated by spaces, besides `handoff`.
+/// Returns an agent that was granted `tools`, separated by spaces, besides `handoff`.
 pub fn agent(id: &str, tools: &str) -> AgentDraft {
     AgentDraft {
         id: id.to_owned(),
@@ -129,7 +129,7 @@ impl AgentDraft {
         self
     }
 
-    /// Sends its questions to a person, whoever called it.
+    /// Sends its questions to a person, whatever task called it.
     pub fn asks_a_person(mut self) -> Self {
         self.master = MasterRule::Person;
         self
@@ -154,7 +154,7 @@ impl AgentDraft {
     }
 }
 
-/// A tool of `tool_type` whose input is an object in which `x`, where it stands, is a string.
+/// Returns a tool of `tool_type` whose input is an object with an optional string `x`.
 pub fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
     ToolDraft {
         id: id.to_owned(),
@@ -172,12 +172,12 @@ pub fn tool(id: &str, tool_type: ToolType) -> ToolDraft {
     }
 }
 
-/// A function tool that does not write.
+/// Returns a function tool that does not write.
 pub fn function(id: &str) -> ToolDraft {
     tool(id, ToolType::FunctionTool)
 }
 
-/// A tool that only logs its input.
+/// Returns a tool that only logs its input.
 pub fn note(id: &str) -> ToolDraft {
     tool(id, ToolType::NonFunctionTool)
 }
@@ -231,7 +231,7 @@ impl ToolDraft {
         self
     }
 
-    /// A `route_to_` tool that replaces the derived one, with limits for the tasks it creates.
+    /// Returns a `route_to_` tool that replaces the derived one, with limits for the tasks it creates.
     pub fn route(agent: &str) -> Self {
         let mut draft = tool(&format!("route_to_{agent}"), ToolType::AgentAsTool);
         draft.input = request_schema("request");
@@ -285,7 +285,7 @@ impl ToolDraft {
     }
 }
 
-/// The input of a delegation or a question: a text under `key`, and documents.
+/// Returns the input of a delegation or a question: a text under `key`, and documents.
 fn request_schema(key: &str) -> Value {
     json!({
         "type": "object",
@@ -298,7 +298,7 @@ fn request_schema(key: &str) -> Value {
     })
 }
 
-/// The tools that every job has.
+/// Returns the tools that every job has.
 fn flow_tools() -> Vec<ToolDraft> {
     let mut handoff = tool("handoff", ToolType::Handoff);
     handoff.input = json!({
@@ -343,13 +343,13 @@ impl JobDraft {
         self
     }
 
-    /// What the model named `model` costs; it costs nothing unless said.
+    /// Sets the price of the model named `model` (default: free).
     pub fn price(mut self, model: &str, price: Price) -> Self {
         self.prices.insert(model.to_owned(), price);
         self
     }
 
-    /// The models that are asked in place of the one named `model`, one after the other, when it is not available.
+    /// Returns the models that are asked in place of the one named `model`, one after the other, when it is not available.
     pub fn fallbacks(mut self, model: &str, fallbacks: &[&str]) -> Self {
         self.fallbacks.insert(model.to_owned(), fallbacks.iter().map(|&name| name.to_owned()).collect());
         self
@@ -397,7 +397,8 @@ impl JobDraft {
         self.agents.iter().map(|agent| &agent.model).chain(self.fallbacks.values().flatten())
     }
 
-    /// A model without fallbacks follows a script; it is all the same here, where the shell says what models answer.
+    /// Returns the specification of a model. One without fallbacks follows a script, which has no effect here: the
+    /// shell supplies the answers.
     fn model(&self, name: &str) -> ModelSpec {
         let price = self.prices.get(name).cloned();
         if let Some(fallbacks) = self.fallbacks.get(name) {

@@ -1,7 +1,8 @@
-//! The second pair of eyes: keeps its own books from the entries alone and says what no timeline may hold.
+//! An independent check: keeps its own books from the entries alone and reports everything that no timeline may
+//! contain.
 //!
-//! It shares no code with the machine and knows nothing of its state. It takes any timeline, however broken: what cannot
-//! be is a [`Finding`], and the books go on as well as they can.
+//! It shares no code with the machine and does not use its state. It accepts any timeline, however broken: an
+//! impossible entry is a [`Finding`], and the books continue as well as they can.
 
 mod batch;
 pub(crate) mod counts;
@@ -64,7 +65,7 @@ pub struct Ledger {
     pub answers: usize,
     /// The number of take-overs.
     pub takeovers: u32,
-    /// The last entry that says so.
+    /// Sequence number of the last take-over.
     last_takeover: u64,
     /// Tasks that have not ended.
     live: BTreeSet<TaskId>,
@@ -78,7 +79,7 @@ pub struct Ledger {
     pub(crate) touched_calls: BTreeSet<CallId>,
     /// Tokens and picodollars that are reserved for requests without an answer.
     pub(crate) reserved: (u64, u128),
-    /// How many tasks and calls were looked at, each as often as it was: the work that the books took.
+    /// Number of visits to tasks and calls: the work of the books.
     pub(crate) visited: usize,
     findings: Vec<Finding>,
 }
@@ -103,7 +104,7 @@ pub struct TaskBook {
     answered: u32,
     /// The last turn in a summary.
     compacted_through: u32,
-    /// The last turn that the summary is to stand for which the newest turn was asked for.
+    /// While the newest turn asks for a summary: the last turn that the summary will replace.
     summarising: Option<u32>,
     /// The number of its delegations.
     pub children: u32,
@@ -117,13 +118,14 @@ pub struct TaskBook {
     pub calls_made: u32,
     /// The calls of the newest turn.
     pub open: BTreeSet<CallId>,
-    /// What they are, counted.
+    /// Their kinds, counted.
     pub(crate) counts: Counts,
-    /// Those of them that are functions and have not begun, in the order of the turn.
+    /// Functions among them that have not begun, in the order of the turn.
     pub(crate) unstarted: BTreeMap<(u32, u32), CallId>,
     /// The number of live tasks below it.
     live_below: u32,
-    /// How many questions that it asks have not ended: a question of a task that is one itself may be the same, which went on.
+    /// Number of its questions that have not ended. For a task that is a question itself, that may be the escalated
+    /// one.
     live_questions: u32,
     /// Documents that were handed to this task, by the call's result or with the request.
     pub injected: Vec<DocumentRef>,
@@ -152,7 +154,7 @@ pub struct OpenRequest {
     pub cost: u128,
 }
 
-/// What `usage` costs at `price`, worked out again in numbers that do not run over.
+/// Returns the cost of `usage` at `price`, computed again in numbers that do not overflow.
 fn cost(price: &Price, usage: &Usage) -> u128 {
     let of = |tokens: u64, rate: Money| u128::from(tokens) * u128::from(rate.picos());
     let cached = usage.cached_tokens.min(usage.input_tokens);
@@ -168,7 +170,7 @@ pub struct CallBook {
     pub tool: String,
     /// As the model made it.
     asked: Arc<ModelCall>,
-    /// Where it started and what its tool's type is.
+    /// Entry of its start, and the type of its tool.
     pub started: Option<(u64, ToolType)>,
     /// The documents that were attached when it started.
     attached: Vec<DocumentRef>,
@@ -254,7 +256,7 @@ impl CallBook {
 }
 
 impl Ledger {
-    /// Empty books of a run of `configs`.
+    /// Returns empty books for a run of `configs`.
     pub fn new(configs: Arc<Configs>) -> Self {
         Self {
             configs,
@@ -309,12 +311,12 @@ impl Ledger {
         std::mem::take(&mut self.touched)
     }
 
-    /// The findings so far, in the order of the entries.
+    /// Returns the findings so far, in the order of the entries.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The number of the last entry.
+    /// Returns the number of the last entry.
     pub fn last_seq(&self) -> u64 {
         self.last_seq
     }
@@ -330,7 +332,7 @@ impl Ledger {
         self.findings.push(Finding { invariant, seq: self.last_seq, what });
     }
 
-    /// The agent that holds `task`.
+    /// Returns the agent that holds `task`.
     fn agent_of(&self, task: &TaskId) -> Option<&Arc<Agent>> {
         match &self.tasks.get(task)?.created.holder {
             Holder::Agent(agent) => self.configs.agents.get(agent),
@@ -353,13 +355,13 @@ impl Ledger {
         self.above(task).any(|above| above == top)
     }
 
-    /// The tasks above `task`, nearest first.
+    /// Returns the tasks above `task`, nearest first.
     pub fn above<'a>(&'a self, task: &TaskId) -> impl Iterator<Item = &'a TaskId> {
         let caller = |id: &TaskId| self.tasks.get(id).and_then(|book| book.created.caller.as_ref());
         std::iter::successors(caller(task), move |id| caller(id))
     }
 
-    /// The calls of a task's newest turn that have no result.
+    /// Returns the calls of a task's newest turn that have no result.
     pub fn unfinished_calls(&self, task: &TaskId) -> Vec<&CallId> {
         let open = self.tasks.get(task).into_iter().flat_map(|book| &book.open);
         open.filter(|call| self.calls.get(*call).is_some_and(|call| !call.is_finished())).collect()
@@ -380,12 +382,12 @@ impl Ledger {
         self.unfinished_calls(task).iter().any(|call| self.calls[*call].retry_at.is_some())
     }
 
-    /// The number of running function calls.
+    /// Returns the number of running function calls.
     pub fn running_calls(&self) -> usize {
         self.running
     }
 
-    /// How many calls of the newest turn of `task` are what.
+    /// Returns the counts of the calls in the newest turn of `task`.
     pub(crate) fn counts(&self, task: &TaskId) -> Counts {
         self.tasks.get(task).map(|book| book.counts).unwrap_or_default()
     }

@@ -10,6 +10,7 @@ mod caps;
 pub mod checker;
 mod compare;
 mod counters;
+mod facts;
 pub mod finding;
 pub mod jobs;
 pub mod ledger;
@@ -21,7 +22,6 @@ pub mod script;
 pub mod shapes;
 pub mod sim;
 pub mod simulation;
-mod told;
 
 use expect_test::Expect;
 

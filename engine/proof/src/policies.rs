@@ -1,4 +1,5 @@
-//! What configs ask of delegations and approvals holds after every batch, worked out from the books and the configs alone.
+//! Policies of configs about delegations and approvals, checked after every batch from the books and the configs
+//! alone.
 
 use baton_types::config::{Agent, Configs, Join, OnFailure};
 use baton_types::entry::{FinalState, Holder, TaskKind};
@@ -9,8 +10,8 @@ use crate::ledger::counts::Counts;
 use crate::ledger::{CallBook, Ledger, TaskBook};
 
 impl Ledger {
-    /// Checks, of the tasks and calls that the batch concerns, that no delegation goes on which its turn no longer needs, and
-    /// that none is tried too often.
+    /// Checks the tasks and calls of the batch: no delegation continues that its turn no longer needs, and none is
+    /// tried too often.
     pub(crate) fn check_policies(&mut self) {
         let configs = std::sync::Arc::clone(&self.configs);
         let touched: Vec<TaskId> = self.touched.iter().cloned().collect();
@@ -65,7 +66,7 @@ impl Ledger {
     }
 }
 
-/// The agent that holds a task, if it has not ended.
+/// Returns the agent that holds a task, if it has not ended.
 fn living_agent<'a>(book: &TaskBook, configs: &'a Configs) -> Option<&'a Agent> {
     match &book.created.holder {
         Holder::Agent(agent) if book.ended.is_none() => configs.agents.get(agent).map(AsRef::as_ref),

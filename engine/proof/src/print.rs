@@ -17,7 +17,7 @@ use baton_types::json::Json;
 use baton_types::limits::LimitKind;
 use baton_types::model::FinishReason;
 
-/// All of `timeline`.
+/// Returns all of `timeline`.
 pub fn timeline(timeline: &[Recorded]) -> String {
     let mut text = String::new();
     for Recorded { seq: _seq, decision: _decision, at: _at, entry } in timeline {
@@ -28,12 +28,12 @@ pub fn timeline(timeline: &[Recorded]) -> String {
     text
 }
 
-/// How many tasks wait for `task`, one for the other.
+/// Returns the depth of `task`: the number of tasks that wait for it, one for the other.
 fn depth(task: &TaskId) -> usize {
     task.as_str().matches('/').count()
 }
 
-/// One entry; `None` for what only the accounts need.
+/// Returns one entry; `None` for what only the accounts need.
 pub fn line(entry: &Entry) -> Option<String> {
     Some(match entry {
         Entry::RunStarted(started) => run_started(started),

@@ -26,16 +26,16 @@ pub struct Requests {
     restarted: BTreeSet<TaskId>,
     /// The hash of every request, by the place of its `model_requested` or `fell_back` in the timeline.
     hashes: BTreeMap<u64, ContentHash>,
-    /// Where the newest request of each task stands in the timeline.
+    /// Sequence number of the newest request of each task.
     places: BTreeMap<TaskId, u64>,
     /// The system prompts, rendered when they are needed first.
     prompts: BTreeMap<AgentId, Arc<str>>,
-    /// How many messages were looked at, each as often as it was.
+    /// Number of visits to messages.
     pub(crate) looked_at: usize,
 }
 
 impl Requests {
-    /// No request yet, of a run of `configs`.
+    /// Returns a checker without requests, for a run of `configs`.
     pub fn new(configs: Arc<Configs>) -> Self {
         Self {
             configs,
@@ -91,7 +91,7 @@ impl Requests {
         }
     }
 
-    /// Other configs hold from here on: what requests begin with is another prefix.
+    /// Switches to other configs: requests begin with another prefix.
     fn switch(&mut self, run: &Run) {
         self.configs = Arc::clone(run.configs());
         self.newest.clear();
@@ -111,7 +111,7 @@ impl Requests {
         let agent = Arc::clone(&self.configs.agents[agent]);
         let system = self.prompt(&agent, run);
         let task = run.task(&created.task).expect("a task that was created exists");
-        // A question that went on to the next master is asked by whoever asked first.
+        // An escalated question is asked by the first asker.
         let asker = std::iter::successors(created.caller.as_ref(), |caller| {
             let waits_for_it = run.task(caller).and_then(|task| task.phase.escalated());
             waits_for_it.and_then(|_| run.graph().caller(caller)).map(|above| &above.id)
@@ -128,7 +128,7 @@ impl Requests {
         })
     }
 
-    /// The system prompt of `agent` with the inputs that the run was started with. One that cannot be rendered is no
+    /// Returns the system prompt of `agent` with the inputs that the run was started with. One that cannot be rendered is no
     /// prompt: the request will not be the one that was sent.
     fn prompt(&mut self, agent: &Agent, run: &Run) -> Arc<str> {
         if let Some(prompt) = self.prompts.get(&agent.id) {
@@ -140,7 +140,8 @@ impl Requests {
         prompt
     }
 
-    /// The request that `task` sends now; it must continue the one before, and be one a provider takes.
+    /// Returns the request that `task` sends now. It must continue the one before, and have a form that providers
+    /// accept.
     pub fn request(&mut self, task: &TaskId, ledger: &mut Ledger) -> Arc<ModelRequest> {
         let request = Arc::new(self.transcripts[task].request());
         let mut known = 0;
@@ -169,12 +170,12 @@ impl Requests {
         request
     }
 
-    /// How many requests were rendered.
+    /// Returns the number of rendered requests.
     pub fn count(&self) -> usize {
         self.hashes.len()
     }
 
-    /// The newest request of `task`.
+    /// Returns the newest request of `task`.
     pub fn newest(&self, task: &TaskId) -> Arc<ModelRequest> {
         Arc::clone(self.newest.get(task).unwrap_or_else(|| panic!("{task} has sent no request")))
     }
@@ -239,7 +240,7 @@ fn take(documents: &mut Vec<DocumentRef>, wanted: &DocumentRef) -> Option<Docume
     documents.iter().position(|document| document == wanted).map(|place| documents.remove(place))
 }
 
-/// The documents that `request` shows, in order.
+/// Returns the documents that `request` shows, in order.
 pub fn shown(request: &ModelRequest) -> Vec<DocumentRef> {
     shown_in(&request.messages)
 }
@@ -254,7 +255,8 @@ fn shown_in(messages: &[Arc<Message>]) -> Vec<DocumentRef> {
         .collect()
 }
 
-/// `handed_over_arrives_once`: what was handed to the task stands in its request once, and nothing else does.
+/// Checks `handed_over_arrives_once`: each document handed to the task is in its request once, and no other document
+/// is.
 fn check_injections(task: &TaskId, shown: &[DocumentRef], ledger: &mut Ledger) {
     let mut handed = ledger.tasks.get(task).map(|book| book.injected.clone()).unwrap_or_default();
     handed.sort();

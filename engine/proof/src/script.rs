@@ -1,4 +1,4 @@
-//! What the models say and what the tools do.
+//! Scripts of models and tools.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use baton_types::model::{FinishReason, ModelRequest, ModelTurn};
 use baton_types::path::DocumentPath;
 use serde_json::{Value, json};
 
-/// What a model is asked.
+/// A model's request.
 pub struct Prompted<'a> {
-    /// Whose turn it is.
+    /// Its task.
     pub task: &'a TaskId,
     /// Which of its turns.
     pub turn: u32,
-    /// What the model is sent.
+    /// The request.
     pub request: &'a ModelRequest,
     /// The tokens that were reserved for the answer and its request.
     pub reserved: u64,
@@ -25,7 +25,7 @@ pub struct Prompted<'a> {
     pub input: u64,
 }
 
-/// What an executor is asked.
+/// A call for an executor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Execution {
     /// The task whose agent called.
@@ -34,7 +34,7 @@ pub struct Execution {
     pub agent: AgentId,
     /// The call, which is also its idempotency key.
     pub call: CallId,
-    /// What is called.
+    /// Its tool.
     pub tool: ToolId,
     /// The input, which meets the tool's schema.
     pub input: Json,
@@ -65,7 +65,7 @@ impl Script {
         self.tools.insert(tool.to_owned(), Box::new(executor));
     }
 
-    /// What the model of the prompted agent says.
+    /// Returns the answer of the prompted agent's model.
     pub fn answer(&mut self, prompted: &Prompted<'_>) -> Answer {
         let agent = prompted.request.agent.as_str();
         let table = if prompted.request.is_question { &mut self.answers } else { &mut self.turns };
@@ -73,7 +73,8 @@ impl Script {
         model(prompted)
     }
 
-    /// A tool without an executor of its own succeeds with its call's id, so that no two results are alike.
+    /// Executes a call of a tool without an executor of its own: it succeeds with its call's id, so that no two
+    /// results are alike.
     pub fn execute(&mut self, execution: &Execution) -> Outcome {
         match self.tools.get_mut(execution.tool.as_str()) {
             Some(executor) => executor(execution),
@@ -82,7 +83,7 @@ impl Script {
     }
 }
 
-/// A model that says `turns`, one after the other, in every task.
+/// Returns a model that gives `turns`, one after the other, in every task.
 pub fn table(agent: &str, turns: Vec<ModelTurn>) -> impl FnMut(&Prompted<'_>) -> Answer + 'static {
     let agent = agent.to_owned();
     move |prompted| {
@@ -91,52 +92,52 @@ pub fn table(agent: &str, turns: Vec<ModelTurn>) -> impl FnMut(&Prompted<'_>) ->
     }
 }
 
-/// A turn that makes `calls`.
+/// Returns a turn that makes `calls`.
 pub fn turn(calls: impl IntoIterator<Item = ModelCall>) -> ModelTurn {
     ModelTurn::calls(calls.into_iter().collect())
 }
 
-/// A turn that says `text`.
+/// Returns a turn with `text`.
 pub fn says(text: &str) -> ModelTurn {
     ModelTurn::text(text)
 }
 
-/// A turn that stopped for `finish`.
+/// Returns a turn that stopped for `finish`.
 pub fn stopped(turn: ModelTurn, finish: FinishReason) -> ModelTurn {
     ModelTurn { finish, ..turn }
 }
 
-/// A call of `tool` with an input that differs from every other marked differently.
+/// Returns a call of `tool` with an input that differs from every other marked differently.
 pub fn call(tool: &str, mark: &str) -> ModelCall {
     ModelCall::new(tool, json!({"x": mark}))
 }
 
-/// A call of `tool` with `input`.
+/// Returns a call of `tool` with `input`.
 pub fn call_with(tool: &str, input: Value) -> ModelCall {
     ModelCall::new(tool, input)
 }
 
-/// A delegation of `request` to `agent`.
+/// Returns a delegation of `request` to `agent`.
 pub fn route(agent: &str, request: &str) -> ModelCall {
     ModelCall::new(format!("route_to_{agent}"), json!({"request": request}))
 }
 
-/// A delegation that attaches `documents`.
+/// Returns a delegation that attaches `documents`.
 pub fn route_with(agent: &str, request: &str, documents: &[&str]) -> ModelCall {
     ModelCall::new(format!("route_to_{agent}"), json!({"request": request, "documents": documents}))
 }
 
-/// A question to the master.
+/// Returns a question to the master.
 pub fn ask(question: &str) -> ModelCall {
     ModelCall::new("ask_master", json!({"question": question}))
 }
 
-/// A handoff of `result`.
+/// Returns a handoff of `result`.
 pub fn handoff(result: impl Into<Value>) -> ModelCall {
     ModelCall::new("handoff", json!({"result": result.into()}))
 }
 
-/// A handoff that attaches `documents`.
+/// Returns a handoff that attaches `documents`.
 pub fn handoff_with(result: impl Into<Value>, documents: &[&str]) -> ModelCall {
     ModelCall::new("handoff", json!({"result": result.into(), "documents": documents}))
 }
@@ -151,17 +152,17 @@ pub fn then(call: ModelCall, after: AfterExecution) -> ModelCall {
     ModelCall { after_execution: Some(after), ..call }
 }
 
-/// A call whose arguments are no JSON.
+/// Returns a call whose arguments are no JSON.
 pub fn malformed(tool: &str) -> ModelCall {
     ModelCall { malformed: Some("expected value at line 1 column 2".to_owned()), ..ModelCall::new(tool, json!("{x")) }
 }
 
-/// An error as an executor or a model reports it.
+/// Returns an error as an executor or a model reports it.
 pub fn error(code: ErrorCode) -> CallError {
     CallError::new(code, "it went wrong")
 }
 
-/// A write of `text` to `path`.
+/// Returns a write of `text` to `path`.
 pub fn write(path: &str, text: &str) -> Write {
     Write { path: document_path(path), content: facts(text), description: None, tags: None }
 }
@@ -171,7 +172,7 @@ pub fn document_path(path: &str) -> DocumentPath {
     DocumentPath::parse(path).expect("the path of a test is good")
 }
 
-/// What the shell would measure of `text`.
+/// Returns the facts that the shell would measure of `text`.
 pub fn facts(text: &str) -> ContentFacts {
     ContentFacts {
         hash: ContentHash::of(text.as_bytes()),
@@ -182,7 +183,7 @@ pub fn facts(text: &str) -> ContentFacts {
     }
 }
 
-/// A success that writes.
+/// Returns a success that writes.
 pub fn writes(output: Value, writes: Vec<Write>) -> Outcome {
     Outcome { writes, ..Outcome::success(output) }
 }

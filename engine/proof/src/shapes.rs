@@ -21,12 +21,12 @@ const APPROVERS: [Approver; 2] = [Approver::Master, Approver::Person];
 /// The tools of the jobs.
 pub const TOOLS: [&str; 6] = ["work", "look", "once", "save", "jot", "last"];
 
-/// Between `low` and `high`, or no limit at all once in `rarely`.
+/// Returns a number between `low` and `high`, or no limit at all once in `rarely`.
 fn perhaps(random: &mut Random, rarely: usize, low: usize, high: usize) -> Option<u64> {
     (!random.once_in(rarely)).then(|| (low + random.below(high - low + 1)) as u64)
 }
 
-/// Up to `most` picodollars.
+/// Returns up to `most` picodollars.
 fn random_usd(random: &mut Random, most: usize) -> f64 {
     Money::from_picos(random.below(most) as u64).as_usd()
 }
@@ -101,7 +101,7 @@ fn perhaps_asked(random: &mut Random, tool: ToolDraft) -> ToolDraft {
     if random.once_in(2) { tool.asks_what_became_of_it() } else { tool }
 }
 
-/// A job of one to four agents; half of them have room for many tasks, the others run into every limit.
+/// Returns a job of one to four agents; half of them have room for many tasks, the others run into every limit.
 pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
     // Half of the jobs have room for many tasks; the others run into every limit.
     let generous = random.once_in(2);
@@ -140,7 +140,7 @@ pub fn job_of_any_shape(random: &mut Random) -> JobDraft {
         .fallbacks("script", fallbacks)
 }
 
-/// A few picodollars a token: so little that limits of some thousands are reached by some requests and not by others.
+/// Returns a few picodollars a token: so little that limits of some thousands are reached by some requests and not by others.
 fn price() -> Price {
     let rate = Money::from_picos;
     Price {
@@ -196,7 +196,7 @@ fn random_question(random: &mut Random) -> ModelCall {
     call_with("ask_master", input)
 }
 
-/// What somebody says to one of the engine's own questions, or to another of them.
+/// Returns an answer to one of the engine's own questions, or to another question.
 pub fn any_decision(random: &mut Random) -> Value {
     random
         .pick(&[
@@ -210,14 +210,14 @@ pub fn any_decision(random: &mut Random) -> Value {
         .clone()
 }
 
-/// A turn of any kind, which uses at most what was reserved for it.
+/// Returns a turn of any kind, which uses at most what was reserved for it.
 pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
     if random.once_in(80) {
         let codes = [ErrorCode::ModelFailed, ErrorCode::ModelUnavailable, ErrorCode::ContextExceeded, ErrorCode::TimedOut];
         return Err(error(*random.pick(&codes)));
     }
     let calls: Vec<ModelCall> = (0..=random.below(4)).map(|_| random_call(random)).collect();
-    // The longer a task goes on, the likelier it hands off.
+    // The longer a task runs, the likelier it hands off.
     let said = match random.below(24).saturating_sub(prompted.turn as usize) {
         0 if random.once_in(2) => ModelTurn::text("a text"),
         1 => ModelTurn::text(""),
@@ -237,7 +237,7 @@ pub fn any_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
     Ok(ModelTurn { usage: Some(usage), ..said })
 }
 
-/// What a call brings back: any status, writes, loads, an envelope.
+/// Returns the outcome of a call: any status, writes, loads, an envelope.
 pub fn any_outcome(random: &mut Random, execution: &Execution) -> Outcome {
     let mut outcome = match random.below(8) {
         0 => Outcome::error(
@@ -263,7 +263,7 @@ pub fn any_outcome(random: &mut Random, execution: &Execution) -> Outcome {
     outcome
 }
 
-/// A job in which one thing happens at a time, so that no schedule and no crash can change what comes out.
+/// Returns a job in which one thing happens at a time, so that no schedule and no crash can change what comes out.
 pub fn straight_job(random: &mut Random) -> JobDraft {
     let agents = 2 + random.below(3);
     let tools = |index: usize| {
@@ -279,7 +279,7 @@ pub fn straight_job(random: &mut Random) -> JobDraft {
     ])
 }
 
-/// A turn of one call, or of a text; after a few of them a handoff.
+/// Returns a turn of one call, or of a text; after a few of them a handoff.
 pub fn straight_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
     if prompted.request.is_question {
         return Ok(ModelTurn::text(format!("answer {}", random.below(100))));
@@ -294,12 +294,13 @@ pub fn straight_turn(random: &mut Random, prompted: &Prompted<'_>) -> Answer {
         2 | 3 => call("save", &mark),
         4 => call("jot", &mark),
         5 => call_with("ask_master", json!({"question": mark})),
-        // An agent that was not granted this one, or nobody, is refused: that too must be the same again.
+        // An agent that was not granted this one, or that does not exist, is refused. The refusal must be the same
+        // each time.
         _ => route_with(&format!("agent{}", 1 + random.below(4)), &mark, &["a.md"]),
     }]))
 }
 
-/// What a call of a straight job brings back: a success, with a write where the tool writes.
+/// Returns the outcome of a call of a straight job: a success, with a write if the tool writes.
 pub fn straight_outcome(random: &mut Random, execution: &Execution) -> Outcome {
     let output = json!(random.below(1_000));
     match execution.tool.as_str() {

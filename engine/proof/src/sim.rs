@@ -31,7 +31,7 @@ use crate::script::{Answer, Execution, Prompted, Script, table};
 /// Up to here the run is compared with the fold of its timeline after every event; later at every [`CHECKPOINT`].
 const EACH_ENTRY: u64 = 200;
 
-/// How far apart the later comparisons are: each costs as much as the run has tasks.
+/// Entries between two later comparisons: each costs time in proportion to the run's tasks.
 const CHECKPOINT: u64 = 64;
 
 /// Something the shell works on.
@@ -39,11 +39,11 @@ const CHECKPOINT: u64 = 64;
 pub enum Work {
     /// A model is asked.
     Prompt {
-        /// Whose turn it is.
+        /// Its task.
         task: TaskId,
         /// Which of its turns.
         turn: u32,
-        /// What the model is sent.
+        /// The model's request.
         request: Arc<ModelRequest>,
         /// When it is stopped, if it may not take longer.
         until: Option<Timestamp>,
@@ -53,7 +53,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// The task that it is done for.
+    /// Returns the task that it is done for.
     pub fn task(&self) -> &TaskId {
         match self {
             Self::Prompt { task, .. } => task,
@@ -74,9 +74,9 @@ enum Schedule {
 
 /// One run and the world round it.
 pub struct Sim {
-    /// What the run is made of.
+    /// Configs of the run.
     pub configs: Arc<Configs>,
-    /// What its models cost, as its start will say.
+    /// Prices of its models, as in its start.
     pub prices: BTreeMap<String, Price>,
     /// The id of the run.
     pub name: String,
@@ -86,11 +86,11 @@ pub struct Sim {
     pub ledger: Ledger,
     /// Every entry so far.
     pub timeline: Vec<Recorded>,
-    /// Where each batch ends in the timeline.
+    /// End of each batch in the timeline.
     pub batches: Vec<usize>,
     /// The moment that the next event comes after.
     pub now: Timestamp,
-    /// What the shell works on.
+    /// Work in progress in the shell.
     pub pending: Vec<Work>,
     /// Work that was stopped, whose answers may still arrive.
     pub stopped: Vec<Work>,
@@ -98,7 +98,7 @@ pub struct Sim {
     pub asked: Vec<TaskId>,
     /// Whether the shell was released.
     pub ended: bool,
-    /// What model answers were said to use.
+    /// Sum of the usage in model answers.
     pub used: Usage,
     /// The requests, as a shell renders them.
     pub requests: Requests,
@@ -110,7 +110,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// A run of `job` that has not started.
+    /// Returns a run of `job` that has not started.
     pub fn new(job: &JobDraft) -> Self {
         let configs = job.build();
         Self {
@@ -136,37 +136,37 @@ impl Sim {
         }
     }
 
-    /// `agent` says `turns`, one after the other, in each of its own tasks.
+    /// Gives `agent` these `turns`, one after the other, in each of its own tasks.
     pub fn agent(mut self, agent: &str, turns: impl IntoIterator<Item = ModelTurn>) -> Self {
         self.script.model(agent, false, table(agent, turns.into_iter().collect()));
         self
     }
 
-    /// `agent` says `turns`, one after the other, in each question that it answers.
+    /// Gives `agent` these `turns`, one after the other, in each question that it answers.
     pub fn answers(mut self, agent: &str, turns: impl IntoIterator<Item = ModelTurn>) -> Self {
         self.script.model(agent, true, table(agent, turns.into_iter().collect()));
         self
     }
 
-    /// `agent` says what `model` says, in its own tasks.
+    /// Lets `model` answer for `agent`, in its own tasks.
     pub fn agent_with(mut self, agent: &str, model: impl FnMut(&Prompted<'_>) -> Answer + 'static) -> Self {
         self.script.model(agent, false, model);
         self
     }
 
-    /// `agent` says what `model` says, in the questions that it answers.
+    /// Lets `model` answer for `agent`, in the questions that it answers.
     pub fn answers_with(mut self, agent: &str, model: impl FnMut(&Prompted<'_>) -> Answer + 'static) -> Self {
         self.script.model(agent, true, model);
         self
     }
 
-    /// A call of `tool` gives what `executor` gives.
+    /// Sets the executor of `tool`.
     pub fn tool(mut self, tool: &str, executor: impl FnMut(&Execution) -> Outcome + 'static) -> Self {
         self.script.executor(tool, executor);
         self
     }
 
-    /// What runs ends in the order that `seed` makes.
+    /// Lets running work end in a random order, given by `seed`.
     pub fn by_chance(mut self, seed: u64) -> Self {
         self.schedule = Schedule::Chance(Random::seeded(seed));
         self
@@ -178,7 +178,7 @@ impl Sim {
         self
     }
 
-    /// Starts, and goes on until nothing more happens by itself.
+    /// Starts, and continues until nothing more happens by itself.
     pub fn start(self) -> Self {
         self.start_with(Vec::new())
     }
@@ -208,7 +208,7 @@ impl Sim {
         self.event(Event::Started { run, root, documents }).expect("a new run starts");
     }
 
-    /// Goes on until nothing more happens by itself.
+    /// Continues until nothing more happens by itself.
     pub fn settle(&mut self) {
         for _ in 0..1_000_000 {
             if !self.step() {
@@ -237,7 +237,7 @@ impl Sim {
         self.held.iter().any(|tool| work.is_call_of(tool))
     }
 
-    /// Lets the calls of `tool` end and goes on.
+    /// Lets the calls of `tool` end, and continues.
     pub fn release(&mut self, tool: &str) {
         self.held.remove(tool);
         self.settle();
@@ -269,12 +269,12 @@ impl Sim {
         self.event(Event::CallReturned { call: CallId::from(call), outcome })
     }
 
-    /// A person answers, and the run goes on.
+    /// Lets a person answer, and continues the run.
     pub fn person_answers(&mut self, question: &str, answer: impl Into<Value>) -> Result<(), Refusal> {
         self.person_sends(question, answer, Vec::new())
     }
 
-    /// A person answers with documents, and the run goes on.
+    /// Lets a person answer with documents, and continues the run.
     pub fn person_sends(&mut self, question: &str, answer: impl Into<Value>, documents: Vec<Write>) -> Result<(), Refusal> {
         let answer = Json::from(answer.into());
         self.event(Event::PersonAnswered {
@@ -288,7 +288,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Somebody cancels `task`, and the run goes on.
+    /// Cancels `task` as a person, and continues the run.
     pub fn cancel(&mut self, task: &str) -> Result<(), Refusal> {
         self.event(Event::CancelRequested {
             task: TaskId::from(task),
@@ -299,7 +299,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Lets `seconds` pass, waking the run whenever it asked for it, and goes on.
+    /// Lets `seconds` pass, waking the run whenever it asked for it, and continues.
     pub fn wait(&mut self, seconds: u64) {
         let until = self.now.plus(Duration::from_secs(seconds));
         while let Some(wake) = self.run.next_wake().filter(|wake| *wake <= until) {
@@ -346,7 +346,7 @@ impl Sim {
         self.event(failed).expect("an answer to what was asked is accepted");
     }
 
-    /// Another process takes the run over: what was in flight is gone, and the run is what its timeline says.
+    /// Lets another process take the run over: work in flight is lost, and the state is the fold of the timeline.
     pub fn crash(&mut self) {
         self.stopped.append(&mut self.pending);
         self.asked.clear();
@@ -354,7 +354,7 @@ impl Sim {
         self.event(Event::TakenOver { process: "another".to_owned() }).expect("a run may be taken over");
     }
 
-    /// The fold of the timeline as it reads back from JSON.
+    /// Returns the fold of the timeline after a round trip through JSON.
     pub fn fold(&self) -> Run {
         let mut run = Run::new(Arc::clone(&self.configs));
         for recorded in &self.timeline {
@@ -422,7 +422,7 @@ impl Sim {
         self.check_rest();
     }
 
-    /// What the ledger finds ends the test.
+    /// Ends the test at a finding of the ledger.
     fn judge(&self) {
         if let Some(finding) = self.ledger.findings().first() {
             panic!("{finding}");
@@ -488,22 +488,22 @@ impl Sim {
         }
     }
 
-    /// How often the executor of `call` was started.
+    /// Returns the number of times that the executor of `call` was started.
     pub fn executions(&self, call: &str) -> u32 {
         self.executed.get(call).copied().unwrap_or(0)
     }
 
-    /// The books of `task`.
+    /// Returns the books of `task`.
     pub fn task(&self, task: &str) -> &TaskBook {
         &self.ledger.tasks[&TaskId::from(task)]
     }
 
-    /// The newest request of `task`.
+    /// Returns the newest request of `task`.
     pub fn request(&self, task: &str) -> Arc<ModelRequest> {
         self.requests.newest(&TaskId::from(task))
     }
 
-    /// The entries of the batch that holds the first entry for which `wanted` is true.
+    /// Returns the entries of the batch that holds the first entry for which `wanted` is true.
     pub fn batch_with(&self, wanted: impl Fn(&Entry) -> bool) -> &[Recorded] {
         let place = self.timeline.iter().position(|recorded| wanted(&recorded.entry)).expect("there is such an entry");
         let batch = self.batches.partition_point(|end| *end <= place);
@@ -517,7 +517,7 @@ impl Sim {
         self.pending.remove(index.unwrap_or_else(|| panic!("nothing runs for {task}")))
     }
 
-    /// An error for a model that gives no answer.
+    /// Returns an error for a model that gives no answer.
     pub fn model_error() -> CallError {
         CallError::new(ErrorCode::ModelFailed, "the provider is down")
     }
@@ -534,7 +534,7 @@ impl Sim {
     }
 }
 
-/// Whether what `decision` begins is what it asks the shell to do; what is not, if anything.
+/// Checks that the entries of `decision` and its effects begin the same work. An error describes the first difference.
 pub(crate) fn effects_match(decision: &Decision) -> Result<(), String> {
     let prompted = decision.effects.iter().filter(|effect| matches!(effect, Effect::Prompt { .. })).count();
     let asks = |entry: &Entry| matches!(entry, Entry::ModelRequested(_) | Entry::FellBack(_));
@@ -554,7 +554,7 @@ pub(crate) fn effects_match(decision: &Decision) -> Result<(), String> {
     Ok(())
 }
 
-/// The function call that an entry begins.
+/// Returns the function call that an entry begins.
 fn begun(recorded: &Recorded) -> Option<&CallId> {
     match &recorded.entry {
         Entry::CallStarted(started) if started.tool_type.behavior().runs_code => Some(&started.call),
@@ -562,7 +562,7 @@ fn begun(recorded: &Recorded) -> Option<&CallId> {
     }
 }
 
-/// The call that an effect executes.
+/// Returns the call that an effect executes.
 fn executed(effect: &Effect) -> Option<&CallId> {
     match effect {
         Effect::Execute { call, .. } => Some(call),
@@ -579,7 +579,7 @@ pub fn read_back(recorded: &Recorded) -> Recorded {
 }
 
 impl Drop for Sim {
-    /// A test that fails shows the run it failed on.
+    /// Prints the run if the test failed.
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}", crate::print::timeline(&self.timeline));

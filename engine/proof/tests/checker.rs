@@ -1,7 +1,7 @@
 //! The checker holds what is whole, finds what is broken, and stops at nothing.
 //!
-//! Timelines of simulated runs are broken in every place: an entry is left out, told twice, told too early, or says
-//! something else. Numbers are put right afterwards, so that nothing but the meaning can give a change away.
+//! Timelines of simulated runs are broken in every place: an entry is left out, repeated, moved forward, or changed.
+//! Numbers are corrected afterwards, so that only the meaning can reveal a change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn a_timeline_of_the_machine_holds() {
     assert!(answers > 100, "requests were compared: {answers}");
 }
 
-/// How many changes were made, and how many of them were found, by the kind of change.
+/// Numbers of changes and of found changes, by the kind of change.
 type Counts = BTreeMap<&'static str, (u32, u32)>;
 
 fn judge(counts: &mut Counts, kind: &'static str, configs: &Arc<Configs>, mut changed: Vec<Recorded>) -> bool {
@@ -52,9 +52,9 @@ fn judge(counts: &mut Counts, kind: &'static str, configs: &Arc<Configs>, mut ch
     found
 }
 
-/// Whether leaving out, repeating or moving `entry` says anything else: what people and processes do may come at any
-/// moment and any number of times.
-fn tells(entry: &Entry) -> bool {
+/// Whether leaving out, repeating or moving `entry` changes the meaning: actions of people and processes may come at
+/// any moment and any number of times.
+fn has_meaning(entry: &Entry) -> bool {
     !matches!(entry, Entry::Control(_) | Entry::Output(_))
 }
 
@@ -65,7 +65,7 @@ fn what_is_left_out_or_told_twice_or_too_early_is_found() {
     for (configs, entries) in timelines() {
         for place in 1..entries.len() {
             let entry = &entries[place].entry;
-            if !tells(entry) {
+            if !has_meaning(entry) {
                 continue;
             }
             let mut left_out = entries.clone();
@@ -125,7 +125,7 @@ fn what_says_something_else_is_found() {
         }
     }
     println!("{counts:?}");
-    // The rest are texts that nobody repeats and no later request shows, such as the reason of a cancellation.
+    // The rest are texts that are not repeated and that no later request shows, such as the reason of a cancellation.
     let (made, found) = counts["changed"];
     assert!(f64::from(found) >= f64::from(made) * 0.75, "{found} of {made} changes were found");
 }

@@ -21,7 +21,7 @@ use baton_types::limits::Limits;
 use baton_types::model::ModelTurn;
 use baton_types::time::Timestamp;
 
-/// What the agents of a run do.
+/// Size of a run.
 #[derive(Clone, Copy)]
 struct Size {
     leads: usize,
@@ -32,8 +32,8 @@ struct Size {
 }
 
 impl Size {
-    /// Returns what `agent` says in its turn `number`, in a task of this depth. The root delegates to all leads at once, and each
-    /// lead to the next one or to all its workers. A worker takes notes, one in each turn.
+    /// Returns the turn `number` of `agent`, in a task of this depth. The root delegates to all leads at once, and
+    /// each lead to the next one or to all its workers. A worker takes notes, one in each turn.
     fn turn(self, agent: &str, depth: u32, number: u32) -> ModelTurn {
         let delegations = |to, count| (0..count).map(|part| route(to, &format!("part {part}"))).collect::<Vec<ModelCall>>();
         match (agent, number) {
@@ -46,7 +46,7 @@ impl Size {
     }
 }
 
-/// The timeline of a run of this size. Nothing is checked on the way; each entry is a batch of its own if the machine decides
+/// Returns the timeline of a run of this size. Nothing is checked on the way; each entry is a batch of its own if the machine decides
 /// so, as in a run whose models answer one after the other.
 fn timeline(size: Size) -> (Arc<Configs>, Vec<Recorded>) {
     let many = Limits { turns: Some(100_000), children: Some(100_000), calls: Some(100_000), ..Limits::default() };
@@ -54,7 +54,7 @@ fn timeline(size: Size) -> (Arc<Configs>, Vec<Recorded>) {
     let job = job(agents.map(|agent| agent.limits(many.clone()))).tool(note("note"));
     let configs = job.limits(Limits { live_tasks: Some(100_000), depth: Some(16), ..many }).build();
     let (mut run, mut requests) = (Run::new(Arc::clone(&configs)), Requests::new(Arc::clone(&configs)));
-    // As far as the entries have been told.
+    // Up to the entries handled so far.
     let mut fold = run.clone();
     let (mut ledger, mut entries, mut asked) = (Ledger::new(Arc::clone(&configs)), Vec::new(), VecDeque::new());
     let started = RunStarted {
@@ -94,7 +94,7 @@ fn timeline(size: Size) -> (Arc<Configs>, Vec<Recorded>) {
     (configs, entries)
 }
 
-/// What checking a run of this size takes, for each of its entries.
+/// Returns the work of checking a run of this size, for each of its entries.
 fn work(size: Size) -> [f64; 3] {
     let (configs, entries) = timeline(size);
     let Report { findings, ledger, visited, compared, messages, .. } = verify(&configs, &entries);

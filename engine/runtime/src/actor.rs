@@ -1,9 +1,9 @@
 //! One run, proceeding: the three beats.
 //!
-//! *Gather* turns every source of events into one list, without deciding anything. *Decide* lets the core say what each
-//! means and applies it in memory. *Commit* makes the entries durable as one batch; only then are they published, the
-//! askers told, and the effects performed. A failed commit ends the actor at once: it performs nothing more, and what it
-//! had in memory is lost with it, so the store alone says what happened.
+//! *Gather* turns all sources of events into one list, without deciding anything. *Decide* lets the core handle each
+//! event and applies the entries in memory. *Commit* makes the entries durable as one batch. Only then are they
+//! published, callers answered, and the effects performed. A failed commit ends the actor at once: it performs nothing
+//! more, its memory is lost, and the store alone has the state of the run.
 
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -39,14 +39,14 @@ use crate::work::Work;
 /// The most messages that become one commit, so that a flood cannot starve the store of its turn.
 const MESSAGES_PER_COMMIT: usize = 1_024;
 
-/// How long an owner that wakes anyway trusts the bell: after this it looks at its inbox, for a ring may be lost.
-const TRUST_IN_RINGS: Duration = Duration::from_secs(1);
+/// Time after which an owner that wakes for another reason reads its inbox again, since a notification may be lost.
+const INBOX_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What lists of runs show of a run that proceeds.
+/// Status of a run that proceeds, in lists of runs.
 const STATUS_RUNNING: &str = "running";
-/// What they show of one that nothing but a person's answer lets go on.
+/// Status of a run that can continue only with a person's answer.
 const STATUS_WAITING: &str = "waiting";
-/// What they show of one that somebody paused.
+/// Status of a paused run.
 const STATUS_PAUSED: &str = "paused";
 
 /// The actor of one run.
@@ -74,7 +74,7 @@ pub(crate) struct Actor {
     pub(crate) last: Timestamp,
     /// The step that began the run, durable already.
     pub(crate) begun: Option<Step>,
-    /// For a fork: what its original heard and did.
+    /// For a fork: recorded answers and results of its original.
     pub(crate) recording: Option<Recording>,
     /// The requests whose provider is away.
     pub(crate) outages: Outages,
@@ -82,7 +82,7 @@ pub(crate) struct Actor {
 
 /// The run's inbox in the store.
 pub(crate) struct Commands {
-    pub(crate) rings: watch::Receiver<u64>,
+    pub(crate) notifications: watch::Receiver<u64>,
     /// The last command that was taken.
     pub(crate) taken: u64,
     /// Whether there may be commands to take.
@@ -94,9 +94,9 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// The inbox of a run, to be looked at if `waiting`: before anything else happens if `at_once`.
-    pub(crate) fn new(rings: watch::Receiver<u64>, waiting: bool, at_once: bool) -> Self {
-        Self { rings, taken: 0, waiting, at_once, looked: Instant::now() }
+    /// Returns the inbox of a run. It is read if `waiting`, and before anything else happens if `at_once`.
+    pub(crate) fn new(notifications: watch::Receiver<u64>, waiting: bool, at_once: bool) -> Self {
+        Self { notifications, taken: 0, waiting, at_once, looked: Instant::now() }
     }
 }
 
@@ -108,7 +108,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// What came of a model request or a call.
+    /// Returns the input in a message from a model request or a call.
     fn from_work(message: Message) -> Option<Self> {
         match message {
             Message::Event { event, contents, reply } => Some(Self { event, contents, reply }),
@@ -117,7 +117,7 @@ impl Incoming {
     }
 }
 
-/// What one beat decided.
+/// Everything decided in one iteration.
 #[derive(Default)]
 pub(crate) struct Step {
     pub(crate) entries: Vec<Arc<Recorded>>,
@@ -128,13 +128,13 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// What `decision` makes durable and performs.
+    /// Returns the entries and effects of `decision`.
     pub(crate) fn of(decision: Decision) -> Self {
         let entries = decision.entries.into_iter().map(Arc::new).collect();
         Self { entries, effects: decision.effects, ..Self::default() }
     }
 
-    /// The batch with which an owner's first step becomes durable; `run` is as it leaves it.
+    /// Returns the batch with which an owner's first step becomes durable; `run` is as it leaves it.
     pub(crate) fn first_batch(&self, id: &RunId, epoch: u64, before: u64, run: &Run, at: Timestamp) -> Batch {
         let mut batch = Batch::new(id.clone(), epoch, before);
         batch.entries.clone_from(&self.entries);
@@ -157,7 +157,7 @@ impl Actor {
         };
         self.work.end(self.shared.command_grace).await;
         self.shared.forget(&self.id);
-        // A program may exit as soon as it hears that the run is over: the store is let go of before, so that it is closed.
+        // A program may exit as soon as it sees that the run is over, so the store is released before and can close.
         let standing = self.standing.clone();
         drop(self);
         standing.send_replace(Standing::Over(outcome));
@@ -183,13 +183,13 @@ impl Actor {
             }
             self.count_idle();
             if self.work.stopping && self.work.unrepeatable.is_empty() {
-                self.let_go().await?;
+                self.release().await?;
                 return Ok(RunOutcome::Stopped);
             }
             if self.is_held_up() && self.run.totals().open_questions == 0 {
                 let away = self.outages.away();
                 self.work.stopping = true;
-                self.let_go().await?;
+                self.release().await?;
                 return Ok(RunOutcome::ProviderAway(away));
             }
             self.tell_standing();
@@ -208,7 +208,7 @@ impl Actor {
         if messages.is_empty() && !std::mem::take(&mut self.commands.at_once) {
             tokio::select! {
                 _ = self.mailbox.recv_many(&mut messages, MESSAGES_PER_COMMIT) => {}
-                Ok(()) = self.commands.rings.changed() => self.commands.waiting = true,
+                Ok(()) = self.commands.notifications.changed() => self.commands.waiting = true,
                 () = sleep_until(&*self.shared.clock, next) => {}
             }
         } else {
@@ -219,8 +219,8 @@ impl Actor {
             {
                 messages.push(message);
             }
-            if self.commands.rings.has_changed().unwrap_or(false) {
-                self.commands.rings.mark_unchanged();
+            if self.commands.notifications.has_changed().unwrap_or(false) {
+                self.commands.notifications.mark_unchanged();
                 self.commands.waiting = true;
             }
         }
@@ -268,7 +268,7 @@ impl Actor {
     /// Takes the commands that other processes put into the inbox.
     async fn take_commands(&mut self, incoming: &mut Vec<Incoming>) -> Result<Vec<u64>, StoreError> {
         let mut consumed = Vec::new();
-        if !std::mem::take(&mut self.commands.waiting) && self.commands.looked.elapsed() < TRUST_IN_RINGS {
+        if !std::mem::take(&mut self.commands.waiting) && self.commands.looked.elapsed() < INBOX_INTERVAL {
             return Ok(consumed);
         }
         self.commands.looked = Instant::now();
@@ -356,12 +356,12 @@ impl Actor {
     /// Lets a durable step be seen and performs its effects.
     async fn publish(&mut self, step: Step) -> Result<(), StoreError> {
         let Step { entries, effects, replies, .. } = step;
-        // Told even if nobody listens yet: a call that begins below asks what is durable.
+        // Sent even without listeners: a call that begins below asks for the durable sequence number.
         self.durable.send_replace(self.run.last_seq());
         self.transcripts.absorb(&entries, &self.run);
         if self.live.receiver_count() > 0 {
             for recorded in &entries {
-                // Whoever listened may have gone.
+                // The listeners may be gone.
                 let _unheard = self.live.send(Arc::clone(recorded));
             }
         }
@@ -389,7 +389,7 @@ impl Actor {
         Ok(())
     }
 
-    /// The calls among `entries` that only log their input.
+    /// Returns the calls among `entries` that only log their input.
     fn logged(&self, entries: &[Arc<Recorded>]) -> Vec<LoggedCall> {
         let mut logged = Vec::new();
         for recorded in entries {
@@ -406,7 +406,7 @@ impl Actor {
         logged
     }
 
-    /// The input of a call that was just made: from the answer in the same batch, or from the turn still open.
+    /// Returns the input of a call that was just made: from the answer in the same batch, or from the turn still open.
     fn input_of(&self, call: &CallId, entries: &[Arc<Recorded>]) -> Json {
         let Some((turn, position)) = call.position() else { return Json::null() };
         let task = call.task();
@@ -419,7 +419,7 @@ impl Actor {
         answered.map(|call| call.input.clone()).or_else(|| open().map(|call| call.input.clone())).unwrap_or_default()
     }
 
-    /// What lists of runs shall show, if it changed.
+    /// Returns the new summary for lists of runs, if it changed.
     fn summary(&mut self) -> Option<RunSummaryUpdate> {
         let status = status(&self.run);
         (status != self.work.status).then(|| {
@@ -428,9 +428,9 @@ impl Actor {
         })
     }
 
-    /// Releases the run: lists show how it stands, and nobody owns it until it is resumed. Requests whose provider is away are
-    /// recorded as such.
-    async fn let_go(&mut self) -> Result<(), StoreError> {
+    /// Releases the run: lists show its status, and it has no owner until it is resumed. Requests whose provider is
+    /// away are recorded as such.
+    async fn release(&mut self) -> Result<(), StoreError> {
         let waits_for_people = self.waits_for_people();
         let is_held_up = self.is_held_up();
         let away: Vec<String> = self.outages.providers().into_iter().map(str::to_owned).collect();
@@ -473,7 +473,8 @@ impl Actor {
         self.run.waits_only_for_people() || (self.is_held_up() && self.run.totals().open_questions > 0)
     }
 
-    /// The outcome of the ended run, with the root's result and the whole state, which nobody here needs any more.
+    /// Returns the outcome of the ended run, with the root's result and the whole state, which the actor no longer
+    /// needs.
     async fn ended(&mut self, end: RunEnded, result: Option<Arc<CallResult>>) -> Result<RunOutcome, StoreError> {
         let result = match result {
             Some(result) => result,
@@ -484,7 +485,7 @@ impl Actor {
     }
 }
 
-/// What lists of runs show of `run` while somebody owns it.
+/// Returns the status of `run` for lists of runs while it has an owner.
 pub(crate) fn status(run: &Run) -> &'static str {
     match run.ended() {
         Some(end) => end.state.as_str(),
@@ -492,20 +493,20 @@ pub(crate) fn status(run: &Run) -> &'static str {
     }
 }
 
-/// Why `run` takes no step, if it takes none: who holds it makes no difference then.
+/// Returns the status of a `run` that cannot proceed. It does not depend on the owner.
 fn unmoved(run: &Run) -> Option<&'static str> {
     let waits = run.waits_only_for_people().then_some(STATUS_WAITING);
     waits.or_else(|| run.totals().paused.then_some(STATUS_PAUSED))
 }
 
-/// The result of the root task of an ended run.
+/// Returns the result of the root task of an ended run.
 pub(crate) async fn root_result(shared: &Shared, run: &RunId, through: u64) -> Result<Arc<CallResult>, StoreError> {
     let entries = shared.store.task_entries(run, &TaskId::root(), through).await?;
     let ended = entries.iter().rev().find_map(result_of_root);
     ended.ok_or_else(|| StoreError::Corrupt { what: format!("run {run} has ended, its root task has not") })
 }
 
-/// The result of the root task, if `recorded` is its end.
+/// Returns the result of the root task, if `recorded` is its end.
 fn result_of_root(recorded: &Arc<Recorded>) -> Option<Arc<CallResult>> {
     match &recorded.entry {
         Entry::TaskEnded(entry) if entry.task == TaskId::root() => Some(Arc::clone(&entry.result)),

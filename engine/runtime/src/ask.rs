@@ -1,5 +1,5 @@
-//! A tool asks a model: by the names, keys, retries and scripts by which agents' models are asked, and within the same
-//! limits: the machine reserves the worst case before the request is made, and is told what it came to.
+//! Requests of tools to models. They use the same names, keys, retries, scripts and limits as requests of agents. The
+//! machine reserves the worst case before the request, and gets its usage afterwards.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::execute::panic_message;
 use crate::handle::Message;
 use crate::host::Host;
 
-/// The answer to `ask`. A script answers the tool as it would an agent of the tool's name, at the turn that counts what the
+/// Returns the answer to `ask`. A script answers the tool as it would an agent of the tool's name, at the turn that counts what the
 /// call has asked.
 pub(crate) async fn answer(host: &Host, ask: ModelAsk) -> Result<ModelReply, ToolError> {
     let model = model(host, &ask.model)?;
@@ -37,18 +37,18 @@ pub(crate) async fn answer(host: &Host, ask: ModelAsk) -> Result<ModelReply, Too
     let turn = match answered {
         Ok(turn) => turn,
         Err(error) => {
-            asked.heard((!error.may_cost()).then_some((Usage::default(), Some(Money::ZERO))));
-            let told = ToolError::new(error.to_string());
+            asked.used((!error.may_cost()).then_some((Usage::default(), Some(Money::ZERO))));
+            let failed = ToolError::new(error.to_string());
             if matches!(error, ModelError::Cassette(_)) {
-                let _the_first_counts = host.astray.set(error);
+                let _the_first_counts = host.run_error.set(error);
             }
-            return Err(told);
+            return Err(failed);
         }
     };
     let usage = turn.usage.unwrap_or_else(|| estimated(&request, &turn.text));
     let said = turn.answered.as_ref().and_then(|answered| answered.cost);
     let cost = said.or_else(|| asked.price.as_ref().map(|price| price.cost(&usage)));
-    asked.heard(Some((usage, cost)));
+    asked.used(Some((usage, cost)));
     match turn.finish {
         FinishReason::ContentFilter => return Err(ToolError::new(format!("{name} withheld its answer: its filter stopped it"))),
         FinishReason::Refusal => return Err(ToolError::new(format!("{name} declined to answer: {}", turn.text))),
@@ -92,12 +92,12 @@ impl<'h> Asked<'h> {
         }
     }
 
-    /// Tells what the request came to; `None` where nobody knows what it used.
-    fn heard(mut self, used: Option<(Usage, Option<Money>)>) {
-        self.tell(used);
+    /// Reports the usage of the request; `None` if it is unknown.
+    fn used(mut self, used: Option<(Usage, Option<Money>)>) {
+        self.settle(used);
     }
 
-    fn tell(&mut self, used: Option<(Usage, Option<Money>)>) {
+    fn settle(&mut self, used: Option<(Usage, Option<Money>)>) {
         self.is_settled = true;
         let event = Event::CallHeardModel { by: self.by.clone(), used };
         // The run may be over.
@@ -106,10 +106,11 @@ impl<'h> Asked<'h> {
 }
 
 impl Drop for Asked<'_> {
-    /// A tool that waits no longer, as for a summary that takes too long, must not keep room from what it asks next.
+    /// Settles a request that the tool no longer waits for, such as a summary that takes too long. It must not keep
+    /// room that the tool's next request needs.
     fn drop(&mut self) {
         if !self.is_settled {
-            self.tell(None);
+            self.settle(None);
         }
     }
 }
@@ -127,7 +128,7 @@ fn run_is_over() -> ToolError {
     ToolError::new("the call was stopped before the model was asked").of_kind(ToolErrorKind::Cancelled)
 }
 
-/// What the model called `name` costs.
+/// Returns the price of the model called `name`.
 fn price(host: &Host, name: &str) -> Option<Price> {
     let shared = &host.shared;
     let table = || shared.price_table.as_ref().unwrap_or_else(|| PriceTable::embedded());
@@ -136,7 +137,7 @@ fn price(host: &Host, name: &str) -> Option<Price> {
         .filter(|price| !price.is_estimate)
 }
 
-/// What answers under `name`.
+/// Returns the model called `name`.
 fn model(host: &Host, name: &str) -> Result<Arc<dyn Model>, ToolError> {
     if let Some(model) = host.models.get(name) {
         return Ok(Arc::clone(model));
@@ -179,7 +180,7 @@ fn request(host: &Host, ask: ModelAsk) -> ModelRequest {
     }
 }
 
-/// What a request and its answer use, where nobody counted.
+/// Estimates the usage of a request and its answer, where none was reported.
 fn estimated(request: &ModelRequest, answer: &str) -> Usage {
     let said = |part: &Part| if let Part::Request(text) | Part::Text(text) = part { text.len() } else { 0 };
     let asked: usize = request.messages.iter().flat_map(|message| &message.parts).map(said).sum();

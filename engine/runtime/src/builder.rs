@@ -1,4 +1,4 @@
-//! How a program puts an engine together.
+//! Builds an engine.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -78,18 +78,19 @@ impl EngineBuilder {
         self
     }
 
-    /// Looks up what models cost in `table` instead of the one that comes with the engine. What a job says of a model of
-    /// its own wins over both.
+    /// Looks up prices of models in `table` instead of the engine's own table. A job's price for a model of its own
+    /// overrides both.
     pub fn prices(mut self, table: PriceTable) -> Self {
         self.price_table = Some(table);
         self
     }
 
-    /// Records what providers are asked and answer in `cassettes`, or plays it from them: then nothing is sent to a provider, no
-    /// key is needed, and a request that is not the recorded one ends its run, naming the cassette and the first difference.
+    /// Records the exchanges with providers in `cassettes`, or plays them. During playback nothing is sent to a
+    /// provider and no key is needed. A request that differs from the recorded one ends its run, naming the cassette
+    /// and the first difference.
     ///
-    /// An engine that records has one run, which nobody can fork, and whose recording an engine with
-    /// [`Cassettes::record_further`] goes on with. Models that are not a provider's answer as ever.
+    /// An engine that records has one run, which cannot be forked. An engine with [`Cassettes::record_further`]
+    /// continues its recording. Models without a provider answer as usual.
     pub fn cassettes(mut self, cassettes: Arc<Cassettes>) -> Self {
         self.cassettes = Some(cassettes);
         self
@@ -107,25 +108,25 @@ impl EngineBuilder {
         self
     }
 
-    /// Lets tools block at most `threads` threads at the same time; further calls wait. 64 unless said.
+    /// Limits tools to `threads` blocking threads; further calls wait (default: 64).
     pub fn blocking_threads(mut self, threads: usize) -> Self {
         self.blocking_threads = threads.max(1);
         self
     }
 
-    /// Lets a command that is asked to end take so long before it is killed. One second unless said.
+    /// Sets the time between asking a command to end and killing it (default: one second).
     pub fn command_grace(mut self, grace: Duration) -> Self {
         self.command_grace = grace;
         self
     }
 
-    /// Keeps at most about `bytes` bytes of documents in memory. 64 MiB unless said.
+    /// Keeps at most about `bytes` bytes of documents in memory (default: 64 MiB).
     pub fn content_cache_bytes(mut self, bytes: usize) -> Self {
         self.content_bytes = bytes;
         self
     }
 
-    /// Keeps at most about `bytes` bytes of conversations of one run in memory. 64 MiB unless said.
+    /// Keeps at most about `bytes` bytes of conversations of one run in memory (default: 64 MiB).
     pub fn transcript_cache_bytes(mut self, bytes: usize) -> Self {
         self.transcript_bytes = bytes;
         self

@@ -1,4 +1,4 @@
-//! Where the engine reads the time. The core never does.
+//! Clocks of the engine. The core never reads the time.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use baton_types::time::Timestamp;
 
 /// A source of moments and of waiting.
 pub trait Clock: Send + Sync + 'static {
-    /// The moment now.
+    /// Returns the moment now.
     fn now(&self) -> Timestamp;
 }
 
@@ -28,7 +28,7 @@ pub struct SteadyClock {
 }
 
 impl SteadyClock {
-    /// A clock that shows `moment` now. Must be called inside a tokio runtime.
+    /// Returns a clock that shows `moment` now. Must be called inside a tokio runtime.
     pub fn starting_at(moment: Timestamp) -> Self {
         Self { began_at: moment, began: tokio::time::Instant::now() }
     }

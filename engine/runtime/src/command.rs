@@ -15,9 +15,9 @@ use crate::error::RunError;
 use crate::handle::measured;
 use crate::job::InitialDocument;
 
-/// How long whoever sends a command waits for the process that the run proceeds in to carry it out.
+/// Longest time that the sender of a command waits until the owning process has executed it.
 const SENT_PATIENCE: Duration = Duration::from_secs(3);
-/// How long it waits between two looks, at first.
+/// First pause between two checks.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 
 /// A command. Kept in the inbox as JSON until the owner has carried it out.
@@ -28,7 +28,7 @@ pub enum Command {
     Answer {
         /// The question's task.
         question: TaskId,
-        /// Who answers.
+        /// Author of the answer.
         by: Principal,
         /// The answer.
         answer: Json,
@@ -42,17 +42,17 @@ pub enum Command {
         task: TaskId,
         /// Why.
         reason: String,
-        /// Who.
+        /// Author of the cancellation.
         by: Principal,
     },
     /// Somebody stops the run from taking further steps.
     Pause {
-        /// Who.
+        /// Author of the pause.
         by: Principal,
     },
-    /// Somebody lets a paused run go on.
+    /// A paused run continues.
     Unpause {
-        /// Who.
+        /// Author of the command.
         by: Principal,
     },
     /// Somebody sends a message into the next request of a task.
@@ -61,7 +61,7 @@ pub enum Command {
         task: TaskId,
         /// The message.
         text: String,
-        /// Who.
+        /// Author of the message.
         by: Principal,
     },
 }
@@ -80,14 +80,14 @@ impl From<Command> for Event {
     }
 }
 
-/// What became of a command.
+/// Outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// It is carried out and durable, by this process or by the one that the run proceeds in.
     Done,
-    /// The process that the run proceeds in was told, and has not carried it out yet.
+    /// The owning process was notified, and has not executed it yet.
     Sent,
-    /// It lies in the run's inbox until the run is resumed, or its owner wakes.
+    /// It waits in the run's inbox until the run is resumed, or its owner wakes.
     Queued,
 }
 
@@ -116,7 +116,7 @@ impl Engine {
         self.send(id, Command::Pause { by: by.clone() }, Vec::new()).await
     }
 
-    /// Lets a paused run go on, wherever it proceeds.
+    /// Continues a paused run, in whichever process it is.
     pub async fn unpause(&self, id: &RunId, by: &Principal) -> Result<Delivery, RunError> {
         self.send(id, Command::Unpause { by: by.clone() }, Vec::new()).await
     }
@@ -138,7 +138,7 @@ impl Engine {
         }
         let text = Json::of(&command).map_err(|error| RunError::Fault { message: error.to_string() })?;
         let number = self.0.store.put_command(id, text).await?;
-        // Another process may have put one meanwhile: of two answers the first wins, and the second is told so.
+        // Another process may have put one meanwhile: of two answers the first wins, and the second is refused.
         let (run, waits) = self.state_before(id, number).await?;
         let refused = run.check(&command.into()).err().filter(|_| waits);
         match refused {
@@ -148,11 +148,11 @@ impl Engine {
         }
     }
 
-    /// What becomes of the command `number`: an owner that is there has a moment to carry it out.
+    /// Returns the outcome of the command `number`, after giving a living owner a moment to execute it.
     async fn delivered(&self, id: &RunId, number: u64) -> Result<Delivery, RunError> {
         let (mut waited, mut pause) = (Duration::ZERO, FIRST_LOOK);
         loop {
-            // Asked first: the run may end with the command, and then nobody holds it any more.
+            // Checked first: the run may end with the command, and then it has no owner.
             let holder = self.holder(id).await?;
             let waiting = self.0.store.take_commands(id, number - 1).await?;
             if waiting.iter().all(|(waiting, _)| *waiting != number) {
@@ -169,7 +169,8 @@ impl Engine {
         }
     }
 
-    /// The state of a run once the commands before `number` in its inbox are carried out, and whether that one waits there.
+    /// Returns the state of a run after the commands before `number` in its inbox, and whether that command still
+    /// waits.
     async fn state_before(&self, id: &RunId, number: u64) -> Result<(Run, bool), RunError> {
         // The inbox is read first: what an owner takes from it meanwhile is in the timeline then.
         let waiting = self.0.store.take_commands(id, 0).await?;

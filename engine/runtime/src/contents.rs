@@ -40,12 +40,12 @@ impl Contents {
         }
     }
 
-    /// The content under `hash`, if it is in memory.
+    /// Returns the content under `hash`, if it is in memory.
     pub(crate) fn cached(&self, hash: ContentHash) -> Option<Content> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).by_hash.get(&hash).cloned()
     }
 
-    /// The content stored under `hash`, if there is one.
+    /// Returns the content stored under `hash`, if there is one.
     pub(crate) async fn find(&self, hash: ContentHash) -> Result<Option<Content>, StoreError> {
         let cached = self.cached(hash);
         if cached.is_some() {
@@ -58,7 +58,7 @@ impl Contents {
         Ok(found)
     }
 
-    /// The content stored under `hash`, for a tool.
+    /// Returns the content stored under `hash`, for a tool.
     pub(crate) async fn for_tool(&self, hash: ContentHash) -> Result<Content, ToolError> {
         match self.find(hash).await {
             Ok(Some(content)) => Ok(content),

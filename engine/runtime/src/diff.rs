@@ -20,17 +20,17 @@ use crate::engine::Engine;
 use crate::error::RunError;
 use crate::reading::PAGE;
 
-/// How much of a text is shown of what differs.
+/// Number of characters shown of a text that differs.
 const SHOWN: usize = 80;
 
-/// How two runs differ.
+/// Differences of two runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunDiff {
     /// The two runs.
     pub runs: [RunId; 2],
-    /// How many of their first entries are the same entries, because one was forked from the other or both from a third.
+    /// Number of shared first entries, because one was forked from the other or both from a third.
     pub shared: u64,
-    /// What differs first; `None` if nothing does.
+    /// First difference; `None` if there is none.
     pub first: Option<Divergent>,
     /// The files of their configs that differ, and how, whether or not that led to anything.
     pub configs: Vec<String>,
@@ -38,9 +38,9 @@ pub struct RunDiff {
     pub tasks: Vec<TaskDiff>,
     /// Every document of either run.
     pub documents: Vec<DocumentDiff>,
-    /// What each run's timeline says that its requests used.
+    /// Usage of each run's requests, from its timeline.
     pub usage: [Usage; 2],
-    /// What that cost, in US dollars; `None` where a price is not known.
+    /// Cost in US dollars; `None` if a price is not known.
     #[serde(rename = "cost_usd", serialize_with = "in_dollars")]
     pub cost: [Option<Money>; 2],
 }
@@ -57,13 +57,13 @@ impl RunDiff {
 pub struct Divergent {
     /// The task; `-` for what belongs to none.
     pub task: String,
-    /// Who holds it.
+    /// Holder of the task.
     pub holder: Option<Holder>,
     /// Their numbers; `None` where a run has no such entry.
     pub seq: [Option<u64>; 2],
     /// Why they differ.
     pub cause: Cause,
-    /// What differs.
+    /// Description of the difference.
     pub what: String,
 }
 
@@ -88,7 +88,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The word for it.
+    /// Returns the word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Config => "config",
@@ -107,15 +107,15 @@ impl Cause {
 pub struct TaskDiff {
     /// Its path.
     pub task: TaskId,
-    /// Who holds it, in each run; `None` where there is no such task.
+    /// Holder in each run; `None` if the task does not exist there.
     pub holders: [Option<Holder>; 2],
-    /// How it stands in each run.
+    /// State in each run.
     pub states: [Option<&'static str>; 2],
     /// Turns answered in each run.
     pub turns: [u32; 2],
-    /// What it used itself in each run, in tokens.
+    /// Own usage in each run, in tokens.
     pub tokens: [u64; 2],
-    /// What that cost, in US dollars; `None` where a price is not known.
+    /// Own cost in US dollars; `None` if a price is not known.
     #[serde(rename = "cost_usd", serialize_with = "in_dollars")]
     pub cost: [Option<Money>; 2],
     /// Its first entries that differ.
@@ -134,7 +134,7 @@ impl TaskDiff {
 pub struct DocumentDiff {
     /// Its path.
     pub path: String,
-    /// How many versions it has in each run.
+    /// Number of versions in each run.
     pub versions: [u32; 2],
     /// The hash of the newest one in each run.
     pub contents: [Option<String>; 2],
@@ -169,7 +169,7 @@ struct Side {
     configs: ContentHash,
     ended: bool,
     entries: Vec<Arc<Recorded>>,
-    /// What each task was told, said and did, in order; what belongs to no task is under `None`.
+    /// Entries of each task, in order. Entries without a task are under `None`.
     tasks: BTreeMap<Option<TaskId>, Vec<usize>>,
     order: Vec<TaskId>,
     holders: BTreeMap<TaskId, Holder>,
@@ -218,7 +218,7 @@ impl Side {
                 self.versions.insert(version.reference(), version.content.hash);
                 self.documents.entry(version.path.to_string()).or_default().push(Arc::clone(version));
             }
-            // What nobody knows to be used is not compared.
+            // Unknown usage is not compared.
             Entry::BudgetSettled(settled) if settled.unknown => {}
             Entry::BudgetSettled(settled) => {
                 for spent in [self.spent.entry(settled.task.clone()).or_default(), &mut self.whole] {
@@ -254,7 +254,7 @@ impl Side {
         }
     }
 
-    /// What `task` used itself.
+    /// Returns the own usage of `task`.
     fn of_task(&self, task: &TaskId) -> Spent {
         self.spent.get(task).copied().unwrap_or_default()
     }
@@ -285,7 +285,8 @@ impl Side {
     }
 }
 
-/// Where an entry stands within its task: turn, part of the turn, call. `latest` is the turn of the entries before.
+/// Returns the place of an entry within its task: turn, part of the turn, call. `latest` is the turn of the entries
+/// before.
 fn place(entry: &Entry, latest: &mut u32) -> (u32, u8, u32) {
     let call = match entry {
         Entry::ModelRequested(requested) => {
@@ -317,7 +318,8 @@ fn is_compared(entry: &Entry) -> bool {
         | Entry::SubtreeClosed(_)
         | Entry::CallStarted(_)
         | Entry::CallAskedModel(_) => false,
-        // A request is compared by its answer, whoever gave it; the engine's word at its head is compared here.
+        // A request is compared by its answer, whichever model gave it; the engine's notice at its head is compared
+        // here.
         Entry::ModelRequested(requested) => requested.notice.is_some(),
         Entry::Control(control) => matches!(control.action, ControlAction::Cancelled { .. } | ControlAction::Steered { .. }),
         _ => true,
@@ -367,7 +369,7 @@ fn answered(side: &Side, task: &TaskId) -> u32 {
     u32::try_from(answers).unwrap_or(u32::MAX)
 }
 
-/// The first entries of `task` that differ.
+/// Returns the first entries of `task` that differ.
 fn first_of(task: Option<&TaskId>, sides: &[Side; 2], configs: &[String]) -> Option<Divergent> {
     let [mut a, mut b] = sides.each_ref().map(|side| side.of(task));
     loop {
@@ -431,7 +433,7 @@ fn is_same(a: &Recorded, b: &Recorded, sides: &[Side; 2]) -> bool {
     }
 }
 
-/// Why two entries differ that stand at the same place.
+/// Explains why two entries at the same place differ.
 fn explain(a: &Entry, b: &Entry, sides: &[Side; 2], configs: &[String]) -> (Cause, String) {
     let config = |what: &str| {
         let what = if configs.is_empty() { what.to_owned() } else { format!("{what} ({})", configs.join("; ")) };
@@ -483,7 +485,8 @@ fn explain(a: &Entry, b: &Entry, sides: &[Side; 2], configs: &[String]) -> (Caus
         (Entry::CallRefused(a), Entry::CallRefused(b)) => {
             config(&format!("why a call was refused: {} → {}", shown(&a.error.message), shown(&b.error.message)))
         }
-        // Something else happened at this place: that of the two which has a cause of its own tells.
+        // The entries at this place are of different kinds. The one that has a cause of its own explains the
+        // difference.
         (a, b) => {
             let (first, second) = (alone(a), alone(b));
             let config_differs = !configs.is_empty() && (first.0, second.0) == (Cause::ToolResult, Cause::ToolResult);
@@ -496,7 +499,7 @@ fn explain(a: &Entry, b: &Entry, sides: &[Side; 2], configs: &[String]) -> (Caus
     }
 }
 
-/// Why one run has an entry where the other has none.
+/// Explains why only one run has an entry.
 fn alone(entry: &Entry) -> (Cause, String) {
     match entry {
         Entry::ModelRequested(requested) => match &requested.notice {
@@ -532,7 +535,7 @@ fn started(a: &RunStarted, b: &RunStarted) -> String {
     format!("the request: {} → {}", shown(&a.request), shown(&b.request))
 }
 
-/// The beginning of `text`.
+/// Returns the beginning of `text`.
 fn shown(text: &str) -> String {
     let text = text.trim();
     let short: String = text.chars().take(SHOWN).collect();

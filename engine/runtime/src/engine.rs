@@ -38,46 +38,46 @@ use crate::transcripts::{Prompts, Transcripts};
 use crate::trust::{TrustPolicy, Trusted, asked_models};
 use crate::work::Work;
 
-/// How many entries a live reader may be behind before it reads the store.
+/// Number of entries that a live reader may lag behind before it reads the store.
 const LIVE_ENTRIES: usize = 128;
-/// How many progress messages a reader may be behind before it misses some.
+/// Number of progress messages that a reader may lag behind before it misses some.
 const LIVE_PROGRESS: usize = 32;
 /// Characters of a run's id: 50 random bits, so that a billion runs of one store rarely share one.
 const RUN_ID_CHARACTERS: usize = 10;
-/// How often a new id is made up when the one before is taken.
+/// Number of attempts at a new id while ids are taken.
 pub(crate) const RUN_ID_ATTEMPTS: usize = 5;
 /// Crockford's base 32: no letter looks like a digit.
 const RUN_ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// How long a connection may take where a fallback is asked next: it moves on within two seconds.
+/// Longest time for a connection where a fallback exists: the fallback is used within two seconds.
 const CONNECT_IN_TURN: Duration = Duration::from_millis(1_500);
 
 /// Looks up a variable of the environment.
 pub(crate) type Variable = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// What answers, by the names that agents use.
+/// Models, by the names that agents use.
 pub(crate) type Models = Arc<BTreeMap<String, Arc<dyn Model>>>;
 
 /// Starts, resumes and reads runs. Cheap to clone; many runs proceed at the same time.
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Shared>);
 
-/// What all runs of an engine share.
+/// State shared by all runs of an engine.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
-    /// Says which configs may run.
+    /// Decides which configs may run.
     pub(crate) trust: Arc<dyn TrustPolicy>,
     pub(crate) contents: Contents,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) variable: Variable,
     /// Bounds the threads that tools may block.
     pub(crate) blocking: Arc<Semaphore>,
-    /// How long commands that are asked to end may take.
+    /// Time between asking commands to end and killing them.
     pub(crate) command_grace: Duration,
     pub(crate) models: Models,
     /// Makes the models of providers.
     pub(crate) providers: Providers,
-    /// What stands in for the table of prices that comes with the engine.
+    /// Prices that replace the engine's own table.
     pub(crate) price_table: Option<PriceTable>,
     /// Ordered by id.
     pub(crate) functions: Vec<&'static ToolFunction>,
@@ -85,27 +85,27 @@ pub(crate) struct Shared {
     pub(crate) running: Mutex<HashMap<RunId, RunHandle>>,
 }
 
-/// Who holds a run.
+/// Owner of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody: it ended, was stopped, or its process is gone. It can be resumed unless it ended.
+    /// No owner: the run ended, was stopped, or its process is gone. It can be resumed unless it ended.
     Nobody,
     /// It proceeds in this process.
     Here,
     /// It belongs to another process, which is there.
     Elsewhere {
-        /// How that one is known.
+        /// Name of the owner.
         owner: String,
     },
     /// Its store cannot tell whether its owner is still there.
     Unknown {
-        /// How the owner is known.
+        /// Name of the owner.
         owner: String,
     },
 }
 
 impl Engine {
-    /// The store that the engine keeps runs in.
+    /// Returns the store that the engine keeps runs in.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
     }
@@ -202,17 +202,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Goes on with a run that stopped, by the configs it is pinned to; returns when the take-over is durable.
+    /// Resumes a stopped run with its pinned configs. Returns when the take-over is durable.
     ///
     /// A run that proceeds in another process is taken from it: that process can commit nothing more. An ended run is
     /// not touched; its handle gives its entries and its outcome. Fails with [`RunError::PinnedConfigs`] only if this program
     /// lacks a function that the run's agents were granted, or has it with another signature.
     pub async fn resume(&self, id: &RunId) -> Result<RunHandle, RunError> {
-        self.go_on(id, None).await
+        self.resume_adopting(id, None).await
     }
 
-    /// Goes on with a run; with `adopting`, by those configs.
-    pub(crate) async fn go_on(&self, id: &RunId, adopting: Option<Adopting>) -> Result<RunHandle, RunError> {
+    /// Resumes a run, with the configs in `adopting` if given.
+    pub(crate) async fn resume_adopting(&self, id: &RunId, adopting: Option<Adopting>) -> Result<RunHandle, RunError> {
         if self.live(id).is_some() {
             return Err(RunError::AlreadyRunning(id.clone()));
         }
@@ -234,7 +234,7 @@ impl Engine {
             .map_or((None, None), |started| (started.folder.as_ref().map(PathBuf::from), started.model.clone()));
         let mut trusted = self.0.trusted(wanted, folder.as_deref(), stand_in.as_deref())?;
         let mut models = self.0.models(&trusted, stand_in.as_deref())?;
-        // From here on nobody else can append, so what is read next is the end of the timeline.
+        // From here on no other process can append, so the next read reaches the end of the timeline.
         let owner = self.0.store.owner();
         let former = self.0.store.run(id).await?.and_then(|record| record.owner);
         let epoch = self.0.store.take_over(id, &owner).await?;
@@ -272,7 +272,7 @@ impl Engine {
         begin(handle, Event::TakenOver { process: owner }, Vec::new()).await
     }
 
-    /// Who holds a run now. Another process may take it or let it go at any moment.
+    /// Returns the present owner of a run. Another process may take or release the run at any moment.
     pub async fn holder(&self, id: &RunId) -> Result<Holder, RunError> {
         if self.live(id).is_some() {
             return Ok(Holder::Here);
@@ -288,12 +288,12 @@ impl Engine {
         })
     }
 
-    /// The handle of a run that proceeds in this process.
+    /// Returns the handle of a run that proceeds in this process.
     pub fn live(&self, id: &RunId) -> Option<RunHandle> {
         self.0.running().get(id).filter(|handle| !handle.is_over()).cloned()
     }
 
-    /// The first entry of a run, as a fork of another reads it.
+    /// Returns the first entry of a run, as a fork of another reads it.
     pub async fn started(&self, id: &RunId) -> Result<RunStarted, RunError> {
         let started = self.0.first_entry(id).await?;
         let past = self.0.store.run(id).await?.and_then(|record| record.past);
@@ -303,12 +303,12 @@ impl Engine {
         Ok(adoption.map_or(started.clone(), |adoption| adoption.restarted(&started)))
     }
 
-    /// The bytes of a document.
+    /// Returns the bytes of a document.
     pub async fn content(&self, hash: ContentHash) -> Result<Option<Content>, RunError> {
         Ok(self.0.contents.find(hash).await?)
     }
 
-    /// The questions of a run that wait for a person.
+    /// Returns the questions of a run that wait for a person.
     pub async fn open_questions(&self, id: &RunId) -> Result<Vec<OpenQuestion>, RunError> {
         Ok(OpenQuestion::all(&self.state(id).await?))
     }
@@ -319,7 +319,7 @@ async fn remove_abandoned() {
     let _runtime_ends = tokio::task::spawn_blocking(processes::remove_abandoned).await;
 }
 
-/// Hands an actor its first event; if the actor dies of it, tells why.
+/// Sends an actor its first event. If that ends the actor, returns its error.
 async fn begin(handle: RunHandle, first: Event, contents: Vec<(ContentHash, Content)>) -> Result<RunHandle, RunError> {
     match handle.ask(first, contents).await {
         Ok(()) => Ok(handle),
@@ -331,7 +331,7 @@ async fn begin(handle: RunHandle, first: Event, contents: Vec<(ContentHash, Cont
     }
 }
 
-/// What an actor begins with.
+/// Parts of a new actor.
 pub(crate) struct Parts {
     /// The configs of `run`, checked.
     pub(crate) trusted: Trusted,
@@ -403,7 +403,7 @@ impl Shared {
         handle
     }
 
-    /// The handle of a run that has ended: its entries and its outcome.
+    /// Returns the handle of a run that has ended: its entries and its outcome.
     fn ended_handle(&self, id: &RunId, outcome: RunOutcome) -> RunHandle {
         let configs = match &outcome {
             RunOutcome::Ended { run, .. } => Arc::clone(run.configs()),
@@ -420,13 +420,13 @@ impl Shared {
         }
     }
 
-    /// No conversations of a run yet.
+    /// Returns an empty cache of conversations for a run.
     pub(crate) fn transcripts(&self, id: &RunId, prompts: Prompts) -> Transcripts {
         Transcripts::new(Arc::clone(&self.store), id.clone(), prompts, self.transcript_bytes)
     }
 
-    /// Folds what is stored after the entries that were read into the state and its conversations, so that going on reads no
-    /// entry twice.
+    /// Folds the stored entries after those already read into the state and its conversations, so that no entry is
+    /// read twice.
     async fn catch_up(&self, reading: &mut Reading, transcripts: &mut Transcripts) -> Result<(), RunError> {
         loop {
             let page = self.page(reading, &mut transcripts.prompts).await?;
@@ -440,7 +440,7 @@ impl Shared {
         }
     }
 
-    /// The handle of a run that was found ended.
+    /// Returns the handle of a run that was found ended.
     async fn ended(&self, id: &RunId, end: RunEnded, run: Run) -> Result<RunHandle, RunError> {
         let result = root_result(self, id, run.last_seq()).await?;
         Ok(self.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }))
@@ -456,7 +456,7 @@ impl Shared {
         Trusted::check(configs, folder, stand_in, &*self.trust)
     }
 
-    /// The models that a run may ask: the job's and the engine's. `stand_in` must be one of them.
+    /// Returns the models that a run may ask: the job's and the engine's. `stand_in` must be one of them.
     pub(crate) fn models(&self, configs: &Trusted, stand_in: Option<&str>) -> Result<Models, RunError> {
         let configs = configs.configs();
         let (mut models, run) = (BTreeMap::new(), RunKey::unique());
@@ -500,7 +500,8 @@ impl Shared {
         }
     }
 
-    /// What the models of a run cost, from now on and for good. A limit of money that this does not keep is refused.
+    /// Returns the prices of a run's models, which stay fixed from now on. Refuses a money limit that these prices
+    /// cannot enforce.
     pub(crate) fn prices(&self, configs: &Configs, stand_in: Option<&str>) -> Result<BTreeMap<String, Price>, RunError> {
         let table = || self.price_table.as_ref().unwrap_or_else(|| PriceTable::embedded());
         let mut prices = prices(configs, stand_in, |name| self.models.contains_key(name), table);
@@ -536,7 +537,7 @@ impl Shared {
     }
 }
 
-/// How a provider is reached that another one can stand in for: it is not waited for long where nothing answers.
+/// Returns the settings of a provider with a fallback: the connection timeout is short.
 fn hurried(provider: &str, settings: Option<&ProviderSettings>) -> ProviderSettings {
     let usual = || ProviderSettings { like: provider.to_owned(), ..ProviderSettings::default() };
     let settings = settings.cloned().unwrap_or_else(usual);
@@ -544,7 +545,7 @@ fn hurried(provider: &str, settings: Option<&ProviderSettings>) -> ProviderSetti
     ProviderSettings { connect: Some(connect), ..settings }
 }
 
-/// Tells the tools of agents that their models cannot be offered.
+/// Reports tools of agents that their models cannot be offered.
 fn check_tools(configs: &Configs, stand_in: Option<&str>, models: &Models) -> Result<(), RunError> {
     let unfit = unfit_tools(configs, stand_in, |name, tools, settings| {
         models.get(name).and_then(|model| model.check_tools(tools, settings).err()).unwrap_or_default()
@@ -552,7 +553,7 @@ fn check_tools(configs: &Configs, stand_in: Option<&str>, models: &Models) -> Re
     if unfit.is_empty() { Ok(()) } else { Err(RunError::Tools(unfit.into_iter().map(|unfit| unfit.fault).collect())) }
 }
 
-/// The job's documents, those at the path of an extra one replaced by it, then the other extra ones.
+/// Returns the job's documents, those at the path of an extra one replaced by it, then the other extra ones.
 fn merged(own: Vec<InitialDocument>, extra: Vec<InitialDocument>) -> Vec<InitialDocument> {
     let mut documents = own;
     for document in extra {
@@ -568,7 +569,8 @@ fn faults(faults: &[ScriptFault]) -> String {
     faults.iter().map(|fault| format!("{} {}", fault.pointer, fault.message)).collect::<Vec<_>>().join("; ")
 }
 
-/// A run id that nobody can guess from others: a short prefix tells runs apart, which a leading time would not.
+/// Returns a random run id. Its prefix distinguishes runs, so it has no leading time. Ids of other runs do not help to
+/// guess it.
 pub(crate) fn random_run_id() -> RunId {
     let hash = ContentHash::of(uuid::Uuid::now_v7().as_bytes());
     let characters = hash.as_bytes()[..RUN_ID_CHARACTERS].iter().map(|byte| char::from(RUN_ID_ALPHABET[usize::from(byte % 32)]));

@@ -67,10 +67,10 @@ pub enum RunError {
     PinnedConfigs {
         /// The run.
         run: RunId,
-        /// What is wrong.
+        /// The faults.
         faults: Arc<Faults>,
     },
-    /// The configs that a run shall go on by have faults.
+    /// The configs to adopt have faults.
     #[error("the configs cannot be used:\n{0}")]
     Configs(Arc<Faults>),
     /// A fork would begin within a step, before the first one is complete.
@@ -96,22 +96,22 @@ pub enum RunError {
     MissingContent {
         /// Its hash.
         hash: ContentHash,
-        /// What it holds.
+        /// Kind of its content.
         what: &'static str,
     },
-    /// The machine said no.
+    /// The machine refused the event.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The run no longer proceeds in this process, so nobody can act on it here.
+    /// The run no longer proceeds in this process, so it accepts no events here.
     #[error("run {0} does not proceed here any more")]
     NotRunning(RunId),
     /// The configs reach further than the policy of the engine lets them.
     #[error("{reason}")]
     Untrusted {
-        /// What they reach, as a person reads it.
+        /// The reach of the configs, as a person reads it.
         reason: String,
     },
-    /// The engine was built without a policy that says which configs may run.
+    /// The engine was built without a trust policy.
     #[error("the engine has no trust policy: give the builder one, such as TrustEverything for configs of the program's own")]
     NoTrust,
     /// The engine was built without a store.
@@ -120,7 +120,7 @@ pub enum RunError {
     /// The engine broke one of its own rules; the run can be resumed.
     #[error("a fault of the engine itself: {message}")]
     Fault {
-        /// What it said.
+        /// Its message.
         message: String,
     },
     /// The store failed.
@@ -128,7 +128,7 @@ pub enum RunError {
     Store(Arc<StoreError>),
 }
 
-/// Where a fork can begin, at the latest.
+/// Describes the last possible place of a fork.
 fn last_place(last: u64) -> String {
     if last == 0 { "it took a single step".to_owned() } else { format!("a fork can begin after entry {last} at the latest") }
 }

@@ -30,9 +30,10 @@ use crate::trust::named_file;
 
 /// The most bytes a command may write to stdout, and to stderr. Larger results belong into documents of another kind.
 const OUTPUT_BYTES: usize = 64 << 20;
-/// How much of stderr an error shows: its end, where the cause usually stands.
+/// Number of bytes of stderr that an error shows: its end, where the cause usually is.
 const STDERR_TAIL_BYTES: usize = 2_000;
-/// How long a pipe may stay open after the command and its descendants are gone: somebody escaped and holds it.
+/// Time that a pipe may stay open after the command and its descendants are gone, since an escaped process may hold
+/// it.
 const PIPE_GRACE: Duration = Duration::from_secs(1);
 
 /// An envelope that a command may write to stdout instead of its output: with documents or control fields.
@@ -42,10 +43,10 @@ struct Envelope {
     /// The output; an empty object when the command has nothing but documents to say.
     #[serde(default = "nothing_but_documents")]
     output: Json,
-    /// Documents to write; refused unless the tool's config says `"writes": true`.
+    /// Documents to write; refused unless the tool's config has `"writes": true`.
     #[serde(default)]
     documents: Vec<EnvelopeDocument>,
-    /// What shall happen once the turn's last result is in.
+    /// Next step after the turn's last result.
     #[serde(default)]
     after_execution: Option<AfterExecution>,
 }
@@ -101,7 +102,7 @@ pub(crate) async fn run(
     accept(context, &text)
 }
 
-/// The command with its arguments; one that names a file of the job's folder is made absolute.
+/// Returns the command with its arguments; one that names a file of the job's folder is made absolute.
 fn command(spec: &ExecSpec, folder: Option<&Path>) -> Result<Command, ToolError> {
     let resolve = |argument: &String| match named_file(folder, argument) {
         Ok(file) => Ok(file.unwrap_or_else(|| PathBuf::from(argument))),
@@ -137,14 +138,14 @@ async fn lay_out_documents(context: &ToolContext, input: &Value, place: &Path) -
     Ok(())
 }
 
-/// What a command left behind.
+/// Result of a finished command.
 struct Finished {
     status: std::process::ExitStatus,
     stdout: Captured,
     stderr: Captured,
 }
 
-/// What came out of a pipe, at most [`OUTPUT_BYTES`].
+/// Output of a pipe, at most [`OUTPUT_BYTES`].
 #[derive(Default)]
 struct Captured {
     bytes: Vec<u8>,
@@ -196,7 +197,7 @@ impl Captured {
     async fn fill(&mut self, pipe: Option<impl AsyncRead + Unpin>, signs: Option<&SignsOfLife>) -> bool {
         if let Some(pipe) = pipe {
             let mut pipe = pipe.take(OUTPUT_BYTES as u64 + 1);
-            // An unreadable pipe is as good as a closed one: the exit status tells the rest.
+            // An unreadable pipe counts as closed: the exit status decides.
             while let Ok(1..) = pipe.read_buf(&mut self.bytes).await {
                 signs.into_iter().for_each(SignsOfLife::show);
             }
@@ -205,7 +206,7 @@ impl Captured {
         self.overflowed
     }
 
-    /// The end of it, as text.
+    /// Returns the end of it, as text.
     fn tail(&self) -> String {
         let start = self.bytes.len().saturating_sub(STDERR_TAIL_BYTES);
         String::from_utf8_lossy(&self.bytes[start..]).trim().to_owned()
@@ -213,7 +214,7 @@ impl Captured {
 }
 
 impl Finished {
-    /// What the command wrote, if it ended well.
+    /// Returns the command's output, if it succeeded.
     fn into_text(self) -> Result<String, ToolError> {
         for (captured, name) in [(&self.stdout, "stdout"), (&self.stderr, "stderr")] {
             if captured.overflowed {
@@ -267,7 +268,7 @@ fn accept(context: &ToolContext, text: &str) -> Result<Json, ToolError> {
 }
 
 impl EnvelopeDocument {
-    /// What the document shall hold.
+    /// Returns the new content of the document.
     fn bytes(&self) -> Result<Content, ToolError> {
         let refuse = |reason: &str| Err(ToolError::new(format!("the command's document {:?} {reason}", self.path)));
         match (&self.content, &self.content_base64) {

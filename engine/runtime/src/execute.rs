@@ -34,7 +34,7 @@ pub(crate) struct Execution {
     pub(crate) caller: Caller,
     pub(crate) tool: Arc<Tool>,
     pub(crate) configs: Arc<Configs>,
-    /// What answers for agents of the run, and may answer for the tool.
+    /// Models of the run's agents, which may answer the tool, too.
     pub(crate) models: Models,
     pub(crate) input: Json,
     /// The most bytes of output that the calling agent is shown.
@@ -49,7 +49,7 @@ pub(crate) struct Execution {
     pub(crate) files: Arc<CommandFiles>,
     /// The job's folder, for commands.
     pub(crate) folder: Option<PathBuf>,
-    /// Cancelled when the call shall stop; then nobody wants its result.
+    /// Cancelled when the call must stop. Its result is then discarded.
     pub(crate) stopped: CancellationToken,
     pub(crate) progress: broadcast::Sender<Progress>,
     /// The run's, for what its code asks of the run.
@@ -60,43 +60,44 @@ pub(crate) struct Execution {
     pub(crate) durable: watch::Receiver<u64>,
 }
 
-/// What a call brought back, with the contents of its writes.
+/// Outcome of a call, with the contents of its writes.
 pub(crate) type Returned = (Outcome, Vec<(ContentHash, Content)>);
 
-/// What runs a call.
+/// Executor of a call.
 enum Runs {
     Function(&'static ToolFunction),
     Exec(ExecSpec),
 }
 
-/// How the tool's code ended.
+/// End of the tool's code.
 enum Ended {
     Returned(Result<Json, ToolError>),
     Panicked(String),
 }
 
 impl Execution {
-    /// Runs the call; `None` if it was stopped before it returned. Fails if the run must not go on, whatever the tool makes of
-    /// that.
+    /// Runs the call; `None` if it was stopped before it returned. Fails if the run must end, even if the tool would
+    /// continue.
     pub(crate) async fn run(self, shared: Arc<Shared>) -> Option<Result<Returned, ModelError>> {
-        let (stopped, astray) = (self.stopped.clone(), Arc::default());
+        let (stopped, run_error) = (self.stopped.clone(), Arc::default());
         tokio::select! {
             biased;
             () = stopped.cancelled() => None,
-            returned = self.run_to_its_end(shared, Arc::clone(&astray)) => Some(astray.get().cloned().map_or(Ok(returned), Err)),
+            returned = self.run_to_its_end(shared, Arc::clone(&run_error)) => Some(run_error.get().cloned().map_or(Ok(returned), Err)),
         }
     }
 
-    /// A file that the call's command names and that is not what was judged when the run began to proceed.
+    /// Returns a file named by the call's command that changed since it was judged, at the start of this process's
+    /// ownership.
     async fn changed_file(&self) -> Option<String> {
         let Some(Executor::Exec(spec)) = &self.tool.executor else { return None };
         let (command, folder, files) = (spec.command.clone(), self.folder.clone(), Arc::clone(&self.files));
         let look = move || files.changed(&command, folder.as_deref()).map(str::to_owned);
-        // Where nobody could look, the command counts as changed.
+        // If the check fails, the command counts as changed.
         tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| spec.command.first().cloned())
     }
 
-    async fn run_to_its_end(self, shared: Arc<Shared>, astray: Arc<OnceLock<ModelError>>) -> Returned {
+    async fn run_to_its_end(self, shared: Arc<Shared>, run_error: Arc<OnceLock<ModelError>>) -> Returned {
         if let Some(file) = self.changed_file().await {
             let changed = format!(
                 "the file {file} of {} has changed since the run read it; baton resume --migrate adopts it",
@@ -130,7 +131,7 @@ impl Execution {
             models: self.models,
             asked: AtomicU32::new(0),
             handed: Arc::clone(&handed),
-            astray,
+            run_error,
         };
         let executor = match self.tool.executor.clone() {
             Some(Executor::Function(name)) => shared.function(name).map(Runs::Function),
@@ -198,7 +199,7 @@ impl Execution {
     }
 }
 
-/// When a call last showed that it is alive: it told its progress, or its command wrote something.
+/// Moment of a call's last sign of life: progress, or output of its command.
 #[derive(Clone)]
 pub(crate) struct SignsOfLife {
     limit: Duration,
@@ -206,7 +207,7 @@ pub(crate) struct SignsOfLife {
 }
 
 impl SignsOfLife {
-    /// Silence may last as long as `limit`.
+    /// Allows silence for at most `limit`.
     fn within(limit: Duration) -> Self {
         Self { limit, last: Arc::new(Mutex::new(Instant::now())) }
     }
@@ -232,7 +233,7 @@ impl SignsOfLife {
     }
 }
 
-/// Does `work` within `limit` and without a longer silence than `signs` allow, or says what took too long.
+/// Does `work` within `limit` and without a longer silence than `signs` allow. An error names the exceeded limit.
 async fn in_time<T>(limit: Duration, signs: Option<&SignsOfLife>, work: impl Future<Output = T>) -> Result<T, String> {
     let silence = async {
         let Some(signs) = signs else { return std::future::pending().await };
@@ -279,7 +280,7 @@ fn scrub_write(secrets: &Secrets, write: &mut PendingWrite, facts: &mut ContentF
     }
 }
 
-/// A success, with its writes.
+/// Returns a success, with its writes.
 fn accepted(output: Json, effects: CollectedEffects) -> Returned {
     let mut outcome = Outcome::success(output);
     let mut contents = Vec::with_capacity(effects.writes.len());
@@ -292,7 +293,7 @@ fn accepted(output: Json, effects: CollectedEffects) -> Returned {
     (outcome, contents)
 }
 
-/// The tool's refusal, as the agent reads it. Its writes are dropped.
+/// Returns the tool's refusal, as the agent reads it. Its writes are dropped.
 fn refused(error: ToolError) -> Returned {
     let (status, code) = match error.kind {
         ToolErrorKind::Failed => (CallStatus::Failed, ErrorCode::ToolFailed),
@@ -308,7 +309,7 @@ fn failed(code: ErrorCode, message: &str) -> Returned {
     (Outcome::error(CallStatus::Failed, CallError::new(code, message)), Vec::new())
 }
 
-/// What a panic said, shortened: it goes into a result that an agent reads.
+/// Returns the message of a panic, shortened: it becomes part of a result that an agent reads.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("no message").chars().take(500).collect()

@@ -1,4 +1,4 @@
-//! Whether agents' models can be offered their tools: what a provider would turn down, found before anything is sent to it.
+//! Checks the tools of agents against the providers of their models, before any request is sent.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::job::LoadedJob;
 
-/// How often what is faulty is left out before nothing more is told.
+/// Number of times that faulty parts are left out before the search ends.
 const ROUNDS: usize = 3;
 
 /// A tool that a model of an agent cannot be offered.
@@ -31,8 +31,8 @@ pub struct UnfitTool {
     pub model: String,
 }
 
-/// The tools that agents' models and their fallbacks turn down, each once; `stand_in` is asked in place of the agents' own.
-/// `turned_down` says what the model of a name does not take of an agent's tools and settings.
+/// Returns the tools that agents' models and their fallbacks reject, each once. `stand_in` replaces the agents' own
+/// models. `turned_down` returns the faults for a model's name, an agent's tools and its settings.
 pub(crate) fn unfit_tools(
     configs: &Configs,
     stand_in: Option<&str>,
@@ -53,8 +53,8 @@ pub(crate) fn unfit_tools(
 }
 
 impl LoadedJob {
-    /// The tools that the start of a run would refuse, because the models that its agents name cannot be offered them. No key
-    /// is looked for and nothing is sent.
+    /// Returns the tools that would prevent the start of a run, because the models of its agents cannot be offered
+    /// them. No key is needed.
     pub fn unfit_tools(&self) -> Vec<UnfitTool> {
         let job = &self.configs.job;
         unfit_tools(&self.configs, None, |name, tools, settings| match job.model(name) {
@@ -63,14 +63,14 @@ impl LoadedJob {
         })
     }
 
-    /// Tells the same tools as faults of the files that say what they take.
+    /// Reports the same tools as faults of their files.
     pub fn check_tools(&self) -> Result<(), Faults> {
         Faults::none_of(self.unfit_tools().iter().map(|unfit| fault(self.sources(), unfit)).collect())
     }
 }
 
-/// The `faults` of a job, and with them those of its tools that its models cannot be offered, as far as these can be told: what is
-/// faulty is left out, and if the rest is a job, its tools are looked at.
+/// Returns the `faults` of a job, and with them the faults of tools that its models cannot be offered. Faulty parts
+/// are left out first; if the rest is a valid job, its tools are checked.
 pub fn with_unfit_tools(sources: &Sources, faults: Faults, functions: &[&'static ToolFunction]) -> Faults {
     let mut rest = without(sources, &faults);
     for _ in 0..ROUNDS {
@@ -86,7 +86,7 @@ pub fn with_unfit_tools(sources: &Sources, faults: Faults, functions: &[&'static
     faults
 }
 
-/// `sources` without what `faults` are told of, where that is a part of a file.
+/// Returns `sources` without the parts that `faults` point at.
 fn without(sources: &Sources, faults: &Faults) -> Sources {
     let mut rest = sources.clone();
     // From the end of each file, so that places in lists stay what they are.
@@ -96,7 +96,7 @@ fn without(sources: &Sources, faults: &Faults) -> Sources {
     rest
 }
 
-/// The place of `fault` as [`Sources::set`] takes it.
+/// Returns the place of `fault` as [`Sources::set`] takes it.
 fn place_of(sources: &Sources, fault: &Fault) -> Option<String> {
     let source = sources.files().find(|source| sources.display(source) == fault.file)?;
     let mut place = match source.role {
@@ -111,7 +111,7 @@ fn place_of(sources: &Sources, fault: &Fault) -> Option<String> {
     Some(place)
 }
 
-/// `unfit` at its place in the tool's config; where no config says what the tool takes, at the agent's file.
+/// Returns `unfit` as a fault at its place in the tool's config, or at the agent's file if no config has that place.
 fn fault(sources: &Sources, unfit: &UnfitTool) -> Fault {
     let SchemaFault { tool, target, unfit: what } = &unfit.fault;
     let message = format!("tool {tool} cannot be offered to {target}: {}", what.reason);
@@ -129,29 +129,29 @@ fn fault(sources: &Sources, unfit: &UnfitTool) -> Fault {
     fault.found(format!("{:?} in the schema of its input", what.pointer))
 }
 
-/// The name of a file without its folder and `.json`: the id of the tool or agent in it.
+/// Returns the name of a file without its folder and `.json`: the id of the tool or agent in it.
 fn stem(source: &Source) -> Option<&str> {
     source.path.rsplit('/').next()?.strip_suffix(".json")
 }
 
-/// The keys and indexes that `pointer` leads by.
+/// Returns the keys and indexes that `pointer` leads by.
 fn tokens(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~"))
 }
 
-/// The file of `role` that is named after `id`, as files of tools and agents are.
+/// Returns the file of `role` that is named after `id`, as files of tools and agents are.
 fn named<'s>(sources: &'s Sources, role: Role, id: &str) -> Option<&'s Source> {
     sources.of(role).find(|source| stem(source) == Some(id))
 }
 
-/// Where a tool's config may say what stands at `pointer` of its input's schema.
+/// Returns the possible places in a tool's config for `pointer` of its input schema.
 fn places(pointer: &str) -> impl Iterator<Item = String> {
     let short = pointer.strip_prefix("/properties").map(|rest| format!("/parameters{rest}"));
     short.into_iter().chain([format!("/input_schema{pointer}")])
 }
 
-/// The bytes of the key that `pointer` leads to in the JSON `text`, or of the nearest one that holds it; `None` if not even its
-/// first key is there.
+/// Returns the byte range of the value that `pointer` names in the JSON `text`, or of the nearest value around it.
+/// `None` if the text is no JSON.
 fn range(text: &str, pointer: &str) -> Option<Range<usize>> {
     let (mut here, mut found) = (text, None);
     for token in tokens(pointer) {
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(at("/parameters/a b/items/1/größe"), Some("\"größe\""));
         assert_eq!(at("/parameters/a b/items/0"), Some("{\"x\": 1}"));
         assert_eq!(at("/parameters/c~1d"), Some("\"c/d\""));
-        // What is not there is told at what should hold it.
+        // A missing part is reported at its parent.
         assert_eq!(at("/parameters/c~1d/properties/e"), Some("\"c/d\""));
         assert_eq!(at("/input_schema/properties/a b"), None);
         assert_eq!(range("no JSON", "/parameters"), None);

@@ -34,10 +34,10 @@ pub enum FolderError {
     /// There is no job there.
     #[error("there is no job at {path}: expected a folder with a job.json, or the file itself", path = .path.display())]
     NoJob {
-        /// Where it was looked for.
+        /// Path that was tried.
         path: PathBuf,
     },
-    /// A file of the job is a symbolic link, or lies behind one.
+    /// A file of the job is a symbolic link, or is behind one.
     #[error("{path} is a symbolic link; a job's files must lie in its folder", path = .path.display())]
     Link {
         /// The link.
@@ -52,7 +52,7 @@ pub enum FolderError {
         /// The name.
         name: std::ffi::OsString,
     },
-    /// The disk said no.
+    /// The disk reported an error.
     #[error("{path} cannot be read: {error}", path = .path.display())]
     Disk {
         /// The file.
@@ -69,7 +69,7 @@ pub struct JobFolder {
     path: PathBuf,
 }
 
-/// A tool config that lies outside of the job's `tools/`: who said it, its path as messages show it, and its text.
+/// A tool config from outside of the job's `tools/`: its origin, its path as shown in messages, and its text.
 pub type ToolConfig<'t> = (Origin, &'t str, &'t str);
 
 /// Reads the job at `path`, a folder or a `job.json`, with tool configs besides its own.
@@ -141,12 +141,12 @@ pub fn read_document(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl JobFolder {
-    /// The folder's absolute path.
+    /// Returns the folder's absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The bytes of the file `path` of the folder, such as a [`baton_types::config::JobDocument::file`].
+    /// Returns the bytes of the file `path` of the folder, such as a [`baton_types::config::JobDocument::file`].
     pub fn read(&self, path: &str) -> Result<Vec<u8>, FolderError> {
         let absolute = self.path.join(path);
         let missing = || FolderError::Disk { path: absolute.clone(), error: io::Error::from(io::ErrorKind::NotFound) };
@@ -154,7 +154,7 @@ impl JobFolder {
         baton_files::read(&found, MAX_DOCUMENT_BYTES).map_err(|error| FolderError::Disk { path: found, error })
     }
 
-    /// The file at `path`, or nothing if there is none.
+    /// Returns the file at `path`, or nothing if there is none.
     fn find(&self, path: &str) -> Result<Option<PathBuf>, FolderError> {
         let mut absolute = self.path.clone();
         for component in path.split('/') {
@@ -173,14 +173,14 @@ impl JobFolder {
         }
     }
 
-    /// The first bytes of a file that the loader reads: one more than it allows.
+    /// Returns the first bytes of a file that the loader reads: one more than it allows.
     fn read_bounded(&self, path: &str) -> Result<Option<Vec<u8>>, FolderError> {
         let Some(found) = self.find(path)? else { return Ok(None) };
         let content = baton_files::read_start(&found, MAX_FILE_BYTES as u64 + 1);
         content.map(Some).map_err(|error| FolderError::Disk { path: found, error })
     }
 
-    /// The files in `subfolder`, at most `depth` levels down, ordered; none if it does not exist. Hidden ones are left out.
+    /// Returns the files in `subfolder`, at most `depth` levels down, ordered; none if it does not exist. Hidden ones are left out.
     fn list(&self, subfolder: &str, depth: usize) -> Result<Vec<String>, FolderError> {
         let mut found = Vec::new();
         let mut open = vec![(subfolder.to_owned(), depth)];
@@ -212,7 +212,7 @@ impl JobFolder {
     }
 }
 
-/// The files that configs name. Read leniently: what is faulty here is told by the loader.
+/// The files that configs name. Parsed leniently: the loader reports faults.
 #[derive(Default)]
 struct Named {
     documents: BTreeSet<String>,
@@ -262,14 +262,14 @@ impl Named {
     }
 }
 
-/// Keeps a path that stays in the folder; the loader tells the others.
+/// Adds a path that stays in the folder; the loader reports other paths.
 fn put(paths: &mut BTreeSet<String>, path: &str) {
     if let Ok(path) = DocumentPath::parse(path) {
         paths.insert(path.as_str().to_owned());
     }
 }
 
-/// The folder as messages show it before a file: nothing for the present one.
+/// Returns the prefix of the folder's files in messages: nothing for the present folder.
 fn shown_prefix(folder: &Path) -> String {
     let shown = folder.display().to_string();
     let shown = shown.trim_end_matches('/');

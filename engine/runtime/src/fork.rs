@@ -1,4 +1,4 @@
-//! `fork`: a new run that shares the past of another by reference, and goes on from there by other configs or documents.
+//! `fork`: a new run that shares the past of another by reference, and continues with other configs or documents.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::handle::{RunHandle, measured};
 use crate::job::{InitialDocument, load_configs, pinned};
 use crate::reading::PAGE;
 
-/// Where a fork begins, and what is different in it.
+/// Place and changes of a fork.
 #[derive(Clone, Debug, Default)]
 pub struct ForkOptions {
     /// The last entry of the original that the fork may share: its past ends with the last step that is complete by then.
     /// Without it, with the first step, so that everything is done again; what is asked again as it was asked takes the
     /// recorded answer.
     pub at: Option<u64>,
-    /// The files to go on by, in place of the original's.
+    /// Files that replace the original's.
     pub sources: Option<Sources>,
-    /// What is different, as people read it.
+    /// Description of the changes for people.
     pub changes: Vec<String>,
-    /// A model that stands in for every agent's own, in place of the original's.
+    /// Model that replaces every agent's own, and the original's replacement.
     pub model: Option<String>,
     /// Documents that the person writes at the fork: a first version, or a next one.
     pub documents: Vec<InitialDocument>,
-    /// What calls with effects may do.
+    /// Treatment of calls with effects.
     pub effects: ForkedEffects,
     /// The fork's id; made up when absent.
     pub run: Option<RunId>,
@@ -42,9 +42,10 @@ impl Engine {
     /// Starts a run that begins with the first entries of `original`, which stays as it is; returns when its own first entries
     /// are durable.
     ///
-    /// From there on a model request identical to one of the original takes its recorded answer, and no model is asked. Calls of
-    /// `pure` tools are executed again; others do what `options.effects` says. A person's answer to the same question is taken
-    /// over. What people did to the original besides (cancel, pause, steer) is not repeated.
+    /// From there on a model request identical to one of the original takes its recorded answer, and no model is
+    /// asked. Calls of `pure` tools are executed again. `options.effects` decides for other calls. A person's answer
+    /// to the same question is taken over. Other actions of people on the original (cancel, pause, steer) are not
+    /// repeated.
     ///
     /// Fails with [`RunError::NoSuchStep`] if no step is complete by then, with [`RunError::PastTheEnd`] if the original has ended
     /// by then, and with
@@ -116,7 +117,8 @@ impl Engine {
         unreachable!("the last attempt returns")
     }
 
-    /// The last entry that a fork of `original` shares when it may share those up to `at`; the first possible one without `at`.
+    /// Returns the last entry that a fork of `original` can share if it may share those up to `at`. Without `at`, returns
+    /// the first possible one.
     ///
     /// It is the last entry of a decision: between two decisions a run is at rest.
     pub async fn fork_place(&self, original: &RunId, at: Option<u64>) -> Result<u64, RunError> {
@@ -135,7 +137,7 @@ impl Engine {
                     }
                 }
                 match (&recorded.entry, at) {
-                    // With its last step a run has ended, and nothing can go on from there.
+                    // The run ends with its last step, so no fork can begin after it.
                     (Entry::RunEnded(_), Some(at)) if at < recorded.seq && place > 0 => return Ok(place),
                     (Entry::RunEnded(_), _) => {
                         return Err(RunError::PastTheEnd { run: original.clone(), end: recorded.seq, last: place });

@@ -21,7 +21,7 @@ use crate::error::RunError;
 use crate::job::InitialDocument;
 use crate::outage::Unanswered;
 
-/// How many entries are read from the store at once.
+/// Number of entries read from the store at once.
 const PAGE: usize = 512;
 
 /// The entries of a run, from the first, then live, without gaps; ends with the run or when it stops proceeding here.
@@ -40,20 +40,19 @@ pub struct RunHandle {
     pub(crate) standing: watch::Receiver<Standing>,
 }
 
-/// Where whoever asked waits for the machine's word.
+/// Channel for the machine's answer to an event.
 pub(crate) type Reply = oneshot::Sender<Result<(), Refusal>>;
 
-/// What may be put into a run's mailbox. Unbounded, because each of its senders is bounded: an executor sends one
-/// message for its call, a model one for its request, and whoever acts on the run, or asks a model in a call, waits for the
-/// reply.
+/// Messages to a run's actor. The mailbox is unbounded because each of its senders is bounded: an executor sends one
+/// message for its call, a model one for its request, and other senders wait for the reply.
 pub(crate) enum Message {
     /// Something happened.
     Event {
-        /// What.
+        /// The event.
         event: Event,
         /// The contents of the writes it names.
         contents: Vec<(ContentHash, Content)>,
-        /// Where to tell whether it was accepted, once that is durable.
+        /// Channel for the acceptance or refusal, once it is durable.
         reply: Option<Reply>,
     },
     /// A model gave no answer in one attempt.
@@ -64,7 +63,7 @@ pub(crate) enum Message {
     Stop,
 }
 
-/// Where a run stands, as its actor tells it.
+/// State of a run's actor.
 #[derive(Clone)]
 pub(crate) enum Standing {
     /// Something can proceed.
@@ -75,7 +74,7 @@ pub(crate) enum Standing {
     Over(RunOutcome),
 }
 
-/// How a run stopped proceeding in this process.
+/// Ways in which a run stops proceeding in this process.
 #[derive(Clone)]
 pub enum RunOutcome {
     /// It has its one end.
@@ -133,7 +132,7 @@ pub struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    /// The questions of `run` that wait for a person.
+    /// Returns the questions of `run` that wait for a person.
     pub fn all(run: &Run) -> Vec<Self> {
         run.open_questions()
             .filter_map(|task| {
@@ -153,36 +152,37 @@ impl OpenQuestion {
     }
 }
 
-/// How far a running call is, or that a provider is away or back. Not an entry: it is sent once, to whoever watches.
+/// Progress of a running call, or a provider's outage or return. Not an entry: it is sent once, to the present
+/// watchers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     /// The task that calls or asks.
     pub task: TaskId,
     /// The call; absent for a provider.
     pub call: Option<CallId>,
-    /// What the tool says, or why the provider does not answer.
+    /// Message of the tool, or the reason for the outage.
     pub message: String,
 }
 
 impl RunHandle {
-    /// The run's id.
+    /// Returns the run's id.
     pub fn id(&self) -> &RunId {
         &self.id
     }
 
-    /// The configs that the run is pinned to.
+    /// Returns the configs that the run is pinned to.
     pub fn configs(&self) -> &Arc<Configs> {
         &self.configs
     }
 
-    /// The run's entries from the first on, then live, without gaps.
+    /// Returns the run's entries from the first on, then live, without gaps.
     ///
     /// A reader that falls behind reads the store, so a slow one neither misses entries nor holds up the run.
     pub fn entries(&self) -> EntryStream {
         self.entries_after(0)
     }
 
-    /// The run's entries after sequence number `seq`, then live.
+    /// Returns the run's entries after sequence number `seq`, then live.
     pub fn entries_after(&self, seq: u64) -> EntryStream {
         let live = self.live.upgrade().map(|live| live.subscribe());
         let reader = EntryReader {
@@ -205,8 +205,8 @@ impl RunHandle {
         }))
     }
 
-    /// What running calls say of their progress, and which providers are away or back, from now on; `None` once the run no longer proceeds here.
-    /// A slow reader misses some.
+    /// Returns the progress of running calls and the outages of providers, from now on; `None` once the run no longer
+    /// proceeds here. A slow reader misses some.
     pub fn progress(&self) -> Option<broadcast::Receiver<Progress>> {
         self.progress.upgrade().map(|progress| progress.subscribe())
     }
@@ -233,7 +233,7 @@ impl RunHandle {
         self.ask(Event::PauseRequested { by: by.clone() }, Vec::new()).await
     }
 
-    /// Goes on with a paused run; returns when that is durable.
+    /// Continues a paused run; returns when that is durable.
     pub async fn unpause(&self, by: &Principal) -> Result<(), RunError> {
         self.ask(Event::UnpauseRequested { by: by.clone() }, Vec::new()).await
     }
@@ -248,7 +248,7 @@ impl RunHandle {
     /// Calls that a crash would make unknown are awaited within their time limits; everything else is dropped and done
     /// again on resume.
     pub async fn stop(&self) -> RunOutcome {
-        // A run that is over has nobody to read this; its outcome says so.
+        // A run that is over does not read this; its outcome is known.
         let _already_over = self.mailbox.send(Message::Stop);
         self.outcome().await
     }
@@ -260,7 +260,7 @@ impl RunHandle {
 
     /// Waits like [`RunHandle::outcome`], but not for people: returns when nothing can proceed until one answers.
     ///
-    /// The run goes on when the answer comes; [`RunHandle::stop`] ends it here.
+    /// The run continues when the answer comes; [`RunHandle::stop`] ends it here.
     pub async fn outcome_without_people(&self) -> RunOutcome {
         self.wait(true).await
     }
@@ -288,12 +288,12 @@ impl RunHandle {
         matches!(&*self.standing.borrow(), Standing::WaitingForPeople(_))
     }
 
-    /// The questions that wait for a person, in the order of their numbers; none once the run is over.
+    /// Returns the questions that wait for a person, in the order of their numbers; none once the run is over.
     pub async fn open_questions(&self) -> Vec<OpenQuestion> {
-        let (reply, told) = oneshot::channel();
-        // Without its actor the run asks nobody any more.
+        let (reply, answer) = oneshot::channel();
+        // Without its actor the run has no open questions.
         let _over = self.mailbox.send(Message::Questions(reply));
-        told.await.unwrap_or_default()
+        answer.await.unwrap_or_default()
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -302,10 +302,10 @@ impl RunHandle {
 
     /// Hands an event to the actor and waits until it is durable.
     pub(crate) async fn ask(&self, event: Event, contents: Vec<(ContentHash, Content)>) -> Result<(), RunError> {
-        let (reply, told) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         let gone = || RunError::NotRunning(self.id.clone());
         self.mailbox.send(Message::Event { event, contents, reply: Some(reply) }).map_err(|_| gone())?;
-        told.await.map_err(|_| gone())?.map_err(RunError::Refused)
+        answer.await.map_err(|_| gone())?.map_err(RunError::Refused)
     }
 
     async fn wait(&self, only_while_it_can_proceed: bool) -> RunOutcome {
@@ -324,7 +324,7 @@ impl RunHandle {
     }
 }
 
-/// The writes of `documents` with their contents.
+/// Returns the writes of `documents` with their contents.
 pub(crate) fn measured(documents: &[InitialDocument]) -> (Vec<Write>, Vec<(ContentHash, Content)>) {
     documents.iter().map(InitialDocument::write).unzip()
 }

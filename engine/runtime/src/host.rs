@@ -1,4 +1,4 @@
-//! What a running tool function may ask of the shell.
+//! Services of the shell for a running tool function.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -34,19 +34,19 @@ pub(crate) struct Host {
     /// Cancelled when the call is stopped or its time is up.
     pub(crate) over: CancellationToken,
     pub(crate) progress: broadcast::Sender<Progress>,
-    /// The run's, for what has to be decided before the call may go on.
+    /// Mailbox of the run, for decisions that the call must wait for.
     pub(crate) mailbox: mpsc::UnboundedSender<Message>,
-    /// Where the call shows that it is alive, if its tool limits silence.
+    /// Signs of life of the call, if its tool limits silence.
     pub(crate) signs: Option<SignsOfLife>,
     pub(crate) tool: Arc<Tool>,
     pub(crate) configs: Arc<Configs>,
     pub(crate) models: Models,
-    /// How often the call has asked a model.
+    /// Number of requests of the call to models.
     pub(crate) asked: AtomicU32,
     /// The secrets that the call was given, which nothing that it brings back may repeat.
     pub(crate) handed: Arc<Mutex<Secrets>>,
-    /// What makes the run end if the call met it: it must not be one error of a tool among others.
-    pub(crate) astray: Arc<OnceLock<ModelError>>,
+    /// Error that must end the run if the call met it, instead of being an ordinary tool error.
+    pub(crate) run_error: Arc<OnceLock<ModelError>>,
 }
 
 impl ToolHost for Host {
@@ -85,7 +85,7 @@ impl ToolHost for Host {
         self.signs.iter().for_each(SignsOfLife::show);
         let message = self.handed.lock().unwrap_or_else(PoisonError::into_inner).scrubbed(message).into_owned();
         let progress = Progress { task: self.caller.task.clone(), call: Some(self.caller.call.clone()), message };
-        // Nobody needs to watch.
+        // Watchers are optional.
         let _unwatched = self.progress.send(progress);
     }
 
@@ -151,7 +151,7 @@ impl ToolHost for Host {
 }
 
 impl Host {
-    /// What the run decides of `event`, once that is durable.
+    /// Sends `event` to the run. Returns the decision once it is durable.
     pub(crate) async fn decided(&self, event: Event) -> Result<(), Refusal> {
         let (reply, decided) = oneshot::channel();
         let message = Message::Event { event, contents: Vec::new(), reply: Some(reply) };
@@ -162,12 +162,12 @@ impl Host {
 
     /// Waits until all that the call may see is in the store.
     async fn entries_are_stored(&self) {
-        // Without its actor the run is over, and nobody wants the result.
+        // Without its actor the run is over, and the result is not needed.
         let mut durable = self.durable.clone();
         let _over = durable.wait_for(|durable| *durable >= self.seq).await;
     }
 
-    /// The accepted calls of `tool` among the entries of the calling task.
+    /// Returns the accepted calls of `tool` among the entries of the calling task.
     fn calls_among(&self, entries: &[Arc<Recorded>], tool: &ToolId) -> Vec<RecalledCall> {
         let mut answered: &[Arc<baton_types::call::ModelCall>] = &[];
         let mut recalled = Vec::new();

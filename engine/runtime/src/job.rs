@@ -38,21 +38,21 @@ pub struct InitialDocument {
     path: DocumentPath,
     content: Content,
     facts: ContentFacts,
-    /// What it is for.
+    /// Purpose of the document.
     pub description: String,
     /// Words to find it by.
     pub tags: Vec<String>,
 }
 
 impl InitialDocument {
-    /// A document of a person: path and content, nothing else.
+    /// Returns a document of a person: path and content, nothing else.
     pub fn new(path: DocumentPath, content: impl Into<Content>) -> Self {
         let content = content.into();
         let facts = measure(&path, &content, None);
         Self { path, content, facts, description: String::new(), tags: Vec::new() }
     }
 
-    /// The document that the job's config describes.
+    /// Returns the document that the job's config describes.
     pub fn of(document: &JobDocument, content: Content) -> Self {
         Self {
             description: document.description.clone(),
@@ -61,7 +61,7 @@ impl InitialDocument {
         }
     }
 
-    /// Where it stands in the workspace.
+    /// Returns its path in the workspace.
     pub fn path(&self) -> &DocumentPath {
         &self.path
     }
@@ -71,7 +71,7 @@ impl InitialDocument {
         (self.content, self.facts) = (other.content, other.facts);
     }
 
-    /// The first version, and its content.
+    /// Returns the first version, and its content.
     pub(crate) fn write(&self) -> (Write, (ContentHash, Content)) {
         let description = Some(self.description.clone()).filter(|text| !text.is_empty());
         let tags = Some(self.tags.clone()).filter(|tags| !tags.is_empty());
@@ -81,14 +81,14 @@ impl InitialDocument {
 }
 
 impl LoadedJob {
-    /// A job made by a program: its files as `sources`, without a folder and without documents. Each of `functions`
+    /// Returns a job made by a program: its files as `sources`, without a folder and without documents. Each of `functions`
     /// must have its config.
     pub fn from_sources(sources: Sources, functions: &[&'static ToolFunction]) -> Result<Self, Faults> {
         let configs = Arc::new(load_configs(&sources, functions, Unconfigured::Refused)?);
         Ok(Self { configs, pinned: pinned(&sources), sources: Arc::new(sources), folder: None, documents: Vec::new() })
     }
 
-    /// The job in the folder at `path`, documents included. `builtin` are the tool configs that come with the program:
+    /// Returns the job in the folder at `path`, documents included. `builtin` are the tool configs that come with the program:
     /// path as messages show it, and text. Each of `functions` must have its config.
     pub fn read(path: &Path, builtin: &[(&str, &str)], functions: &[&'static ToolFunction]) -> Result<Self, LoadError> {
         let builtin: Vec<ToolConfig<'_>> = builtin.iter().map(|(path, text)| (Origin::BuiltIn, *path, *text)).collect();
@@ -101,12 +101,12 @@ impl LoadedJob {
         Ok(job)
     }
 
-    /// The texts that the configs were read from.
+    /// Returns the texts that the configs were read from.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
 
-    /// The same job, for a run that is held to `limits` in place of the job's own where they say something.
+    /// Returns the same job with `limits` in place of the job's own, where they are set.
     pub(crate) fn limited(self, limits: &Limits, functions: &[&'static ToolFunction]) -> Result<Self, Faults> {
         let mut sources = Sources::clone(&self.sources);
         sources.limit_run(limits);
@@ -114,7 +114,7 @@ impl LoadedJob {
         Ok(Self { configs, pinned: pinned(&sources), sources: Arc::new(sources), ..self })
     }
 
-    /// The same job with a document more.
+    /// Returns the same job with a document more.
     pub fn with_document(mut self, document: InitialDocument) -> Self {
         self.documents.push(document);
         self
@@ -152,13 +152,13 @@ pub fn load_configs(
     )
 }
 
-/// The texts as a run is pinned to them.
+/// Returns the texts as a run is pinned to them.
 pub(crate) fn pinned(sources: &Sources) -> (ContentHash, Content) {
     let text: Content = serde_json::to_vec(sources).expect("texts always serialise").into();
     (ContentHash::of(&text), text)
 }
 
-/// What a person gives to one run.
+/// Choices of a person for one run.
 #[derive(Clone, Debug, Default)]
 pub struct StartOptions {
     /// The request of the root task, in place of the job's.
@@ -167,7 +167,7 @@ pub struct StartOptions {
     pub inputs: Vec<(String, InputValue)>,
     /// Documents besides the job's; one at the path of a job's document replaces it.
     pub documents: Vec<InitialDocument>,
-    /// A model that stands in for every agent's own, by name.
+    /// Name of a model that replaces every agent's own.
     pub model: Option<String>,
     /// Limits of the run, in place of the job's own where they say something. They stay, whatever configs the run adopts.
     pub limits: Limits,
@@ -184,8 +184,8 @@ pub enum InputValue {
     Text(String),
 }
 
-/// The typed values of `given`: texts are read as what the job takes. What does not fit is told by
-/// [`baton_config::check_inputs`].
+/// Returns `given` as typed values: each text is read as its input's type. [`baton_config::check_inputs`] reports
+/// texts that do not fit.
 pub(crate) fn typed_inputs(job: &Job, given: Vec<(String, InputValue)>) -> Result<BTreeMap<String, Value>, RunError> {
     let mut values = BTreeMap::new();
     for (name, value) in given {
@@ -201,7 +201,7 @@ pub(crate) fn typed_inputs(job: &Job, given: Vec<(String, InputValue)>) -> Resul
     Ok(values)
 }
 
-/// What `text` means to `input`: the first of its readings that fits, as a string first where a string may stand.
+/// Reads `text` as a value of `input`: the first reading that fits, beginning with a string where one is allowed.
 fn typed(text: &str, input: &JobInput) -> Value {
     let takes_text = match &input.schema.json().value()["type"] {
         Value::String(only) => only == "string",

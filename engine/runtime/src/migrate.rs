@@ -1,4 +1,4 @@
-//! `resume --migrate`: a run goes on by the configs that its job has now, after saying what would be different.
+//! `resume --migrate`: continues a run with the present configs of its job, after showing the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,25 +20,25 @@ use crate::job::{load_configs, pinned};
 use crate::reading::Reading;
 use crate::transcripts::{Prompts, Transcripts};
 
-/// What a run would do differently by other configs.
+/// Differences that other configs would make for a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Migration {
     /// The files that differ, and how.
     pub files: Vec<String>,
-    /// The unfinished tasks that would go on differently.
+    /// Unfinished tasks that would continue differently.
     pub tasks: Vec<Divergence>,
-    /// Why the run cannot go on by these configs; empty if it can.
+    /// Reasons why the run cannot continue with these configs; empty if it can.
     pub hindrances: Vec<String>,
 }
 
-/// A task that would go on differently.
+/// A task that would continue differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
     /// The task.
     pub task: TaskId,
     /// The agent that holds it.
     pub agent: AgentId,
-    /// What is different for it.
+    /// Its differences.
     pub changes: Vec<String>,
     /// Whether the beginning of its next request changes, so that a provider's prompt cache no longer helps.
     pub new_prefix: bool,
@@ -53,8 +53,8 @@ pub(crate) struct Adopting {
 }
 
 impl Engine {
-    /// Goes on with a run by the configs that `sources` say, from here on; returns when that is durable. A run that has ended
-    /// is not touched.
+    /// Continues a run with the configs in `sources`, from here on. Returns when that is durable. Refuses a run that
+    /// has ended.
     pub async fn migrate(&self, id: &RunId, sources: &Sources, by: &Principal) -> Result<RunHandle, RunError> {
         let before = self.0.sources(id, self.present_configs(id).await?).await?;
         let mut sources = sources.clone();
@@ -62,10 +62,10 @@ impl Engine {
         let sources = &sources;
         let configs = Arc::new(self.loaded(sources)?);
         let changes = sources.changes_from(&before);
-        self.go_on(id, Some(Adopting { configs, pinned: pinned(sources), changes, by: by.clone() })).await
+        self.resume_adopting(id, Some(Adopting { configs, pinned: pinned(sources), changes, by: by.clone() })).await
     }
 
-    /// What the run would do differently by the configs that `sources` say. Nothing is changed.
+    /// Returns the differences that the configs in `sources` would make. Changes nothing.
     pub async fn migration(&self, id: &RunId, sources: &Sources) -> Result<Migration, RunError> {
         let mut run = self.state(id).await?;
         let started = run.started().cloned().ok_or_else(|| RunError::NeverStarted(id.clone()))?;
@@ -134,7 +134,7 @@ impl Shared {
     }
 }
 
-/// What would be different for `task`, if anything.
+/// Returns the differences for `task`, if any.
 fn divergence(run: &Run, now: &Configs, task: &baton_machine::Task, was: &Prompts, is: &Prompts) -> Option<Divergence> {
     let id = task.agent()?;
     let before = run.configs().agents.get(id)?;

@@ -16,8 +16,8 @@ use baton_types::time::Timestamp;
 use crate::actor::Actor;
 use crate::handle::{Progress, ProviderAway};
 
-/// The shortest pause that whoever watches hears of: blips pass without a word.
-const TOLD_FROM: Duration = Duration::from_secs(1);
+/// Shortest pause that watchers see: short interruptions stay silent.
+const REPORT_FROM: Duration = Duration::from_secs(1);
 
 /// A model gave no answer in one attempt.
 pub(crate) struct Unanswered {
@@ -34,8 +34,8 @@ pub(crate) struct Unanswered {
 #[derive(Default)]
 pub(crate) struct Outages {
     requests: BTreeMap<TaskId, Request>,
-    /// The providers that whoever watches knows to be away, and since when.
-    told: BTreeMap<String, Timestamp>,
+    /// Providers that watchers know to be away, and since when.
+    reported: BTreeMap<String, Timestamp>,
     /// Since when every request of the run waits for a provider, and nothing else works.
     idle_since: Option<Timestamp>,
     /// Time in which that was so, and which no entry has recorded yet.
@@ -60,7 +60,7 @@ struct Request {
     state: State,
 }
 
-/// Where an open request stands.
+/// State of an open request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// An attempt that began then is under way.
@@ -72,7 +72,7 @@ enum State {
 }
 
 impl Outages {
-    /// When the next attempt begins.
+    /// Returns the moment of the next attempt.
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
         let waits = |request: &Request| match request.state {
             State::Waiting { until, .. } => Some(until),
@@ -81,7 +81,7 @@ impl Outages {
         self.requests.values().filter_map(waits).min()
     }
 
-    /// The requests whose next attempt begins at `now`.
+    /// Returns the requests whose next attempt begins at `now`.
     pub(crate) fn due(&mut self, now: Timestamp) -> Vec<(TaskId, u32)> {
         let mut due = Vec::new();
         for (task, request) in &mut self.requests {
@@ -93,12 +93,13 @@ impl Outages {
         due
     }
 
-    /// Nothing is asked for `task` any more.
+    /// Drops the request of `task`.
     pub(crate) fn forget(&mut self, task: &TaskId) {
         self.requests.remove(task);
     }
 
-    /// How many requests only a person, the provider or time can help: their window has ended, or they wait for a person.
+    /// Returns the number of requests that wait for a person, the provider or time: their window has ended, or a
+    /// person must act.
     fn held(&self) -> usize {
         let is_held = |request: &&Request| match request.state {
             State::Waiting { held, .. } => held,
@@ -108,13 +109,13 @@ impl Outages {
         self.requests.values().filter(is_held).count()
     }
 
-    /// The providers that held requests wait for.
+    /// Returns the providers that held requests wait for.
     pub(crate) fn providers(&self) -> BTreeSet<&str> {
         let away = self.requests.values().filter(|request| request.away_since.is_some());
         away.map(|request| request.provider.as_str()).collect()
     }
 
-    /// What held requests wait for.
+    /// Returns the outages that held requests wait for.
     pub(crate) fn away(&self) -> Vec<ProviderAway> {
         let away = self.requests.iter().filter(|(_, request)| request.away_since.is_some());
         let away = away.map(|(task, request)| ProviderAway {
@@ -144,7 +145,7 @@ impl Request {
 }
 
 impl Actor {
-    /// What it means that a model gave no answer: an event for the machine, or a request that waits.
+    /// Handles a model's failure to answer: returns an event for the machine, or keeps the request waiting.
     pub(crate) fn unanswered(&mut self, unanswered: Unanswered) -> Option<Event> {
         let Unanswered { task, turn, model, error, began } = unanswered;
         let now = self.shared.clock.now();
@@ -186,12 +187,12 @@ impl Actor {
         let Some(state) = state else { return Some(self.fails(&task, turn, model, &error, falls_back)) };
         request.state = state;
         if request.away_since.is_some() {
-            self.tell_away(&task, now);
+            self.report_away(&task, now);
         }
         None
     }
 
-    /// The request of `task` fails for good, or its model is replaced by the next one.
+    /// Fails the request of `task` for good, or replaces its model by the next one.
     fn fails(&mut self, task: &TaskId, turn: u32, model: String, error: &ModelError, falls_back: bool) -> Event {
         let charged = self.outages.requests.get(task).is_some_and(|request| request.charged);
         if !(falls_back && error.is_unavailable()) {
@@ -207,7 +208,7 @@ impl Actor {
         Event::ModelFailed { task: task.clone(), turn, model, error, uncharged: !charged }
     }
 
-    /// An attempt at the request of `task` begins.
+    /// Records that an attempt at the request of `task` begins.
     pub(crate) fn attempt_begins(&mut self, task: &TaskId) {
         let now = self.shared.clock.now();
         if let Some(request) = self.outages.requests.get_mut(task) {
@@ -215,13 +216,13 @@ impl Actor {
         }
     }
 
-    /// A model answered for `task`: how long it was waited for, if it was.
+    /// Records that a model answered for `task`. Returns the waiting time as an event, if there was any.
     pub(crate) fn answered(&mut self, task: &TaskId) -> Option<Event> {
         let request = self.outages.requests.remove(task)?;
         let now = self.shared.clock.now();
         let since = request.away_since?;
-        if let Some(told) = self.outages.told.remove(&request.provider) {
-            let seconds = now.since(told).as_secs();
+        if let Some(since) = self.outages.reported.remove(&request.provider) {
+            let seconds = now.since(since).as_secs();
             self.tell_watchers(task, format!("{} answers again after {seconds} s", request.provider));
         }
         let until = if let State::Asking(began) = request.state { began } else { now };
@@ -246,7 +247,7 @@ impl Actor {
         Event::ModelWaited { task, turn: request.turn, waited }
     }
 
-    /// What the requests that wait now have waited for, since the run stops.
+    /// Returns the waiting times of open requests as events, since the run stops.
     pub(crate) fn waits_end(&mut self) -> Vec<Event> {
         let now = self.shared.clock.now();
         self.outages.count_idle(now, false);
@@ -271,7 +272,8 @@ impl Actor {
             && self.work.to_ask.is_empty()
     }
 
-    /// How many tasks wait for their model or for their calls. Those that are ready wait for room that these take.
+    /// Returns the number of tasks that wait for their model or for their calls. Ready tasks wait for room that these
+    /// take.
     fn working(&self) -> usize {
         let shared = self.run.totals();
         usize::try_from(shared.active_tasks).unwrap_or(usize::MAX).saturating_sub(shared.ready.len())
@@ -287,8 +289,8 @@ impl Actor {
         self.outages.count_idle(now, away > 0 && away == self.working());
     }
 
-    /// Tells whoever watches that the provider of `task` is away, once.
-    fn tell_away(&mut self, task: &TaskId, now: Timestamp) {
+    /// Notifies watchers once that the provider of `task` is away.
+    fn report_away(&mut self, task: &TaskId, now: Timestamp) {
         let Some(request) = self.outages.requests.get(task) else { return };
         let (pause, next) = match request.state {
             State::Waiting { until, held: false } => {
@@ -303,14 +305,14 @@ impl Actor {
         };
         tracing::warn!(%task, provider = request.provider, reason = request.reason, next, "the provider is away");
         let (provider, message) = (request.provider.clone(), format!("{}; {next}", request.reason));
-        if pause >= TOLD_FROM && !self.outages.told.contains_key(&provider) {
-            self.outages.told.insert(provider, request.away_since.unwrap_or(now));
+        if pause >= REPORT_FROM && !self.outages.reported.contains_key(&provider) {
+            self.outages.reported.insert(provider, request.away_since.unwrap_or(now));
             self.tell_watchers(task, message);
         }
     }
 
     fn tell_watchers(&self, task: &TaskId, message: String) {
-        // Nobody needs to watch.
+        // Watchers are optional.
         let _unwatched = self.progress.send(Progress { task: task.clone(), call: None, message });
     }
 }

@@ -16,7 +16,7 @@ use crate::job::load_configs;
 use crate::transcripts::Prompts;
 use crate::trust::recognize;
 
-/// How many entries are read from the store at once.
+/// Number of entries read from the store at once.
 pub(crate) const PAGE: usize = 4_096;
 
 /// A run, as far as it was read.
@@ -24,9 +24,9 @@ pub(crate) struct Reading {
     pub(crate) id: RunId,
     /// The state.
     pub(crate) run: Run,
-    /// Why this program cannot go on with the run: what its present configs need and the program lacks.
+    /// Reason why this program cannot resume the run: requirements of its present configs that the program lacks.
     pub(crate) lacking: Option<RunError>,
-    /// What the run is a fork of.
+    /// The run's past, if it is a fork.
     pub(crate) fork: Option<Fork>,
     /// The moment of the last entry.
     pub(crate) last: Timestamp,
@@ -43,7 +43,7 @@ impl Reading {
 }
 
 impl Engine {
-    /// The state of a run, live or ended, as its timeline tells it up to now. Needs none of its functions and models.
+    /// Returns the present state of a run, live or ended, from its timeline. Needs none of its functions and models.
     pub async fn state(&self, id: &RunId) -> Result<Run, RunError> {
         let (mut reading, mut prompts) = self.0.read(id).await?;
         loop {
@@ -57,13 +57,13 @@ impl Engine {
         }
     }
 
-    /// The files that a run is pinned to; what it is pinned to now, the start in its state says.
+    /// Returns the files that a run is pinned to. The start in its state names the present ones.
     pub async fn pinned_sources(&self, started: &RunStarted) -> Result<Sources, RunError> {
         self.0.sources(&started.run, started.configs).await
     }
 
-    /// The configs that a run is pinned to, loaded again by the same loader; good for reading where this program lacks what
-    /// they need.
+    /// Returns the configs that a run is pinned to, loaded again by the same loader. They are good for reading even if
+    /// this program lacks some of their functions.
     pub async fn pinned_configs(&self, started: &RunStarted) -> Result<Arc<Configs>, RunError> {
         self.0.pinned(&started.run, started.configs).await.map(|(configs, _)| configs)
     }
@@ -86,8 +86,7 @@ impl Shared {
         Ok((reading, prompts))
     }
 
-    /// The entries after those that were read, some at a time; none at the end. Whatever configs they adopt are known to the
-    /// run and to `prompts` then.
+    /// Returns the next entries, some at a time; none at the end. Configs that they adopt are loaded into `prompts`.
     pub(crate) async fn page(&self, reading: &mut Reading, prompts: &mut Prompts) -> Result<Vec<Arc<Recorded>>, RunError> {
         let mut page = self.store.entries(&reading.id, reading.run.last_seq(), PAGE).await?;
         page.retain(|recorded| recorded.seq <= reading.through);
@@ -104,7 +103,7 @@ impl Shared {
         Ok(page)
     }
 
-    /// The first entry of a run; that of a fork is its original's.
+    /// Returns the first entry of a run; that of a fork is its original's.
     pub(crate) async fn first_entry(&self, id: &RunId) -> Result<RunStarted, RunError> {
         let first = self.store.entries(id, 0, 1).await?;
         match first.first().map(|recorded| &recorded.entry) {
@@ -113,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// The texts of pinned configs.
+    /// Returns the files of pinned configs.
     pub(crate) async fn sources(&self, run: &RunId, configs: ContentHash) -> Result<Sources, RunError> {
         let missing = || RunError::MissingContent { hash: configs, what: "the configs of the run" };
         let content = self.contents.find(configs).await?.ok_or_else(missing)?;
@@ -123,7 +122,7 @@ impl Shared {
         Ok(sources)
     }
 
-    /// Pinned configs, loaded again by the same loader; and why they are only good for reading, if they are.
+    /// Returns pinned configs, loaded again by the same loader, and the reason if they are good only for reading.
     async fn pinned(&self, run: &RunId, hash: ContentHash) -> Result<(Arc<Configs>, Option<RunError>), RunError> {
         let sources = self.sources(run, hash).await?;
         let refused = match load_configs(&sources, &self.functions, Unconfigured::Allowed) {

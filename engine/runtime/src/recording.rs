@@ -1,8 +1,9 @@
-//! What a fork takes over from its original: answers of models and people, and results of calls with effects.
+//! Recorded parts of the original that a fork takes over: answers of models and people, and results of calls with
+//! effects.
 //!
-//! Task ids are paths of call positions, so what a fork does again has the same names. An answer is taken only where the
-//! request is the same byte for byte, a result only for the same input, a person's word only for the same question about the
-//! same documents, and a person's approval only of the same tool, definition and input.
+//! Task ids are paths of call positions, so repeated steps of a fork have the same names. An answer is taken only
+//! where the request is byte for byte the same. A result is taken only for the same input. A person's answer is taken
+//! only for the same question about the same documents, and an approval only for the same tool, definition and input.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::engine::Shared;
 use crate::error::RunError;
 use crate::reading::PAGE;
 
-/// What happened in the original after the fork.
+/// Events of the original after the fork.
 pub(crate) struct Recording {
     original: RunId,
     effects: ForkedEffects,
@@ -60,15 +61,15 @@ struct Call {
 /// A question to a person, and what came of it.
 struct Question {
     opened: QuestionOpened,
-    /// What it decides about a call, with the hash of what is approved.
+    /// The call that it decides about, with the hash of the approved definition.
     concern: Option<Concern>,
-    /// Who answered, what, and in which entry.
+    /// Author and text of the answer, and its entry.
     answered: Option<(Principal, Json, u64)>,
     documents: Vec<DocumentRef>,
 }
 
 impl Recording {
-    /// The recording of `original` for a run that was forked from it as `fork` says.
+    /// Returns the recording of the original in `fork`.
     fn new(fork: &Fork) -> Self {
         Self {
             original: fork.from.run.clone(),
@@ -130,7 +131,7 @@ impl Recording {
         }
     }
 
-    /// What the model said to the same request.
+    /// Returns the model's answer to the same request.
     pub(crate) fn answer(&self, request: &ModelRequest) -> Option<Event> {
         let answer = self.answers.get(&(request.task.clone(), request.turn))?;
         let answered = answer.answered();
@@ -150,7 +151,7 @@ impl Recording {
         })
     }
 
-    /// What comes of `call` without executing it; `None` if it is to be executed.
+    /// Returns the outcome of `call` without executing it; `None` if it must be executed.
     pub(crate) fn call(&self, call: &CallId, tool: &Tool, input: &Json) -> Option<Outcome> {
         if tool.effect == EffectClass::Pure || self.effects == ForkedEffects::All {
             return None;
@@ -169,7 +170,7 @@ impl Recording {
         }
     }
 
-    /// The result of the same call of the same tool with the same input.
+    /// Returns the result of the same call of the same tool with the same input.
     fn same_call(&self, call: &CallId, tool: &Tool, input: &Json) -> Option<Outcome> {
         let recorded = self.calls.get(call)?;
         let Entry::CallFinished(CallFinished { tool: name, result, after, .. }) = &recorded.entry.entry else { return None };
@@ -202,7 +203,7 @@ impl Recording {
         })
     }
 
-    /// What the person said to the same question about the same documents.
+    /// Returns the person's answer to the same question about the same documents.
     pub(crate) fn person(&self, run: &Run, task: &TaskId) -> Option<Event> {
         let concern = run.task(task)?.concern();
         let now = run.task(task)?.question.as_ref()?;
@@ -234,7 +235,7 @@ impl Recording {
     }
 }
 
-/// The write that made `version`.
+/// Returns the write that made `version`.
 fn again(version: &DocumentVersion) -> Write {
     Write {
         path: version.path.clone(),
@@ -245,7 +246,7 @@ fn again(version: &DocumentVersion) -> Write {
 }
 
 impl Shared {
-    /// What the original of a fork heard and did.
+    /// Reads the recording of a fork's original.
     pub(crate) async fn recording(&self, fork: &Fork) -> Result<Recording, RunError> {
         let mut recording = Recording::new(fork);
         let mut after = 0;

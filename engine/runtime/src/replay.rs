@@ -12,14 +12,14 @@ use crate::engine::Engine;
 use crate::error::RunError;
 use crate::transcripts::Prompts;
 
-/// What a replay found.
+/// Result of a replay.
 #[derive(Clone, Debug)]
 pub struct ReplayReport {
-    /// How many entries were read.
+    /// Number of entries read.
     pub entries: u64,
-    /// How many answered requests were rendered again.
+    /// Number of answered requests rendered again.
     pub requests: u64,
-    /// Where a request came out differently.
+    /// Requests that came out differently.
     pub mismatches: Vec<Mismatch>,
     /// The state that the timeline folds to.
     pub run: Run,
@@ -38,10 +38,10 @@ pub struct Mismatch {
     pub sent: ContentHash,
     /// The hash of the request as it is rendered now; `None` if nothing asked for it.
     pub rendered: Option<ContentHash>,
-    /// How many messages at the beginning of the request are the same as they were sent, because an earlier request of the
-    /// task came out right.
+    /// Number of messages at the beginning of the request that are as they were sent, because an earlier request of
+    /// the task matched.
     pub same_messages: usize,
-    /// How many messages the request has as it is rendered now.
+    /// Number of messages in the request as it is rendered now.
     pub messages: usize,
 }
 
@@ -50,7 +50,7 @@ pub async fn replay(engine: &Engine, id: &RunId) -> Result<ReplayReport, RunErro
     Ok(read(engine, id).await?.report)
 }
 
-/// The request that `task` of a run sent last, or would send next, as its model sees it; `None` for a task that no
+/// Returns the request that `task` of a run sent last, or would send next, as its model sees it; `None` for a task that no
 /// model works on.
 pub async fn request_of(engine: &Engine, id: &RunId, task: &TaskId) -> Result<Option<ModelRequest>, RunError> {
     Ok(read(engine, id).await?.transcripts.get(task).map(Transcript::request))

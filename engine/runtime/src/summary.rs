@@ -10,11 +10,11 @@ use baton_tool::{ModelAsk, PendingWrite, ToolContext};
 use baton_types::document::ContentFacts;
 use tokio::time::timeout;
 
-/// How much of a text is summarised (the seed's 2,000 characters).
+/// Number of characters of a text that are summarized (the seed's 2,000 characters).
 const SHOWN_CHARACTERS: usize = 2_000;
-/// Shorter texts are said by their first words.
+/// Texts below this size are represented by their first words.
 const SHORT_BYTES: usize = 400;
-/// How long a summary may take.
+/// Longest time for a summary.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The most tokens of a summary: it has 200 characters.
 const MAX_TOKENS: u32 = 100;

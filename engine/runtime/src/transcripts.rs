@@ -53,17 +53,17 @@ impl Prompts {
         Ok(())
     }
 
-    /// The system prompt that `agent` has now.
+    /// Returns the system prompt that `agent` has now.
     pub(crate) fn of_agent(&self, agent: &AgentId) -> Option<&Arc<str>> {
         self.eras.last().and_then(|era| era.prompts.get(agent))
     }
 
-    /// What holds at entry `seq`.
+    /// Returns the configs in force at entry `seq`.
     fn era(&self, seq: u64) -> &Era {
         self.eras.iter().rev().find(|era| era.from <= seq).expect("the first era begins before the first entry")
     }
 
-    /// Lets the conversation of `task` go on under what entry `seq` adopts.
+    /// Continues the conversation of `task` with the configs that entry `seq` adopts.
     pub(crate) fn switch(&self, run: &Run, task: &TaskId, seq: u64, transcript: &mut Transcript) {
         let era = self.era(seq);
         if let Some(task) = run.task(task)
@@ -74,8 +74,8 @@ impl Prompts {
         }
     }
 
-    /// The conversation of a task of `run` at its creation, entry `seq`; `None` for one that a person holds. `master` is the
-    /// conversation that a question is answered on, as it stood then.
+    /// Returns the conversation of a task of `run` at its creation, entry `seq`; `None` for one that a person holds.
+    /// `master` is the conversation that a question is answered on, in its state at that entry.
     pub(crate) fn begin(&self, run: &Run, seq: u64, created: &TaskCreated, master: Option<&Transcript>) -> Option<Transcript> {
         let era = self.era(seq);
         let task = run.task(&created.task)?;
@@ -145,7 +145,7 @@ impl Transcripts {
         self.drop_excess();
     }
 
-    /// The request of `task` for the turn it was last asked for; all entries of `run` are committed.
+    /// Returns the request of `task` for its latest turn; all entries of `run` are committed.
     pub(crate) async fn request(&mut self, run: &Run, task: &TaskId) -> Result<ModelRequest, StoreError> {
         if !self.kept.contains_key(task) {
             let rebuilt = self.rebuild(run, task, run.last_seq()).await?;
@@ -175,7 +175,7 @@ impl Transcripts {
         }
     }
 
-    /// The conversation of `task` up to entry `through`, from the store.
+    /// Returns the conversation of `task` up to entry `through`, from the store.
     fn rebuild<'a>(&'a self, run: &'a Run, task: &'a TaskId, through: u64) -> BoxFuture<'a, Result<Transcript, StoreError>> {
         Box::pin(async move {
             let corrupt = |what: &str| StoreError::Corrupt { what: format!("task {task} of run {}: {what}", self.run) };

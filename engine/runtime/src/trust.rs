@@ -1,7 +1,8 @@
 //! Trust: an engine runs only configs that its policy lets it run.
 //!
-//! Configs are judged as they are loaded and joined, at the one place that makes what a run needs, so no way in can leave the
-//! check out: models, keys and actors are made of [`Trusted`] configs only, and [`Trusted::check`] alone makes those.
+//! Configs are judged after they are loaded and joined, at the only place that builds the parts of a run. So no entry
+//! point can skip the check: models, keys and actors are built from [`Trusted`] configs only, and only
+//! [`Trusted::check`] creates those.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,16 +24,16 @@ pub trait TrustPolicy: Send + Sync {
         None
     }
 
-    /// Judges what configs reach. Called before a run starts, goes on, forks or adopts configs; it may ask a person.
+    /// Judges the reach of configs. Called before a run starts, resumes, forks or adopts configs; it may ask a person.
     fn judge(&self, request: &TrustRequest<'_>) -> Result<(), Untrusted>;
 }
 
-/// What a policy judges.
+/// Input of a policy.
 #[derive(Clone, Debug)]
 pub struct TrustRequest<'r> {
     /// The folder of the job, if it has one.
     pub folder: Option<&'r Path>,
-    /// Everything outside of the run that the configs reach, with who said so: also what needs no trust.
+    /// Everything outside of the run that the configs reach, with its origin, including parts that need no trust.
     pub reaches: Vec<Reach>,
     /// The variables of the environment that the run may look up.
     pub variables: BTreeSet<String>,
@@ -92,12 +93,12 @@ impl Trusted {
         Ok(Self { configs: Arc::clone(configs), files: Arc::new(files) })
     }
 
-    /// The configs.
+    /// Returns the configs.
     pub fn configs(&self) -> &Arc<Configs> {
         &self.configs
     }
 
-    /// The files that commands may run.
+    /// Returns the files that commands may run.
     pub(crate) fn files(&self) -> &Arc<CommandFiles> {
         &self.files
     }
@@ -113,8 +114,8 @@ pub(crate) fn recognize(sources: &mut Sources, policy: &dyn TrustPolicy) {
     sources.attribute(|source| policy.recognize(source));
 }
 
-/// The names of the models that a run may ask at once: `stand_in` alone where it is given, else those of the agents; with
-/// those that they fall back to.
+/// Returns the names of the models that a run may use at once: `stand_in` alone if given, otherwise those of the
+/// agents, with their fallbacks.
 pub(crate) fn asked_models<'c>(configs: &'c Configs, stand_in: Option<&'c str>) -> BTreeSet<&'c str> {
     let of_job = configs.agents.values().map(|agent| agent.model.as_str()).chain(configs.job.summary_model.as_deref());
     let used: BTreeSet<&str> = stand_in.map_or_else(|| of_job.collect(), |name| BTreeSet::from([name]));
@@ -122,8 +123,8 @@ pub(crate) fn asked_models<'c>(configs: &'c Configs, stand_in: Option<&'c str>) 
     used.iter().copied().chain(fallbacks).collect()
 }
 
-/// The file of the job's folder that a command's argument names, if it names one: relative to the folder, or by any spelling
-/// of a path that leads into it (`..`, links on the way there, `/proc/self/root`). Links inside of the folder are refused.
+/// Returns the file of the job's folder that a command's argument names, if any: relative to the folder, or in any
+/// other spelling of its path.
 pub(crate) fn named_file(folder: Option<&Path>, argument: &str) -> io::Result<Option<PathBuf>> {
     let Some(folder) = folder.and_then(|folder| folder.canonicalize().ok()) else { return Ok(None) };
     if let Some(file) = led_to(&folder, &folder, Path::new(argument))? {
@@ -136,7 +137,7 @@ pub(crate) fn named_file(folder: Option<&Path>, argument: &str) -> io::Result<Op
     }
 }
 
-/// The file in `folder` that `path` leads to from `start`. Both folders are canonical.
+/// Returns the file in `folder` that `path` leads to from `start`. Both folders are canonical.
 fn led_to(folder: &Path, start: &Path, path: &Path) -> io::Result<Option<PathBuf>> {
     let mut here = start.to_owned();
     for component in path.components() {
@@ -152,7 +153,7 @@ fn led_to(folder: &Path, start: &Path, path: &Path) -> io::Result<Option<PathBuf
     Ok((here.starts_with(folder) && here.is_file()).then_some(here))
 }
 
-/// The hash of the file of the job's folder that `argument` names; `None` if it names none.
+/// Returns the hash of the file of the job's folder that `argument` names; `None` if it names none.
 fn hash_of_named(folder: Option<&Path>, argument: &str) -> io::Result<Option<ContentHash>> {
     let Some(file) = named_file(folder, argument)? else { return Ok(None) };
     baton_files::read(&file, MAX_DOCUMENT_BYTES).map(|content| Some(ContentHash::of(&content)))
@@ -163,8 +164,8 @@ fn hash_of_named(folder: Option<&Path>, argument: &str) -> io::Result<Option<Con
 pub(crate) struct CommandFiles(BTreeMap<String, ContentHash>);
 
 impl CommandFiles {
-    /// The files that the commands among `reaches` name. Where the configs pin a file, it must be as it was when they were
-    /// read: a person judges what will run.
+    /// Returns the files named by the commands in `reaches`. A file that the configs pin must be unchanged since they
+    /// were read.
     fn judged(configs: &Configs, reaches: &[Reach], folder: Option<&Path>) -> Result<(Self, Vec<Reach>), RunError> {
         let pinned: BTreeMap<&str, &str> = configs.granted_tools().flat_map(pinned_files).collect();
         let (mut files, mut scripts) = (BTreeMap::new(), Vec::new());
@@ -199,7 +200,7 @@ impl CommandFiles {
         Ok((Self(files), scripts))
     }
 
-    /// The first file named by `command` that is not what was judged: changed, gone, or new. Blocks.
+    /// Returns the first file named by `command` that differs from the judged one: changed, gone, or new. Blocks.
     pub(crate) fn changed<'c>(&self, command: &'c [String], folder: Option<&Path>) -> Option<&'c str> {
         let is_as_judged =
             |argument: &str| hash_of_named(folder, argument).is_ok_and(|found| found.as_ref() == self.0.get(argument));
@@ -207,7 +208,7 @@ impl CommandFiles {
     }
 }
 
-/// The files that the configs of a command pin: arguments and hashes.
+/// Returns the files that the configs of a command pin: arguments and hashes.
 fn pinned_files(tool: &Tool) -> impl Iterator<Item = (&str, &str)> {
     let files = match &tool.executor {
         Some(Executor::Exec(exec)) => Some(&exec.files),
@@ -216,7 +217,7 @@ fn pinned_files(tool: &Tool) -> impl Iterator<Item = (&str, &str)> {
     files.into_iter().flatten().map(|(argument, hash)| (argument.as_str(), hash.as_str()))
 }
 
-/// The variables of the environment that a run of `configs` may look up.
+/// Returns the variables of the environment that a run of `configs` may look up.
 fn variables(configs: &Configs, stand_in: Option<&str>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for reach in configs.reaches() {
@@ -238,7 +239,7 @@ fn variables(configs: &Configs, stand_in: Option<&str>) -> BTreeSet<String> {
     names
 }
 
-/// The variables that lead to a provider.
+/// Returns the variables that configure a provider.
 fn of_profile(profile: &'static Profile) -> impl Iterator<Item = String> {
     [Some(profile.key.variable), profile.base_url_variable].into_iter().flatten().map(str::to_owned)
 }

@@ -30,17 +30,17 @@ use crate::execute::{Execution, panic_message};
 use crate::handle::Message;
 use crate::outage::Unanswered;
 
-/// How long the end of a run waits for calls that hold up their threads, beyond what commands are given to end.
+/// Longest time that the end of a run waits for calls that block their threads, in addition to the grace of commands.
 const END_GRACE: Duration = Duration::from_secs(2);
 
-/// What runs for the run at the moment.
+/// Running work of the run.
 #[derive(Default)]
 pub(crate) struct Work {
     /// The tasks that something runs for.
     tasks: FxHashMap<TaskId, Running>,
     /// Model requests and calls in progress.
     running: TaskTracker,
-    /// What came of those that were done at once, in order.
+    /// Messages of work that was done at once, in order.
     pub(crate) arrived: VecDeque<Message>,
     /// Turns to be asked for, in order: only so many at a time as one commit takes answers.
     pub(crate) to_ask: VecDeque<(TaskId, u32)>,
@@ -54,17 +54,17 @@ pub(crate) struct Work {
     pub(crate) woken_for: Option<Timestamp>,
 }
 
-/// What runs for a task.
+/// Running work of a task.
 #[derive(Default)]
 struct Running {
     /// Cancelled when it shall stop.
     token: CancellationToken,
-    /// How many model requests and calls it is.
+    /// Number of its model requests and calls.
     count: u32,
 }
 
 impl Work {
-    /// Nothing yet, for a run that lists show as `status`.
+    /// Returns the state without work, for a run with this `status` in lists.
     pub(crate) fn of_run(status: &'static str) -> Self {
         Self { status, ..Self::default() }
     }
@@ -88,7 +88,7 @@ impl Work {
         }
     }
 
-    /// Stops everything and waits until it is gone: a program may exit as soon as it hears that a run is over, and no
+    /// Stops everything and waits until it is gone. A program may exit as soon as it sees that a run is over, and no
     /// command may survive it.
     pub(crate) async fn end(&mut self, command_grace: Duration) {
         for running in self.tasks.values() {
@@ -115,8 +115,8 @@ impl Actor {
                 self.work.arrived.extend(done);
             }
             Effect::Stop { task } => self.stop(&task),
-            // A question's entry tells whoever watches, and its answer comes by the mailbox or the inbox; unless a fork knows
-            // what the person said to the same question.
+            // Watchers see the question's entry, and its answer comes by the mailbox or the inbox. A fork may know the
+            // person's answer to the same question.
             Effect::AskPerson { question } => {
                 let answered = self.recording.as_ref().and_then(|recording| recording.person(&self.run, &question));
                 let answered = answered.map(|event| Message::Event { event, contents: Vec::new(), reply: None });
@@ -176,7 +176,7 @@ impl Actor {
         work: impl Future<Output = Option<Message>> + Send + 'static,
     ) -> Option<Message> {
         let mut work = Box::pin(work);
-        // Nobody is woken by this first look: work that is not done yet is looked at again by a task of its own.
+        // This first poll registers no waker: unfinished work is polled again by a task of its own.
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(message) => message,
             Poll::Pending => {

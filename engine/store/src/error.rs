@@ -1,10 +1,11 @@
-//! What a store says no with.
+//! Errors of a store.
 
 use std::path::PathBuf;
 
 use baton_types::id::RunId;
 
-/// Why a store did not do what was asked. Nothing was changed, unless a variant says otherwise.
+/// Reasons why a store refused or failed an operation. Nothing was changed, unless the variant's comment names an
+/// exception.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -14,7 +15,7 @@ pub enum StoreError {
     /// No run of this id is there.
     #[error("there is no run {0}")]
     UnknownRun(RunId),
-    /// The run belongs to another epoch than the batch: another process took it over, or (epoch 0) nobody owns it.
+    /// The run has another epoch than the batch: another process took it over, or (epoch 0) the run has no owner.
     #[error("run {run} is at epoch {found}, the batch is of epoch {expected}: its writer does not own the run")]
     StaleEpoch {
         /// The run.
@@ -110,7 +111,7 @@ pub enum StoreError {
     /// Something stored is no longer what was written.
     #[error("the store is damaged: {what}")]
     Corrupt {
-        /// What is damaged, with its name.
+        /// Description of the damage, with the name of the damaged part.
         what: String,
     },
     /// The file or its folder cannot be used.
@@ -118,7 +119,7 @@ pub enum StoreError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The store's file, or its log, was moved, removed, replaced or cut short while this opening used it: what is written here
@@ -137,7 +138,7 @@ pub enum StoreError {
     Held {
         /// The run.
         run: RunId,
-        /// How its owner is known.
+        /// Name of the owner.
         owner: String,
     },
     /// Commits wait in the store's log, which cannot be read here.
@@ -151,20 +152,20 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
-    /// There is no room for what was to be written. Once there is, writing goes on.
+    /// The disk has no room for the write. Writes succeed again once there is room.
     #[error("storage full: there is no room left for the store {}", path.display())]
     StorageFull {
         /// The store's file.
         path: PathBuf,
     },
-    /// The disk failed, now or at an earlier write. This opening of the store writes nothing more: after a flush that failed,
-    /// the success of another one says nothing of what the first one should have kept. Whether the write that failed
-    /// took hold is seen when the store is opened again.
+    /// The disk failed, now or at an earlier write. This opening of the store writes nothing more: after a failed
+    /// flush, a later successful flush does not prove that the earlier data is durable (fsyncgate). Open the store
+    /// again to find out whether the failed write was committed.
     #[error("the disk of the store {} failed ({what}); nothing is written until the store is opened again", path.display())]
     Failing {
         /// The store's file.
         path: PathBuf,
-        /// What the system said first.
+        /// First error of the operating system.
         what: String,
     },
     /// SQLite failed.

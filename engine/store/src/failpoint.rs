@@ -1,12 +1,12 @@
 //! Failpoints: named places where a process can be made to die, so that a crash can be tried at each of them.
 //!
-//! The engine passes a place before and after everything that lasts: each commit of the store, each request to a model,
-//! each call. Tools may pass places of their own. A program that is built without the feature `failpoints` has none of
-//! this: [`pass`] is empty. With it, the environment says what happens, read once:
+//! The engine passes a failpoint before and after each durable step: each commit of the store, each request to a
+//! model, each call. Tools may pass failpoints of their own. Without the feature `failpoints` a program has none of
+//! this: [`pass`] is empty. With it, these environment variables apply. They are read once:
 //!
 //! - `BATON_FAILPOINT_LOG=FILE` appends a line for every pass: its name, the microseconds since 1970, the place.
-//! - `BATON_FAILPOINT_KILL=NAME` ends the process at that pass with SIGKILL: nothing is flushed, dropped or said.
-//! - `BATON_FAILPOINT_STOP=NAME` stops it there with SIGSTOP until somebody sends SIGCONT.
+//! - `BATON_FAILPOINT_KILL=NAME` ends the process at that pass with SIGKILL: nothing is flushed or dropped.
+//! - `BATON_FAILPOINT_STOP=NAME` stops it there with SIGSTOP until it gets SIGCONT.
 //! - `BATON_FAILPOINT_WITHOUT=GUARD,…` switches safeguards off, so that a test can show that it notices their absence.
 //!
 //! A pass of a place of the store is called `w` and its number among those of this process, from 1; any other is called
@@ -20,9 +20,9 @@ pub use active::{is_off, pass};
 
 /// Names the file that passes are appended to.
 pub const ENV_LOG: &str = "BATON_FAILPOINT_LOG";
-/// Says at which pass the process is killed.
+/// Variable that names the pass at which the process is killed.
 pub const ENV_KILL: &str = "BATON_FAILPOINT_KILL";
-/// Says at which pass the process is stopped.
+/// Variable that names the pass at which the process is stopped.
 pub const ENV_STOP: &str = "BATON_FAILPOINT_STOP";
 
 /// Names the safeguards that the process goes without.
@@ -51,10 +51,10 @@ mod active {
 
     use super::{ENV_KILL, ENV_LOG, ENV_STOP, ENV_WITHOUT};
 
-    /// How long a process takes at most until all of its threads have stopped.
+    /// Longest time until all threads of a stopped process have stopped.
     const STOPS_WITHIN: Duration = Duration::from_millis(300);
 
-    /// What the environment asks for, and how many places were passed.
+    /// Settings from the environment, and the number of failpoints passed so far.
     struct Asked {
         log: Option<File>,
         kill: Option<String>,
@@ -102,10 +102,11 @@ mod active {
             wanted if asked.stop.as_ref() == wanted => Signal::STOP,
             _ => return,
         };
-        // Nobody else passes a place meanwhile: the lock is held.
+        // No other thread passes a failpoint meanwhile: the lock is held.
         kill_process(getpid(), signal).unwrap_or_else(|error| panic!("the process cannot end itself: {error}"));
         if signal == Signal::STOP {
-            // Another thread may get the signal, and stops this one only then: until that has happened, it must not go on.
+            // Another thread may get the signal, which stops this one only later. This thread must not continue until
+            // then.
             std::thread::sleep(STOPS_WITHIN);
         }
     }

@@ -1,4 +1,4 @@
-//! Wakes the owner of a run when a command is put into the run's inbox, so that nobody polls.
+//! Wakes the owner of a run when a command is put into the run's inbox, so that no owner polls.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,14 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use baton_types::id::RunId;
 use tokio::sync::watch;
 
-/// Who waits for commands, by run. Runs that nobody waits for any more are dropped now and then.
+/// Subscribers to commands, by run. Runs without subscribers are dropped now and then.
 #[derive(Debug, Default)]
 pub(crate) struct Subscribers(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     senders: HashMap<RunId, watch::Sender<u64>>,
-    /// How many runs were left when the others were dropped last.
+    /// Number of runs that remained after the last cleanup.
     left: usize,
 }
 
@@ -44,7 +44,7 @@ impl Subscribers {
         }
     }
 
-    /// The newest command of `run` that was announced, if somebody listens for it.
+    /// Returns the newest announced command of `run`, if the run has a subscriber.
     pub(crate) fn announced(&self, run: &RunId) -> Option<u64> {
         let waiting = self.lock();
         waiting.senders.get(run).filter(|sender| sender.receiver_count() > 0).map(|sender| *sender.borrow())

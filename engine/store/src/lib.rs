@@ -1,8 +1,9 @@
-//! Where timelines, documents' contents, memories and commands are kept: in memory, or in one SQLite file.
+//! Stores timelines, contents of documents, memories and commands: in memory, or in one SQLite file.
 //!
-//! The unit of durability is a [`Batch`]: the entries that one decision made, with the contents they name. It takes hold
-//! whole or not at all, and only for the run's present owner: [`Store::append`] compares the owner's epoch and the last
-//! sequence number before it writes. Whoever lost the run finds out there, and nowhere else needs to ask.
+//! The unit of durability is a [`Batch`]: the entries of one or more decisions, with the contents that they name. A
+//! batch is committed completely or not at all, and only for the run's present owner: [`Store::append`] compares the
+//! owner's epoch and the last sequence number before it writes. A former owner is refused there, so no other code
+//! checks ownership.
 //!
 //! A store does *not* understand entries: it keeps them in order and gives them back. What they mean is the core's.
 
@@ -33,7 +34,7 @@ pub use sqlite::{FORMAT_VERSION, SqliteStats, SqliteStore};
 /// A future of a writing method that is dropped before it completes may still take effect.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Makes a run known, without entries of its own, at epoch 0: nobody owns it until [`Store::take_over`].
+    /// Creates a run without entries of its own, at epoch 0: it has no owner until [`Store::take_over`].
     ///
     /// Fails with [`StoreError::RunExists`] if the id is taken. If its past is not there, fails with
     /// [`StoreError::UnknownRun`] or [`StoreError::SequenceMismatch`], which name the other run.
@@ -59,18 +60,18 @@ pub trait Store: Send + Sync + 'static {
     /// not follow it without gaps.
     async fn append(&self, batch: Batch) -> Result<(), StoreError>;
 
-    /// The entries of `run` after sequence number `after`, in order, at most `limit` of them; those of its past are among
+    /// Returns the entries of `run` after sequence number `after`, in order, at most `limit` of them; those of its past are among
     /// them.
     ///
     /// Fails with [`StoreError::UnknownRun`], or with [`StoreError::Corrupt`] if an entry is missing or was changed.
     async fn entries(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Arc<Recorded>>, StoreError>;
 
-    /// The entries of one task of `run`, in order, up to and including sequence number `through`. Costs what it returns.
+    /// Returns the entries of one task of `run`, in order, up to and including sequence number `through`. Costs what it returns.
     ///
     /// Fails like [`Store::entries`].
     async fn task_entries(&self, run: &RunId, task: &TaskId, through: u64) -> Result<Vec<Arc<Recorded>>, StoreError>;
 
-    /// The content stored under `hash`, if there is one.
+    /// Returns the content stored under `hash`, if there is one.
     ///
     /// Fails with [`StoreError::Corrupt`] if the stored bytes no longer have that hash.
     async fn content(&self, hash: ContentHash) -> Result<Option<Content>, StoreError>;
@@ -80,39 +81,40 @@ pub trait Store: Send + Sync + 'static {
     /// Contents that entries name travel in their batch; this is for what must be there before the first entry.
     async fn put_content(&self, hash: ContentHash, content: Content) -> Result<(), StoreError>;
 
-    /// The newest `limit` calls of the logging tool `tool` that `agent` made in any run, oldest of them first.
+    /// Returns the newest `limit` calls of the logging tool `tool` that `agent` made in any run, oldest of them first.
     async fn recall(&self, agent: &AgentId, tool: &ToolId, limit: usize) -> Result<Vec<(RunId, LoggedCall)>, StoreError>;
 
-    /// All runs, newest first.
+    /// Returns all runs, newest first.
     async fn runs(&self) -> Result<Vec<RunRecord>, StoreError>;
 
-    /// One run, if it is known.
+    /// Returns one run, if it is known.
     async fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError>;
 
-    /// Puts a command into the inbox of `run` and returns its number; numbers rise and are never used twice.
-    /// Any process may do this; the owner carries it out. Wakes whoever subscribed in this process.
+    /// Puts a command into the inbox of `run` and returns its number. Numbers rise and are never used twice. Any
+    /// process may put commands; the owner executes them. Wakes the subscribers in this process.
     ///
     /// Fails with [`StoreError::UnknownRun`].
     async fn put_command(&self, run: &RunId, command: Json) -> Result<u64, StoreError>;
 
-    /// The commands of `run` with a number above `after`, in order. They stay in the inbox until a batch
+    /// Returns the commands of `run` with a number above `after`, in order. They stay in the inbox until a batch
     /// names them in [`Batch::consumed`], so a crash between the two loses nothing.
     ///
     /// Fails with [`StoreError::UnknownRun`].
     async fn take_commands(&self, run: &RunId, after: u64) -> Result<Vec<(u64, Json)>, StoreError>;
 
-    /// Tells the number of the newest command in the inbox of `run`, from now on: `changed()` completes at every new one
-    /// that this process puts or, where the store can tell, another one. Commands put before are found with
+    /// Returns a receiver for the number of the newest command in the inbox of `run`. `changed()` completes at every
+    /// new command of this process and, where the store supports it, of other processes. Read earlier commands with
     /// [`Store::take_commands`].
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64>;
 
-    /// The name to own runs by: where the store can tell, others see by it whether its process is still there.
+    /// Returns the name under which this process owns runs. Where the store supports it, other processes can check by
+    /// this name whether the process is alive.
     fn owner(&self) -> String {
         format!("process {}", std::process::id())
     }
 
-    /// Whether the process that has the name `owner` from [`Store::owner`] is still there, stopped or not; `None` where
-    /// that cannot be told.
+    /// Whether the process with the name `owner` from [`Store::owner`] is alive. A stopped process is alive. `None` if
+    /// that is unknown.
     fn is_there(&self, _owner: &str) -> Option<bool> {
         None
     }
@@ -133,13 +135,13 @@ pub struct NewRun {
 }
 
 impl NewRun {
-    /// The sequence number that its first own entry follows.
+    /// Returns the sequence number that its first own entry follows.
     pub(crate) fn past_seq(&self) -> u64 {
         self.past.as_ref().map_or(0, |past| past.seq)
     }
 }
 
-/// What one commit adds to a run: entries, and everything that must be durable with them.
+/// Content of one commit: entries, and everything that becomes durable with them.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The run.
@@ -154,16 +156,17 @@ pub struct Batch {
     pub contents: Vec<(ContentHash, Content)>,
     /// Calls of tools that only log their input: what [`Store::recall`] finds.
     pub logged: Vec<LoggedCall>,
-    /// What lists of runs shall show from here on.
+    /// New summary of the run for lists of runs.
     pub summary: Option<RunSummaryUpdate>,
     /// The numbers of the commands that the entries carried out; they leave the inbox.
     pub consumed: Vec<u64>,
-    /// Whether the owner lets go of the run with this batch: nobody owns it until the next [`Store::take_over`].
+    /// Whether the owner releases the run with this batch. The run then has no owner until the next
+    /// [`Store::take_over`].
     pub releases: bool,
 }
 
 impl Batch {
-    /// A batch that adds nothing yet.
+    /// Returns an empty batch.
     pub fn new(run: RunId, epoch: u64, expected_seq: u64) -> Self {
         Self {
             run,
@@ -178,12 +181,12 @@ impl Batch {
         }
     }
 
-    /// The sequence number of the run's last entry after this batch.
+    /// Returns the sequence number of the run's last entry after this batch.
     pub(crate) fn last_seq(&self) -> u64 {
         self.entries.last().map_or(self.expected_seq, |entry| entry.seq)
     }
 
-    /// Whether this batch may follow what `run` holds: its owner's epoch, then its place.
+    /// Checks that this batch may follow the present state of `run`: first its owner's epoch, then its place.
     pub(crate) fn check(&self, epoch: u64, last_seq: u64) -> Result<(), StoreError> {
         if epoch == 0 || epoch != self.epoch {
             return Err(StoreError::StaleEpoch { run: self.run.clone(), expected: self.epoch, found: epoch });
@@ -213,11 +216,11 @@ pub struct LoggedCall {
     pub call: CallId,
     /// When.
     pub at: Timestamp,
-    /// What was logged.
+    /// Input of the call.
     pub input: Json,
 }
 
-/// What lists of runs show of a run that its entries would say only when read.
+/// Facts about a run for lists of runs, which would otherwise have to read its entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummaryUpdate {
     /// Such as `running`, `waiting`, `completed`; the runtime's word.
@@ -243,9 +246,10 @@ pub struct RunRecord {
     pub last_seq: u64,
     /// The entries of another run that it begins with.
     pub past: Option<ForkPoint>,
-    /// How often it was taken over; 0 if nobody ever owned it.
+    /// Number of take-overs; 0 if the run never had an owner.
     pub epoch: u64,
-    /// Who took it over last and has not let go of it; whether that one still lives, [`Store::is_there`] says.
+    /// Process that took the run over last and has not released it. [`Store::is_there`] reports whether that process
+    /// is alive.
     pub owner: Option<String>,
 }
 

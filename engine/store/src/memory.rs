@@ -1,4 +1,4 @@
-//! A store that ends with its process: for tests, for benchmarks, and for runs that nobody wants to keep.
+//! A store that ends with its process: for tests, for benchmarks, and for runs that need not be kept.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many ended runs are kept; all of them without a number.
+    /// Number of ended runs to keep; `None` keeps all.
     keep: Option<usize>,
     /// The ended runs that are kept, oldest first.
     ended: VecDeque<RunId>,
@@ -62,12 +62,12 @@ impl StoredRun {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Returns an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty store that forgets the run that ended first when more than `ended` have: for programs that run many.
+    /// Returns an empty store that forgets the run that ended first when more than `ended` have: for programs that run many.
     ///
     /// What a forgotten run logged is still recalled; its entries, documents and inbox are gone.
     pub fn keeping(ended: usize) -> Self {
@@ -238,7 +238,7 @@ impl Store for MemoryStore {
         if ContentHash::of(&content) != hash {
             return Err(StoreError::WrongHash { size: content.len() });
         }
-        // Named by nobody yet, it stays: counted once more than it is named.
+        // The content has no name yet. The additional count keeps it until it is named.
         self.lock().contents.entry(hash).or_insert((content, 0)).1 += 1;
         Ok(())
     }

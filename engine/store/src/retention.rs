@@ -1,4 +1,4 @@
-//! What may leave a store, what left it, and whether what is in it is whole.
+//! Retention rules, the report of a collection, and the report of a verification.
 
 use baton_types::id::RunId;
 use baton_types::time::Timestamp;
@@ -14,18 +14,18 @@ pub struct Retention {
     pub named: Vec<RunId>,
 }
 
-/// What left a store.
+/// Report of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// The runs that went, oldest first.
     pub runs: Vec<RunId>,
     /// Runs that would have gone, and stay because another run, named second, begins with entries of theirs.
     pub held: Vec<(RunId, RunId)>,
-    /// How many runs stay.
+    /// Number of runs that stay.
     pub kept: u64,
-    /// How many entries went.
+    /// Number of removed entries.
     pub entries: u64,
-    /// How many contents went.
+    /// Number of removed contents.
     pub contents: u64,
     /// Their bytes.
     pub content_bytes: u64,
@@ -37,7 +37,7 @@ pub struct Collected {
     pub shrunk: bool,
 }
 
-/// What a look at everything in a store found.
+/// Report of a verification of everything in a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
     /// Runs.
@@ -56,6 +56,6 @@ pub struct Verification {
     pub logged: u64,
     /// Commands that wait.
     pub commands: u64,
-    /// What is wrong, each in a sentence; nothing if the store is whole.
+    /// Faults, one sentence each; empty if the store is whole.
     pub findings: Vec<String>,
 }

@@ -34,7 +34,7 @@ struct KnownTask {
 }
 
 impl Reader {
-    /// A reader of the timeline of `run`, before its first entry.
+    /// Returns a reader of the timeline of `run`, before its first entry.
     pub fn new(run: RunId) -> Self {
         Self { run, tasks: HashMap::new(), documents: HashMap::new() }
     }
@@ -199,7 +199,7 @@ impl Reader {
             .collect()
     }
 
-    /// The result of a call or of a task. `from` marks a result that came back from another task.
+    /// Returns the result of a call or of a task. `from` marks a result that came back from another task.
     fn result(&self, result: &CallResult, from: Option<String>) -> Json {
         let CallResult { status, output, error, documents } = result;
         json(&Finished {

@@ -19,11 +19,11 @@ use serde_json::Value;
 use crate::figures::{self, counted, preview};
 use crate::line::{DocumentReference, Line};
 
-/// How many characters of a request, a message or a text are shown.
+/// Number of characters shown of a request, a message or a text.
 const TEXT: usize = 160;
-/// How many characters of one value of an input are shown.
+/// Number of characters shown of one value of an input.
 const VALUE: usize = 60;
-/// How many closed tasks are named.
+/// Number of closed tasks that are named.
 const NAMED_TASKS: usize = 8;
 
 /// One line in words: a subject, and what happened. The texts of models, tools and people in it are cut, but not escaped.
@@ -331,7 +331,7 @@ fn task_ended(said: Sentence, line: &Line, ended: &TaskEnded) -> Sentence {
     };
     let again = retry_at.map(|at| format!(" · tried again in {}", figures::elapsed(at.since(line.at)))).unwrap_or_default();
     let said = said.plain(format!("{}{again}", limit_words(*limit)));
-    // The entry of a question says how it ended.
+    // The entry of a question describes its end.
     if line.task_kind == Some(TaskKind::Question) { said } else { said.milestone() }
 }
 
@@ -339,7 +339,7 @@ fn limit_words(limit: Option<LimitKind>) -> String {
     limit.map(|limit| format!(" at {limit}")).unwrap_or_default()
 }
 
-/// The holder of the task at the other end.
+/// Returns the holder of the task at the other end.
 fn other_holder(line: &Line) -> String {
     let other = line.with.as_ref();
     other.map_or_else(String::new, |other| other.holder.as_ref().map_or_else(|| other.task.to_string(), Holder::to_string))
@@ -379,7 +379,7 @@ fn values(payload: &Json) -> String {
     }
 }
 
-/// A value without quotes where it is text.
+/// Returns a value without quotes where it is text.
 fn value(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

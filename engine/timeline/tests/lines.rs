@@ -1,4 +1,4 @@
-//! Lines of simulated runs: lossless, as their schema says, and complete about what ends.
+//! Lines of simulated runs: lossless, valid under their schema, and complete about ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use baton_types::entry::{Entry, QuestionEnd, Recorded};
 use baton_types::id::RunId;
 use serde_json::Value;
 
-/// How many simulated runs the tests read.
+/// Number of simulated runs that the tests read.
 const SEEDS: u64 = 150;
 
-/// The timelines of the simulated runs.
+/// Returns the timelines of the simulated runs.
 fn timelines() -> impl Iterator<Item = Vec<Recorded>> {
     (0..SEEDS).map(|seed| simulation::timeline(seed).1)
 }
 
-/// The lines of `timeline`, written as ndjson and read back.
+/// Returns the lines of `timeline`, written as ndjson and read back.
 fn exported(timeline: &[Recorded]) -> Vec<(String, Line)> {
     let mut reader = Reader::new(RunId::new("r1"));
     timeline

@@ -19,11 +19,11 @@ use crate::support::{Finished, TestJob, call_result, finish, workspace};
 
 const KEY: &str = "sk-canary-77e1-key";
 
-/// How the prompts of the example's agents begin.
+/// First words of the prompts of the example's agents.
 const PROMPTS: [(&str, &str); 3] =
     [("analyst", "You are a data analyst."), ("lead", "You lead a small"), ("visualizer", "You draw charts")];
 
-/// An engine that records into `folder`, or plays from it.
+/// Returns an engine that records into `folder`, or plays from it.
 fn engine(cassettes: Cassettes) -> Engine {
     let needs_key = !cassettes.is_played();
     let variable = move |name: &str| (name == "TAPE_KEY" && needs_key).then(|| KEY.to_owned());
@@ -39,7 +39,7 @@ async fn run(cassettes: Cassettes, job: LoadedJob, model: Option<&str>) -> Finis
     finish(&engine, &handle).await
 }
 
-/// The timeline without its times and the run's id. Results of calls that ran side by side stand in call order.
+/// Returns the timeline without its times and the run's id. Results of parallel calls are in call order.
 fn timeline(finished: &Finished) -> Vec<Value> {
     let told = |recorded: &Arc<Recorded>| {
         let mut entry = serde_json::to_value(&recorded.entry).unwrap();
@@ -70,14 +70,14 @@ fn assert_same(played: &Finished, recorded: &Finished, place: &str) {
     assert_eq!(workspace(played.run.documents()), workspace(recorded.run.documents()), "{place}");
 }
 
-/// The files of a recording that hold `word`.
+/// Returns the files of a recording that hold `word`.
 fn holding(folder: &Path, word: &str) -> Vec<String> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let texts = files.map(|file| (file.display().to_string(), std::fs::read_to_string(&file).unwrap()));
     texts.filter(|(_, text)| text.contains(word)).map(|(file, _)| file).collect()
 }
 
-/// What each agent of the example says, turn by turn: its own script, filled.
+/// Returns the turns of each agent of the example: its own script, filled.
 async fn said_in_example() -> BTreeMap<String, Vec<Said>> {
     let finished = examples::run(&examples::repository().join("examples/q3-sales")).await;
     let mut agents = HashMap::new();
@@ -96,7 +96,7 @@ async fn said_in_example() -> BTreeMap<String, Vec<Said>> {
     said
 }
 
-/// The example, whose folder says where the provider `tape` is.
+/// Returns the example in a folder whose `models.json` has the address of the provider `tape`.
 fn example(like: &str, url: &str) -> (TempDir, LoadedJob) {
     let folder = tempfile::tempdir().unwrap();
     copy(&examples::repository().join("examples/q3-sales"), folder.path());
@@ -159,7 +159,7 @@ async fn the_example_is_played_as_it_was_recorded_in_every_dialect() {
     }
 }
 
-/// Money and tokens that all turns took.
+/// Returns the money and tokens that all turns used.
 fn spent(finished: &Finished) -> (u64, u64) {
     let settled = finished.entries.iter().filter_map(|recorded| match &recorded.entry {
         Entry::BudgetSettled(settled) => Some((settled.cost.map_or(0, Money::picos), settled.usage.total())),
@@ -168,7 +168,7 @@ fn spent(finished: &Finished) -> (u64, u64) {
     settled.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
 }
 
-/// How many turns the conversation of a request has.
+/// Returns the number of turns in the conversation of a request.
 fn rounds(body: &Value) -> usize {
     let messages = body["messages"].as_array().or_else(|| body["input"].as_array()).expect("a request has a conversation");
     let is_answer = |message: &Value| message["role"] == "assistant" || message["type"] == "function_call";
@@ -176,7 +176,7 @@ fn rounds(body: &Value) -> usize {
     (0..messages.len()).filter(|at| is_answer(&messages[*at]) && (*at == 0 || !is_answer(&messages[at - 1]))).count()
 }
 
-/// A job with one agent on the provider `tape`, whose tool asks models, and whose texts are summarised by one.
+/// Returns a job with one agent on the provider `tape`, whose tool asks models, and whose texts are summarised by one.
 fn asking(url: &str, prompt: &str) -> LoadedJob {
     let text = |description: &str| json!({"type": "string", "description": description, "required": true});
     let questions = json!({"type": "array", "items": {"type": "string"}, "description": "What", "required": true});
@@ -188,7 +188,7 @@ fn asking(url: &str, prompt: &str) -> LoadedJob {
         .load()
 }
 
-/// A provider that has the agent consult a model twice and write a note, and then says what it heard.
+/// Returns a provider whose agent consults a model twice, writes a note, and then repeats the model's answers.
 async fn consulted() -> Server {
     Server::start(|before, request| {
         let (model, conversation) = (request.body["model"].as_str().unwrap(), request.body["messages"].as_array().unwrap());
@@ -232,7 +232,7 @@ async fn what_tools_and_summaries_ask_is_recorded_and_played_too() {
     assert_same(&played, &recorded, "asking");
     let (_, note) = played.run.documents().iter().next().unwrap();
     assert_eq!(note.current().content.summary, "Revenue rose.");
-    // A tool or a summary that is not told the recorded answer ends the run, although it could go on without one.
+    // A tool or a summary that does not get its recorded answer ends the run, although it could continue without one.
     for lost in ["0-1.1.ask-002.1.json", "0-2.1.ask-001.1.json"] {
         let text = std::fs::read(folder.path().join(lost)).unwrap();
         std::fs::remove_file(folder.path().join(lost)).unwrap();
@@ -243,7 +243,7 @@ async fn what_tools_and_summaries_ask_is_recorded_and_played_too() {
     }
 }
 
-/// Why a run failed.
+/// Returns the reason why a run failed.
 fn error(finished: &Finished) -> String {
     let ended = finished.entries.iter().rev().find_map(|recorded| match &recorded.entry {
         Entry::TaskEnded(ended) => ended.result.error.as_ref().map(|error| error.message.clone()),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::server::Reply;
 
-/// What a model says: a text, and calls as `(tool, input)`.
+/// A model's answer: a text, and calls as `(tool, input)`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     pub(crate) text: String,

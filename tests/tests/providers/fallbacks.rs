@@ -7,8 +7,8 @@ use super::engine;
 use super::server::{Reply, Server};
 use crate::support::{Finished, TestJob, run_to_end};
 
-/// Runs an agent on a provider that says `down`, whose model falls back to another provider's; returns what came of it, and
-/// how often each of them was asked.
+/// Runs an agent on a provider that answers `down`, whose model falls back to another provider's. Returns the outcome
+/// and the number of requests to each.
 async fn run(down: Reply) -> (Finished, [usize; 2]) {
     let first = Server::start(move |_, _| down.clone()).await;
     let hello = json!({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}).to_string();

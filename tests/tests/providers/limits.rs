@@ -13,30 +13,30 @@ use super::engine;
 use super::server::receive;
 use crate::support::{TestJob, run_to_end};
 
-/// How long a window of the provider is.
+/// Length of the provider's window.
 const WINDOW: Duration = Duration::from_millis(800);
-/// How many requests it answers in each.
+/// Number of requests that it answers in each window.
 const ALLOWED: usize = 48;
-/// How long it takes for an answer.
+/// Time that an answer takes.
 const ANSWER: Duration = Duration::from_millis(20);
-/// What was sent before a refusal was read may come so long after it.
+/// Time in which requests may arrive that were sent before a rejection was read.
 const ON_ITS_WAY: Duration = Duration::from_millis(50);
 /// Children of each subtree, and the turns of each of them: the same work for every subtree.
 const SUBTREES: [(usize, usize); 4] = [(8, 12), (8, 12), (16, 6), (32, 3)];
 
-/// How the provider says when it may be asked again.
+/// The way in which the provider announces its limit.
 #[derive(Clone, Copy, Debug)]
 enum Says {
     /// With each refusal, in `Retry-After`.
     RetryAfter,
-    /// With every answer, as `OpenAI` tells what is left.
+    /// With every answer, in the form of `OpenAI`'s remaining limits.
     OpenAi,
     /// With every answer, as `OpenRouter` does.
     OpenRouter,
 }
 
 impl Says {
-    /// The headers of an answer when so many requests are `left` of a window that ends after `reset`.
+    /// Returns the headers of an answer when so many requests are `left` of a window that ends after `reset`.
     fn headers(self, is_refused: bool, left: usize, reset: Duration) -> String {
         // Rounded up: a millisecond early is too early.
         let reset = reset + Duration::from_millis(1);
@@ -55,23 +55,23 @@ impl Says {
     }
 }
 
-/// What the provider saw.
+/// Observations of the provider.
 #[derive(Default)]
 struct Seen {
     begun: Option<Instant>,
     /// Requests that were answered, by window.
     windows: Vec<usize>,
-    /// Whose the answered requests of children were, in order.
+    /// Subtrees of the answered requests of children, in order.
     served: Vec<usize>,
     refused: usize,
-    /// Until when nothing may come, as far as whoever asks has been told.
+    /// End of the pause that was announced to the clients.
     closed_until: Option<Instant>,
     /// Requests that came all the same.
     inside: usize,
 }
 
 impl Seen {
-    /// A request has come; says whether it is answered.
+    /// Counts a request. Returns true if it is answered.
     fn admit(&mut self, now: Instant) -> bool {
         self.inside += usize::from(self.closed_until.is_some_and(|until| now < until));
         let window = self.window(now);
@@ -81,7 +81,7 @@ impl Seen {
         is_answered
     }
 
-    /// The window that `now` is in.
+    /// Returns the window that `now` is in.
     fn window(&mut self, now: Instant) -> usize {
         let since = now - *self.begun.get_or_insert(now);
         let window = usize::try_from(since.as_micros() / WINDOW.as_micros()).unwrap();
@@ -89,20 +89,20 @@ impl Seen {
         window
     }
 
-    /// How many requests are left at `now`, and how long the window still is.
+    /// Returns the number of requests left at `now`, and the remaining time of the window.
     fn left(&mut self, now: Instant) -> (usize, Duration) {
         let window = self.window(now);
         let end = self.begun.unwrap() + WINDOW * u32::try_from(window + 1).unwrap();
         (ALLOWED - self.windows[window], end - now)
     }
 
-    /// The part of what is allowed that was used, until there was too little left to ask for.
+    /// Returns the part of what is allowed that was used, until there was too little left to ask for.
     fn throughput(&self) -> f64 {
         let full = &self.windows[..self.windows.len() - 1];
         full.iter().sum::<usize>() as f64 / (full.len() * ALLOWED) as f64
     }
 
-    /// The requests of each subtree, up to the moment when the first of them had all it wanted.
+    /// Returns the requests of each subtree, up to the moment when the first of them had all it wanted.
     fn shares(&self) -> [usize; SUBTREES.len()] {
         let mut shares = [0; SUBTREES.len()];
         for subtree in &self.served {
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-/// What the agents say: the root delegates to a lead for each subtree, a lead to its children, and these take notes.
+/// Answers as the agents: the root delegates to a lead for each subtree, a lead to its children, and these take notes.
 fn answer(body: &Value) -> (Value, Option<usize>) {
     let messages = body["messages"].as_array().unwrap();
     let turn = messages.iter().filter(|message| message["role"] == "assistant").count();
@@ -144,7 +144,7 @@ fn answer(body: &Value) -> (Value, Option<usize>) {
     }
 }
 
-/// Takes one request and answers it, or refuses it, and makes sure that it was heard when nothing is left.
+/// Accepts one request and answers or rejects it. Waits until an announcement that nothing is left has been read.
 async fn serve(mut stream: TcpStream, seen: &Mutex<Seen>, says: Says) -> std::io::Result<()> {
     let came = Instant::now();
     let request = receive(&mut stream).await?;
@@ -157,7 +157,7 @@ async fn serve(mut stream: TcpStream, seen: &Mutex<Seen>, says: Says) -> std::io
     } else {
         (429, json!({"error": {"message": "slow down"}}))
     };
-    // A refusal tells of the window that it was refused in.
+    // A rejection announces the window that it was rejected in.
     let told = if is_answered { Instant::now() } else { came };
     let (left, reset) = seen.lock().unwrap().left(told);
     let headers = says.headers(!is_answered, left, reset);

@@ -48,7 +48,7 @@ async fn an_agent_drives_every_recorded_conversation_to_its_end() {
     assert!(!driven.is_empty());
 }
 
-/// The conversation that a recording is, or why it is none.
+/// Returns the conversation that a recording is, or why it is none.
 fn conversation(tape: &Tape) -> Result<Conversation, &'static str> {
     let mut answers = Vec::new();
     let mut dialects = Vec::new();

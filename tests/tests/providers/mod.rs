@@ -21,7 +21,7 @@ use baton_runtime::Engine;
 use baton_store::MemoryStore;
 use serde_json::{Value, json};
 
-/// An engine without models of its own.
+/// Returns an engine without models of its own.
 fn engine() -> Engine {
     Engine::builder()
         .trust(baton_runtime::TrustEverything)
@@ -31,7 +31,7 @@ fn engine() -> Engine {
         .unwrap()
 }
 
-/// The `models.json` of a job whose provider `tape` speaks like `like` at `url`.
+/// Returns the `models.json` of a job whose provider `tape` speaks like `like` at `url`.
 fn models(like: &str, url: &str) -> Value {
     json!({"providers": {"tape": {"like": like, "base_url": url}}})
 }

@@ -6,8 +6,8 @@ use super::server::{Reply, Server};
 use super::{engine, models};
 use crate::support::{Finished, TestJob, run_to_end};
 
-/// Runs an agent without tools whose result has to have a total, on a model that says it in prose unless it is held to the
-/// schema, and corrects itself when it is told. Returns how many requests that took.
+/// Runs an agent without tools whose result must have a total. Its model answers in prose unless the schema is
+/// enforced, and corrects itself after a reminder. Returns the number of requests.
 async fn run(like: &str, model: &str) -> (Finished, usize) {
     let server = Server::start(|before, request| {
         let body = &request.body;

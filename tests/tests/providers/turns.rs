@@ -1,4 +1,4 @@
-//! Turns as only a model can make them: arguments that are none, names that nobody has, ids used twice, answers cut short.
+//! Faulty turns that only a model can make: malformed arguments, unknown names, ids used twice, answers cut short.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::server::{Reply, Server};
 use super::{engine, models};
 use crate::support::{Finished, TestJob, call_result, run_to_end};
 
-/// A call as a chat completion has it.
+/// Returns a call as a chat completion has it.
 fn call(id: Value, name: &str, arguments: impl Into<Value>) -> Value {
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments.into()}})
 }
@@ -157,7 +157,7 @@ async fn calls_without_usable_ids_are_told_apart_and_paired_with_their_results()
 #[tokio::test]
 async fn every_way_to_stop_has_its_outcome_and_none_goes_on_for_ever() {
     let calls = json!([call(json!("c1"), "add", "{\"x\":1}")]);
-    // What is said, why it stops, what becomes of a task whose every answer is that.
+    // The answer, its finish reason, and the end of a task whose every answer is that.
     let table = [
         (json!({"content": "hello"}), "stop", "success"),
         (json!({"content": "hello"}), "a_new_word", "success"),
@@ -179,7 +179,7 @@ async fn every_way_to_stop_has_its_outcome_and_none_goes_on_for_ever() {
         assert_eq!(begun(&finished.entries), 0, "{message} {finish:?}");
         assert!(asked.len() <= 3, "{message} {finish:?}: {} requests", asked.len());
     }
-    // Calls count whatever word stands beside them.
+    // Calls count regardless of the finish reason.
     for finish in ["stop", "", "function_call"] {
         let (finished, _) = run(vec![answer(json!({"tool_calls": calls}), finish)]).await;
         assert_eq!(call_result(&finished.entries, "0/1.1"), "success", "{finish:?}");

@@ -1,4 +1,5 @@
-//! Windows of models: no request exceeds one that is known, and one that a provider tells of makes older turns give way.
+//! Windows of models: no request exceeds a known window, and older turns are replaced by a summary when a provider
+//! reports one.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ fn recite(words: u64) -> Result<String, ToolError> {
     Ok("word ".repeat(usize::try_from(words).unwrap_or_default()))
 }
 
-/// The answer of a model that has `turns` results read to it and then says that it is done.
+/// Returns the answers of a model that makes `turns` reads and then reports that it is done.
 fn reads(turns: usize) -> impl Fn(usize, &Received) -> Reply + Send + Sync + 'static {
     move |before, _| {
         let call = json!({"id": format!("c{before}"), "type": "function",

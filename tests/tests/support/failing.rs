@@ -14,7 +14,7 @@ use tokio::sync::watch;
 /// When the failing commit fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failing {
-    /// Before it takes hold.
+    /// Before it is durable.
     Before,
     /// After it took hold, before anybody learns of it.
     After,
@@ -30,17 +30,17 @@ pub(crate) struct FailingStore {
 }
 
 impl FailingStore {
-    /// A store whose commit number `commits + 1` fails, and every later one.
+    /// Returns a store whose commit number `commits + 1` fails, and every later one.
     pub(crate) fn new(inner: Arc<dyn Store>, commits: i64, failing: Failing) -> Self {
         Self { inner, left: AtomicI64::new(commits), failing, commits: Mutex::default() }
     }
 
-    /// A store that never fails, to see what it commits together.
+    /// Returns a store that never fails, to observe its commits.
     pub(crate) fn watching(inner: Arc<dyn Store>) -> Self {
         Self::new(inner, i64::MAX, Failing::Before)
     }
 
-    /// The number of the commit, from 0, that entry `seq` came with.
+    /// Returns the number of the commit, from 0, that entry `seq` came with.
     pub(crate) fn commit_of(&self, seq: u64) -> usize {
         self.commits.lock().unwrap().partition_point(|last| *last < seq)
     }
@@ -56,7 +56,7 @@ impl FailingStore {
     }
 }
 
-/// The run's last entry once `batch` took hold.
+/// Returns the run's last entry after `batch` is committed.
 fn last_seq(batch: &Batch) -> u64 {
     batch.entries.last().map_or(batch.expected_seq, |recorded| recorded.seq)
 }

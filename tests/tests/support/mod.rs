@@ -1,4 +1,4 @@
-//! What the tests share: jobs made of JSON, models made of closures, stores that fail on time, and tools.
+//! Shared test tools: jobs made of JSON, models made of closures, stores that fail on time, and tools.
 
 pub(crate) mod failing;
 pub(crate) mod tools;
@@ -35,7 +35,7 @@ pub(crate) struct TestJob {
 }
 
 impl TestJob {
-    /// A job whose root agent is `root`; `extra` is merged into `job.json`.
+    /// Returns a job whose root agent is `root`; `extra` is merged into `job.json`.
     pub(crate) fn new(root: &str, extra: Value) -> Self {
         let mut job = json!({
             "job_id": "test",
@@ -54,24 +54,24 @@ impl TestJob {
         Self { sources, functions: Vec::new(), documents: Vec::new() }
     }
 
-    /// Models and providers, as `models.json` says them.
+    /// Adds models and providers, in the form of `models.json`.
     pub(crate) fn models(mut self, models: Value) -> Self {
         self.sources.add(Role::Models, "models.json", models.to_string());
         self
     }
 
-    /// A script that a model of the job answers by.
+    /// Adds a script that a model of the job answers by.
     pub(crate) fn script(mut self, file: &str, script: &Value) -> Self {
         self.sources.add(Role::ModelScript, file, script.to_string());
         self
     }
 
-    /// An agent with these tools.
+    /// Adds an agent with these tools.
     pub(crate) fn agent(self, id: &str, tools: &[&str]) -> Self {
         self.agent_with(id, tools, json!({}))
     }
 
-    /// An agent with these tools; `extra` is merged into its config.
+    /// Adds an agent with these tools; `extra` is merged into its config.
     pub(crate) fn agent_with(mut self, id: &str, tools: &[&str], extra: Value) -> Self {
         let mut agent = json!({
             "agent_id": id,
@@ -85,7 +85,7 @@ impl TestJob {
         self
     }
 
-    /// A function tool of this binary without parameters but the given ones; `extra` is merged into its config.
+    /// Adds a function tool of this binary without further parameters; `extra` is merged into its config.
     pub(crate) fn tool(mut self, id: &str, parameters: Value, extra: Value) -> Self {
         let registered = registered_functions().into_iter().find(|function| function.id == id);
         self.functions.extend(registered);
@@ -100,7 +100,7 @@ impl TestJob {
         self
     }
 
-    /// A function tool whose config is `extra` beside its id and description.
+    /// Adds a function tool whose config is `extra` with its id and description.
     pub(crate) fn tool_by_schema(mut self, id: &str, extra: Value) -> Self {
         let mut tool = json!({"tool_id": id, "type": "function_tool", "description": format!("Does {id}.")});
         merge(&mut tool, extra);
@@ -108,13 +108,13 @@ impl TestJob {
         self
     }
 
-    /// A document to begin with.
+    /// Adds an initial document.
     pub(crate) fn document(mut self, path: &str, content: &str) -> Self {
         self.documents.push(InitialDocument::new(DocumentPath::parse(path).unwrap(), content.as_bytes()));
         self
     }
 
-    /// The job, loaded.
+    /// Returns the job, loaded.
     pub(crate) fn load(self) -> LoadedJob {
         let loaded = LoadedJob::from_sources(self.sources, &self.functions);
         let mut job = loaded.unwrap_or_else(|faults| panic!("the test's job has faults:\n{faults}"));
@@ -128,22 +128,22 @@ fn merge(into: &mut Value, extra: Value) {
     into.extend(extra);
 }
 
-/// A model that answers by agent and turn.
+/// Returns a model that answers by agent and turn.
 pub(crate) fn model(answer: impl Fn(&str, u32, &ModelRequest) -> ModelTurn + Send + Sync + 'static) -> Arc<dyn Model> {
     Arc::new(FunctionModel::new(move |request| Ok(answer(request.agent.as_str(), request.turn, request))))
 }
 
-/// A turn that makes these calls.
+/// Returns a turn that makes these calls.
 pub(crate) fn calls(calls: &[(&str, Value)]) -> ModelTurn {
     ModelTurn::calls(calls.iter().map(|(tool, input)| ModelCall::new(*tool, input.clone())).collect())
 }
 
-/// A turn that hands off.
+/// Returns a turn that hands off.
 pub(crate) fn handoff(summary: &str, documents: &[&str]) -> ModelTurn {
     calls(&[("handoff", json!({"result": {"summary": summary}, "documents": documents}))])
 }
 
-/// An engine on `store` whose agents are answered by `model`.
+/// Returns an engine on `store` whose agents are answered by `model`.
 pub(crate) fn engine(store: Arc<dyn Store>, model: &Arc<dyn Model>) -> Engine {
     Engine::builder().trust(baton_runtime::TrustEverything).store(store).model("m", Arc::clone(model)).build().unwrap()
 }
@@ -189,7 +189,8 @@ pub(crate) fn name_of(outcome: &RunOutcome) -> String {
     }
 }
 
-/// Every call that began has exactly one result, or was closed with its subtree; none has two (`every_call_has_one_result`).
+/// Checks that every call that began has exactly one result, or was closed with its subtree
+/// (`every_call_has_one_result`).
 fn check_results(entries: &[Arc<Recorded>]) {
     let mut results: BTreeMap<String, u32> = BTreeMap::new();
     for recorded in entries {
@@ -204,7 +205,7 @@ fn check_results(entries: &[Arc<Recorded>]) {
     assert!(wrong.is_empty(), "calls with several results: {wrong:?}");
 }
 
-/// What the workspace holds: path, version and hash of every newest document.
+/// Returns the content of the workspace: path, version and hash of every newest document.
 pub(crate) fn workspace(documents: &Documents) -> Vec<String> {
     documents
         .iter()
@@ -212,7 +213,7 @@ pub(crate) fn workspace(documents: &Documents) -> Vec<String> {
         .collect()
 }
 
-/// The result of the call `call`, as `status code`.
+/// Returns the result of the call `call`, as `status code`.
 pub(crate) fn call_result(entries: &[Arc<Recorded>], call: &str) -> String {
     let found = entries.iter().find_map(|recorded| match &recorded.entry {
         Entry::CallFinished(entry) if entry.call.as_str() == call => {
@@ -225,7 +226,7 @@ pub(crate) fn call_result(entries: &[Arc<Recorded>], call: &str) -> String {
     found.unwrap_or_else(|| panic!("call {call} has no result"))
 }
 
-/// The message of the error of call `call`.
+/// Returns the message of the error of call `call`.
 pub(crate) fn call_error(entries: &[Arc<Recorded>], call: &str) -> String {
     let found = entries.iter().find_map(|recorded| match &recorded.entry {
         Entry::CallFinished(entry) if entry.call.as_str() == call => {
@@ -236,7 +237,7 @@ pub(crate) fn call_error(entries: &[Arc<Recorded>], call: &str) -> String {
     found.unwrap_or_else(|| panic!("call {call} has no error"))
 }
 
-/// The output of the call `call`.
+/// Returns the output of the call `call`.
 pub(crate) fn call_output(entries: &[Arc<Recorded>], call: &str) -> Value {
     let found = entries.iter().find_map(|recorded| match &recorded.entry {
         Entry::CallFinished(entry) if entry.call.as_str() == call => Some(entry.result.output.value()),
@@ -245,7 +246,7 @@ pub(crate) fn call_output(entries: &[Arc<Recorded>], call: &str) -> Value {
     found.unwrap_or_else(|| panic!("call {call} has no result"))
 }
 
-/// The root task.
+/// Returns the root task.
 pub(crate) fn root() -> TaskId {
     TaskId::root()
 }

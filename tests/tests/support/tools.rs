@@ -9,13 +9,13 @@ use baton_tool::{ModelAsk, PendingWrite, ToolContext, ToolError, parse_path};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 
-/// How often each call took effect, by idempotency key: what the world outside saw.
+/// Number of effects of each call, by idempotency key, as the outside world saw them.
 static LEDGER: LazyLock<Mutex<HashMap<String, u32>>> = LazyLock::new(Mutex::default);
 
 /// Gates by name, opened by a test.
 static GATES: LazyLock<Mutex<HashMap<String, Arc<Gate>>>> = LazyLock::new(Mutex::default);
 
-/// A place where calls wait until a test lets them go on.
+/// A place where calls wait until a test releases them.
 #[derive(Default)]
 pub(crate) struct Gate {
     reached: Notify,
@@ -23,7 +23,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// The gate called `name`.
+    /// Returns the gate called `name`.
     pub(crate) fn named(name: &str) -> Arc<Self> {
         let mut gates = GATES.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(gates.entry(name.to_owned()).or_default())
@@ -34,13 +34,13 @@ impl Gate {
         self.reached.notified().await;
     }
 
-    /// Lets one call go on, now or when it comes.
+    /// Releases one call, now or when it comes.
     pub(crate) fn open(&self) {
         self.opened.notify_one();
     }
 }
 
-/// How often the effects of run `run` took place, by call.
+/// Returns the number of effects of run `run`, by call.
 pub(crate) fn effects_of(run: &str) -> Vec<(String, u32)> {
     let ledger = LEDGER.lock().unwrap_or_else(PoisonError::into_inner);
     let prefix = format!("{run}/");
@@ -109,14 +109,14 @@ fn explode_on_a_thread() -> Result<Value, ToolError> {
     panic!("the fuse was {}", "short")
 }
 
-/// Waits for an hour, and says when it was cancelled.
+/// Waits for an hour, and reports a cancellation.
 #[tool]
 async fn dawdle(context: &ToolContext) -> Result<Value, ToolError> {
     context.sleep(Duration::from_hours(1)).await?;
     Ok(json!({"dawdled": true}))
 }
 
-/// Works in steps of so many seconds, and tells each.
+/// Works in steps of so many seconds, and reports each.
 #[tool]
 async fn plod(context: &ToolContext, steps: u32, seconds: u64) -> Result<Value, ToolError> {
     for step in 1..=steps {
@@ -126,7 +126,7 @@ async fn plod(context: &ToolContext, steps: u32, seconds: u64) -> Result<Value, 
     Ok(json!({"steps": steps}))
 }
 
-/// Keeps a thread busy until it is cancelled, then tells the gate.
+/// Keeps a thread busy until it is cancelled, then notifies the gate.
 #[tool]
 fn spin(context: &ToolContext, gate: String) -> Result<Value, ToolError> {
     while context.check_cancelled().is_ok() {
@@ -143,7 +143,7 @@ fn lie() -> Result<Value, ToolError> {
     Ok(json!({"count": "many"}))
 }
 
-/// Tells how far it is.
+/// Reports its progress.
 #[tool]
 async fn report(context: &ToolContext, gate: String) -> Result<Value, ToolError> {
     let gate = Gate::named(&gate);

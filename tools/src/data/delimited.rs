@@ -25,7 +25,7 @@ impl<'a> Delimited<'a> {
         ReaderBuilder::new().delimiter(self.delimiter).has_headers(true).flexible(true).from_reader(self.text.as_bytes())
     }
 
-    /// The columns and how many rows there are. A row of another length than the header is refused with its line.
+    /// Returns the columns and the number of rows. A row of another length than the header is refused with its line.
     pub(super) fn scan(&self) -> Result<(Vec<Column>, usize), String> {
         let mut reader = self.reader();
         let header = reader.headers().map_err(|error| error.to_string())?.clone();
@@ -67,12 +67,12 @@ impl<'a> Delimited<'a> {
     }
 }
 
-/// A field of a text that is UTF-8 as a whole; the delimiters are ASCII, so every field is UTF-8 too.
+/// Returns a field as text. The whole text is UTF-8 and the delimiters are ASCII, so every field is UTF-8 too.
 fn text_of(field: &[u8]) -> &str {
     std::str::from_utf8(field).unwrap_or_default()
 }
 
-/// The value of a field in a column of that type.
+/// Returns the value of a field in a column of that type.
 fn cell(field: &str, kind: Kind) -> Cell<'_> {
     match (kind, number(field)) {
         (Kind::Text, _) if field.is_empty() => Cell::Null,
@@ -82,7 +82,7 @@ fn cell(field: &str, kind: Kind) -> Cell<'_> {
     }
 }
 
-/// The delimiter that the header line uses most; quoted parts do not count.
+/// Returns the delimiter that the header line uses most; quoted parts do not count.
 fn sniff(text: &str) -> u8 {
     let mut counts = [(b',', 0_u32), (b';', 0), (b'\t', 0), (b'|', 0)];
     let mut quoted = false;

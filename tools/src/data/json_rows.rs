@@ -17,7 +17,7 @@ pub(super) struct JsonRows {
 const UNNAMED: &str = "value";
 
 impl JsonRows {
-    /// Reads `text`; `lines` says that each line is a value. A text of several lines that are each a value is read so too.
+    /// Reads `text`; with `lines`, each line is a value. A text of several lines that are each a value is read so too.
     pub(super) fn read(text: &str, lines: bool) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err("it is empty".to_owned());
@@ -54,12 +54,12 @@ impl JsonRows {
         Ok(Self { keys, rows })
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// The columns, with types inferred over all rows.
+    /// Returns the columns, with types inferred over all rows.
     pub(super) fn columns(&self) -> Vec<Column> {
         let names = column_names(self.keys.iter().map(String::as_str));
         let column = |(name, key): (String, &String)| {
@@ -107,7 +107,7 @@ fn cell(value: Option<&Value>, kind: Kind) -> Cell<'_> {
     }
 }
 
-/// The rows that a whole JSON text means.
+/// Returns the rows in a whole JSON text.
 fn unwrap(value: Value) -> Result<Vec<Value>, String> {
     match value {
         Value::Array(rows) => Ok(rows),
@@ -146,7 +146,7 @@ fn transpose(columns: Map<String, Value>) -> Result<Vec<Value>, String> {
     Ok(rows.into_iter().map(Value::Object).collect())
 }
 
-/// A value per line; blank lines do not count.
+/// Returns a value per line; blank lines do not count.
 fn read_lines(text: &str) -> Result<Vec<Value>, String> {
     let filled = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     filled

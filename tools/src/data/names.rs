@@ -16,7 +16,7 @@ const RESERVED: &[&str] = &[
     "select", "set", "table", "then", "to", "transaction", "union", "unique", "update", "using", "values", "when", "where",
 ];
 
-/// The name of the table of each path, in the order of `paths`.
+/// Returns the name of the table of each path, in the order of `paths`.
 pub(super) fn table_names(paths: &[&DocumentPath]) -> Vec<String> {
     let candidates: Vec<[String; 3]> = paths.iter().map(|path| candidates(path.as_str())).collect();
     let mut level = vec![0_usize; paths.len()];
@@ -36,7 +36,7 @@ pub(super) fn table_names(paths: &[&DocumentPath]) -> Vec<String> {
     }
 }
 
-/// The names that a path may get, from the shortest: file name, whole path, whole path with its extension.
+/// Returns the names that a path may get, from the shortest: file name, whole path, whole path with its extension.
 fn candidates(path: &str) -> [String; 3] {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| if stem.is_empty() { file } else { stem });

@@ -15,7 +15,7 @@ use super::sqlite::{Bounds, Database};
 use super::table::{Column, Format, Table};
 use crate::stop::StopOnDrop;
 
-/// Rows handed back when nobody says.
+/// Number of returned rows (default).
 const DEFAULT_ROWS: u32 = 200;
 /// The most rows handed back.
 const MAX_ROWS: u32 = 10_000;
@@ -23,19 +23,19 @@ const MAX_ROWS: u32 = 10_000;
 const MAX_RESULT_BYTES: usize = 256 * 1024;
 /// The most bytes of documents that one query loads.
 const MAX_LOADED_BYTES: u64 = 64 * 1024 * 1024;
-/// How long one statement may run.
+/// Longest time of one statement.
 const TIME: Duration = Duration::from_secs(15);
-/// How many instructions of SQLite's machine one statement may run: some seconds' worth.
+/// Largest number of instructions of SQLite's machine for one statement: some seconds' worth.
 const STEPS: u64 = 500_000_000;
 
-/// What `query_data` answers.
+/// Output of `query_data`.
 #[derive(Debug, Serialize)]
 pub struct QueryOutput {
     /// The result's columns, in order.
     pub columns: Vec<String>,
     /// The rows, each an object keyed by column.
     pub rows: Vec<Map<String, Value>>,
-    /// How many rows are handed back.
+    /// Number of returned rows.
     pub row_count: usize,
     /// Whether there are more rows than were handed back.
     pub truncated: bool,
@@ -54,7 +54,7 @@ pub struct TableOutput {
     pub version: u32,
     /// Its columns.
     pub columns: Vec<Column>,
-    /// How many rows it has.
+    /// Number of its rows.
     pub row_count: usize,
 }
 
@@ -109,7 +109,8 @@ struct Source {
     wanted: bool,
 }
 
-/// The documents that become tables: those named, else those the SQL mentions, else all that hold rows.
+/// Returns the documents that become tables: the named ones, else those that the SQL mentions, else all that hold
+/// rows.
 fn sources(context: &ToolContext, sql: &str, named: Option<&[String]>) -> Result<Vec<Source>, ToolError> {
     if let Some(paths) = named.filter(|paths| !paths.is_empty()) {
         let mut documents: Vec<(Arc<DocumentVersion>, Format)> = Vec::new();
@@ -157,7 +158,7 @@ fn name_tables(documents: Vec<(Arc<DocumentVersion>, Format)>) -> Vec<Source> {
     names.into_iter().zip(documents).map(|(table, (document, format))| Source { table, document, format, wanted: true }).collect()
 }
 
-/// What the workspace could offer, for messages: `table (document)`.
+/// Returns the possible tables of the workspace, for messages: `table (document)`.
 fn known_tables(context: &ToolContext) -> Vec<String> {
     name_tables(tabular(context)).iter().take(50).map(|source| format!("{} ({})", source.table, source.document.path)).collect()
 }

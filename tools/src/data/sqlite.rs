@@ -14,20 +14,20 @@ use serde_json::{Map, Number, Value};
 
 use super::table::{Cell, Table};
 
-/// What one query may use.
+/// Limits of one query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Rows that are handed back.
     pub(super) rows: usize,
     /// Bytes of JSON that the rows may have.
     pub(super) bytes: usize,
-    /// How long the statement may run.
+    /// Longest time of the statement.
     pub(super) time: Duration,
-    /// How many instructions of SQLite's machine it may run.
+    /// Largest number of instructions of SQLite's machine.
     pub(super) steps: u64,
 }
 
-/// What a query gave.
+/// Result of a query.
 #[derive(Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) columns: Vec<String>,
@@ -63,7 +63,7 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// An empty database in memory.
+    /// Returns an empty database in memory.
     pub(super) fn new() -> Result<Self, String> {
         let connection = Connection::open_in_memory().map_err(|error| error.to_string())?;
         Ok(Self { connection, tables: Vec::new(), longest_row: 0 })
@@ -159,10 +159,10 @@ impl Database {
     }
 }
 
-/// How the names of SQLite's own virtual tables begin.
+/// Prefixes of the names of SQLite's own virtual tables.
 const INTERNAL_TABLES: [&str; 7] = ["pragma_", "dbstat", "sqlite_dbpage", "sqlite_stmt", "bytecode", "fts", "rtree"];
 
-/// Why `action` is refused; `None` if it is safe.
+/// Returns the reason why `action` is refused; `None` if it is safe.
 fn refusal(action: &AuthAction<'_>, tables: &[String]) -> Option<String> {
     const READABLE: [&str; 6] =
         ["json_each", "json_tree", "sqlite_master", "sqlite_schema", "sqlite_temp_master", "sqlite_temp_schema"];
@@ -219,7 +219,7 @@ fn read(connection: &Connection, sql: &str, bounds: Bounds) -> Result<Answer, St
     Ok(answer)
 }
 
-/// About how many bytes `value` has as JSON.
+/// Returns about the number of bytes of `value` as JSON.
 fn size_of_value(value: &Value) -> usize {
     if let Value::String(text) = value { text.len() + 2 } else { 8 }
 }
@@ -244,7 +244,7 @@ fn message_of(error: &rusqlite::Error) -> String {
     }
 }
 
-/// An identifier in quotes.
+/// Returns an identifier in quotes.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

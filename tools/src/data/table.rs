@@ -1,7 +1,7 @@
 //! Tables: what a document's rows look like, whatever format they are written in.
 //!
-//! Types are inferred over *all* rows, so a value late in the file cannot be mangled by an early guess: a column is a
-//! number only if every value that is not empty is one, and codes such as `00123` stay text.
+//! Types are inferred over *all* rows, so an early guess cannot mangle a value late in the file. A column is a number
+//! only if every value that is not empty is one. Codes such as `00123` stay text.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The type's name in SQL.
+    /// Returns the type's name in SQL.
     pub(super) const fn as_sql(self) -> &'static str {
         match self {
             Self::Integer => "INTEGER",
@@ -63,13 +63,13 @@ pub(super) enum Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// About how many bytes the value has.
+    /// Returns about the number of bytes of the value.
     pub(super) fn size(&self) -> usize {
         if let Self::Text(text) = self { text.len() + 9 } else { 9 }
     }
 }
 
-/// The formats, told apart by a document's name and mime type.
+/// The formats, recognized by a document's name and mime type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Comma,
@@ -79,7 +79,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The format of a document; `None` for one that holds no rows.
+    /// Returns the format of a document; `None` for one that holds no rows.
     pub(super) fn of(extension: &str, mime_type: &str) -> Option<Self> {
         match extension {
             "csv" => Some(Self::Comma),
@@ -135,7 +135,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The text without its byte order mark; the error names the line of the first byte that is not UTF-8.
+/// Returns the text without its byte order mark; the error names the line of the first byte that is not UTF-8.
 fn decode(bytes: &[u8]) -> Result<&str, String> {
     if bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF]) {
         return Err("it is text in UTF-16; save it as UTF-8".to_owned());
@@ -166,7 +166,7 @@ pub(super) fn column_names<'n>(given: impl Iterator<Item = &'n str>) -> Vec<Stri
     names
 }
 
-/// What is known of a column's type after some of its values.
+/// Knowledge about a column's type after some of its values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inference {
     integers: bool,
@@ -175,7 +175,7 @@ pub(super) struct Inference {
 }
 
 impl Inference {
-    /// Learns from a value written as text; an empty one says nothing.
+    /// Learns from a value written as text; an empty one is ignored.
     pub(super) fn learn_text(&mut self, value: &str) {
         if self.texts {
             return;
@@ -203,7 +203,7 @@ impl Inference {
         self.texts = true;
     }
 
-    /// The narrowest type that holds every value seen.
+    /// Returns the narrowest type that holds every value seen.
     pub(super) fn kind(self) -> Kind {
         match (self.texts, self.reals, self.integers) {
             (true, ..) | (false, false, false) => Kind::Text,

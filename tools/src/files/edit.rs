@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::blocks::{self, BlockType, Change, Changed};
 use super::doc_type;
 
-/// What is done to a block.
+/// Change of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Operation {
@@ -69,7 +69,7 @@ struct Request {
     position: Option<u32>,
 }
 
-/// Makes the change and collects the write, or says why not.
+/// Makes the change and collects the write, or returns the reason for a refusal.
 async fn change(context: &ToolContext, path: &str, request: Request) -> Result<Changed, String> {
     let change = understand(request)?;
     let version = context.document(path).map_err(|error| error.message)?;
@@ -83,20 +83,20 @@ async fn change(context: &ToolContext, path: &str, request: Request) -> Result<C
     Ok(changed)
 }
 
-/// The document `version` with the content `content`, changed.
+/// Returns the document `version` with the content `content`, changed.
 fn changed(change: &Change, version: &DocumentVersion, content: &[u8]) -> Result<Changed, String> {
     let path = &version.path;
     let text = std::str::from_utf8(content).map_err(|_| format!("{path} is not text, so it has no blocks"))?;
     blocks::edit(text, doc_type(content, version), change).map_err(|reason| format!("{path} was not changed: {reason}"))
 }
 
-/// The text that a call of `edit_file_block` with `input` would make of the document `version`, or why it would change nothing.
+/// Returns the text that a call of `edit_file_block` with `input` would make of the document `version`, or why it would change nothing.
 pub fn edited_text(input: &Value, version: &DocumentVersion, content: &[u8]) -> Result<String, String> {
     let request = Request::deserialize(input).map_err(|error| error.to_string())?;
     changed(&understand(request)?, version, content).map(|changed| changed.text)
 }
 
-/// What the parameters mean together.
+/// Returns the change that the parameters describe together.
 fn understand(request: Request) -> Result<Change, String> {
     let Request { operation, block_id, block_type, new_data, position } = request;
     if position.is_some() && operation != Operation::Add {

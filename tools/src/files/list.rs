@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::blocks;
 use super::doc_type;
 
-/// How many documents are listed unless told otherwise.
+/// Number of listed documents (default).
 const DEFAULT_LIMIT: u32 = 200;
 /// The most bytes a pattern may have; its automaton grows with it.
 const MAX_PATTERN_BYTES: usize = 1_000;
@@ -17,7 +17,7 @@ const MAX_PATTERN_BYTES: usize = 1_000;
 #[derive(Serialize)]
 struct Listed {
     files: Vec<Listing>,
-    /// How many documents fit, listed or not.
+    /// Number of matching documents, listed or not.
     total: usize,
 }
 

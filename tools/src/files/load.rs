@@ -11,7 +11,7 @@ use super::{doc_type, one_line};
 const MAX_BLOCKS: usize = 500;
 /// The most characters of a block's preview.
 const PREVIEW_CHARACTERS: usize = 80;
-/// How many paths an unknown document is answered with.
+/// Number of known paths in the error for an unknown document.
 const MAX_KNOWN: usize = 20;
 
 #[derive(Default, Serialize)]
@@ -79,7 +79,7 @@ fn numbered(text: &str, id: usize, block: &blocks::Block) -> Numbered {
     Numbered { block_id: id.to_string(), block_type: block.block_type.as_str(), preview: one_line(&shown, PREVIEW_CHARACTERS) }
 }
 
-/// The reason, with the documents that there are.
+/// Returns the reason, with the existing documents.
 fn explained(context: &ToolContext, error: ToolError) -> String {
     if error.kind != ToolErrorKind::UnknownDocument {
         return error.message;

@@ -11,13 +11,13 @@ use baton_types::document::DocumentVersion;
 use blocks::DocType;
 pub use edit::edited_text;
 
-/// The text of the block that has the number `id` in a document, counted as agents count blocks; `None` if there is none.
+/// Returns the text of the block that has the number `id` in a document, counted as agents count blocks; `None` if there is none.
 pub fn block_text<'t>(text: &'t str, mime_type: &str, id: usize) -> Option<&'t str> {
     let blocks = blocks::blocks(text, DocType::of(mime_type)).ok()?;
     text.get(blocks.get(id)?.range.clone())
 }
 
-/// The kind of a document: what its media type says, if it is text.
+/// Returns the kind of a document: by its media type, if it is text.
 fn doc_type(content: &[u8], version: &DocumentVersion) -> DocType {
     if std::str::from_utf8(content).is_ok() { DocType::of(&version.content.mime_type) } else { DocType::Binary }
 }

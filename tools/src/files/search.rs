@@ -1,4 +1,4 @@
-//! `search_documents`: where a text stands.
+//! `search_documents`: finds a text in documents.
 
 use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError, ToolErrorKind};
@@ -7,17 +7,17 @@ use serde::Serialize;
 
 use super::one_line;
 
-/// How many documents are reported unless told otherwise.
+/// Number of reported documents (default).
 const DEFAULT_LIMIT: u32 = 20;
 /// The most characters of a snippet.
 const SNIPPET_CHARACTERS: usize = 200;
-/// How many characters of a snippet stand before the hit.
+/// Number of characters of a snippet before the hit.
 const LEAD_CHARACTERS: usize = 60;
 
 #[derive(Serialize)]
 struct Found {
     matches: Vec<Match>,
-    /// How many documents hold the text, reported or not.
+    /// Number of documents with the text, reported or not.
     total: usize,
 }
 
@@ -30,7 +30,7 @@ struct Match {
     /// The first line of the content that holds it, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
-    /// How many lines of the content hold it.
+    /// Number of lines of the content with the text.
     lines_matched: usize,
     /// That line, or the first field that holds it.
     snippet: String,
@@ -88,7 +88,7 @@ fn search(version: &DocumentVersion, content: &[u8], needle: &str) -> Option<Mat
     })
 }
 
-/// The part of `text` round the first place where `needle` stands, on one line.
+/// Returns the part of `text` around the first occurrence of `needle`, on one line.
 fn around(text: &str, needle: &str) -> String {
     // Lower case may be longer than the original (`İ`), so places are mapped back character by character.
     let mut lowered = String::new();

@@ -20,7 +20,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// How the content of a call is written.
+/// Encoding of the content of a call.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 enum Encoding {
     /// As it is.

@@ -19,7 +19,7 @@ use crate::web::{Allowed, Bounds, Fetcher, Request, SystemResolver};
 const CATALOGUE: &str = "openrouter-models.json";
 /// The document with their prices, in the form of a table of prices.
 const PRICES: &str = "prices.json";
-/// How long a catalogue is taken for new (the seed's 24 hours).
+/// Time for which a catalogue counts as fresh (the seed's 24 hours).
 const FRESH: Duration = Duration::from_hours(24);
 /// The most bytes of a catalogue; OpenRouter's had about half a megabyte in 2025.
 const MAX_BYTES: usize = 16 << 20;
@@ -28,7 +28,7 @@ const TOKENS: f64 = 1e6;
 /// The dearest price for a million tokens that a table takes, in dollars.
 const MOST: f64 = 1_000.0;
 
-/// What people set of the tool.
+/// Settings of the tool.
 #[derive(Debug, Deserialize)]
 struct SyncSettings {
     base_url: String,
@@ -53,12 +53,12 @@ struct CatalogueModel {
     output: Option<f64>,
 }
 
-/// What the tool answers.
+/// Output of the tool.
 #[derive(Debug, Serialize)]
 struct SyncOutput {
-    /// How many models there are.
+    /// Number of models.
     models_count: usize,
-    /// How many of them have a price.
+    /// Number of models with a price.
     priced_count: usize,
     /// The document that holds them.
     catalog_id: &'static str,
@@ -81,7 +81,7 @@ async fn openrouter_models_sync(context: &ToolContext, force_refresh: Option<boo
     let base = settings.base_url.trim_end_matches('/');
     let url = Url::parse(&format!("{base}/models")).map_err(|error| failed(format!("base_url: {error}")))?;
     context.progress(&format!("asking {url}"));
-    // Whoever set the address meant it, wherever it is.
+    // The address is a deliberate setting, so it may be anywhere.
     let bounds = Bounds { bytes: MAX_BYTES, ..Bounds::default() };
     let mut fetcher = Fetcher::new(Allowed::only(&url), bounds, std::sync::Arc::new(SystemResolver))
         .map_err(|error| failed(error.to_string()))?;
@@ -100,13 +100,13 @@ async fn openrouter_models_sync(context: &ToolContext, force_refresh: Option<boo
     Ok(output(&catalogue, "the catalogue was fetched; its prices count once prices.json lies in ~/.config/baton/"))
 }
 
-/// The catalogue that is there, if it is new.
+/// Returns the existing catalogue, if it is fresh.
 async fn fresh(context: &ToolContext) -> Option<Catalogue> {
     context.document(PRICES).ok()?;
     let text = context.read_text(CATALOGUE).await.ok()?;
     let known: Catalogue = serde_json::from_str(&text).ok()?;
     let written = context.document(CATALOGUE).ok()?.at;
-    // What it says of its own age counts where it is older: a job may bring a catalogue along.
+    // Its own date counts where it is older: a job may bring a catalogue along.
     let limit = context.now().since(written) < FRESH;
     let said = known.last_updated.parse::<jiff::Timestamp>().ok()?;
     let now = context.now().to_string().parse::<jiff::Timestamp>().ok()?;
@@ -114,7 +114,7 @@ async fn fresh(context: &ToolContext) -> Option<Catalogue> {
     (limit && is_new).then_some(known)
 }
 
-/// The models in OpenRouter's answer; what is no model is left out.
+/// Returns the models in OpenRouter's answer; what is no model is left out.
 fn models(body: &Value) -> Option<Vec<CatalogueModel>> {
     let read = |model: &Value| {
         let id = model["id"].as_str().filter(|id| !id.is_empty() && id.len() <= 100)?;
@@ -145,7 +145,7 @@ fn rate(price: &Value) -> Option<f64> {
 /// Windows that a table of prices can tell.
 const WINDOWS: std::ops::RangeInclusive<u64> = 256..=1_000_000_000;
 
-/// The prices in the form of `prices.json`.
+/// Returns the prices in the form of `prices.json`.
 fn table(catalogue: &Catalogue) -> Value {
     let day = catalogue.last_updated.get(..10).unwrap_or_default();
     let row = |model: &CatalogueModel| {
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use crate::web::site::{Piece, Site};
 
-    /// A catalogue in the form that OpenRouter's documentation shows.
+    /// Returns a catalogue in the form that OpenRouter's documentation shows.
     fn catalogue() -> String {
         let model = |id: &str, pricing: Value| {
             json!({"id": id, "name": format!("The model {id}"), "created": 1_741_818_122,

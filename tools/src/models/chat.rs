@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Choice, ModelSettings, UsageOutput, asked, cost_estimate, is_cut};
 
-/// The provider of `ollama_local` when nobody names another.
+/// Default provider of `ollama_local`.
 const OLLAMA: &str = "ollama";
 
-/// Who says something.
+/// Author of a message.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Speaker {
@@ -19,7 +19,7 @@ enum Speaker {
     Assistant,
 }
 
-/// Something said.
+/// A message.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ChatMessage {
@@ -27,7 +27,7 @@ struct ChatMessage {
     content: String,
 }
 
-/// What the tools answer.
+/// Output of the tools.
 #[derive(Debug, Serialize)]
 struct ChatOutput {
     content: String,
@@ -109,7 +109,7 @@ async fn chat(
     Ok(ChatOutput { content: reply.text, model: reply.model, usage: reply.usage.into(), cost_estimate, truncated })
 }
 
-/// `ask` with the conversation. What the system says counts wherever it stands.
+/// Returns `ask` with the conversation. System messages count at any position.
 fn conversation(mut ask: ModelAsk, messages: Vec<ChatMessage>) -> Result<ModelAsk, ToolError> {
     for message in messages {
         ask = match message.role {
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// A context whose model notes what it is asked.
+    /// Returns a context whose model records its requests.
     fn noting(settings: Value) -> (ToolContext, Arc<Mutex<Vec<ModelAsk>>>) {
         let asks: Arc<Mutex<Vec<ModelAsk>>> = Arc::default();
         let noted = Arc::clone(&asks);

@@ -1,8 +1,8 @@
 //! Tools that ask a model: a second opinion, a cheaper one, one on this machine.
 //!
-//! They ask through [`ToolContext::ask`](baton_tool::ToolContext::ask), and so by the same keys, retries and
-//! scripts as agents' models. Whatever they leave open is said by, in this order: the call, the configuration that it names,
-//! the tool's settings in the job, and the defaults in its own JSON.
+//! They ask through [`ToolContext::ask`](baton_tool::ToolContext::ask), with the same keys, retries and
+//! scripts as agents' models. A parameter that a call leaves open is taken from, in this order: the configuration that
+//! the call names, the tool's settings in the job, and the defaults in its own JSON.
 
 mod catalogue;
 mod chat;
@@ -14,7 +14,7 @@ use baton_tool::{ModelAsk, ModelReply, ToolContext, ToolError, ToolErrorKind};
 use baton_types::model::{FinishReason, Usage};
 use serde::{Deserialize, Serialize};
 
-/// What may be left open: which model, and how it is asked.
+/// Optional choices: the model, and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Choice {
     pub(crate) model: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// The same, with what it leaves open as `other` says it.
+    /// Returns the same choice, completed from `other`.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             model: self.model.filter(|model| !model.trim().is_empty()).or(other.model),
@@ -34,8 +34,8 @@ impl Choice {
         }
     }
 
-    /// A request to the model of this choice, named as its provider names it; an empty `provider` says that models are named
-    /// as agents name them.
+    /// Returns a request to the chosen model, named as its provider names it. With an empty `provider`, models are
+    /// named as agents name them.
     pub(crate) fn ask(&self, provider: &str) -> Result<ModelAsk, ToolError> {
         let invalid = |message: String| ToolError::new(message).of_kind(ToolErrorKind::InvalidInput);
         if let Some(temperature) = self.temperature.filter(|temperature| !(0.0..=2.0).contains(temperature)) {
@@ -53,7 +53,7 @@ impl Choice {
     }
 }
 
-/// What people set of a tool that asks a model.
+/// Settings of a tool that asks a model.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct ModelSettings {
     /// The provider that models are named without; empty where they are named as agents name them.
@@ -65,7 +65,7 @@ struct ModelSettings {
 }
 
 impl ModelSettings {
-    /// The configuration called `id`.
+    /// Returns the configuration called `id`.
     fn config(&self, id: Option<&str>) -> Result<Choice, ToolError> {
         let Some(id) = id else { return Ok(Choice::default()) };
         self.configs.get(id).cloned().ok_or_else(|| {
@@ -99,7 +99,7 @@ impl From<Usage> for UsageOutput {
     }
 }
 
-/// What asking cost in US dollars; `null` where no price is known, which is not nothing.
+/// Returns the cost in US dollars; `None` (`null`) if no price is known, which is not zero.
 pub(crate) fn cost_estimate(reply: &ModelReply) -> Option<f64> {
     reply.cost.map(baton_types::money::Money::as_usd)
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Choice, ModelSettings, UsageOutput, asked, cost_estimate, is_cut};
 
-/// What the tools answer.
+/// Output of the tools.
 #[derive(Debug, Serialize)]
 struct Opinion {
     answer: String,

@@ -9,7 +9,7 @@ use super::expression::evaluate;
 use super::number;
 use super::random::Chance;
 
-/// What `calculator` answers.
+/// Output of `calculator`.
 #[derive(Debug, Serialize)]
 struct Calculated {
     result: Option<Number>,
@@ -29,7 +29,7 @@ fn calculator(context: &ToolContext, expression: String) -> Result<Calculated, T
     Ok(Calculated { result: number(value), formatted: format!("{expression} = {}", written(value)), expression })
 }
 
-/// A whole number as it is, any other with ten decimals less the zeros at the end; in powers of ten where that would
+/// Returns a whole number as it is, any other with ten decimals less the zeros at the end; in powers of ten where that would
 /// be unreadable or would show nothing.
 fn written(value: f64) -> String {
     if value != 0.0 && (value.abs() >= 1e21 || value.abs() < 5e-11) {

@@ -1,16 +1,16 @@
-//! `echo`: says a message back.
+//! `echo`: returns a message.
 
 use baton_macros::tool;
 use baton_tool::{ToolError, ToolErrorKind};
 use serde::Serialize;
 
-/// What `echo` answers.
+/// Output of `echo`.
 #[derive(Debug, Serialize)]
 struct Echoed {
     echo: String,
 }
 
-/// Says `message` back.
+/// Returns `message`.
 #[tool]
 fn echo(message: String) -> Result<Echoed, ToolError> {
     if message.is_empty() {

@@ -7,7 +7,7 @@ use std::f64::consts::{E, PI};
 
 /// The longest text that is read.
 const MAX_BYTES: usize = 10_000;
-/// How deep parentheses, signs and powers may nest.
+/// Deepest nesting of parentheses, signs and powers.
 const MAX_DEPTH: u32 = 200;
 /// The names of the functions, for messages.
 const FUNCTIONS: &str = "abs, acos, asin, atan, atan2, ceil, cos, exp, floor, log, max, min, pow, random, round, sin, sqrt, tan";
@@ -36,7 +36,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The next character that is no white space, which stays unread.
+    /// Returns the next character that is no white space, which stays unread.
     fn peek(&mut self) -> Option<char> {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
@@ -127,7 +127,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number: digits, which `_` may group, a fraction, an exponent.
+    /// Returns a number: digits, which `_` may group, a fraction, an exponent.
     fn number(&mut self) -> Result<f64, String> {
         let rest = &self.text[self.at..];
         let mut length = 0;
@@ -147,7 +147,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    /// A constant, or a function with its arguments.
+    /// Returns a constant, or a function with its arguments.
     fn named(&mut self) -> Result<f64, String> {
         let rest = &self.text[self.at..];
         let word = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '.');
@@ -215,7 +215,7 @@ impl Reader<'_> {
     }
 }
 
-/// To the nearest whole number, halves upwards: `round(-2.5)` is −2, as the seed's calculator has it.
+/// Rounds to the nearest whole number, halves upwards: `round(-2.5)` is −2, as in the seed's calculator.
 fn round(value: f64) -> f64 {
     let floor = value.floor();
     if value - floor >= 0.5 { floor + 1.0 } else { floor }

@@ -12,15 +12,15 @@ use serde_json::{Map, Value};
 use super::jq;
 use crate::stop::StopOnDrop;
 
-/// What a jq filter may use: some seconds and some hundred megabytes at the very most.
+/// Limits of a jq filter: some seconds and some hundred megabytes.
 const BOUNDS: jq::Bounds =
     jq::Bounds { steps: 1_000_000, work: 20_000_000, time: Duration::from_secs(10), outputs: 1_000, bytes: 1024 * 1024 };
 
-/// What is done with the data.
+/// Operation on the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Operation {
-    /// Takes out what lies at a path.
+    /// Takes out the value at a path.
     Extract,
     /// Makes an object of each row by taking values at paths.
     Map,
@@ -32,12 +32,12 @@ enum Operation {
     Jq,
 }
 
-/// What `json-transform` answers.
+/// Output of `json-transform`.
 #[derive(Debug, Serialize)]
 struct Transformed {
     result: Json,
     operation: Operation,
-    /// How many outputs a jq filter gave; several become an array.
+    /// Number of outputs of a jq filter; several become an array.
     #[serde(skip_serializing_if = "Option::is_none")]
     outputs: Option<usize>,
 }
@@ -150,7 +150,7 @@ fn parse(path: &str) -> Result<Vec<Step>, String> {
     }
 }
 
-/// Reads what stands in brackets, and what follows them.
+/// Reads the text in brackets, and the text after them.
 fn bracket(inside: &str) -> Option<(Step, &str)> {
     for quote in ['"', '\''] {
         if let Some(quoted) = inside.strip_prefix(quote) {
@@ -162,7 +162,7 @@ fn bracket(inside: &str) -> Option<(Step, &str)> {
     Some((Step::Index(index.trim().parse().ok()?), after))
 }
 
-/// What lies at `steps`, or how far they lead.
+/// Returns the value at `steps`, or the deepest value that they reach.
 fn find<'v>(value: &'v Value, steps: &[Step]) -> Result<&'v Value, (usize, &'v Value)> {
     let mut at = value;
     for (walked, step) in steps.iter().enumerate() {
@@ -212,7 +212,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The rows of `data`; the operations on rows need an array.
+/// Returns the rows of `data`; the operations on rows need an array.
 fn rows(data: Value, operation: Operation) -> Result<Vec<Value>, String> {
     match data {
         Value::Array(rows) => Ok(rows),
@@ -238,7 +238,7 @@ fn filter(data: Value, condition: &Map<String, Value>) -> Result<Value, String> 
     Ok(rows(data, Operation::Filter)?.into_iter().filter(holds).collect())
 }
 
-/// Strict equality; `1` and `1.0` are one number.
+/// Compares strictly, except that `1` and `1.0` are one number.
 fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {

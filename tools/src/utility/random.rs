@@ -8,7 +8,7 @@ use baton_tool::{ToolContext, ToolError, ToolErrorKind};
 use baton_types::id::CallId;
 use serde::Serialize;
 
-/// What `random` answers.
+/// Output of `random`.
 #[derive(Debug, Serialize)]
 struct Numbers {
     numbers: Vec<i64>,
@@ -33,21 +33,21 @@ fn random(context: &ToolContext, min: Option<i64>, max: Option<i64>, count: Opti
 pub(super) struct Chance(blake3::OutputReader);
 
 impl Chance {
-    /// The stream of `call`.
+    /// Returns the random stream of `call`.
     pub(super) fn of(call: &CallId) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("baton 2026 tools: chance of a call");
         hasher.update(call.as_str().as_bytes());
         Self(hasher.finalize_xof())
     }
 
-    /// 64 bits.
+    /// Returns 64 random bits.
     fn bits(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.0.fill(&mut bytes);
         u64::from_le_bytes(bytes)
     }
 
-    /// A whole number from `min` to `max`, each as likely as any other.
+    /// Returns a whole number from `min` to `max`, each as likely as any other.
     fn between(&mut self, min: i64, max: i64) -> i64 {
         let span = (i128::from(max) - i128::from(min) + 1).unsigned_abs();
         // Values beyond the last whole multiple of `span` would make the small results likelier; draw again for those.
@@ -61,9 +61,9 @@ impl Chance {
         }
     }
 
-    /// A number from 0, included, to 1, excluded.
+    /// Returns a number from 0, included, to 1, excluded.
     pub(super) fn unit(&mut self) -> f64 {
-        /// As many values as a double tells apart below 1 (2^53).
+        /// Number of values that a double distinguishes below 1 (2^53).
         const STEPS: f64 = 9_007_199_254_740_992.0;
         (self.bits() >> 11) as f64 / STEPS
     }

@@ -12,7 +12,7 @@ use super::number;
 /// The longest wait.
 const MAX_SECONDS: f64 = 60.0;
 
-/// What `timer` answers.
+/// Output of `timer`.
 #[derive(Debug, Serialize)]
 struct Waited {
     waited: Option<Number>,

@@ -27,7 +27,7 @@ pub enum Excess {
     /// It is packed in a way that is not read.
     #[error("it is packed in a way that is not read; gzip, deflate and br are, once")]
     Packing,
-    /// What was packed cannot be unpacked.
+    /// Compressed data that cannot be unpacked.
     #[error("it cannot be unpacked")]
     Broken,
 }
@@ -41,7 +41,7 @@ pub(super) struct Body {
 enum Unpacker {
     /// Not packed.
     Plain(Bounded),
-    /// Zlib or bare deflate, which servers mix up: the first byte tells.
+    /// Zlib or bare deflate, which servers confuse: the first byte decides.
     Deflate(Option<Bounded>),
     /// Begun.
     Running(Box<dyn Write + Send>),
@@ -54,7 +54,7 @@ struct Unpacked {
     excess: Option<Excess>,
 }
 
-/// Where unpacked bytes go, until they are too many.
+/// Receives unpacked bytes, up to a limit.
 struct Bounded {
     unpacked: Arc<Mutex<Unpacked>>,
     most: usize,
@@ -62,7 +62,7 @@ struct Bounded {
 }
 
 impl Body {
-    /// An empty body that is packed as the header `Content-Encoding` says, of at most `most` bytes.
+    /// Returns an empty body with the compression in the header `Content-Encoding`, of at most `most` bytes.
     pub(super) fn new(encoding: &str, most: usize, ratio: usize) -> Result<Self, Excess> {
         let unpacked = Arc::new(Mutex::default());
         let bounded = Bounded { unpacked: Arc::clone(&unpacked), most, ratio };
@@ -101,7 +101,7 @@ impl Body {
         excess.map_or_else(|| written.map_err(|_| Excess::Broken), Err)
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub(super) fn finish(self) -> Vec<u8> {
         // The unpacker may hold back the last bytes until it goes.
         drop(self.unpacker);

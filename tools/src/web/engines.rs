@@ -41,7 +41,7 @@ impl Engine {
         }
     }
 
-    /// The variable of the environment without which the engine cannot be asked: its key, or where it is.
+    /// Returns the environment variable that the engine needs: its key, or its address.
     pub(super) const fn variable(self) -> &'static str {
         match self {
             Self::Searxng => "SEARXNG_URL",
@@ -65,14 +65,14 @@ pub(super) struct Way {
 pub(super) struct Found {
     /// The page's title.
     pub(super) title: String,
-    /// Where the page is.
+    /// Address of the page.
     pub(super) url: String,
-    /// What the engine shows of it.
+    /// Excerpt that the engine shows.
     pub(super) snippet: String,
 }
 
 impl Way {
-    /// The way to `engine`, or to the first that anything is known of; `base_url` is what the tool's settings say.
+    /// Returns the way to `engine`, or to the first configured one. `base_url` comes from the tool's settings.
     pub(super) fn find(context: &ToolContext, engine: Option<Engine>, base_url: Option<&str>) -> Result<Self, ToolError> {
         let engine = engine.or_else(|| base_url.map(|_| Engine::Searxng));
         let engine = engine.or_else(|| Engine::ALL.into_iter().find(|engine| context.secret(engine.variable()).is_ok()));
@@ -101,7 +101,7 @@ impl Way {
         Ok(Self { engine, base, key, is_named: named.is_some() || engine == Engine::Searxng })
     }
 
-    /// At most `count` results for `query`.
+    /// Returns at most `count` results for `query`.
     pub(super) async fn search(&self, query: &str, count: usize, language: Option<&str>) -> Result<Vec<Found>, ToolError> {
         let request = self.request(query, count, language)?;
         let allowed = if self.is_named { Allowed::only(&request.url) } else { Allowed::default() };
@@ -153,7 +153,7 @@ impl Way {
         Ok(value)
     }
 
-    /// The results in an answer. What an engine says of an error is not repeated: it may hold the key.
+    /// Returns the results in an answer. An engine's error message is not repeated: it may hold the key.
     fn read(&self, answer: &Answer, count: usize) -> Result<Vec<Found>, ToolError> {
         let (name, variable) = (self.engine.name(), self.engine.variable());
         let status = answer.status.as_u16();
@@ -188,7 +188,7 @@ impl Way {
     }
 }
 
-/// The words of a title or a snippet, which may be HTML.
+/// Returns the words of a title or a snippet, which may be HTML.
 fn plain(text: &str) -> String {
     let mut words = String::new();
     for token in html5gum::Tokenizer::new(text) {

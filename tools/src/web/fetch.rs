@@ -1,9 +1,8 @@
 //! Asks the web: one connection at a time, to addresses that were looked at, for answers of bounded size and time.
 //!
-//! A host is resolved once for each hop, every address that comes back is judged by [`guard`](super::guard), and the
-//! connection goes to one of exactly these: a second look at the name, which might be answered otherwise, never happens.
-//! No proxy of the environment stands in between, nothing is kept of one hop for the next: no cookie, no header, no
-//! connection.
+//! A host is resolved once for each hop, every resulting address is judged by [`guard`](super::guard), and the
+//! connection goes to one of exactly these. There is no second resolution, which might return other addresses. Proxies
+//! of the environment are not used. Nothing is kept from one hop to the next: no cookie, no header, no connection.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,19 +19,19 @@ use tokio::time::timeout;
 use super::body::{Body, Excess};
 use super::guard::{self, Allowed, Refusal};
 
-/// What programs of this name say they are.
+/// User agent of this program.
 const USER_AGENT: &str = concat!("baton/", env!("CARGO_PKG_VERSION"));
 /// The media types of pages that are read.
 const READ_TYPES: [&str; 5] = ["text/", "application/json", "application/xml", "application/xhtml+xml", "application/rss+xml"];
 
-/// What an answer may cost.
+/// Limits of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Bytes of an answer, packed or not.
     pub bytes: usize,
-    /// How many times its size an answer may unpack to.
+    /// Largest ratio of unpacked to packed size.
     pub ratio: usize,
-    /// How often a page may send on to another.
+    /// Largest number of redirects.
     pub redirects: usize,
     /// For a connection.
     pub connect: Duration,
@@ -58,7 +57,7 @@ pub enum FetchError {
     /// An answer that is not taken.
     #[error("the answer of {host} is not taken: {excess}")]
     Excess {
-        /// Who answered.
+        /// Host that answered.
         host: String,
         /// Why.
         excess: Excess,
@@ -66,25 +65,25 @@ pub enum FetchError {
     /// It took too long.
     #[error("{host} took too long: {what} within {} s", .limit.as_secs_f64())]
     TimedOut {
-        /// Who was asked.
+        /// Host of the request.
         host: String,
-        /// What did not happen.
+        /// Step that did not happen in time.
         what: &'static str,
         /// In how much time.
         limit: Duration,
     },
-    /// It cannot be reached, or what it says is not HTTP.
+    /// The host cannot be reached, or its answer is not HTTP.
     #[error("{host} cannot be asked: {reason}")]
     Failed {
-        /// Who was asked.
+        /// Host of the request.
         host: String,
         /// Why.
         reason: String,
     },
-    /// It says no.
+    /// The answer has an error status.
     #[error("{host} answers with status {status}")]
     Status {
-        /// Who was asked.
+        /// Host of the request.
         host: String,
         /// The status.
         status: u16,
@@ -92,7 +91,7 @@ pub enum FetchError {
     /// The page is of a kind that is not read.
     #[error("{host} answers with {kind}, and only text is read")]
     Type {
-        /// Who was asked.
+        /// Host of the request.
         host: String,
         /// The media type.
         kind: String,
@@ -102,7 +101,7 @@ pub enum FetchError {
     Redirects {
         /// The last that was asked.
         host: String,
-        /// How many are followed.
+        /// Largest number of redirects.
         most: usize,
     },
     /// Nothing can be asked at all.
@@ -115,7 +114,7 @@ pub enum FetchError {
 
 /// Looks up the addresses of names.
 pub trait Resolver: Send + Sync {
-    /// All addresses of `host`.
+    /// Returns all addresses of `host`.
     fn addresses(&self, host: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>>;
 }
 
@@ -135,11 +134,11 @@ impl Resolver for SystemResolver {
 pub struct Request {
     /// The method.
     pub method: Method,
-    /// Where it goes.
+    /// Address.
     pub url: Url,
     /// Headers beside those of every request; a key is marked as sensitive.
     pub headers: HeaderMap,
-    /// What is sent along.
+    /// Body.
     pub body: Option<Vec<u8>>,
 }
 
@@ -150,7 +149,7 @@ pub struct Answer {
     pub status: StatusCode,
     /// Its media type with parameters, in lower case.
     pub content_type: String,
-    /// Where it sends on to.
+    /// Target of a redirect.
     pub location: Option<String>,
     /// Its bytes; none of an answer that sends on.
     pub body: Vec<u8>,
@@ -159,7 +158,7 @@ pub struct Answer {
 /// A page that was read.
 #[derive(Debug)]
 pub struct Page {
-    /// Where it was found in the end.
+    /// Final address, after redirects.
     pub url: Url,
     /// Its media type with parameters, in lower case.
     pub content_type: String,
@@ -207,11 +206,11 @@ impl Fetcher {
             .connect_timeout(bounds.connect)
             .user_agent(USER_AGENT)
             .build()
-            .map_err(|error| FetchError::Setup { reason: told(&error) })?;
+            .map_err(|error| FetchError::Setup { reason: innermost_cause(&error) })?;
         Ok(Self { client, resolver, allowed, bounds, vetted })
     }
 
-    /// The page at `url`, wherever it sends on to within bounds.
+    /// Returns the page at `url`, after redirects within the limits.
     pub async fn page(&mut self, url: &str) -> Result<Page, FetchError> {
         let url = guard::parse(url)?;
         let (host, limit) = (host_of(&url), self.bounds.total);
@@ -241,14 +240,14 @@ impl Fetcher {
         Err(FetchError::Redirects { host: host_of(&url), most: self.bounds.redirects })
     }
 
-    /// The answer to one request, whatever its status; `total` bounds it as it does a page.
+    /// Returns the answer to one request, whatever its status; `total` bounds it as it does a page.
     pub async fn answer(&mut self, request: Request) -> Result<Answer, FetchError> {
         let (host, limit) = (host_of(&request.url), self.bounds.total);
         let late = FetchError::TimedOut { host, what: "no whole answer", limit };
         timeout(limit, self.ask(request)).await.unwrap_or(Err(late))
     }
 
-    /// One hop: looked at, connected, read.
+    /// Makes one hop: judges the address, connects, and reads the answer.
     async fn ask(&mut self, request: Request) -> Result<Answer, FetchError> {
         let host = host_of(&request.url);
         self.look_at(&request.url).await?;
@@ -257,7 +256,7 @@ impl Fetcher {
         if let Some(body) = request.body {
             sent = sent.body(body);
         }
-        let failed = |error: &reqwest::Error| FetchError::Failed { host: host.clone(), reason: told(error) };
+        let failed = |error: &reqwest::Error| FetchError::Failed { host: host.clone(), reason: innermost_cause(error) };
         let idle = |what| FetchError::TimedOut { host: host.clone(), what, limit: self.bounds.idle };
         let response = match timeout(self.bounds.connect + self.bounds.idle, sent.send()).await {
             Err(_) => return Err(idle("no answer began")),
@@ -309,12 +308,12 @@ impl Fetcher {
     }
 }
 
-/// Where a page at `url` sends on to, if that may be followed.
+/// Returns the target of a redirect from `url`, if it may be followed.
 fn next_hop(url: &Url, location: &str) -> Result<Url, Refusal> {
     let joined = url
         .join(location)
         .map_err(|error| Refusal::NoUrl { url: location.chars().take(100).collect(), reason: error.to_string() })?;
-    // Read again, so that what a page writes is held to what a model may write.
+    // Parsed again, so that an address from a page obeys the same rules as one from a model.
     let next = guard::parse(joined.as_str())?;
     if url.scheme() == "https" && next.scheme() == "http" {
         return Err(Refusal::Downgrade);
@@ -332,8 +331,8 @@ fn header(response: &Response, name: reqwest::header::HeaderName) -> String {
     values.collect::<Vec<_>>().join(", ")
 }
 
-/// The innermost reason of an error of HTTP, which says more than the outer ones. No address is in it.
-fn told(error: &reqwest::Error) -> String {
+/// Returns the innermost cause of an HTTP error, which is the most specific. It contains no address.
+fn innermost_cause(error: &reqwest::Error) -> String {
     let mut reason: &dyn std::error::Error = error;
     while let Some(inner) = reason.source() {
         reason = inner;

@@ -53,9 +53,9 @@ pub enum Refusal {
     /// It is no URL.
     #[error("{url:?} is no address on the web: {reason}")]
     NoUrl {
-        /// What was given, shortened.
+        /// The given address, shortened.
         url: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// It is a URL of another kind.
@@ -86,7 +86,7 @@ pub enum Refusal {
         host: String,
         /// The address.
         address: IpAddr,
-        /// What the address is.
+        /// Kind of the address.
         what: &'static str,
     },
     /// Its name resolves to nothing.
@@ -102,7 +102,7 @@ pub enum Refusal {
     Downgrade,
 }
 
-/// What `address` is, if it is not public.
+/// Returns the kind of `address`, if it is not public.
 pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => BLOCKED_V4
@@ -119,7 +119,7 @@ pub(super) fn not_public(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// What a person allows beside public hosts on the ports of the web.
+/// Hosts and ports that a person allows in addition to public hosts on the ports of the web.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Allowed {
     hosts: Vec<(String, Option<u16>)>,
@@ -141,7 +141,7 @@ impl Allowed {
         Ok(Self { hosts: hosts.into_iter().map(read).collect::<Result<_, _>>()?, ports })
     }
 
-    /// The host of `url` on its port, and nothing else.
+    /// Returns the host of `url` on its port, and nothing else.
     pub fn only(url: &Url) -> Self {
         let host = url.host_str().map(|host| (host.to_owned(), url.port_or_known_default()));
         Self { hosts: host.into_iter().collect(), ports: Vec::new() }
@@ -172,7 +172,7 @@ pub(super) fn parse(text: &str) -> Result<Url, Refusal> {
     Url::parse(text).map_err(|error| no_url(text, &error.to_string()))
 }
 
-/// Refuses `url` if what it says is enough to know that it must not be asked. A name that passes is yet to be resolved.
+/// Refuses `url` if its text alone is enough for that. A name that passes must still be resolved.
 pub(super) fn check(url: &Url, allowed: &Allowed) -> Result<(), Refusal> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Refusal::Scheme { scheme: url.scheme().to_owned() });
@@ -208,7 +208,7 @@ pub(super) fn vet(host: &str, addresses: &[IpAddr]) -> Result<(), Refusal> {
     }
 }
 
-/// The address that stands in `url` in place of a name.
+/// Returns the IP address in `url`, if it has one in place of a name.
 pub(super) fn literal(url: &Url) -> Option<IpAddr> {
     url.host_str()?.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }

@@ -1,17 +1,17 @@
 //! Pages as Markdown: what a reader sees of HTML, in one pass over its tags.
 //!
-//! No tree is built. The trees that HTML means are easily made larger than the page by its square (formatting tags that
-//! are left open are opened again in every paragraph), and walking one as deep as its page is long ends a thread. Here a
-//! page of any shape costs what its bytes cost, and what stands in it is nested as deep as `MAX_NESTING` and no deeper.
+//! No tree is built. Trees of HTML can be quadratically larger than the page (formatting tags that are left open are
+//! opened again in every paragraph), and recursion over a tree as deep as its page is long overflows the stack. Here
+//! the cost is linear in the size of the page, and content is nested at most `MAX_NESTING` deep.
 //!
-//! What a reader does *not* see is left out: scripts, hidden parts, characters without a shape. Images are named and
-//! not linked, so that showing the text asks nobody for anything.
+//! Parts that a reader does *not* see are left out: scripts, hidden parts, characters without a shape. Images are
+//! named and not linked, so that showing the text makes no request.
 
 use html5gum::emitters::default::DefaultEmitter;
 use html5gum::{HtmlString, StartTag, Token, Tokenizer};
 use reqwest::Url;
 
-/// How deep lists and quotes are shown in one another; what is deeper is shown at this depth.
+/// Deepest nesting of lists and quotes; deeper content is shown at this depth.
 const MAX_NESTING: usize = 12;
 /// The longest address of a link that is kept.
 const MAX_LINK_BYTES: usize = 500;
@@ -71,21 +71,22 @@ pub(super) fn of_html(html: &str, base: &Url, most: usize) -> Markdown {
     Markdown { title, text: text.trim().to_owned(), truncated }
 }
 
-/// Text that is no HTML, without what cannot be seen.
+/// Returns text that is no HTML, without invisible characters.
 pub(super) fn of_text(text: &str, most: usize) -> Markdown {
     let cut = &text[..text.floor_char_boundary(most)];
     let seen = cut.chars().filter(|character| !is_unseen(*character)).collect();
     Markdown { title: String::new(), text: seen, truncated: cut.len() < text.len() }
 }
 
-/// Whether nobody sees `character`, though a model may read it: controls, marks of direction, joiners, tags.
+/// Whether `character` is invisible to people, though a model may read it: controls, marks of direction, joiners,
+/// tags.
 fn is_unseen(character: char) -> bool {
     matches!(character,
         '\0'..='\x08' | '\x0b'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// What stands between two pieces of text.
+/// Separator between two pieces of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Gap {
     #[default]
@@ -95,7 +96,7 @@ enum Gap {
     Paragraph,
 }
 
-/// What text stands in.
+/// Surroundings of text.
 enum Frame {
     Quote,
     List { next: Option<u32> },
@@ -109,9 +110,9 @@ struct Writer<'a> {
     title: String,
     gap: Gap,
     frames: Vec<Frame>,
-    /// How many frames stood around everything since the last text: an empty line belongs to these.
+    /// Number of frames that have been around everything since the last text: an empty line belongs to these.
     shared: usize,
-    /// What begins the next line of text: a heading's signs, an item's bullet.
+    /// Start of the next line of text: a heading's signs, an item's bullet.
     lead: String,
     /// Marks of emphasis that are open, and how many of them are written.
     marks: Vec<&'static str>,
@@ -258,7 +259,7 @@ impl Writer<'_> {
         }
     }
 
-    /// One character of running text.
+    /// Adds one character of running text.
     fn put(&mut self, character: char) {
         if character.is_whitespace() {
             self.gap = self.gap.max(Gap::Space);
@@ -286,7 +287,7 @@ impl Writer<'_> {
         self.out.push_str(signs);
     }
 
-    /// Writes what separates the next text from the last; says whether it begins a line.
+    /// Writes the separator of the next text from the last. Returns true if it begins a line.
     fn flush_gap(&mut self) -> bool {
         let gap = std::mem::take(&mut self.gap);
         let begins_line = self.out.is_empty() || gap >= Gap::Line;
@@ -319,7 +320,7 @@ impl Writer<'_> {
         begins_line
     }
 
-    /// What every line begins with in the outermost `frames` frames.
+    /// Writes the prefix of every line in the outermost `frames` frames.
     fn prefix(&mut self, frames: usize) {
         for frame in self.frames.iter().take(frames) {
             match frame {
@@ -457,7 +458,7 @@ impl Writer<'_> {
         self.gap = self.gap.max(gap);
     }
 
-    /// Where a link leads, as it is written; `None` for one that leads nowhere on the web.
+    /// Returns the target of a link; `None` for one that leads nowhere on the web.
     fn target(&self, href: &str) -> Option<String> {
         let target = self.base?.join(href.trim()).ok().filter(|target| matches!(target.scheme(), "http" | "https"))?;
         let text = target.as_str();
@@ -465,7 +466,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether an element says itself that nobody sees it.
+/// Whether an element is marked as hidden.
 fn is_hidden(attribute: &impl Fn(&[u8]) -> Option<String>) -> bool {
     let style = attribute(b"style").unwrap_or_default().to_ascii_lowercase().replace(' ', "");
     attribute(b"hidden").is_some()

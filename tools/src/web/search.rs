@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::engines::{Engine, Found, Way};
 use super::page::{self, PageOutput, WebSettings, escaped};
 
-/// Results when nobody says how many.
+/// Number of results (default).
 const DEFAULT_COUNT: u32 = 8;
 /// The most results, and the most of them that are read.
 const MAX_COUNT: u32 = 20;
@@ -17,10 +17,10 @@ const MAX_COUNT: u32 = 20;
 const MAX_PAGES: u32 = 5;
 /// The longest query.
 const MAX_QUERY_BYTES: usize = 400;
-/// The most tokens of a summary when nobody says.
+/// Largest number of tokens of a summary (default).
 const DEFAULT_MAX_TOKENS: u32 = 4_000;
 
-/// What people set of the tool.
+/// Settings of the tool.
 #[derive(Debug, Deserialize)]
 struct SearchSettings {
     engine: Option<Engine>,
@@ -30,14 +30,14 @@ struct SearchSettings {
     max_tokens: Option<u32>,
 }
 
-/// What `search_web` answers.
+/// Output of `search_web`.
 #[derive(Debug, Serialize)]
 struct SearchOutput {
-    /// What was asked.
+    /// The query.
     query: String,
     /// The engine that was asked.
     engine: &'static str,
-    /// What was found, best first.
+    /// The results, best first.
     results: Vec<Found>,
     /// The document that lists it.
     document: String,
@@ -146,7 +146,7 @@ fn check(query: &str, count: u32, fetch: u32) -> Result<(), ToolError> {
     Err(ToolError::new(fault).of_kind(ToolErrorKind::InvalidInput))
 }
 
-/// The document of a search.
+/// Returns the document of a search.
 fn listed(query: &str, way: &Way, results: &[Found], pages: &[PageOutput], now: &str) -> String {
     let engine = way.engine.name();
     let mut text = format!("# Search: {}\n\n{}> Found by {engine} on {now}.\n", escaped(query), page::untrusted());
@@ -163,7 +163,7 @@ fn listed(query: &str, way: &Way, results: &[Found], pages: &[PageOutput], now: 
     text
 }
 
-/// What a model makes of the results. They are shown to it as data, and all it can do is answer.
+/// Asks a model for a summary of the results. They are shown to it as data, and all it can do is answer.
 async fn summary(
     context: &ToolContext,
     found: &SearchOutput,

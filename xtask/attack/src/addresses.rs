@@ -34,7 +34,7 @@ pub fn attack(size: Size) -> anyhow::Result<Tally> {
     let mut tally = Tally::default();
     for (url, result) in urls.iter().zip(&results) {
         let message = result["error"]["message"].as_str().unwrap_or_default();
-        // What the engine says when nothing was sent.
+        // The engine's messages when nothing was sent.
         let is_refused =
             ["is not asked", "is no address on the web", "has no address", "are; ", "only 80 and 443", "not followed", "404"]
                 .iter()
@@ -188,7 +188,7 @@ fn spellings(port: u16) -> Vec<String> {
     spellings
 }
 
-/// What the everyday tests need to know of the list.
+/// Returns the number of spellings, for the everyday tests.
 pub fn count() -> anyhow::Result<usize> {
     let spellings = spellings(1);
     let distinct: std::collections::BTreeSet<_> = spellings.iter().collect();

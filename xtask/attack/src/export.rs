@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{Scene, Size, Tally};
 
-/// What a model may call a document to reach something of a person's.
+/// Document names with which a model may try to reach a person's files.
 const NAMES: [&str; 22] = [
     ".git/config",
     ".git/hooks/pre-commit",
@@ -92,7 +92,7 @@ pub fn attack(size: Size) -> anyhow::Result<Tally> {
     Ok(tally)
 }
 
-/// A job that writes every name, and a folder with things of the person's.
+/// Returns a job that writes every name, and a folder with things of the person's.
 fn scene() -> anyhow::Result<Scene> {
     let scene = Scene::new()?;
     let calls = NAMES.map(|name| json!({"tool": "write_file", "input": {"path": name, "content": "theirs"}}));
@@ -112,7 +112,7 @@ fn scene() -> anyhow::Result<Scene> {
     Ok(scene)
 }
 
-/// The files below `folder`, by their names in it; links are left out.
+/// Returns the files below `folder`, by their names in it; links are left out.
 fn kept(folder: &Path) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -46,7 +46,7 @@ fn path(index: usize) -> String {
     format!("received-{index:02}.md")
 }
 
-/// The request that a run with `payloads` as documents sends first.
+/// Returns the request that a run with `payloads` as documents sends first.
 fn request(dialect: &str, payloads: &[&String]) -> anyhow::Result<Value> {
     let provider = TcpListener::bind("127.0.0.1:0")?;
     let address = provider.local_addr()?;
@@ -104,7 +104,7 @@ struct Found {
     text: String,
 }
 
-/// Every document in `request`: blocks of the wire, and lines of texts that are JSON objects of that type.
+/// Returns every document in `request`: blocks of the wire, and lines of texts that are JSON objects of that type.
 fn documents(request: &Value) -> Vec<Found> {
     let mut found = Vec::new();
     for messages in ["messages", "input"] {
@@ -190,7 +190,7 @@ fn payloads() -> Vec<String> {
     frames.iter().flat_map(|(begin, end)| forms.iter().map(move |form| format!("{begin}{}{end}", form(block)))).collect()
 }
 
-/// How many payloads there are.
+/// Returns the number of payloads.
 pub fn count() -> anyhow::Result<usize> {
     let payloads = payloads();
     let distinct: std::collections::BTreeSet<_> = payloads.iter().collect();

@@ -150,7 +150,7 @@ fn paths() -> Vec<String> {
     paths
 }
 
-/// How many paths there are.
+/// Returns the number of paths.
 pub fn count() -> anyhow::Result<usize> {
     let paths = paths();
     let distinct: std::collections::BTreeSet<_> = paths.iter().collect();

@@ -15,7 +15,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long one command may take. The suite never measures time: a command that reaches this is one that hangs.
+/// Longest time of one command. The suite never measures time: a command that reaches this limit hangs.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The most bytes that are kept of one stream of a command.
@@ -25,7 +25,7 @@ const MAX_OUTPUT: u64 = 64 * 1_024 * 1_024;
 #[derive(Debug)]
 pub struct Scene(TempDir);
 
-/// What a command left.
+/// Output of a command.
 #[derive(Debug)]
 pub struct Ran {
     /// Its exit code; none if a signal ended it.
@@ -41,7 +41,7 @@ pub struct Ran {
 }
 
 impl Scene {
-    /// An empty folder and an empty home.
+    /// Returns an empty folder and an empty home.
     pub fn new() -> anyhow::Result<Self> {
         let scene = Self(tempfile::tempdir()?);
         fs::create_dir(scene.folder())?;
@@ -49,12 +49,12 @@ impl Scene {
         Ok(scene)
     }
 
-    /// The folder in which commands are started.
+    /// Returns the folder in which commands are started.
     pub fn folder(&self) -> PathBuf {
         self.0.path().join("work")
     }
 
-    /// The person's home.
+    /// Returns the person's home.
     pub fn home(&self) -> PathBuf {
         self.0.path().join("home")
     }
@@ -88,7 +88,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The program with `arguments`, in the folder, with an environment of this scene only and no input.
+    /// Returns the program with `arguments`, in the folder, with the environment of this scene only and no input.
     pub fn command(&self, arguments: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new(program()?);
         command.args(arguments);
@@ -96,7 +96,7 @@ impl Scene {
         Ok(command)
     }
 
-    /// The program with `arguments`, unable to map more than `kilobytes` of memory.
+    /// Returns the program with `arguments`, unable to map more than `kilobytes` of memory.
     pub fn limited_command(&self, kilobytes: u64, arguments: &[&str]) -> anyhow::Result<Command> {
         let mut command = Command::new("sh");
         command
@@ -125,7 +125,7 @@ impl Scene {
         terminal.finish()
     }
 
-    /// Every file below the folder and the home, with its content; links are listed by their target.
+    /// Returns every file below the folder and the home, with its content; links are listed by their target.
     pub fn files(&self) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         let mut found = Vec::new();
         let mut folders = vec![self.0.path().to_owned()];
@@ -148,7 +148,7 @@ impl Scene {
 }
 
 impl Ran {
-    /// Both streams as text.
+    /// Returns both streams as text.
     pub fn text(&self) -> String {
         format!("{}{}", String::from_utf8_lossy(&self.stdout), String::from_utf8_lossy(&self.stderr))
     }
@@ -169,7 +169,7 @@ impl Ran {
     }
 }
 
-/// The built program, beside the folder of this one.
+/// Returns the built program, beside the folder of this one.
 pub fn program() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("this program's own path is unknown")?;
     let beside = own.ancestors().skip(1).take(2).map(|folder| folder.join("baton")).find(|program| program.is_file());
@@ -257,7 +257,7 @@ impl Terminal {
         Ok(Self { child, drawn: Vec::new(), pieces })
     }
 
-    /// Every byte that the terminal got so far.
+    /// Returns every byte that the terminal got so far.
     pub fn drawn(&self) -> &[u8] {
         &self.drawn
     }

@@ -1,6 +1,6 @@
-//! How many attacks were tried, and which of them had an effect that they should not have.
+//! Number of attempted attacks, and the attacks with an effect that they should not have.
 
-/// How much of an area is tried.
+/// Extent of the trials of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// A sample for the everyday tests.

@@ -41,7 +41,7 @@ pub fn attack(size: Size) -> anyhow::Result<Tally> {
     Ok(tally)
 }
 
-/// A job with `template` in one place.
+/// Returns a job with `template` in one place.
 fn scene(place: &str, template: &str) -> anyhow::Result<Scene> {
     let scene = Scene::new()?;
     let text = |here: &str, otherwise: &str| if place == here { template.to_owned() } else { otherwise.to_owned() };

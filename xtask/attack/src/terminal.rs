@@ -26,7 +26,7 @@ const MODES: &[&[&str]] = &[&[], &["--plain"], &["--output", "json"], &["--outpu
 /// A command on a terminal.
 struct Try<'a> {
     arguments: Vec<&'a str>,
-    /// What is pressed once these words are drawn.
+    /// Keys to press once these words are drawn.
     keys: Option<(&'a str, &'a str)>,
     /// Whether each of its lines begins with the program's own words, so that no text may begin one.
     has_own_lines: bool,
@@ -146,7 +146,8 @@ fn on_terminal(scene: &Scene, arguments: &[&str], keys: Option<(&str, &str)>) ->
     terminal.finish()
 }
 
-/// The first thing in `bytes` that a terminal would obey, or that a reader would not see, and that is not the program's own.
+/// Returns the first sequence in `bytes` that a terminal would obey, or that is invisible to a reader, and that is not
+/// the program's own.
 fn obeyed(bytes: &[u8], has_own_lines: bool) -> Option<String> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Some("bytes that are not UTF-8".to_owned()) };
     let around = |at: usize| {
@@ -184,7 +185,7 @@ fn is_invisible(character: char) -> bool {
         '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// The id of the newest run of `job`.
+/// Returns the id of the newest run of `job`.
 fn newest(scene: &Scene, job: &str) -> anyhow::Result<String> {
     let listed = scene.run(&["ps", "--all", "--output", "json"])?;
     let listed: Value = serde_json::from_slice(&listed.stdout)?;
@@ -277,7 +278,7 @@ fn prepare(scene: &Scene, folder: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies the store and makes the text a run's name there: whoever sends a store has written it.
+/// Copies the store and replaces a run's name in it by the text: the sender of a store controls its content.
 fn write_damaged_store(scene: &Scene) -> anyhow::Result<()> {
     let script = "import sqlite3, sys\nstore, copy = sqlite3.connect('.baton/baton.db'), sqlite3.connect('damaged.db')\n\
                   store.backup(copy)\ncopy.execute('UPDATE runs SET id = ?1, job = ?1 WHERE job = \"asking\"', [sys.argv[1]])\n\

@@ -1,4 +1,5 @@
-//! Trust: every way in, with every setting that reaches out of a run, said by every kind of file that somebody may have sent.
+//! Trust: every entry point, with every setting that reaches out of a run, in every kind of file that somebody may
+//! have sent.
 //!
 //! An attack has escaped if its command left a file, or if the address that it names was asked for anything.
 
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use crate::program::run;
 use crate::{Scene, Size, Tally};
 
-/// What the receiver's environment holds, and nobody else may get.
+/// A secret in the receiver's environment, which must not leave it.
 const KEY: &str = "CANARY-0123456789abcdef";
 
 /// The variables of the receiver that hold keys.
@@ -57,7 +58,7 @@ struct Way {
     commands: &'static [&'static [&'static str]],
 }
 
-/// What the receiver has of it.
+/// Parts that the receiver got.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     /// The job's folder alone.
@@ -68,10 +69,10 @@ enum From {
     Waiting,
 }
 
-/// What a receiver does who trusts everything: it shows that an attack which escapes is noticed.
+/// A receiver who trusts everything: this shows that the suite detects an attack that succeeds.
 const TRUSTING: Way = Way { name: "run --trust", from: From::Folder, commands: &[&["run", "job", "--trust"]] };
 
-/// What the job does with what it says.
+/// Use that the job makes of its settings.
 enum Uses {
     /// It calls a tool.
     Tool(&'static str, Value),
@@ -142,7 +143,7 @@ fn attempt(setting: usize, way: &Way) -> anyhow::Result<Option<String>> {
     Ok(effect.map(|effect| format!("{} by {}: {effect}", setting.name, way.name)))
 }
 
-/// Every setting, with `address` as the one that nobody may ask.
+/// Returns every setting, with `address` as the one that must not get requests.
 fn settings(address: &SocketAddr) -> Vec<Setting> {
     let exec = |command: Value| {
         json!({
@@ -275,7 +276,7 @@ fn write_job(scene: &Scene, setting: &Setting, waits: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// A word of a command with what it stands for.
+/// Returns a word of a command with its placeholder filled in.
 fn filled(word: &str, uses: &Uses) -> String {
     match (word, uses) {
         ("TOOL", Uses::Tool(tool, _)) => (*tool).to_owned(),
@@ -286,7 +287,7 @@ fn filled(word: &str, uses: &Uses) -> String {
     }
 }
 
-/// The program as the person who received it all.
+/// Returns the program with the environment of the person who received the files.
 fn receiver(scene: &Scene, arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = scene.command(arguments)?;
     command.envs(KEYS.map(|name| (name, KEY)));
@@ -295,7 +296,7 @@ fn receiver(scene: &Scene, arguments: &[&str]) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// The program as whoever sent it: with another home, in which everything is trusted.
+/// Returns the program with the environment of the sender: another home, in which everything is trusted.
 fn sender(scene: &Scene, arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = receiver(scene, arguments)?;
     command.env("HOME", scene.home().join("sender"));
@@ -322,7 +323,7 @@ fn send_records(scene: &Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A server on this machine that nobody may ask.
+/// A server on this machine that must not get requests.
 struct Canary {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,

@@ -46,7 +46,7 @@ fn append_a_batch_to_memory(bencher: Bencher<'_, '_>) {
         .bench_local_values(|batch| fixtures::append(&store, batch).now_or_never().expect("memory never waits"));
 }
 
-/// One batch per commit, each of them waited for: what the disk takes is in it.
+/// Measures one batch per commit, each of them awaited: the time of the disk is included.
 #[divan::bench]
 fn append_a_batch_to_sqlite(bencher: Bencher<'_, '_>) {
     let folder = tempfile::tempdir().expect("a temporary folder");

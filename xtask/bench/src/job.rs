@@ -27,7 +27,7 @@ const BUILTIN: [(&str, &str, &str); 5] = [
     builtin!("write_file"),
 ];
 
-/// The job of `workload`, loaded: every check of a real start.
+/// Returns the job of `workload`, loaded: every check of a real start.
 pub(crate) fn load(workload: Workload, n: usize) -> anyhow::Result<LoadedJob> {
     let (root, agents, tools) = parts(workload, n);
     let mut sources = Sources::new("");

@@ -24,13 +24,13 @@ use crate::measurement::Measurement;
 struct Arguments {
     /// The job.
     workload: Workload,
-    /// How large it is: runs, children, levels, turns, tools, tasks or entries.
+    /// Size: runs, children, levels, turns, tools, tasks or entries.
     #[arg(long, default_value_t = 1)]
     n: usize,
-    /// How many runs proceed at the same time.
+    /// Number of concurrent runs.
     #[arg(long, default_value_t = 1)]
     conc: usize,
-    /// Where it is kept.
+    /// Store of the runs.
     #[arg(long, default_value = "memory")]
     store: Kept,
     /// Measures nothing, but makes the store that `resume` opens.
@@ -57,7 +57,7 @@ enum Workload {
     Resume,
 }
 
-/// Tool calls of one run of `workload`; 0 where they are not what is measured.
+/// Returns the number of tool calls in one run of `workload`; 0 if they are not measured.
 fn calls(workload: Workload, n: usize) -> usize {
     match workload {
         Workload::Q3 => 8,
@@ -69,7 +69,7 @@ fn calls(workload: Workload, n: usize) -> usize {
     }
 }
 
-/// Where a job is kept.
+/// Store of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kept {
     /// Nowhere: it ends with the process.

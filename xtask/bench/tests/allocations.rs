@@ -1,4 +1,4 @@
-//! What the steps of a call allocate must not grow unseen: the counts of `allocations.json` hold within 3 %.
+//! The allocations of a call's steps must not grow unnoticed: the counts of `allocations.json` hold within 3 %.
 //!
 //! Unlike times these counts do not depend on the load of the machine. `BATON_RECORD_ALLOCATIONS=1` records them anew.
 
@@ -14,10 +14,11 @@ use fixtures::EARLIER_CALLS;
 use serde::{Deserialize, Serialize};
 use steps::Meter;
 
-/// How far a count may be from the recorded one, in percent. A step that has become cheaper is recorded anew, so that it stays so.
+/// Allowed difference of a count from the recorded one, in percent. The count of a step that has become cheaper is
+/// recorded anew, so that it stays so.
 const TOLERANCE: u64 = 3;
 
-/// What one step allocates.
+/// Allocations of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Count {
     allocations: u64,

@@ -14,9 +14,9 @@ fn each_workload_runs_and_reports() {
         for store in stores {
             let program = env!("CARGO_BIN_EXE_baton-bench");
             let ran = Command::new(program).args([workload, "--n", n, "--store", store]).output().unwrap();
-            let (told, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-            let report = told.lines().find_map(|line| line.strip_prefix("RESULT ")).map(serde_json::from_str::<Value>);
-            assert!(ran.status.success() && report.is_some_and(|report| report.is_ok()), "{workload} {store}: {told}{failed}");
+            let (output, failed) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+            let report = output.lines().find_map(|line| line.strip_prefix("RESULT ")).map(serde_json::from_str::<Value>);
+            assert!(ran.status.success() && report.is_some_and(|report| report.is_ok()), "{workload} {store}: {output}{failed}");
         }
     }
 }

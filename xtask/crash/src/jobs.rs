@@ -139,7 +139,7 @@ fn turn(calls: &[Value]) -> Value {
     json!({"calls": calls})
 }
 
-/// A root with sixteen branches, each a chain of five tasks. The last one writes what it was answered.
+/// Returns a root with sixteen branches, each a chain of five tasks. The last task writes the answer that it gets.
 fn tree() -> (Vec<Value>, Value) {
     let branch = |number: usize| format!("branch-{number:02}");
     let route = |agent: &str, request: &str| call(&format!("route_to_{agent}"), json!({"request": request}));
@@ -186,7 +186,7 @@ fn tree() -> (Vec<Value>, Value) {
     (agents, script)
 }
 
-/// One agent that makes one call after the other, then writes a document that does not depend on what came of them.
+/// Returns one agent that makes one call after the other, then writes a document that does not depend on the results.
 fn effects() -> (Vec<Value>, Value) {
     let mut number = 0;
     let mut next = |tool: &str| {
@@ -211,7 +211,7 @@ fn effects() -> (Vec<Value>, Value) {
     (vec![agent("actor", &tools, &[])], json!({"actor": {"turns": turns}}))
 }
 
-/// One agent that calls commands.
+/// Returns one agent that calls commands.
 fn commands() -> (Vec<Value>, Value) {
     let mut number = 0;
     let mut next = |tool: &str| {
@@ -233,7 +233,7 @@ fn commands() -> (Vec<Value>, Value) {
 /// The effects of the tools of [`Shape::Strays`].
 const STRAY_EFFECTS: [&str; 3] = ["idempotent", "keyed", "at_most_once"];
 
-/// One agent that calls commands which can be met while they run.
+/// Returns one agent that calls commands which can be inspected while they run.
 fn strays() -> (Vec<Value>, Value) {
     let calls = |number: usize| {
         let effects = STRAY_EFFECTS.iter().enumerate();
@@ -245,7 +245,7 @@ fn strays() -> (Vec<Value>, Value) {
     (vec![agent("operator", &tools, &[])], json!({"operator": {"turns": turns}}))
 }
 
-/// The config of a command.
+/// Returns the config of a command.
 fn command(id: &str, effect: &str, command: &[&str]) -> Value {
     json!({
         "tool_id": id,

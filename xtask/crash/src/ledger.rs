@@ -1,14 +1,14 @@
-//! The ledger of effects: a file outside the store that says what really happened, and how often.
+//! The ledger of effects: a file outside the store that records each effect as it happens.
 //!
-//! Every line is one JSON object, appended with one write and flushed to the disk before the tool goes on. A process that is
-//! killed between two pages of that write leaves a torn line, which is no note; the next note begins on a line of its own.
-//! A tool that has an effect notes an [`Kind::Attempt`] for every request that reaches it, and an [`Kind::Effect`] each time
-//! it does what cannot be taken back.
+//! Every line is one JSON object, appended with one write and flushed to the disk before the tool continues. A process
+//! that is killed between two pages of that write leaves a torn line, which is no note; the next note begins on a line
+//! of its own. A tool that has an effect notes an [`Kind::Attempt`] for every request that reaches it, and an
+//! [`Kind::Effect`] for each irreversible action.
 //!
-//! The three tools here behave like the services that real tools call: `ledger_append` does it again each time
-//! it is asked (`at_most_once`), `ledger_charge` does it once for a key, whoever asks how often (`keyed`), `ledger_set` leaves
-//! the same state behind however often it is asked (`idempotent`). A program links them with `use baton_crash as _;` and
-//! finds their file in the environment variable [`ENV_LEDGER`].
+//! The three tools here behave like the services that real tools call. `ledger_append` repeats its effect for each
+//! request (`at_most_once`). `ledger_charge` has one effect per key (`keyed`). `ledger_set` leaves the same state
+//! behind after each request (`idempotent`). A program links them with `use baton_crash as _;` and finds their file in
+//! the environment variable [`ENV_LEDGER`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,7 +27,7 @@ pub const ENV_LEDGER: &str = "BATON_LEDGER";
 /// One line of a ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// What happened.
+    /// Kind of the note.
     pub kind: Kind,
     /// The idempotency key: run id and call id.
     pub key: String,
@@ -37,7 +37,7 @@ pub struct Note {
     pub process: u32,
 }
 
-/// What a line says.
+/// Kinds of notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -47,8 +47,8 @@ pub enum Kind {
     Effect,
 }
 
-/// A ledger, open for notes. Several processes may have the same one open, and none waits for another: one that is stopped
-/// in the middle of a note holds up nobody.
+/// A ledger, open for notes. Several processes may have the same one open, and none waits for another: a process that
+/// is stopped in the middle of a note blocks no other.
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
@@ -68,7 +68,7 @@ impl Ledger {
         self.file.sync_data()
     }
 
-    /// Notes the effect of `key` unless it is noted already; says whether it did.
+    /// Notes the effect of `key` unless it is noted already. Returns true if it was new.
     ///
     /// Such a note is a file of its own that appears whole under the key's name, or is there already.
     pub fn note_once(&mut self, tool: &str, key: &str) -> io::Result<bool> {
@@ -89,10 +89,10 @@ impl Ledger {
     }
 }
 
-/// How the name of a note begins that may not be whole.
+/// Prefix of the name of a note that may not be whole.
 const UNFINISHED: &str = "unfinished-";
 
-/// Where the notes lie that are made once for a key.
+/// Returns the folder of notes that are made once per key.
 fn once(ledger: &Path) -> PathBuf {
     ledger.with_extension("once")
 }
@@ -102,7 +102,7 @@ fn line(kind: Kind, tool: &str, key: &str) -> io::Result<Vec<u8>> {
     Ok(format!("\n{}\n", serde_json::to_string(&note)?).into_bytes())
 }
 
-/// How often each effect took place, by tool and key. What a process did not finish writing is no note.
+/// Returns the number of effects by tool and key. Unfinished notes are not counted.
 pub fn effects(path: &Path) -> io::Result<BTreeMap<(String, String), usize>> {
     let absent_is_empty = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => Ok(String::new()),

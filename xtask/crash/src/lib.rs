@@ -1,12 +1,12 @@
-//! The crash kit: kills a program at every place where something lasts, goes on with what is left, and compares the end with
-//! that of a run that nobody killed.
+//! The crash kit: kills a program at every durable step, resumes the run, and compares the end with that of an
+//! undisturbed run.
 //!
-//! [`Trial`] is one such attempt: a job, started in a folder of its own by a real process, which is killed where the plan says
-//! ([`At`]) and followed by another process with `baton resume`, until the job's end. What every process *acknowledged* (an entry
-//! that it printed, an answer that it took) must be in the timeline that it left behind; that timeline must be the beginning
-//! of the final one; and the end must be that of the undisturbed run: result, documents and versions. Effects outside the
-//! store are counted by the [`ledger`]: none twice, none lost, and in doubt exactly the `at_most_once` calls that were
-//! in flight.
+//! [`Trial`] is one attempt. A real process starts a job in a folder of its own and is killed at a planned place
+//! ([`At`]). Another process continues with `baton resume`, until the job's end. Everything that a process
+//! *acknowledged* (an entry that it printed, an answer that it accepted) must be in the timeline that it left. That
+//! timeline must be the beginning of the final one. The end must be that of the undisturbed run: result, documents and
+//! versions. The [`ledger`] counts effects outside the store: none happens twice, none is lost, and exactly the
+//! `at_most_once` calls that were in flight are in doubt.
 //!
 //! The kit works on any program that is `baton::main()` with the feature `failpoints` of package `baton`: authors of tools try their
 //! own with `cargo xtask crash JOB --program PROGRAM`, and may link the ledger's tools into it. What it does *not*

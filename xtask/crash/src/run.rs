@@ -1,4 +1,4 @@
-//! A run as its timeline tells it: what must not be lost, what is in flight, how it ended.
+//! A run, as read from its timeline: acknowledged facts, calls in flight, and its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,10 +16,10 @@ use baton_types::principal::Principal;
 use baton_types::tool_type::ToolType;
 use serde_json::Value;
 
-/// How many entries are read at once.
+/// Number of entries read at once.
 const PAGE: usize = 10_000;
 
-/// A run as it lies in a store.
+/// A run, as stored.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     /// Its line in the list of runs.
@@ -28,21 +28,21 @@ pub struct Timeline {
     pub entries: Vec<Arc<Recorded>>,
     /// The tools whose calls are never repeated, by the configs that the run is pinned to.
     pub at_most_once: BTreeSet<String>,
-    /// What the checker of invariants says of it, once it has ended.
+    /// Findings of the invariant checker, once the run has ended.
     pub findings: Option<Vec<String>>,
 }
 
 /// The hash of every version of every document, by path.
 pub type Documents = BTreeMap<String, Vec<String>>;
 
-/// How a run ended, as far as a crash may not change it.
+/// Parts of a run's end that a crash must not change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
     /// The status of the run.
     pub status: &'static str,
-    /// What the root task handed back.
+    /// Result of the root task.
     pub result: Value,
-    /// What the workspace holds.
+    /// Content of the workspace.
     pub documents: Documents,
 }
 
@@ -89,7 +89,7 @@ impl Timeline {
         self.record.id == later.record.id && later.entries.starts_with(&self.entries)
     }
 
-    /// The first of the printed lines whose entry the timeline does not have exactly so.
+    /// Returns the first of the printed lines whose entry the timeline does not have in the same form.
     pub fn lacks<'t>(&self, printed: &'t [Line]) -> Option<&'t Line> {
         printed.iter().find(|line| {
             let kept = usize::try_from(line.seq).ok().and_then(|seq| self.entries.get(seq.checked_sub(1)?));
@@ -97,12 +97,13 @@ impl Timeline {
         })
     }
 
-    /// The first fault of the numbering: entries are numbered from 1 without gaps.
+    /// Returns the first fault of the numbering: entries are numbered from 1 without gaps.
     pub fn gap(&self) -> Option<u64> {
         (1..).zip(&self.entries).find(|(expected, recorded)| recorded.seq != *expected).map(|(expected, _)| expected)
     }
 
-    /// The calls of `at_most_once` tools that have begun and have no result, in tasks that live: a crash now puts them in doubt.
+    /// Returns the calls of `at_most_once` tools that have begun and have no result, in live tasks: a crash now puts
+    /// them in doubt.
     pub fn in_flight(&self) -> BTreeSet<String> {
         let mut open = BTreeMap::new();
         for recorded in &self.entries {
@@ -121,7 +122,7 @@ impl Timeline {
         open.keys().map(ToString::to_string).collect()
     }
 
-    /// The calls that began.
+    /// Returns the calls that began.
     pub fn begun(&self) -> impl Iterator<Item = &CallId> {
         self.entries.iter().filter_map(|recorded| match &recorded.entry {
             Entry::CallStarted(call) => Some(&call.call),
@@ -129,7 +130,7 @@ impl Timeline {
         })
     }
 
-    /// The calls whose outcome nobody knows.
+    /// Returns the calls with an unknown outcome.
     pub fn in_doubt(&self) -> BTreeSet<String> {
         let calls = self
             .results()
@@ -137,7 +138,7 @@ impl Timeline {
         calls.map(|(call, ..)| call).collect()
     }
 
-    /// The calls of tools that ended in success, with the tool.
+    /// Returns the calls of tools that ended in success, with the tool.
     pub fn succeeded(&self) -> impl Iterator<Item = (String, String)> {
         self.results().filter(|(_, _, status, _)| *status == CallStatus::Success).map(|(call, tool, ..)| (call, tool))
     }
@@ -152,7 +153,7 @@ impl Timeline {
         })
     }
 
-    /// The numbers of the questions that wait for a person.
+    /// Returns the numbers of the questions that wait for a person.
     pub fn open_questions(&self) -> BTreeSet<u32> {
         let mut open = BTreeSet::new();
         for recorded in &self.entries {
@@ -165,7 +166,7 @@ impl Timeline {
         open
     }
 
-    /// The answers that persons gave, by question; an answer to a question that was answered before stands after it.
+    /// Returns the answers of people, by question. A later answer to the same question follows the earlier one.
     pub fn answers(&self) -> Vec<(u32, Value)> {
         let closed = self.entries.iter().filter_map(|recorded| match &recorded.entry {
             Entry::QuestionClosed(question) => Some(question),
@@ -181,14 +182,14 @@ impl Timeline {
             .collect()
     }
 
-    /// How many delegated tasks there were.
+    /// Returns the number of delegated tasks.
     pub fn delegations(&self) -> usize {
         let created =
             |recorded: &&Arc<Recorded>| matches!(&recorded.entry, Entry::TaskCreated(task) if task.kind == TaskKind::Delegation);
         self.entries.iter().filter(created).count()
     }
 
-    /// How the run ended, if it has.
+    /// Returns the end of the run, if it has ended.
     pub fn end(&self) -> Option<End> {
         let Entry::RunEnded(ended) = &self.entries.last()?.entry else { return None };
         let root = self.entries.iter().rev().find_map(|recorded| match &recorded.entry {
@@ -205,7 +206,7 @@ impl Timeline {
     }
 }
 
-/// The tools in `sources` that are never repeated: the config that a job has counts before the program's.
+/// Returns the tools in `sources` that are never repeated: a job's own config overrides the program's.
 fn at_most_once(sources: &Sources) -> BTreeSet<String> {
     let mut effects: BTreeMap<String, String> = BTreeMap::new();
     for role in [Role::BuiltinTool, Role::Tool] {

@@ -1,4 +1,4 @@
-//! Where a trial takes place: a folder with a store, a ledger and nothing else, and the processes that work in it.
+//! Scene of a trial: a folder with a store and a ledger, and the processes that work in it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,13 +21,13 @@ use tempfile::TempDir;
 use crate::ledger::ENV_LEDGER;
 use crate::run::Timeline;
 
-/// How long a command may outlive the engine that began it, on a machine under load.
+/// Longest time that a command may outlive its engine, on a machine under load.
 const COMMANDS_END_WITHIN: Duration = Duration::from_secs(30);
 
 /// A job and the program that runs it.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// How tables call it.
+    /// Name in tables.
     pub name: String,
     /// The job's folder.
     pub job: PathBuf,
@@ -35,14 +35,14 @@ pub struct Case {
     pub program: PathBuf,
     /// Tool configs, `(file name, text)`, for functions that the program has beside baton's own.
     pub tool_configs: Vec<(String, String)>,
-    /// Where trials have their folders; the system's place for temporary files without one.
+    /// Parent of the trials' folders (default: the system's folder for temporary files).
     pub scratch: Option<PathBuf>,
     /// Safeguards that the program goes without, to see whether the kit notices: `exec.guard` ends commands with their engine,
     /// `exec.former` ends those of a former owner.
     pub without: Vec<String>,
 }
 
-/// The tool configs of the ledger's tools, for a [`Case`] whose program links them.
+/// Returns the tool configs of the ledger's tools, for a [`Case`] whose program links them.
 pub fn ledger_configs() -> Vec<(String, String)> {
     let configs = [
         ("ledger_append.json", include_str!("../tool-configs/ledger_append.json")),
@@ -52,7 +52,7 @@ pub fn ledger_configs() -> Vec<(String, String)> {
     configs.map(|(name, text)| (name.to_owned(), text.replace("../../../generated-docs", "../generated-docs"))).to_vec()
 }
 
-/// What a process is started for.
+/// Purpose of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// `baton run`.
@@ -65,7 +65,7 @@ pub enum Step {
     Steer(u32),
 }
 
-/// What happens to a process on the way.
+/// Event in the life of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// It is killed at its pass of this name.
@@ -116,11 +116,11 @@ pub struct Pass {
 /// A process that is over.
 #[derive(Debug)]
 pub struct Process {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
     /// The entries that it printed.
-    pub told: Vec<Line>,
-    /// What else it said.
+    pub printed: Vec<Line>,
+    /// Its stderr.
     pub stderr: String,
     /// The failpoints that it passed.
     pub passes: Vec<Pass>,
@@ -134,7 +134,7 @@ impl Process {
         self.status.signal() == Some(Signal::KILL.as_raw())
     }
 
-    /// The milliseconds from its start until its first commit to the run was durable.
+    /// Returns the milliseconds from its start until its first durable commit to the run.
     pub fn until_durable(&self) -> Option<f64> {
         let pass = self.passes.iter().find(|pass| matches!(pass.place.as_str(), "store.begin.after" | "store.append.after"))?;
         Some(pass.at.saturating_sub(self.started) as f64 / 1_000.0)
@@ -173,7 +173,7 @@ impl<'a> Scene<'a> {
         builder.prefix("baton-crash-");
         let folder = case.scratch.as_ref().map_or_else(|| builder.tempdir(), |scratch| builder.tempdir_in(scratch));
         let folder = folder.context("a folder for a trial cannot be made")?;
-        // What lies above the folder is somebody else's.
+        // The folders above belong to somebody else.
         std::fs::write(folder.path().join("baton.json"), "{}")?;
         let configs = folder.path().join("tool-configs");
         std::fs::create_dir(&configs)?;
@@ -183,7 +183,7 @@ impl<'a> Scene<'a> {
         Ok(Self { case, folder, started: AtomicUsize::new(0) })
     }
 
-    /// Leaves the folder behind for whoever looks for the cause.
+    /// Keeps the folder for an investigation.
     pub(crate) fn keep(self) -> PathBuf {
         self.folder.keep()
     }
@@ -200,20 +200,20 @@ impl<'a> Scene<'a> {
         self.file("baton.db")
     }
 
-    /// Where processes have their temporary files.
+    /// Returns the folder for the temporary files of processes.
     fn temporary(&self) -> anyhow::Result<PathBuf> {
         let folder = self.file("tmp");
         std::fs::create_dir_all(&folder)?;
         Ok(folder)
     }
 
-    /// The folders of commands that are there.
+    /// Returns the number of remaining folders of commands.
     pub(crate) fn scratch_folders(&self) -> anyhow::Result<usize> {
         let names = std::fs::read_dir(self.temporary()?)?.flatten().map(|entry| entry.file_name());
         Ok(names.filter(|name| name.to_string_lossy().starts_with("baton-exec-")).count())
     }
 
-    /// The calls that ran twice at the same time.
+    /// Returns the number of calls that ran twice at the same time.
     pub(crate) fn overlaps(&self) -> usize {
         std::fs::read_to_string(self.file("ledger-overlaps")).map_or(0, |text| text.lines().count())
     }
@@ -281,7 +281,7 @@ impl<'a> Scene<'a> {
         };
         Ok(Process {
             status,
-            told: told(&text("out")?)?,
+            printed: printed(&text("out")?)?,
             stderr: text("err")?,
             passes: passes.lines().map(pass).collect::<anyhow::Result<_>>()?,
             started: running.started,
@@ -308,7 +308,8 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// The timeline as it lies in the store's files, read from a copy: whoever goes on finds them as they were left.
+    /// Returns the timeline in the store's files, read from a copy, so that the next process finds the files
+    /// unchanged.
     pub(crate) fn timeline(&self) -> anyhow::Result<Option<Timeline>> {
         let copy = self.file("copy");
         let _absent = std::fs::remove_dir_all(&copy);
@@ -324,12 +325,12 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What the kit answers to a question: the same whenever it is asked.
+/// Returns the kit's answer to a question: always the same.
 pub(crate) fn answer_to(question: u32) -> String {
     format!("the answer to question {question}")
 }
 
-/// What the kit steers a run with.
+/// Returns the kit's steering message.
 pub(crate) fn steering(number: u32) -> String {
     format!("steering {number} of the kit")
 }
@@ -351,22 +352,22 @@ impl Running {
         Ok(status.is_some_and(|status| status.stopped()))
     }
 
-    /// Lets a stopped process go on.
-    pub(crate) fn go_on(&self) -> anyhow::Result<()> {
+    /// Continues a stopped process.
+    pub(crate) fn resume_process(&self) -> anyhow::Result<()> {
         kill_process(self.pid(), Signal::CONT).context("a process cannot be continued")
     }
 }
 
-/// The entries among the lines that a process finished.
-fn told(text: &str) -> anyhow::Result<Vec<Line>> {
-    let mut told = Vec::new();
+/// Returns the entries in the complete lines of a process.
+fn printed(text: &str) -> anyhow::Result<Vec<Line>> {
+    let mut printed = Vec::new();
     for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
         let value: Value = serde_json::from_str(line).with_context(|| format!("a process printed {line:?}"))?;
         if value.get("seq").is_some() {
-            told.push(serde_json::from_str(line).context("a process printed something else than an entry")?);
+            printed.push(serde_json::from_str(line).context("a process printed something else than an entry")?);
         }
     }
-    Ok(told)
+    Ok(printed)
 }
 
 fn pass(line: &str) -> anyhow::Result<Pass> {

@@ -19,21 +19,21 @@ use crate::sweep::Random;
 
 /// When a process is killed at the latest: a run of the job takes a little longer.
 const KILLED_WITHIN: Duration = Duration::from_millis(900);
-/// How many processes of one run are killed before one may end it.
+/// Number of killed processes of one run before a process may end it.
 const KILLS_OF_A_RUN: usize = 8;
 /// One process of so many is asked to end (`SIGTERM`) rather than killed.
 const ASKED: usize = 5;
 /// One run of so many has its store taken away first.
 const LOST_STORES: usize = 8;
-/// How long commands may outlive their engine.
+/// Time that commands may outlive their engine.
 const ALIVE_FOR: Duration = Duration::from_secs(1);
 /// After so many runs without a command that was met, or so many violations, there will be no other.
 const FRUITLESS: usize = 40;
-/// How a process ends that was asked to, and how one whose store is gone.
+/// Exit code of a process that was interrupted, and of one whose store is gone.
 const INTERRUPTED: i32 = 130;
 const FAILED: i32 = 1;
 
-/// What came of the strays.
+/// Figures about stray commands.
 #[derive(Clone, Debug, Default)]
 pub struct StrayFigures {
     /// Runs that were killed until they ended.
@@ -48,7 +48,7 @@ pub struct StrayFigures {
     pub asked_met: usize,
     /// The processes of the commands that ran.
     pub commands: usize,
-    /// Those that were alive one second after their engine.
+    /// Number of commands that were alive one second after their engine.
     pub alive: usize,
     /// Folders of dead commands that the next start left.
     pub folders: usize,
@@ -60,7 +60,7 @@ pub struct StrayFigures {
     pub doubled: usize,
     /// Stores that were taken away under a process.
     pub stores: usize,
-    /// What else must not be.
+    /// Other violations.
     pub violations: Vec<String>,
 }
 
@@ -130,10 +130,10 @@ impl StrayFigures {
     }
 }
 
-/// One run, from its start to its end.
+/// Executes one run, from its start to its end.
 fn one(case: &Case, number: usize, random: &mut Random, figures: &mut StrayFigures) -> anyhow::Result<()> {
     let scene = Scene::new(case)?;
-    let (mut told, mut steered) = (Vec::new(), Vec::new());
+    let (mut printed, mut steered) = (Vec::new(), Vec::new());
     // Commands of dead engines that are to be gone by a moment.
     let mut doomed: Vec<(Vec<i32>, Instant)> = Vec::new();
     if number.is_multiple_of(LOST_STORES) {
@@ -153,7 +153,7 @@ fn one(case: &Case, number: usize, random: &mut Random, figures: &mut StrayFigur
             doomed.push((running, Instant::now() + ALIVE_FOR));
         }
         let ended = scene.finish(process)?;
-        told.extend(ended.told.iter().cloned());
+        printed.extend(ended.printed.iter().cloned());
         let code = ended.status.code();
         let (killed, asked) = (ended.was_killed(), code == Some(INTERRUPTED));
         figures.kills += usize::from(killed);
@@ -182,7 +182,7 @@ fn one(case: &Case, number: usize, random: &mut Random, figures: &mut StrayFigur
     figures.folders += scene.scratch_folders()?;
     figures.overlaps += scene.overlaps();
     let timeline = scene.timeline()?.context("the run is gone")?;
-    figures.lost += usize::from(timeline.lacks(&told).is_some());
+    figures.lost += usize::from(timeline.lacks(&printed).is_some());
     let is_there = |text: &String| {
         let mut entries = timeline.entries.iter();
         entries.any(|recorded| match &recorded.entry {
@@ -216,7 +216,7 @@ fn lose_store(scene: &Scene<'_>, figures: &mut StrayFigures) -> anyhow::Result<(
     scene.move_store(false).context("the store cannot be put back")
 }
 
-/// The processes of commands of the engine that is process `engine`.
+/// Returns the processes of commands of the engine that is process `engine`.
 fn commands_of(engine: i32) -> Vec<i32> {
     let mark = format!("BATON_COMMAND_ID={engine}-");
     let listed = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -230,7 +230,7 @@ fn is_marked(process: i32, mark: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(mark.as_bytes()))
 }
 
-/// How many of the commands whose moment has come are alive; with `wait`, of all of them when it has. They are ended here, so
+/// Counts the commands that are still alive at their deadline; with `wait`, waits for all deadlines. Ends them, so
 /// that the kit leaves none behind.
 fn alive_too_long(doomed: &mut Vec<(Vec<i32>, Instant)>, wait: bool) -> usize {
     let mut alive = 0;

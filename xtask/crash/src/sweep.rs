@@ -1,4 +1,4 @@
-//! A sweep over one job: an undisturbed run says which places there are, then trials die at each of them.
+//! A sweep over one job: an undisturbed run lists the failpoints, then trials die at each of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,28 +15,28 @@ use crate::trial::{Outcome, Trial, Violation};
 /// The kills of a trial: the process, counted from 0, and where.
 type Kills = Vec<(usize, At)>;
 
-/// How many trials are made between two words about it.
-const TOLD_EVERY: usize = 250;
+/// Number of trials between two progress messages.
+const PROGRESS_EVERY: usize = 250;
 
-/// How often a trial is made whose process did not come to its place. Calls that end at the same time share a write, so the
-/// last places of a run are not in each of its repetitions.
+/// Number of attempts at a trial whose process did not reach its failpoint. Calls that end at the same time share a
+/// write, so the last failpoints of a run are not in each of its repetitions.
 const TRIES: usize = 25;
 
-/// What is tried beside one kill at every place.
+/// Trials in addition to one kill at every failpoint.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many processes that recover are killed, at random places of random trials; with `None`, at every write of the
-    /// recovery from a kill at every write.
+    /// Number of recovering processes that are killed, at random failpoints of random trials; with `None`, at every
+    /// write of the recovery from a kill at every write.
     pub nested: Option<usize>,
-    /// How many kills at random moments are tried.
+    /// Number of kills at random moments.
     pub random: usize,
-    /// What random choices grow from.
+    /// Seed of random choices.
     pub seed: u64,
-    /// How many trials proceed at the same time.
+    /// Number of concurrent trials.
     pub jobs: usize,
 }
 
-/// What a sweep found.
+/// Figures of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// The job.
@@ -71,7 +71,7 @@ pub struct Figures {
     pub verified: usize,
     /// Milliseconds from the start of a process that recovers to its first durable commit, ascending.
     pub recovery: Vec<f64>,
-    /// What must not be, with the trial that found it.
+    /// Violations, with the trial that found each.
     pub violations: Vec<(Vec<Kill>, Violation)>,
     /// Trials that could not be carried out.
     pub errors: Vec<(Vec<Kill>, String)>,
@@ -82,7 +82,7 @@ pub struct Figures {
 pub struct Kill {
     /// Which process.
     pub process: usize,
-    /// Where.
+    /// Place of the kill.
     pub at: At,
     /// The place that it died at, once it did.
     pub place: Option<String>,
@@ -115,7 +115,7 @@ impl<'a> Sweep<'a> {
         Ok(Self { case, plan, expected, reference })
     }
 
-    /// The undisturbed run.
+    /// Returns the undisturbed run.
     pub fn reference(&self) -> &Outcome {
         &self.reference
     }
@@ -131,7 +131,7 @@ impl<'a> Sweep<'a> {
         for (process, (_, ended)) in self.reference.processes.iter().enumerate() {
             single.extend(ended.passes.iter().map(|pass| vec![(process, At::Pass(pass.name))]));
         }
-        // Where the process that goes on can die in its turn.
+        // Failpoints of the recovering process.
         let mut again = Vec::new();
         self.trials(&single, &mut figures, |figures, kills, outcome| {
             figures.kills += outcome.kills;
@@ -154,7 +154,7 @@ impl<'a> Sweep<'a> {
         }
         let wanted = self.plan.nested.unwrap_or(again.len());
         let mut left = again.as_slice();
-        // A place that was not reached gives way to another.
+        // A failpoint that was not reached is replaced by another.
         while figures.nested < wanted && !left.is_empty() && figures.are_sound() {
             let (now, later) = left.split_at(left.len().min(wanted - figures.nested));
             left = later;
@@ -179,7 +179,7 @@ impl<'a> Sweep<'a> {
         figures
     }
 
-    /// A random moment in the life of a random process of the undisturbed run.
+    /// Returns a random moment in the life of a random process of the undisturbed run.
     fn moment(&self, random: &mut Random) -> Kills {
         let process = random.below(self.reference.processes.len());
         let (_, ended) = &self.reference.processes[process];
@@ -187,7 +187,7 @@ impl<'a> Sweep<'a> {
         vec![(process, At::Moment(Duration::from_micros(random.below(micros as usize) as u64)))]
     }
 
-    /// Makes these trials, some at the same time. `count` adds what is told of each, beside what is told of all.
+    /// Makes these trials, some concurrently. `count` adds figures of each trial to the common ones.
     fn trials(&self, trials: &[Kills], figures: &mut Figures, count: impl FnMut(&mut Figures, &[(usize, At)], &Outcome) + Send) {
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let shared = Mutex::new((figures, count));
@@ -197,7 +197,7 @@ impl<'a> Sweep<'a> {
                     while let Some(kills) = trials.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let outcome = self.trial(kills);
                         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                        if done.is_multiple_of(TOLD_EVERY) {
+                        if done.is_multiple_of(PROGRESS_EVERY) {
                             eprintln!("{}: {done} of {} trials", self.case.name, trials.len());
                         }
                         let (figures, count) = &mut *shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -228,14 +228,14 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// The kills as they are told, with the places that the processes of `outcome` died at.
+/// Returns the kills for a report, with the failpoints at which the processes of `outcome` died.
 fn named(kills: &[(usize, At)], outcome: Option<&Outcome>) -> Vec<Kill> {
     let place = |process| outcome.and_then(|outcome| outcome.died_at(process)).map(|pass| pass.place.clone());
     kills.iter().map(|(process, at)| Kill { process: *process, at: *at, place: place(*process) }).collect()
 }
 
 impl Figures {
-    /// Adds what every kind of trial tells.
+    /// Adds the figures that every kind of trial has.
     fn take_in(&mut self, kills: &[(usize, At)], outcome: &Outcome) {
         self.unborn += outcome.unborn;
         self.in_flight += outcome.in_flight.len();
@@ -256,7 +256,7 @@ impl Figures {
         self.violations.is_empty() && self.errors.is_empty()
     }
 
-    /// The recovery time that a share of the resumed runs stayed below, in milliseconds.
+    /// Returns the recovery time that this share of the resumed runs did not exceed, in milliseconds.
     pub fn recovery_at(&self, share: f64) -> Option<f64> {
         let last = self.recovery.len().checked_sub(1)?;
         self.recovery.get((last as f64 * share).round() as usize).copied()
@@ -275,7 +275,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which is not 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }

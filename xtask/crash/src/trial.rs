@@ -23,7 +23,7 @@ const EFFECTIVE: [&str; 4] = ["ledger_append", "ledger_charge", "command_append"
 pub struct Trial<'a> {
     /// The job.
     pub case: &'a Case,
-    /// What happens to which of its processes, counted from 0.
+    /// Event for each process, counted from 0.
     pub kills: BTreeMap<usize, At>,
 }
 
@@ -36,9 +36,9 @@ pub enum Violation {
     Duplicated(String),
     /// Calls are in doubt that were not in flight, or the other way round.
     Doubt {
-        /// Those that were in flight when a process died.
+        /// Calls that were in flight when a process died.
         expected: BTreeSet<String>,
-        /// Those that are in doubt.
+        /// Calls that are in doubt.
         found: BTreeSet<String>,
     },
     /// The timeline breaks an invariant.
@@ -59,14 +59,14 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a trial found.
+/// Outcome of a trial.
 #[derive(Debug)]
 pub struct Outcome {
     /// Every process, with what it was started for.
     pub processes: Vec<(Step, Process)>,
-    /// How many processes were killed.
+    /// Number of killed processes.
     pub kills: usize,
-    /// How many kills came before the run was durable: it was started again.
+    /// Number of kills before the run was durable: the run was started again.
     pub unborn: usize,
     /// The calls that were in flight when a process was killed, and must not be repeated.
     pub in_flight: BTreeSet<String>,
@@ -76,17 +76,17 @@ pub struct Outcome {
     pub timeline: Timeline,
     /// Everything that must not be.
     pub violations: Vec<Violation>,
-    /// Where the trial's folder was left, if there were violations.
+    /// Folder of the trial, kept if there were violations.
     pub kept: Option<PathBuf>,
 }
 
 impl Outcome {
-    /// How the run ended.
+    /// Returns the end of the run.
     pub fn end(&self) -> Option<End> {
         self.timeline.end()
     }
 
-    /// The last pass of process `number`: where it died, if it was killed there.
+    /// Returns the last pass of process `number`: where it died, if it was killed there.
     pub fn died_at(&self, number: usize) -> Option<&Pass> {
         self.processes.get(number).filter(|(_, process)| process.was_killed())?.1.passes.last()
     }
@@ -115,14 +115,14 @@ impl Trial<'_> {
                     // The same thing again, as a person would do it.
                     true if step == Step::Run => steps.push(Step::Resume),
                     true => steps.push(step.clone()),
-                    // There is nothing to go on with, as a person is told who tries.
+                    // There is nothing to resume, as the program reports.
                     false => {
                         unborn += 1;
                         steps = vec![Step::Run, Step::Resume];
                     }
                 }
             } else {
-                watched.told.extend(process.told.iter().cloned());
+                watched.printed.extend(process.printed.iter().cloned());
                 match (&step, process.status.code()) {
                     (Step::Answer(question), Some(0)) => watched.acknowledged.push(*question),
                     // Refused, because the killed process had put the answer already: the end will show it.
@@ -151,11 +151,11 @@ impl Trial<'_> {
     }
 }
 
-/// What was seen on the way and must show at the end.
+/// Observations during the trial that must be confirmed at the end.
 #[derive(Default)]
 struct Watched {
     crashes: usize,
-    told: Vec<baton_timeline::Line>,
+    printed: Vec<baton_timeline::Line>,
     acknowledged: Vec<u32>,
     /// The timelines that killed processes left behind.
     left: Vec<Timeline>,
@@ -164,21 +164,21 @@ struct Watched {
 }
 
 impl Watched {
-    /// A process was killed and left `timeline` behind; says whether there is a run.
+    /// Records that a process was killed and left `timeline`. Returns true if there is a run.
     fn crashed(&mut self, process: &Process, timeline: Option<Timeline>) -> bool {
         self.crashes += 1;
-        self.told.extend(process.told.iter().cloned());
+        self.printed.extend(process.printed.iter().cloned());
         let Some(timeline) = timeline else {
-            if let Some(told) = self.told.first() {
-                self.found.push(Violation::Lost(format!("the run itself, of which entry {} was printed", told.seq)));
+            if let Some(printed) = self.printed.first() {
+                self.found.push(Violation::Lost(format!("the run itself, of which entry {} was printed", printed.seq)));
             }
             if !self.left.is_empty() {
                 self.found.push(Violation::Lost("the run itself, which a process had left behind".to_owned()));
             }
             return false;
         };
-        // Before anybody goes on with it.
-        if let Some(lost) = timeline.lacks(&self.told) {
+        // Before any process resumes it.
+        if let Some(lost) = timeline.lacks(&self.printed) {
             self.found.push(Violation::Lost(format!("entry {} ({}), which was printed", lost.seq, sentence(lost))));
         }
         if let Some(earlier) = self.left.last().filter(|earlier| !earlier.begins(&timeline)) {
@@ -189,7 +189,7 @@ impl Watched {
         true
     }
 
-    /// Everything that must not be, once the run has ended as `timeline` tells.
+    /// Returns all violations, once the run has ended with `timeline`.
     fn violations(mut self, timeline: &Timeline, scene: &Scene<'_>, expected: Option<&End>) -> anyhow::Result<Vec<Violation>> {
         if let Some(gap) = timeline.gap() {
             self.found.push(Violation::Lost(format!("entry {gap} is not in its place")));
@@ -197,7 +197,7 @@ impl Watched {
         if let Some(left) = self.left.iter().find(|left| !left.begins(timeline)) {
             self.found.push(Violation::Lost(format!("the first {} entries are not what they were", left.entries.len())));
         }
-        if let Some(lost) = timeline.lacks(&self.told) {
+        if let Some(lost) = timeline.lacks(&self.printed) {
             self.found.push(Violation::Lost(format!("entry {} ({}), which was printed", lost.seq, sentence(lost))));
         }
         let answers = timeline.answers();

@@ -13,17 +13,18 @@ use crate::run::Timeline;
 use crate::scene::{Case, PassName, Scene, Step};
 use crate::sweep::Random;
 
-/// How a process ends that finds its run taken over.
+/// Exit code of a process whose run was taken over.
 const TAKEN: i32 = 130;
 
-/// What came of the zombies.
+/// Figures about zombies.
 #[derive(Clone, Debug, Default)]
 pub struct ZombieFigures {
-    /// Owners that were stopped right before a commit, and went on to it after another process had ended the run.
+    /// Owners that were stopped right before a commit, and reached that commit after another process had ended the
+    /// run.
     pub attempts: usize,
-    /// How many of those commits took hold.
+    /// Number of those commits that were accepted.
     pub accepted: usize,
-    /// What must not be.
+    /// Violations.
     pub violations: Vec<String>,
 }
 
@@ -65,7 +66,7 @@ pub fn zombies(case: &Case, count: usize, seed: u64, jobs: usize) -> anyhow::Res
 }
 
 struct Tried {
-    /// Whether the zombie went on to a commit.
+    /// Whether the zombie reached its commit.
     attempted: bool,
     accepted: usize,
     violation: Option<String>,
@@ -81,17 +82,17 @@ fn zombie(case: &Case, pass: PassName) -> anyhow::Result<Tried> {
     let next = scene.run(&Step::Resume, None)?;
     ensure!(next.status.success(), "the process that took over ended with {}: {}", next.status, next.stderr.trim());
     let before = scene.timeline()?.context("the run is gone")?;
-    owner.go_on()?;
+    owner.resume_process()?;
     let owner = scene.finish(owner)?;
     let after = scene.timeline()?.context("the run is gone")?;
     let attempted = owner
         .passes
         .iter()
         .any(|passed| passed.name.is_write && passed.name.number > pass.number && passed.place == "store.append.after");
-    let told = &owner.told;
+    let printed = &owner.printed;
     let violation = if owner.status.code() != Some(TAKEN) || !owner.stderr.contains("has taken run") {
         Some(format!("the zombie ended with {}: {}", owner.status, owner.stderr.trim()))
-    } else if let Some(lost) = after.lacks(told) {
+    } else if let Some(lost) = after.lacks(printed) {
         Some(format!("entry {} ({}), which the zombie printed, is lost", lost.seq, sentence(lost)))
     } else {
         let twice = ledger::effects(&scene.ledger())?.into_iter().find(|(_, count)| *count > 1);

@@ -78,11 +78,11 @@ fn a_tool_that_is_called_keyed_and_ignores_its_key_is_found_out() {
 fn an_entry_that_was_told_otherwise_is_missed() {
     let case = q3_sales();
     let outcome = Trial { case: &case, kills: [].into() }.run(None).unwrap();
-    let mut told = outcome.processes[0].1.told.clone();
-    assert_eq!(told.len(), outcome.timeline.entries.len());
-    assert_eq!(outcome.timeline.lacks(&told), None);
-    told[5].entry = told[6].entry.clone();
-    assert_eq!(outcome.timeline.lacks(&told).map(|told| told.seq), Some(6));
+    let mut printed = outcome.processes[0].1.printed.clone();
+    assert_eq!(printed.len(), outcome.timeline.entries.len());
+    assert_eq!(outcome.timeline.lacks(&printed), None);
+    printed[5].entry = printed[6].entry.clone();
+    assert_eq!(outcome.timeline.lacks(&printed).map(|printed| printed.seq), Some(6));
     let mut shorter = outcome.timeline.clone();
     shorter.entries.truncate(7);
     assert!(shorter.begins(&outcome.timeline) && !outcome.timeline.begins(&shorter));
@@ -119,7 +119,7 @@ fn commands_that_nobody_ends_are_noticed() {
     assert!(figures.alive > 0 && figures.overlaps > 0, "{figures:?}");
 }
 
-/// The first pass of `place` in the undisturbed run.
+/// Returns the first pass of `place` in the undisturbed run.
 fn first(sweep: &Sweep<'_>, place: &str) -> At {
     nth(sweep, place, 0)
 }

@@ -19,9 +19,9 @@ pub enum Operation {
     Write {
         /// The file's name.
         file: String,
-        /// Where.
+        /// Position in the file.
         offset: u64,
-        /// What.
+        /// Written bytes.
         bytes: Vec<u8>,
     },
     /// The file was cut or grown.
@@ -47,7 +47,7 @@ pub enum Operation {
     },
 }
 
-/// What an operation that fails says.
+/// Error of a failing operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// An error of the device, by any operation.
@@ -56,12 +56,12 @@ pub enum Failure {
     Full,
 }
 
-/// Where the disk fails.
+/// A planned failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The operation that fails, counted from 1 since the disk was watched. One that cannot fail so is passed over.
     pub at: u64,
-    /// How.
+    /// The failure.
     pub failure: Failure,
     /// Whether all later ones fail too.
     pub lasting: bool,
@@ -96,32 +96,32 @@ impl Disk {
         Ok(disk)
     }
 
-    /// What was done so far; the disk forgets it.
+    /// Takes the log of all operations so far.
     pub fn take_log(&self) -> Vec<Operation> {
         std::mem::take(&mut self.lock().log)
     }
 
-    /// How many entries the log has.
+    /// Returns the number of entries in the log.
     pub fn position(&self) -> usize {
         self.lock().log.len()
     }
 
-    /// How many operations were tried so far that can fail.
+    /// Returns the number of attempted operations that can fail.
     pub fn operations(&self) -> u64 {
         self.lock().operations
     }
 
-    /// How many operations failed because they were meant to.
+    /// Returns the number of operations that failed as planned.
     pub fn failed(&self) -> u64 {
         self.lock().failed
     }
 
-    /// Fails where `fault` says, from here on; nowhere without one.
+    /// Fails at `fault` from here on; without one, nowhere.
     pub fn fail(&self, fault: Option<Fault>) {
         self.lock().fault = fault;
     }
 
-    /// The disk that watches the file at `path`, and the file's name there.
+    /// Returns the disk that watches the file at `path`, and the file's name there.
     pub(crate) fn of(path: &Path) -> Option<(Arc<Self>, String)> {
         let (folder, name) = (path.parent()?, path.file_name()?.to_str()?);
         let watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +129,8 @@ impl Disk {
         Some((disk, name.to_owned()))
     }
 
-    /// Lets `perform` do `operation`, unless it is to fail now: then `fail` gets the code, and says what SQLite is told.
+    /// Lets `perform` do `operation`. If it must fail now, calls `fail` with the code, and returns the code for
+    /// SQLite.
     pub(crate) fn attempt(&self, operation: Operation, perform: impl FnOnce() -> i32, fail: impl FnOnce(i32) -> i32) -> i32 {
         // Held meanwhile, so that the log has the order in which things happened.
         let mut state = self.lock();
@@ -156,7 +157,7 @@ impl Disk {
 }
 
 impl State {
-    /// The code that `operation`, the newest, fails with.
+    /// Returns the planned error code of `operation`, the newest.
     fn due(&mut self, operation: &Operation) -> Option<i32> {
         let fault = self.fault?;
         if self.operations < fault.at {

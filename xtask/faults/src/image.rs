@@ -1,4 +1,4 @@
-//! What a loss of power leaves of a folder: all that was synced, and anything of the rest.
+//! Possible states of a folder after a loss of power: everything that was synced, and any part of the rest.
 //!
 //! What was done to a file after it was last synced may be kept, lost or (a write) torn, each operation by itself and in
 //! any combination: a disk owes nothing until it is asked to sync. Sectors of 512 bytes are whole, and bytes that were
@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::disk::Operation;
 use crate::random::Random;
 
-/// What is whole on a disk.
+/// Size in bytes that a disk writes as a whole.
 const SECTOR: u64 = 512;
 
 /// The files of a folder, on the way through a log of what was done to them.
@@ -21,20 +21,20 @@ pub struct Platter {
 
 #[derive(Clone, Debug, Default)]
 struct File {
-    /// What is durable: nothing if the file may not even exist.
+    /// Durable content; `None` if the file may not even exist.
     durable: Option<Vec<u8>>,
-    /// What was done since.
+    /// Operations since then.
     pending: Vec<Operation>,
 }
 
 impl Platter {
-    /// A folder with these files, all durable.
+    /// Returns a folder with these files, all durable.
     pub fn holding(image: Image) -> Self {
         let durable = |(name, bytes)| (name, File { durable: Some(bytes), pending: Vec::new() });
         Self { files: image.0.into_iter().map(durable).collect() }
     }
 
-    /// All that was done, as if nothing were ever lost.
+    /// Returns the content of all operations, as if nothing were lost.
     pub fn whole(&self) -> Image {
         let mut image = BTreeMap::new();
         for (name, file) in &self.files {
@@ -69,7 +69,7 @@ impl Platter {
         }
     }
 
-    /// What a loss of power now may leave, by `random`.
+    /// Returns a possible state after a loss of power now, chosen by `random`.
     pub fn image(&self, random: &mut Random) -> Image {
         // Sometimes everything is lost or kept, which is what most disks do.
         let mood = random.below(8);

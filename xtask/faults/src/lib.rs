@@ -1,8 +1,9 @@
 //! A disk that misbehaves under the store's SQLite: it loses power, fails, fills up and rots.
 //!
-//! [`vfs`] lies between SQLite and the system's files and is the only file with `unsafe` code; [`disk`] says what it records
-//! and where it fails. [`image`] makes of a recording what a loss of power may leave. [`workload`] writes what a store is
-//! for, and knows what must be there afterwards. [`trials`] are the experiments, as many of each as one asks for.
+//! [`vfs`] is the layer between SQLite and the system's files, and the only file with `unsafe` code. [`disk`] records
+//! operations and plans failures. [`image`] computes possible states after a loss of power from a recording.
+//! [`workload`] writes realistic data, and knows the required state afterwards. [`trials`] are the experiments, in any
+//! number.
 //!
 //! The ordinary store is tried, as programs open it: the layer makes itself SQLite's default one and only touches the folders
 //! that a [`disk::Disk`] watches. It is *not* part of any program that people run.

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use baton_faults::trials::{Recording, Report, cut_logs, failing_disks, flipped_bits};
 use clap::Parser;
 
-/// Tries the store on disks that misbehave, and says how often it lost something.
+/// Tries the store on faulty disks, and reports losses.
 #[derive(Parser)]
 #[command(name = "cargo xtask faults", disable_help_subcommand = true)]
 struct Options {
-    /// How many losses of power, spread over the workload.
+    /// Number of losses of power, spread over the workload.
     #[arg(long, default_value_t = 5_000)]
     images: u64,
     /// Which of what a loss of power may leave is tried.
@@ -18,7 +18,7 @@ struct Options {
     /// The disk fails at every STEP-th of the workload's operations; 1 is all of them.
     #[arg(long, default_value_t = 1)]
     step: usize,
-    /// How many bits are flipped in each page of the store's file.
+    /// Number of flipped bits in each page of the store's file.
     #[arg(long, default_value_t = 10)]
     flips: u64,
     /// The log is cut off at every CUT-th of its last 65,536 bytes.
@@ -33,17 +33,17 @@ fn main() -> anyhow::Result<ExitCode> {
     println!("the workload: {} operations on files", recording.log.len());
     let Options { images, seed, step, flips, cut } = options;
     let mut good = true;
-    // Each is told as soon as it is done: some take minutes.
-    let mut tell = |what: &str, Report { trials, failures }: Report| {
+    // Each is reported as soon as it is done: some take minutes.
+    let mut print = |what: &str, Report { trials, failures }: Report| {
         println!("{what}: {trials} tried, {} failed", failures.len());
         for failure in &failures {
             println!("  {failure}");
         }
         good &= failures.is_empty();
     };
-    tell("losses of power", recording.power_losses(&tokio, images, seed)?);
-    tell("flipped bits, in every page", flipped_bits(&tokio, 3_000, flips, seed)?);
-    tell("failing operations (i/o errors and full disks, once and lasting)", failing_disks(&tokio, 3_000, step.max(1))?);
-    tell("logs cut off", cut_logs(&tokio, cut.max(1))?);
+    print("losses of power", recording.power_losses(&tokio, images, seed)?);
+    print("flipped bits, in every page", flipped_bits(&tokio, 3_000, flips, seed)?);
+    print("failing operations (i/o errors and full disks, once and lasting)", failing_disks(&tokio, 3_000, step.max(1))?);
+    print("logs cut off", cut_logs(&tokio, cut.max(1))?);
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

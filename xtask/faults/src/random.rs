@@ -5,12 +5,12 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of `seed`.
+    /// Returns the numbers of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next one.
+    /// Returns the next one.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -19,7 +19,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is above 0.
+    /// Returns a number below `bound`, which is above 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number() % bound
     }

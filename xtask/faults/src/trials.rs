@@ -12,39 +12,40 @@ use crate::image::{Image, Platter};
 use crate::random::Random;
 use crate::workload::{Acknowledged, Acknowledgements, Answer, FILE, Plan, ask_everything, check, perform};
 
-/// How the trials of one kind went.
+/// Report on the trials of one kind.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How many there were.
+    /// Number of trials.
     pub trials: u64,
-    /// What went wrong, each with what repeats it.
+    /// Failures, each with the values that repeat it.
     pub failures: Vec<String>,
 }
 
-/// Failures beyond this number are counted as trials, not told.
-const TOLD: usize = 20;
+/// Largest number of described failures; further ones are only counted.
+const MAX_DESCRIBED: usize = 20;
 
 impl Report {
     fn add(&mut self, repeat: impl FnOnce() -> String, outcome: Result<(), String>) {
         self.trials += 1;
         if let Err(what) = outcome
-            && self.failures.len() < TOLD
+            && self.failures.len() < MAX_DESCRIBED
         {
             self.failures.push(format!("{}: {what}", repeat()));
         }
     }
 }
 
-/// A folder for one trial: in memory where the system has such a place, since what is tried is not the machine's disk.
+/// Returns a folder for one trial: in memory where the system supports that, since the machine's own disk is not
+/// tested.
 pub fn scratch() -> std::io::Result<TempDir> {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }
 }
 
-/// A recording of the workload on a disk that does as it is told.
+/// A recording of the workload on a disk without failures.
 pub struct Recording {
     plan: Plan,
-    /// What was done to the files.
+    /// Operations on the files.
     pub log: Vec<Operation>,
     acknowledged: Acknowledgements,
 }
@@ -83,7 +84,7 @@ impl Recording {
     }
 }
 
-/// The store that the workload leaves, closed: one file.
+/// Returns the closed store after the workload: one file.
 fn finished_store(tokio: &Runtime, plan: &Plan) -> anyhow::Result<Image> {
     let folder = scratch()?;
     let disk = Disk::watch(folder.path())?;
@@ -119,10 +120,10 @@ pub fn flipped_bits(tokio: &Runtime, bytes: usize, times: u64, seed: u64) -> any
     Ok(report)
 }
 
-/// What SQLite reads at once.
+/// Size of SQLite's reads.
 const PAGE: usize = 4096;
 
-/// What the store in `image` says to every question, if it opens.
+/// Returns the store's answers to all queries on `image`, if it opens.
 async fn answers_of(image: &Image, plan: &Plan) -> anyhow::Result<Result<Vec<Answer>, StoreError>> {
     let folder = scratch()?;
     image.write(folder.path())?;

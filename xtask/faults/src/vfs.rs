@@ -20,7 +20,7 @@ use crate::disk::{Disk, Operation};
 #[repr(C)]
 struct LayeredFile {
     base: sqlite3_file,
-    /// Made by `Box::into_raw` when the file is opened, null if nobody watches it.
+    /// Created by `Box::into_raw` when the file is opened; null if the file is not watched.
     watched: *mut Watched,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn install() {
     });
 }
 
-/// The file of the layer below.
+/// Returns the file of the layer below.
 ///
 /// # Safety
 ///
@@ -70,11 +70,11 @@ unsafe fn below(file: *mut sqlite3_file) -> *mut sqlite3_file {
     unsafe { file.cast::<LayeredFile>().add(1).cast() }
 }
 
-/// The file as it is watched, if it is.
+/// Returns the file's watcher, if it is watched.
 ///
 /// # Safety
 ///
-/// `file` is one that [`open`] opened and nobody closed since.
+/// `file` is one that [`open`] opened and that was not closed since.
 unsafe fn watched<'a>(file: *mut sqlite3_file) -> Option<&'a Watched> {
     // SAFETY: the pointer is null or was made from a box that `close` frees, and SQLite closes no file that it still uses.
     unsafe { (*file.cast::<LayeredFile>()).watched.as_ref() }

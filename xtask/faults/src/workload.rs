@@ -1,8 +1,9 @@
-//! What the trials do with a store, and what must be there afterwards.
+//! The workload of the trials, and the required state afterwards.
 //!
-//! Six runs proceed at the same time and share commits; they have contents small and large, logged calls and commands; one
-//! is taken over by a second opening of the file, one begins with entries of another; an older one is removed and the file
-//! written anew without it; the log is checkpointed in every way and the store closed and opened again. What was acknowledged is noted with its place in the disk's log.
+//! Six runs proceed at the same time and share commits. They have small and large contents, logged calls and commands.
+//! One is taken over by a second opening of the file, one begins with entries of another. An older run is removed, and
+//! the file rewritten without it. The log is checkpointed in every way, and the store is closed and opened again. Each
+//! acknowledgement is noted with its place in the disk's log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ const REMOVED: &str = "removed";
 const REMOVAL: usize = 6;
 const REMOVED_BYTES: usize = 50_000;
 
-/// What is written: the same at every time.
+/// The data to write: always the same.
 #[derive(Debug)]
 pub struct Plan {
     /// The runs, each with its batches in order.
@@ -47,7 +48,7 @@ pub struct Plan {
 /// A run and its batches.
 #[derive(Debug)]
 pub struct PlannedRun {
-    /// How it begins.
+    /// Its first record.
     pub new: NewRun,
     /// The entries that it begins with.
     pub past: Vec<Arc<Recorded>>,
@@ -79,11 +80,11 @@ pub enum Acknowledged {
     },
 }
 
-/// What was acknowledged, each with the length of the disk's log at that moment.
+/// Acknowledgements, each with the length of the disk's log at that moment.
 pub type Acknowledgements = Vec<(usize, Acknowledged)>;
 
 impl Plan {
-    /// The plan. `bytes` scales the contents: the largest has this many.
+    /// Returns the plan. `bytes` is the size of the largest content.
     pub fn new(bytes: usize) -> Self {
         let mut runs: Vec<PlannedRun> = Vec::new();
         for index in 0..RUNS {
@@ -109,12 +110,12 @@ impl Plan {
 }
 
 impl PlannedRun {
-    /// All entries, those of the past first.
+    /// Returns all entries, those of the past first.
     pub fn entries(&self) -> impl Iterator<Item = &Arc<Recorded>> {
         self.past.iter().chain(self.batches.iter().flat_map(|batch| &batch.entries))
     }
 
-    /// How many batches are there if the last entry has this number; `None` if that is inside one.
+    /// Returns the number of batches if the last entry has this number; `None` if that is inside a batch.
     pub fn batches_through(&self, last_seq: u64) -> Option<usize> {
         if last_seq == self.past.len() as u64 {
             return Some(0);
@@ -150,7 +151,7 @@ fn planned_batch(run: &RunId, index: usize, round: usize, after: u64, bytes: usi
     batch
 }
 
-/// The run that is removed, with its batch.
+/// Returns the run that is removed, with its batch.
 fn removed_run() -> (NewRun, Batch) {
     let id = RunId::new(REMOVED);
     let bytes = vec![7; REMOVED_BYTES];
@@ -254,7 +255,7 @@ fn ends_removed(what: &Acknowledged) -> bool {
     matches!(what, Acknowledged::Removed) || matches!(what, Acknowledged::Batches(_, count) if *count > REMOVAL)
 }
 
-/// What a store says to a question, printed.
+/// Printed answer of a store to a query.
 pub type Answer = Result<String, String>;
 
 /// Asks `store` everything that one can ask about what is planned.
@@ -274,7 +275,7 @@ pub async fn ask_everything(store: &SqliteStore, plan: &Plan) -> Vec<Answer> {
         }
         answers.push(said(store.take_commands(id, 0).await));
         for (hash, _) in run.batches.iter().flat_map(|batch| &batch.contents) {
-            // Its hash says as much, and is shorter.
+            // The hash is as good as the content, and shorter.
             answers.push(said(store.content(*hash).await.map(|content| content.map(|content| ContentHash::of(&content)))));
         }
     }
@@ -282,8 +283,8 @@ pub async fn ask_everything(store: &SqliteStore, plan: &Plan) -> Vec<Answer> {
     answers
 }
 
-/// What is wrong with the store in `folder`, of which `acknowledged` must be there: it opens, and each run is whole up to one of
-/// its batches and can be gone on with.
+/// Checks the store in `folder`, which must have `acknowledged`: it opens, each run is whole up to one of its batches,
+/// and each run can be continued.
 pub async fn check(plan: &Plan, folder: &Path, acknowledged: &[Acknowledged]) -> Result<(), String> {
     let store = SqliteStore::open(folder.join(FILE)).map_err(|error| format!("it does not open: {error}"))?;
     let said = |error: StoreError| format!("it says: {error}");

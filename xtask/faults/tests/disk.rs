@@ -54,7 +54,7 @@ fn a_log_that_is_cut_off_leaves_whole_commits() {
     assert_eq!((report.trials, report.failures), (66, Vec::new()));
 }
 
-/// The store that the disk of `folder` has, and two batches that follow each other.
+/// Returns the store that the disk of `folder` has, and two batches that follow each other.
 async fn begun(folder: &Path) -> (SqliteStore, [Batch; 2]) {
     let plan = Plan::new(1_000);
     let run = &plan.runs[1];

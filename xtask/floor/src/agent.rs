@@ -21,19 +21,19 @@ pub(crate) struct Job {
     marks: Mutex<Vec<Mark>>,
 }
 
-/// A document, and what a list of documents says about it.
+/// A document, and its line in a list of documents.
 struct Document {
     content: Arc<str>,
     _listed: Value,
 }
 
-/// What a job shares is held for a moment, and nobody panics meanwhile.
+/// Locks a part that a job shares, for a moment. No holder panics.
 fn hold<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().expect("nobody panics here")
 }
 
 impl Job {
-    /// A job that begins, with its table if it has one.
+    /// Returns a new job, with its table if it has one.
     pub(crate) fn new(workload: Workload, n: usize, disk: Option<Arc<Disk>>) -> Self {
         let (documents, timeline, marks) = Default::default();
         let job = Self { workload, n, documents, timeline, disk, marks };
@@ -47,7 +47,7 @@ impl Job {
         if self.workload == Workload::Deep { "level" } else { "root" }.to_owned()
     }
 
-    /// How many calls the timeline has.
+    /// Returns the number of calls in the timeline.
     pub(crate) fn calls(&self) -> usize {
         hold(&self.timeline).len()
     }
@@ -56,7 +56,7 @@ impl Job {
         hold(&self.marks).clone()
     }
 
-    /// Writes a document and says what a tool returns of it.
+    /// Writes a document and returns the result of the tool.
     fn put(&self, path: &str, content: &str, mime_type: &str) -> Value {
         let size = content.len();
         let summary = content.get(..size.min(80)).unwrap_or(content);
@@ -90,7 +90,7 @@ impl Job {
         Ok(())
     }
 
-    /// What the model of `agent` answers, as text. `number` is the one in its request.
+    /// Returns the answer of `agent`'s model as text. `number` is the one in its request.
     fn answer(&self, agent: &str, turn: usize, number: usize) -> String {
         let call = |tool: &str, input| json!({"calls": [{"tool": tool, "input": input}]});
         let write = |path: &str, mime_type: &str| {
@@ -131,7 +131,7 @@ impl Job {
     }
 }
 
-/// One agent at work on `request`; what it hands off, or `null` if it ends with words.
+/// Works as one agent on `request`. Returns its handoff, or `null` if it ends with a text.
 pub(crate) fn work(job: Arc<Job>, agent: String, request: String) -> BoxFuture<'static, anyhow::Result<Value>> {
     Box::pin(async move {
         let number = number(&request).unwrap_or(job.n);
@@ -154,7 +154,7 @@ pub(crate) fn work(job: Arc<Job>, agent: String, request: String) -> BoxFuture<'
     })
 }
 
-/// What the calls of one turn return, in their order; several proceed at the same time.
+/// Returns the results of one turn's calls, in their order; several calls run concurrently.
 async fn results(job: &Arc<Job>, mut calls: Vec<Value>) -> anyhow::Result<Vec<String>> {
     if calls.len() == 1 {
         return Ok(vec![call(Arc::clone(job), calls.remove(0)).await?]);
@@ -167,7 +167,7 @@ async fn results(job: &Arc<Job>, mut calls: Vec<Value>) -> anyhow::Result<Vec<St
     Ok(results)
 }
 
-/// One call: its entry and what the model is told.
+/// Makes one call. Returns its result for the model.
 async fn call(job: Arc<Job>, call: Value) -> anyhow::Result<String> {
     let (tool, input) = (text(&call, "tool")?, &call["input"]);
     if let Some(agent) = tool.strip_prefix("route_to_") {
@@ -197,7 +197,7 @@ fn text<'a>(value: &'a Value, key: &str) -> anyhow::Result<&'a str> {
     value[key].as_str().with_context(|| format!("{key} is not a text"))
 }
 
-/// The number in a request, `item=7`; `None` at the root. Documents may follow.
+/// Returns the number in a request, `item=7`; `None` at the root. Documents may follow.
 fn number(request: &str) -> Option<usize> {
     let (_, rest) = request.lines().next()?.split_once('=')?;
     rest.parse().ok()

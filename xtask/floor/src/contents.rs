@@ -1,19 +1,19 @@
-//! What the jobs' documents and results hold; the engine's benchmark includes this file and has the same.
+//! Contents of the jobs' documents and results. The engine's benchmark includes this file and has the same.
 
 /// Bytes of each document.
 const DOCUMENT_BYTES: usize = 4_096;
 
-/// A table of 4 KB.
+/// Returns a table of 4 KB.
 pub(crate) fn table() -> String {
     filled("region,month,units,price\n", "north,2025-07,123,9.99\n")
 }
 
-/// A report of 4 KB.
+/// Returns a report of 4 KB.
 pub(crate) fn report() -> String {
     filled("", "Q3 sales up 15% quarter on quarter; see the table below. ")
 }
 
-/// The note that makes a result of `calc` about 200 bytes long.
+/// Returns the note that makes a result of `calc` about 200 bytes long.
 pub(crate) fn note() -> String {
     "x".repeat(170)
 }

@@ -1,4 +1,4 @@
-//! Where the floor's entries become durable: a log with group commit, or one `SQLite` commit per entry.
+//! Durable entries of the floor: a log with group commit, or one `SQLite` commit per entry.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,7 +20,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// The disk of a job that is kept; `None` for one that is not.
+    /// Returns the disk of a durable job; `None` for one in memory.
     pub(crate) fn open(kept: Kept) -> anyhow::Result<Option<Self>> {
         if kept == Kept::Memory {
             return Ok(None);
@@ -43,9 +43,9 @@ impl Disk {
 
     /// Writes an entry; returns when it is durable.
     pub(crate) async fn write(&self, line: Vec<u8>) -> anyhow::Result<()> {
-        let (durable, told) = oneshot::channel();
+        let (durable, done) = oneshot::channel();
         self.lines.send((line, durable)).ok().context("the disk's thread has ended")?;
-        told.await.context("the disk's thread has ended")
+        done.await.context("the disk's thread has ended")
     }
 }
 
@@ -55,15 +55,15 @@ fn log(mut file: File, mut waiting: mpsc::UnboundedReceiver<Line>) -> std::io::R
     let mut durable = Vec::new();
     while let Some(first) = waiting.blocking_recv() {
         let rest = std::iter::from_fn(|| waiting.try_recv().ok());
-        for (line, told) in std::iter::once(first).chain(rest) {
+        for (line, done) in std::iter::once(first).chain(rest) {
             group.extend_from_slice(&line);
             group.push(b'\n');
-            durable.push(told);
+            durable.push(done);
         }
         file.write_all(&group)?;
         file.sync_data()?;
         group.clear();
-        tell(durable.drain(..));
+        notify(durable.drain(..));
     }
     Ok(())
 }
@@ -79,16 +79,16 @@ fn database(path: &Path) -> rusqlite::Result<Connection> {
 /// Commits every entry by itself.
 fn rows(file: &Connection, mut waiting: mpsc::UnboundedReceiver<Line>) -> rusqlite::Result<()> {
     let mut insert = file.prepare("INSERT INTO entries (entry) VALUES (?1)")?;
-    while let Some((line, told)) = waiting.blocking_recv() {
+    while let Some((line, done)) = waiting.blocking_recv() {
         insert.execute([line])?;
-        tell([told]);
+        notify([done]);
     }
     Ok(())
 }
 
-/// Whoever no longer waits need not be told.
-fn tell(durable: impl IntoIterator<Item = oneshot::Sender<()>>) {
-    for told in durable {
-        let _gone = told.send(());
+/// Notifies the waiting callers. A caller that is gone is skipped.
+fn notify(durable: impl IntoIterator<Item = oneshot::Sender<()>>) {
+    for done in durable {
+        let _gone = done.send(());
     }
 }

@@ -32,13 +32,13 @@ use crate::measurement::{Measurement, Stopwatch, tenths};
 struct Arguments {
     /// The job.
     workload: Workload,
-    /// How large it is: runs, children, levels or turns.
+    /// Size: runs, children, levels or turns.
     #[arg(long, default_value_t = 1)]
     n: usize,
-    /// How many runs proceed at the same time.
+    /// Number of concurrent runs.
     #[arg(long, default_value_t = 1)]
     conc: usize,
-    /// Where it is kept.
+    /// Store of the runs.
     #[arg(long, default_value = "memory")]
     store: Kept,
 }
@@ -58,7 +58,7 @@ enum Workload {
     Startup,
 }
 
-/// Where a job's entries are kept beside memory.
+/// Store of a job's entries besides memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kept {
     /// Nowhere.
@@ -69,7 +69,7 @@ enum Kept {
     Sqlite,
 }
 
-/// Tool calls of one run of `workload`.
+/// Returns the number of tool calls in one run of `workload`.
 fn calls(workload: Workload, n: usize) -> usize {
     match workload {
         Workload::Q3 => 8,
@@ -127,7 +127,7 @@ async fn jobs(workload: Workload, n: usize, conc: usize, kept: Kept) -> anyhow::
     Ok(measurement)
 }
 
-/// One job, from its request to the end of its root.
+/// Executes one job, from its request to the end of its root.
 async fn finish(workload: Workload, n: usize, disk: Option<Arc<Disk>>) -> anyhow::Result<Arc<Job>> {
     let job = Arc::new(Job::new(workload, n, disk));
     tokio::spawn(agent::work(Arc::clone(&job), job.root(), "Do the job.".to_owned())).await??;

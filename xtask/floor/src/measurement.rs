@@ -1,4 +1,4 @@
-//! What is measured, and how the process is asked for it; the engine's benchmark includes this file and measures the same.
+//! Figures and their measurement by the process. The engine's benchmark includes this file and measures the same.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -26,12 +26,12 @@ pub(crate) fn cpu_seconds() -> f64 {
     used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
-/// The largest resident memory so far, in MB (2^20 bytes).
+/// Returns the largest resident memory so far, in MB (2^20 bytes).
 fn peak_rss_mb() -> f64 {
     status_kb("VmHWM:") / 1024.0
 }
 
-/// The resident memory now, in bytes.
+/// Returns the resident memory now, in bytes.
 pub(crate) fn rss_bytes() -> f64 {
     status_kb("VmRSS:") * 1024.0
 }
@@ -63,7 +63,7 @@ impl Stopwatch {
         Self { began: Instant::now(), cpu: cpu_seconds(), written: written_bytes() }
     }
 
-    /// What passed since the start, for a job of `tools` tool calls in `jobs` runs.
+    /// Returns the figures since the start, for a job of `tools` tool calls in `jobs` runs.
     pub(crate) fn stop(&self, tools: usize, jobs: usize) -> Measurement {
         let (secs, cpu_s) = (self.began.elapsed().as_secs_f64(), cpu_seconds() - self.cpu);
         let mut measurement = Measurement::default();
@@ -129,7 +129,8 @@ pub(crate) fn takes_mark(turn: usize, n: usize) -> bool {
     tenth > 0 && (turn == 1 || turn == 1 + tenth || turn == n + 1 - tenth || turn == n + 1)
 }
 
-/// Adds what each turn cost in the first and in the last tenth of a run; `marks` were taken as [`takes_mark`] says.
+/// Adds the cost of a turn in the first and in the last tenth of a run. `marks` were taken where [`takes_mark`] is
+/// true.
 pub(crate) fn tenths(measurement: &mut Measurement, marks: &[Mark], turns_in_a_tenth: usize) {
     let [zero, ten, ninety, all] = marks else { return };
     let each = turns_in_a_tenth as f64;

@@ -19,11 +19,11 @@ pub(crate) struct Mutant {
     pub(crate) file: String,
     /// `file:line:column: what is replaced by what in which function`.
     pub(crate) name: String,
-    /// What kind of change it is.
+    /// Kind of change.
     pub(crate) genre: Genre,
     /// The new text.
     pub(crate) replacement: String,
-    /// What it replaces.
+    /// Replaced text.
     pub(crate) span: Span,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Genre {
     StructField,
 }
 
-/// Where something begins and ends.
+/// Begin and end of a text.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Span {
     pub(crate) start: Place,

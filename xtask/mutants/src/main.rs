@@ -1,8 +1,9 @@
-//! `cargo xtask mutants`: changes the core in every way that `cargo mutants` knows, and says which changes its tests miss.
+//! `cargo xtask mutants`: changes the core in every way that `cargo mutants` knows, and reports the changes that its
+//! tests miss.
 //!
-//! One build holds all mutants, each behind a switch, so that a trial costs a run of tests and no build. A test program is
-//! only run against the mutants that it comes by. Verdicts are kept under `target/mutants` for the sources they are true
-//! of: a chore that was stopped goes on where it was.
+//! One build holds all mutants, each behind a switch, so that a trial costs a test run and no build. A test program is
+//! only run against the mutants that it reaches. Verdicts are cached under `target/mutants` by the sources' hash: an
+//! interrupted chore continues at its place.
 
 mod list;
 mod plant;
@@ -96,7 +97,7 @@ fn run(options: &Options) -> anyhow::Result<bool> {
     report::print(&listed, &planted, &verdicts, options.at_least, &root.join("xtask/mutants/survivors.json"))
 }
 
-/// The mutants to try now.
+/// Returns the mutants for this run.
 fn chosen<'m>(listed: &'m [Mutant], options: &Options, planted: &Planted, verdicts: &Verdicts) -> Vec<&'m Mutant> {
     let (part, parts) = options.shard.unwrap_or((1, 1));
     listed

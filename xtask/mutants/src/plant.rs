@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 use crate::list::{Genre, Mutant};
 use crate::sites::{self, Site};
 
-/// What the switches ask. `at` answers which of these mutants is on, or 0, and notes that they were reached.
+/// Code of the switches. `at` returns the active one of these mutants, or 0, and notes that they were reached.
 const SWITCHES: &str = r#"
 #[doc(hidden)]
 #[allow(missing_docs, reason = "only planted code uses it")]
@@ -53,11 +53,11 @@ pub(crate) struct Planted {
     pub(crate) tree: PathBuf,
     /// The mutants that are not in it, with the reason.
     pub(crate) left_out: BTreeMap<u32, String>,
-    /// The project's files as they were at the start: whoever goes on working on them disturbs nothing.
+    /// Files of the project at the start. Later edits do not disturb the trial.
     sources: Vec<(String, Vec<u8>)>,
     libraries: Vec<String>,
     mutants: Vec<Mutant>,
-    /// Where each mutant, and each place with its mutants, stands in the files of the copy.
+    /// Positions of the mutants in the files of the copy.
     placed: BTreeMap<String, Vec<Placed>>,
 }
 
@@ -71,7 +71,7 @@ struct Placed {
 }
 
 impl Planted {
-    /// A copy at `tree` of the project at `root`, not yet written. The switches go into `libraries`, the
+    /// Returns a copy at `tree` of the project at `root`, not yet written. The switches go into `libraries`, the
     /// `lib.rs` of each crate.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl Written<'_> {
     }
 }
 
-/// What belongs to the project.
+/// Returns the files of the project.
 fn files(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut list = Command::new("git");
     list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
@@ -170,7 +170,7 @@ fn files(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(String::from_utf8(listed.stdout)?.split_terminator('\0').map(str::to_owned).collect())
 }
 
-/// Writes a file unless it says the same already, so that little is built again.
+/// Writes a file unless it has the same content already, so that little is built again.
 fn update(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(());

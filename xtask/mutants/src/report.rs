@@ -1,4 +1,4 @@
-//! What was found, kept from one run of the chore to the next, and told.
+//! Verdicts, kept from one run of the chore to the next, and their report.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap};
@@ -38,7 +38,7 @@ struct Explained {
 }
 
 impl Verdicts {
-    /// Those kept below `work` for the sources in `folders` as they are now.
+    /// Returns the verdicts kept below `work` for the present sources in `folders`.
     pub(crate) fn open(work: &Path, root: &Path, folders: &[&str]) -> anyhow::Result<Self> {
         let mut hasher = DefaultHasher::new();
         for folder in folders {
@@ -60,7 +60,7 @@ impl Verdicts {
         Ok(Self { known, file: Mutex::new(file) })
     }
 
-    /// What is known of `mutant`.
+    /// Returns the verdict on `mutant`, if known.
     pub(crate) fn of(&self, mutant: &Mutant) -> Option<Verdict> {
         self.known.lock().expect("no thread panics while it holds this").get(&mutant.name).cloned()
     }

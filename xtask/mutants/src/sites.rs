@@ -1,8 +1,8 @@
-//! Where mutants can be planted: each mutant of a list found again in the source as an expression, an arm or a body.
+//! Sites of mutants: each mutant of a list is found again in the source as an expression, an arm or a body.
 //!
-//! `cargo mutants` names a mutant by the characters that it would replace. Planting all of them at once needs more: the
-//! whole expression round an operator, so that a switch can stand in its place. What cannot be a switch, such as an
-//! operator in a chain with `let` or anything in a `const fn`, is left out and said so.
+//! `cargo mutants` names a mutant by the characters that it would replace. Planting all of them at once needs more:
+//! the whole expression around an operator, so that a switch can replace it. Places that cannot have a switch, such as
+//! an operator in a chain with `let` or anything in a `const fn`, are left out and reported.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,18 +21,18 @@ use crate::list::{Genre, Mutant};
 pub(crate) struct Site {
     /// The text that they stand round or before, in bytes of the source.
     pub(crate) span: Range<usize>,
-    /// What is written before it.
+    /// Text before it.
     pub(crate) before: String,
-    /// What is written after it.
+    /// Text after it.
     pub(crate) after: String,
     /// The mutants of this place, each with the part of `before` that is its text.
     pub(crate) mutants: Vec<(u32, Range<usize>)>,
 }
 
-/// What was found in one file.
+/// Sites of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Sites {
-    /// Where mutants can stand.
+    /// Possible sites of mutants.
     pub(crate) sites: Vec<Site>,
     /// The mutants that cannot, with the reason.
     pub(crate) left_out: Vec<(u32, &'static str)>,
@@ -68,7 +68,7 @@ impl<'a> Text<'a> {
         Self { source, lines }
     }
 
-    /// The byte at the character `column`, from 0, of `line`, from 1.
+    /// Returns the byte at the character `column`, from 0, of `line`, from 1.
     fn offset_of(&self, line: usize, column: usize) -> usize {
         let start = self.lines[line - 1];
         self.source[start..].char_indices().nth(column).map_or(self.source.len(), |(at, _)| start + at)
@@ -97,7 +97,7 @@ struct Finder<'a, 'm> {
 }
 
 impl Finder<'_, '_> {
-    /// The mutants of `genre` at `offset`, which are found with that.
+    /// Removes and returns the mutants of `genre` at `offset`, which count as found.
     fn take(&mut self, offset: usize, genre: Genre) -> Vec<(u32, String)> {
         let mutants = self.wanted.remove(&(offset, genre)).unwrap_or_default();
         mutants.into_iter().map(|mutant| (mutant.id, mutant.replacement.clone())).collect()
@@ -128,7 +128,7 @@ impl Finder<'_, '_> {
         self.found.sites.push(Site { span, before, after: " })".to_owned(), mutants: places });
     }
 
-    /// What a body returns early, before its first statement.
+    /// Plants an early return in a body, before its first statement.
     fn body(&mut self, block: &Block) {
         let (Some(first), Some(last)) = (block.stmts.first(), block.stmts.last()) else { return };
         let span = self.text.range(first).start..self.text.range(last).end;
@@ -239,7 +239,7 @@ impl<'ast> Visit<'ast> for Finder<'_, '_> {
 }
 
 impl Finder<'_, '_> {
-    /// A field that is not given has the value that the rest of the expression gives it.
+    /// Plants a field that is left out: it gets the value that the rest of the expression gives it.
     fn left_out_field(&mut self, field: &FieldValue, rest: &str) {
         let mutants = self.take(self.text.range(field).start, Genre::StructField);
         let Member::Named(name) = &field.member else { return self.leave_out(mutants, "its field has no name") };

@@ -13,13 +13,13 @@ use serde::Deserialize;
 
 use crate::plant::Planted;
 
-/// What a trial may take beyond a multiple of what the tests take without a mutant.
+/// Time limit of a trial beyond a multiple of the tests' time without a mutant.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What tests that run together may take without a mutant.
+/// Time limit of tests that run together without a mutant.
 const TOGETHER: Duration = Duration::from_secs(1);
 
-/// What a test may take while it is measured.
+/// Time limit of a test while it is measured.
 const MEASURING: Duration = Duration::from_mins(10);
 
 /// The memory that a mutant may ask for, in KiB: one that allocates for ever is stopped by that.
@@ -30,13 +30,13 @@ pub(crate) struct Test {
     program: PathBuf,
     folder: PathBuf,
     name: String,
-    /// What it takes without a mutant.
+    /// Its time without a mutant.
     pub(crate) takes: Duration,
     /// The mutants that it reaches; it cannot catch another.
     reaches: BTreeSet<u32>,
 }
 
-/// How a trial ended.
+/// End of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// By this test, or by time.
@@ -47,9 +47,9 @@ pub(crate) enum Verdict {
     Unreached,
 }
 
-/// What cargo says while it builds.
+/// Message of cargo during the build.
 #[derive(Deserialize)]
-struct Told {
+struct CargoMessage {
     reason: String,
     #[serde(default)]
     executable: Option<PathBuf>,
@@ -66,7 +66,7 @@ struct Profile {
     test: bool,
 }
 
-/// What the compiler says.
+/// Message of the compiler.
 #[derive(Deserialize)]
 struct Complaint {
     level: String,
@@ -99,18 +99,18 @@ pub(crate) fn build(planted: &mut Planted, packages: &[String], target: &Path) -
             .stderr(Stdio::null())
             .output()
             .context("cargo cannot be started")?;
-        let told: Vec<Told> =
+        let messages: Vec<CargoMessage> =
             built.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
         if built.status.success() {
             eprintln!("built in {:.0} s", started.elapsed().as_secs_f64());
-            let tests = told.into_iter().filter(|told| told.profile.as_ref().is_some_and(|profile| profile.test));
-            let folder = |told: &Told| Some(told.manifest_path.as_ref()?.parent()?.to_owned());
-            return Ok(tests.filter_map(|told| Some((told.executable.clone()?, folder(&told)?))).collect());
+            let tests = messages.into_iter().filter(|message| message.profile.as_ref().is_some_and(|profile| profile.test));
+            let folder = |message: &CargoMessage| Some(message.manifest_path.as_ref()?.parent()?.to_owned());
+            return Ok(tests.filter_map(|message| Some((message.executable.clone()?, folder(&message)?))).collect());
         }
-        let errors: Vec<Complaint> = told
+        let errors: Vec<Complaint> = messages
             .into_iter()
-            .filter(|told| told.reason == "compiler-message")
-            .filter_map(|told| told.message)
+            .filter(|message| message.reason == "compiler-message")
+            .filter_map(|message| message.message)
             .filter(|message| message.level == "error")
             .collect();
         let mut refused = 0;
@@ -131,7 +131,8 @@ pub(crate) fn build(planted: &mut Planted, packages: &[String], target: &Path) -
 }
 
 impl Test {
-    /// Every test of `program`, run alone and without a mutant: it must pass; notes what it takes and which mutants it reaches.
+    /// Runs every test of `program` alone and without a mutant: it must pass. Notes its time and the mutants that it
+    /// reaches.
     pub(crate) fn measured(program: &Path, folder: &Path, trace: &Path) -> anyhow::Result<Vec<Self>> {
         let listed = Command::new(program).args(["--list", "--format", "terse"]).current_dir(folder).output()?;
         ensure!(listed.status.success(), "the tests of {} cannot be listed", program.display());
@@ -189,13 +190,13 @@ fn command(program: &Path, tests: &[&str], folder: &Path) -> Command {
     let mut command = Command::new("sh");
     let run = format!("ulimit -v {MEMORY_KIB}; exec \"$0\" --test-threads=1 --exact \"$@\"");
     command.args(["-c", &run]).arg(program).args(tests).current_dir(folder);
-    // Of the random money jobs, a tenth says the same: what slips through few of them slips through many.
+    // A tenth of the random money jobs is enough: a fault that a few of them miss is missed by many.
     command.env("CARGO_MANIFEST_DIR", folder).env("RUST_BACKTRACE", "0").env("BATON_BUDGET_RUNS", "10");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     command
 }
 
-/// The first test that fails, or that the program fails or hangs otherwise.
+/// Returns the first test that fails, or that the program itself fails or hangs.
 fn outcome(mut command: Command, patience: Duration) -> anyhow::Result<Option<String>> {
     let mut child = command.spawn().context("the tests cannot be started")?;
     let output = child.stdout.take().context("the tests have no output")?;
@@ -204,7 +205,7 @@ fn outcome(mut command: Command, patience: Duration) -> anyhow::Result<Option<St
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if let Some(test) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
-                // Nobody waits any more once the first has come.
+                // The receiver only waits for the first.
                 let _late = sender.send(test.to_owned());
             }
         }

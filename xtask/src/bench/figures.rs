@@ -1,4 +1,4 @@
-//! What was measured, and its medians.
+//! Measured figures, and their medians.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +28,13 @@ impl Measured {
         self.0.get(&(case.clone(), subject)).map_or(&[], Vec::as_slice)
     }
 
-    /// The median of a figure; not a number if it was never measured.
+    /// Returns the median of a figure; not a number if it was never measured.
     pub(super) fn median(&self, case: &Case, subject: Subject, figure: &str) -> f64 {
         median(self.rounds(case, subject).iter().filter_map(|figures| figures.get(figure).copied()))
     }
 
-    /// What is compared with the factor of `target`'s bound: the engine's figure, or its ratio to the yardstick in the same round.
+    /// Returns the value that is compared with the factor of `target`'s bound: the engine's figure, or its ratio to
+    /// the yardstick in the same round.
     pub(super) fn compared(&self, target: &Target) -> f64 {
         let engine = self.rounds(&target.case, Subject::Engine);
         let figure = |figures: &Figures, name: &str| figures.get(name).copied().unwrap_or(f64::NAN);
@@ -51,7 +52,7 @@ impl Measured {
     }
 }
 
-/// The middle one of `values`, or the mean of the two in the middle.
+/// Returns the middle one of `values`, or the mean of the two in the middle.
 fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

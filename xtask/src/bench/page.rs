@@ -1,4 +1,4 @@
-//! What people read: a row per target, on the terminal and in BENCHMARKS.md.
+//! Tables for people: a row per target, on the terminal and in BENCHMARKS.md.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ const END: &str = "<!-- end of the results -->";
 
 const HEADINGS: [&str; 9] = ["#", "case", "figure", "engine", "floor", "beside", "is", "asked for", ""];
 
-/// What is shown of a case without a target.
+/// Figures of a case without a target.
 const SHOWN: [&str; 3] = ["tools_cpu_s", "cpu_s", "peak_rss_mb"];
 
 /// One target with what was measured.
@@ -74,7 +74,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// A row for each target; for a case that has none, what it has to show.
+/// Returns a row for each target, and the figures of a case without one.
 pub(super) fn rows(cases: &[Case], targets: &[Target], measured: &Measured) -> Vec<Row> {
     let mut rows: Vec<Row> = targets.iter().map(|target| Row::new(target.clone(), measured)).collect();
     for case in cases.iter().filter(|case| targets.iter().all(|target| target.case != **case)) {
@@ -89,7 +89,7 @@ pub(super) fn rows(cases: &[Case], targets: &[Target], measured: &Measured) -> V
     rows
 }
 
-/// Four digits that count, and nothing where nothing was measured.
+/// Returns the value with four significant digits; empty if nothing was measured.
 fn rounded(value: f64) -> String {
     match value.abs() {
         size if size.is_nan() => String::new(),
@@ -101,7 +101,7 @@ fn rounded(value: f64) -> String {
     }
 }
 
-/// The rows in columns.
+/// Returns the rows in columns.
 pub(super) fn columns(rows: &[Row]) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned)];
     lines.extend(rows.iter().map(Row::cells));
@@ -116,7 +116,7 @@ pub(super) fn columns(rows: &[Row]) -> String {
     text
 }
 
-/// The results as they stand in BENCHMARKS.md: the machine, then a table.
+/// Returns the results in the form of BENCHMARKS.md: the machine, then a table.
 pub(super) fn results(rows: &[Row]) -> anyhow::Result<String> {
     let cores = std::thread::available_parallelism().context("the number of cores is unknown")?;
     let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);

@@ -1,4 +1,4 @@
-//! The targets: a table in BENCHMARKS.md, read as it stands there, so that the page cannot lie.
+//! The targets: a table in BENCHMARKS.md, which is read directly, so that the page is always right.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ impl Case {
         !matches!(self.workload.as_str(), "blocked" | "resume")
     }
 
-    /// The floor that keeps as much as the case's store.
+    /// Returns the floor with the same durability as the case's store.
     pub(super) fn usual_floor(&self) -> Floor {
         if self.store == "sqlite" { Floor::Log } else { Floor::Memory }
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// How a floor keeps its entries.
+/// Durability of a floor's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Floor {
     /// Not at all.
@@ -69,7 +69,7 @@ impl Floor {
     }
 }
 
-/// Who is measured.
+/// Subject of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     Engine,
@@ -128,7 +128,7 @@ impl Relation {
     }
 }
 
-/// What a figure is compared with.
+/// Comparison for a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bound {
     pub(super) factor: f64,
@@ -136,7 +136,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// The floor it is compared with.
+    /// Returns the floor it is compared with.
     pub(super) fn floor(&self) -> Option<Floor> {
         match self.of {
             Yardstick::Floor(floor) => Some(floor),
@@ -155,7 +155,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// What a bound's factor multiplies.
+/// Base of a bound's factor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Yardstick {
     /// Nothing: the factor is the bound.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 
-/// Where environments are made, and with what.
+/// Creates Python environments.
 pub(crate) struct Installer<'a> {
     /// The Python that makes them.
     pub(crate) python: &'a str,
@@ -21,7 +21,7 @@ pub(crate) struct Environment {
 }
 
 impl Installer<'_> {
-    /// The environment of the server `name` with the packages that `requirements` pins. `variables` are what their builds need.
+    /// Returns the environment of the server `name` with the packages that `requirements` pins. `variables` are what their builds need.
     pub(crate) fn environment(&self, name: &str, requirements: &str, variables: &[(&str, &str)]) -> anyhow::Result<Environment> {
         let environment = Environment { folder: self.work.join(name) };
         let (venv, pinned) = (environment.folder.join("venv"), environment.folder.join("requirements.txt"));
@@ -56,7 +56,7 @@ impl Installer<'_> {
 }
 
 impl Environment {
-    /// A program of the environment.
+    /// Returns a program of the environment.
     pub(crate) fn program(&self, name: &str) -> Command {
         Command::new(self.folder.join("venv").join("bin").join(name))
     }

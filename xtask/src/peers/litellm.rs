@@ -1,7 +1,8 @@
-//! LiteLLM's proxy: its mock answers and errors, and whole conversations that a provider in it says by a script.
+//! LiteLLM's proxy: its mock answers and errors, and whole conversations from a script provider.
 //!
-//! The proxy speaks three dialects to its clients and translates between them and its providers, so what is sent and what is read
-//! is the work of people who know nothing of Baton. `script_provider.py` compares what came through with what was said.
+//! The proxy speaks three dialects to its clients and translates between them and its providers, so both directions
+//! pass through code that was written without knowledge of Baton. `script_provider.py` compares the received requests
+//! with its answers.
 
 use std::path::Path;
 
@@ -9,12 +10,12 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::environment::Installer;
-use super::program::{Access, KEY, KEY_VALUE, Program, Told, WRONG_KEY, write_json};
+use super::program::{Access, FinishedRun, KEY, KEY_VALUE, Program, WRONG_KEY, write_json};
 use super::server::Server;
 use super::{Checked, Row};
 use crate::project::root;
 
-/// What it is called here.
+/// Name of the server.
 pub(crate) const NAME: &str = "litellm";
 
 const REQUIREMENTS: &str = include_str!("../../peers/litellm.txt");
@@ -24,9 +25,9 @@ const SCRIPT_PROVIDER: &str = include_str!("../../peers/script_provider.py");
 const Q3: &str = "examples/q3-sales";
 
 /// The prompt of the agent that most cases ask.
-const PROMPT: &str = "You repeat what you are told, and say when you are done.";
+const PROMPT: &str = "You repeat what you are finished, and say when you are done.";
 
-/// What the mocks say.
+/// Text of the mocks.
 const MOCKED: &str = "All is well.";
 
 /// One thing that the proxy is asked for, and what must come of it.
@@ -41,7 +42,7 @@ struct Case {
     expected: Expected,
 }
 
-/// What a run must come to.
+/// Expected outcome of a run.
 struct Expected {
     exit: i32,
     /// The code of the error; none, if it succeeds.
@@ -98,14 +99,14 @@ pub(crate) fn check(installer: &Installer<'_>, program: &Program) -> anyhow::Res
     let mut rows = Vec::new();
     for case in &cases {
         let job = if case.is_q3() { Path::new(Q3) } else { &talk };
-        let told = program.run(case.name, job, &["--model", case.name])?;
-        rows.push(case.row(&told, &baseline));
+        let finished = program.run(case.name, job, &["--model", case.name])?;
+        rows.push(case.row(&finished, &baseline));
     }
     let installed = REQUIREMENTS.lines().next().unwrap_or_default();
     Ok(Checked { summary: format!("{installed}: {} cases", rows.len()), rows })
 }
 
-/// All cases. What the proxy's mocks can say comes from them, the rest from the script provider: mocks stream no calls, and no
+/// Returns all cases. What the proxy's mocks can say comes from them, the rest from the script provider: mocks stream no calls, and no
 /// text in the dialect of responses.
 fn cases() -> Vec<Case> {
     let mock = |response: &str| Some(json!({"model": "openai/mock", "api_key": "none", "mock_response": response}));
@@ -157,14 +158,14 @@ impl Case {
         self.name.starts_with("q3-")
     }
 
-    /// What `told` says of it, beside what must be.
-    fn row(&self, told: &Told, baseline: &Told) -> Row {
+    /// Returns the row of `finished`, with its faults.
+    fn row(&self, finished: &FinishedRun, baseline: &FinishedRun) -> Row {
         let Expected { exit, error, says, executed } = &self.expected;
-        let code = told.report["error"]["code"].as_str();
-        let mut row = Row { case: self.name.to_owned(), saw: told.seen(), faults: told.faults() };
-        row.expect("exit code", &told.exit, &Some(*exit));
+        let code = finished.report["error"]["code"].as_str();
+        let mut row = Row { case: self.name.to_owned(), saw: finished.seen(), faults: finished.faults() };
+        row.expect("exit code", &finished.exit, &Some(*exit));
         row.expect("error", &code, error);
-        let words = if error.is_some() { &told.report["error"]["message"] } else { &told.report["result"] };
+        let words = if error.is_some() { &finished.report["error"]["message"] } else { &finished.report["result"] };
         if !words.to_string().contains(says) {
             row.faults.push(format!("{words} does not say {says:?}"));
         }
@@ -173,20 +174,20 @@ impl Case {
         } else {
             (executed.to_vec(), &std::collections::BTreeMap::new())
         };
-        row.expect("calls", &told.executed(), &calls);
-        // Their bytes would say nothing to whoever reads a fault.
-        row.expect("documents are those of the script", &(told.documents == *documents), &true);
+        row.expect("calls", &finished.executed(), &calls);
+        // Their bytes would not help the reader of a fault.
+        row.expect("documents are those of the script", &(finished.documents == *documents), &true);
         if self.is_q3() {
-            row.expect("result", &told.report["result"], &baseline.report["result"]);
+            row.expect("result", &finished.report["result"], &baseline.report["result"]);
         }
         if error.is_none() {
-            row.expect("usage is told by the server", &told.usage_is_told(), &true);
+            row.expect("usage is reported by the server", &finished.usage_is_reported(), &true);
         }
         row
     }
 }
 
-/// The proxy's config. JSON is YAML.
+/// Returns the proxy's config. JSON is YAML.
 fn configured(cases: &[Case]) -> Value {
     let listed = |case: &Case| case.parameters.as_ref().map(|said| json!({"model_name": case.name, "litellm_params": said}));
     json!({
@@ -201,7 +202,7 @@ fn configured(cases: &[Case]) -> Value {
     })
 }
 
-/// A job of one agent, with tools that the mocks know.
+/// Returns a job of one agent, with tools that the mocks know.
 fn write_job(folder: &Path) -> anyhow::Result<()> {
     let job = json!({"job_id": "talk", "description": "One agent, asked.", "root": "parrot", "request": "Say it.",
         "outage_seconds": 5});
@@ -212,7 +213,7 @@ fn write_job(folder: &Path) -> anyhow::Result<()> {
     write_json(&folder.join("agents/parrot.json"), &agent)
 }
 
-/// A call as LiteLLM's mocks have it.
+/// Returns a call as LiteLLM's mocks have it.
 fn mocked_call(number: u32, tool: &str) -> Value {
     let input = if tool == "echo" { json!({"message": MOCKED}) } else { json!({"result": {"said": MOCKED}}) };
     json!({"id": format!("call_{number}"), "type": "function", "function": {"name": tool, "arguments": input.to_string()}})
@@ -228,7 +229,7 @@ fn parallel() -> Value {
     ])
 }
 
-/// The agents of an exported script, as the script provider reads them. Each has one task.
+/// Returns the agents of an exported script, as the script provider reads them. Each has one task.
 fn agents_of(exported: &Value) -> anyhow::Result<Vec<Value>> {
     let agents = exported["agents"].as_object().context("a script has agents")?;
     let agents = agents.iter().map(|(agent, script)| {

@@ -1,9 +1,9 @@
 //! llama.cpp behind the server of `llama-cpp-python`, with models of random weights that `tiny_model.py` makes.
 //!
-//! What they say has no sense, which is the point: a grammar holds their calls to the schemas of tools, and nothing holds the rest. Random
-//! calls may fail; runs may not hang, lie or break. Beside that, the server has habits of its own: it gives way in the middle of a
-//! stream when another request comes, it breaks a stream off where it would have to say why it cannot answer, and it takes no message
-//! without a content.
+//! The answers are random on purpose: a grammar makes their calls match the schemas of tools, and everything else is
+//! arbitrary. Random calls may fail; runs must not hang, report wrong results or break. The server has further habits:
+//! it interrupts a stream when another request comes. It cuts a stream off instead of reporting an error. It rejects
+//! messages without content.
 
 mod jobs;
 
@@ -16,18 +16,18 @@ use serde_json::{Value, json};
 use self::Expected::{Anything, Done, Failed};
 use self::jobs::Job;
 use super::environment::{Environment, Installer};
-use super::program::{Access, KEY, KEY_VALUE, Program, Told, WRONG_KEY, write_json};
+use super::program::{Access, FinishedRun, KEY, KEY_VALUE, Program, WRONG_KEY, write_json};
 use super::server::Server;
 use super::{Checked, Row};
 use crate::project::root;
 
-/// What it is called here, and which provider it is asked like.
+/// Name of the server, and the provider whose dialect it speaks.
 pub(crate) const NAME: &str = "llamacpp";
 
 const REQUIREMENTS: &str = include_str!("../../peers/llamacpp.txt");
 const TINY_MODEL: &str = include_str!("../../peers/tiny_model.py");
 
-/// What its build needs: it runs on any machine of this kind, and images are nothing that is asked here.
+/// Environment of its build: the result runs on any machine of this kind, and needs no images.
 const BUILD: [(&str, &str); 1] = [("CMAKE_ARGS", "-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF")];
 
 /// The folders whose texts make its vocabulary.
@@ -45,13 +45,13 @@ const LOADED: [Loaded; 5] = [
 /// The way to write prompts that offers tools.
 const CALLS: &str = "chatml-function-calling";
 
-/// What the server's log has once a stream is under way.
+/// Line in the server's log once a stream has begun.
 const STREAM_BEGINS: &str = "POST /v1/chat/completions HTTP/1.1\" 200";
 
-/// What it has when a stream gave way to another request, or its client went away.
-const STREAM_GAVE_WAY: &str = "Disconnected from client";
+/// Line after a stream was interrupted by another request, or its client disconnected.
+const STREAM_INTERRUPTED: &str = "Disconnected from client";
 
-/// The runs whose streams meet, the one that goes on after a crash, and the one whose server stays away.
+/// The runs with interrupted streams, the resumed one, and the one whose server stays away.
 const TWO: [&str; 2] = ["one", "other"];
 const RESUMED: &str = "resumed";
 const KILLED: &str = "killed";
@@ -62,11 +62,11 @@ const ENDS: [Option<i32>; 3] = [Some(0), Some(1), Some(4)];
 /// A model as the server has it.
 struct Loaded {
     name: &'static str,
-    /// How its prompts are written.
+    /// Chat format of its prompts.
     format: &'static str,
     /// Its window in tokens.
     window: u32,
-    /// The seed of its weights, and of what it says.
+    /// Seed of its weights and of its answers.
     seed: u32,
 }
 
@@ -82,7 +82,7 @@ struct Case {
     expected: Expected,
 }
 
-/// What a run must come to.
+/// Expected outcome of a run.
 enum Expected {
     /// Success, with these calls.
     Done(&'static [&'static str]),
@@ -126,7 +126,7 @@ pub(crate) fn check(installer: &Installer<'_>, program: &Program) -> anyhow::Res
     Ok(Checked { summary: format!("{installed}: {} cases", rows.len()), rows })
 }
 
-/// All cases of one run against a server that stays.
+/// Returns all cases of one run against a server that stays.
 fn cases() -> Vec<Case> {
     let talk = |stream: bool| json!({"stream": stream, "min_tokens": 8});
     let calls = |stream: bool| json!({ "stream": stream });
@@ -161,36 +161,36 @@ impl Case {
         Access { model: self.model, key: self.key, ..access(self.name, server, self.settings.clone()) }
     }
 
-    /// What `told` says of it, beside what must be.
-    fn row(&self, told: &Told) -> Row {
-        let mut row = Row { case: self.name.to_owned(), saw: told.seen(), faults: told.faults() };
-        let code = told.report["error"]["code"].as_str();
+    /// Returns the row of `finished`, with its faults.
+    fn row(&self, finished: &FinishedRun) -> Row {
+        let mut row = Row { case: self.name.to_owned(), saw: finished.seen(), faults: finished.faults() };
+        let code = finished.report["error"]["code"].as_str();
         match self.expected {
             Done(calls) => {
-                row.expect("exit code", &told.exit, &Some(0));
+                row.expect("exit code", &finished.exit, &Some(0));
                 row.expect("error", &code, &None);
-                row.expect("calls", &told.executed(), &calls.to_vec());
-                // It tells no usage in a stream.
-                row.expect("usage is told by the server", &told.usage_is_told(), &(self.settings["stream"] == false));
-                row.faults.extend(self.job.faults(told));
+                row.expect("calls", &finished.executed(), &calls.to_vec());
+                // It reports no usage in a stream.
+                row.expect("usage is reported by the server", &finished.usage_is_reported(), &(self.settings["stream"] == false));
+                row.faults.extend(self.job.faults(finished));
             }
             Failed(exit, error, says) => {
-                row.expect("exit code", &told.exit, &Some(exit));
+                row.expect("exit code", &finished.exit, &Some(exit));
                 row.expect("error", &code, &Some(error));
-                let words = &told.report["error"]["message"];
+                let words = &finished.report["error"]["message"];
                 if !words.to_string().contains(says) {
                     row.faults.push(format!("{words} does not say {says:?}"));
                 }
             }
             Anything => {
-                row.expect("the exit code is that of an end", &ENDS.contains(&told.exit), &true);
-                row.expect("calls were made", &(told.calls_made() > 0), &true);
+                row.expect("the exit code is that of an end", &ENDS.contains(&finished.exit), &true);
+                row.expect("calls were made", &(finished.calls_made() > 0), &true);
                 // What the grammar must hold it to.
-                row.expect("calls of tools that nobody offered", &told.refused_as("unknown_tool"), &0);
-                row.expect("calls whose arguments are not JSON", &told.refused_as("malformed_input"), &0);
+                row.expect("calls of tools that nobody offered", &finished.refused_as("unknown_tool"), &0);
+                row.expect("calls whose arguments are not JSON", &finished.refused_as("malformed_input"), &0);
             }
         }
-        row.faults.extend(halves(told));
+        row.faults.extend(halves(finished));
         row
     }
 }
@@ -220,12 +220,12 @@ impl<'a> Llama<'a> {
         Server::start(|port| self.at(port), HEALTH, &self.log(log))
     }
 
-    /// Where a server says what it does.
+    /// Returns the log file of a server.
     fn log(&self, name: &str) -> PathBuf {
         self.environment.folder.join(name)
     }
 
-    /// It, listening at `port` of this machine alone.
+    /// Returns the command that starts it at `port` of this machine alone.
     fn at(&self, port: u16) -> Command {
         let mut server = self.environment.python();
         server.args(["-m", "llama_cpp.server", "--config_file"]).arg(&self.config);
@@ -234,69 +234,69 @@ impl<'a> Llama<'a> {
     }
 }
 
-/// What it answers without a key, and without waiting for its model.
+/// Path that it answers without a key, and without waiting for its model.
 const HEALTH: &str = "/openapi.json";
 
-/// The model `chat` at `server` under `name`.
+/// Returns the model `chat` at `server` under `name`.
 fn access<'a>(name: &'a str, server: &Server, settings: Value) -> Access<'a> {
     Access { name, model: "chat", like: NAME, address: server.address("/v1"), key: KEY, settings }
 }
 
-/// The settings of a streamed answer of at least `tokens`.
+/// Returns the settings of a streamed answer of at least `tokens`.
 fn long(tokens: u32) -> Value {
     json!({"stream": true, "min_tokens": tokens})
 }
 
-/// Two runs whose streams make each other give way: each gets whole answers or none.
+/// Runs two jobs whose streams interrupt each other: each gets whole answers or none.
 fn two_at_once(program: &Program, job: &Path, server: &Server) -> anyhow::Result<Row> {
-    let gave_way = server.times_said(STREAM_GAVE_WAY)?;
+    let interrupted = server.count_in_log(STREAM_INTERRUPTED)?;
     let begun = TWO.map(|name| program.begin(name, job, &["--model", name]));
     let mut row = Row { case: "two-at-once".to_owned(), saw: String::new(), faults: Vec::new() };
     let mut exits = Vec::new();
     for run in begun {
-        let told = run?.told()?;
-        row.expect("the exit code is 0 or 5", &matches!(told.exit, Some(0 | 5)), &true);
-        row.faults.extend(told.faults().into_iter().chain(halves(&told)));
-        exits.push(told.exit.unwrap_or(-1).to_string());
+        let finished = run?.finished()?;
+        row.expect("the exit code is 0 or 5", &matches!(finished.exit, Some(0 | 5)), &true);
+        row.faults.extend(finished.faults().into_iter().chain(halves(&finished)));
+        exits.push(finished.exit.unwrap_or(-1).to_string());
     }
-    let gave_way = server.times_said(STREAM_GAVE_WAY)? - gave_way;
-    row.expect("streams gave way", &(gave_way > 0), &true);
-    row.saw = format!("exits {}, {gave_way} streams gave way", exits.join(" and "));
+    let interrupted = server.count_in_log(STREAM_INTERRUPTED)? - interrupted;
+    row.expect("streams gave way", &(interrupted > 0), &true);
+    row.saw = format!("exits {}, {interrupted} streams gave way", exits.join(" and "));
     Ok(row)
 }
 
-/// The server dies in the middle of an answer and stays away.
+/// Returns the server dies in the middle of an answer and stays away.
 fn killed(program: &Program, job: &Path, server: Server) -> anyhow::Result<Row> {
     let run = program.begin(KILLED, job, &["--model", KILLED])?;
-    server.has_said(STREAM_BEGINS)?;
+    server.wait_for_log(STREAM_BEGINS)?;
     drop(server);
-    let told = run.told()?;
-    let mut row = Row { case: KILLED.to_owned(), saw: told.seen(), faults: told.faults() };
-    row.expect("exit code", &told.exit, &Some(5));
-    row.expect("error", &told.report["error"]["code"].as_str(), &Some("model_unavailable"));
-    row.expect("answers", &told.entries("model_answered").count(), &0);
+    let finished = run.finished()?;
+    let mut row = Row { case: KILLED.to_owned(), saw: finished.seen(), faults: finished.faults() };
+    row.expect("exit code", &finished.exit, &Some(5));
+    row.expect("error", &finished.report["error"]["code"].as_str(), &Some("model_unavailable"));
+    row.expect("answers", &finished.entries("model_answered").count(), &0);
     Ok(row)
 }
 
-/// Server and program die in the middle of an answer; both come back, and the run goes on.
+/// Kills server and program in the middle of an answer, starts both again, and resumes the run.
 fn resumed(program: &Program, job: &Path, llama: &Llama<'_>, server: Server) -> anyhow::Result<(Row, Server)> {
     let run = program.begin(RESUMED, job, &["--model", RESUMED])?;
-    server.has_said(STREAM_BEGINS)?;
+    server.wait_for_log(STREAM_BEGINS)?;
     let port = server.port;
     drop(server);
     run.kill()?;
     let server = Server::start_at(port, llama.at(port), HEALTH, &llama.log("doomed-again.log"))?;
-    let told = program.resume(RESUMED)?;
-    let mut row = Row { case: RESUMED.to_owned(), saw: told.seen(), faults: told.faults() };
-    row.expect("exit code", &told.exit, &Some(0));
-    row.expect("requests", &told.entries("model_requested").count(), &2);
-    row.expect("answers", &told.entries("model_answered").count(), &1);
-    row.faults.extend(halves(&told));
+    let finished = program.resume(RESUMED)?;
+    let mut row = Row { case: RESUMED.to_owned(), saw: finished.seen(), faults: finished.faults() };
+    row.expect("exit code", &finished.exit, &Some(0));
+    row.expect("requests", &finished.entries("model_requested").count(), &2);
+    row.expect("answers", &finished.entries("model_answered").count(), &1);
+    row.faults.extend(halves(&finished));
     Ok((row, server))
 }
 
-/// What is wrong with the answers of a run: none ends before its reason to stop.
-fn halves(told: &Told) -> Vec<String> {
-    let answers = told.entries("model_answered").filter(|row| row["data"]["answered"]["finish"].is_null());
+/// Returns the faulty answers of a run: accepted ones without a finish reason.
+fn halves(finished: &FinishedRun) -> Vec<String> {
+    let answers = finished.entries("model_answered").filter(|row| row["data"]["answered"]["finish"].is_null());
     answers.map(|row| format!("turn {} of task {} was taken without its end", row["data"]["turn"], row["task"])).collect()
 }

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::project::root;
 
-/// How long a run may take.
+/// Longest time of a run.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// The variables that hold the right key and a wrong one.
 pub(crate) const KEY: &str = "PEER_KEY";
 pub(crate) const WRONG_KEY: &str = "PEER_WRONG_KEY";
 
-/// What they hold.
+/// Value of the keys.
 pub(crate) const KEY_VALUE: &str = "sk-peers-0123456789";
 
 /// The program, and the folder that its runs are in.
@@ -27,11 +27,11 @@ pub(crate) struct Program {
     folder: PathBuf,
 }
 
-/// How a case reaches its model.
+/// Access of a case to its model.
 pub(crate) struct Access<'a> {
-    /// What the case calls it.
+    /// Name in the case.
     pub(crate) name: &'a str,
-    /// What the server calls it.
+    /// Name at the server.
     pub(crate) model: &'a str,
     /// The provider that the server is asked like.
     pub(crate) like: &'a str,
@@ -51,24 +51,24 @@ pub(crate) struct Running<'a> {
     stderr: PathBuf,
 }
 
-/// A run, as the program told of it.
-pub(crate) struct Told {
+/// A run, from the program's output.
+pub(crate) struct FinishedRun {
     /// The code that the program ended with; `None` if it did not end by itself.
     pub(crate) exit: Option<i32>,
-    /// What it printed with `--output json`.
+    /// Output of `--output json`.
     pub(crate) report: Value,
-    /// What it said besides.
+    /// Its stderr.
     pub(crate) stderr: String,
     /// The run's timeline, row by row.
     pub(crate) timeline: Vec<Value>,
-    /// What `baton verify` says against it.
+    /// Findings of `baton verify`.
     pub(crate) findings: Vec<String>,
     /// The documents that were handed off, by path.
     pub(crate) documents: BTreeMap<String, Vec<u8>>,
 }
 
 impl Program {
-    /// The program at `path`, with an empty `folder`.
+    /// Returns the program at `path`, with an empty `folder`.
     pub(crate) fn afresh(path: &Path, folder: &Path) -> anyhow::Result<Self> {
         if folder.exists() {
             std::fs::remove_dir_all(folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
@@ -77,7 +77,7 @@ impl Program {
         Ok(Self { path: path.to_owned(), folder: folder.to_owned() })
     }
 
-    /// The folder of its runs.
+    /// Returns the folder of its runs.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -95,8 +95,8 @@ impl Program {
     }
 
     /// Runs `job` with `arguments`, in a store that is called `name`.
-    pub(crate) fn run(&self, name: &str, job: &Path, arguments: &[&str]) -> anyhow::Result<Told> {
-        self.begin(name, job, arguments)?.told()
+    pub(crate) fn run(&self, name: &str, job: &Path, arguments: &[&str]) -> anyhow::Result<FinishedRun> {
+        self.begin(name, job, arguments)?.finished()
     }
 
     /// Begins what [`run`](Self::run) runs to its end.
@@ -106,14 +106,14 @@ impl Program {
         self.start(run, name, "run")
     }
 
-    /// Goes on with the last run in the store `name`.
-    pub(crate) fn resume(&self, name: &str) -> anyhow::Result<Told> {
+    /// Resumes the last run in the store `name`.
+    pub(crate) fn resume(&self, name: &str) -> anyhow::Result<FinishedRun> {
         let mut resume = self.command(name);
         resume.args(["resume", "@last", "--out"]).arg(self.folder.join(name).join("out"));
-        self.start(resume, name, "resume")?.told()
+        self.start(resume, name, "resume")?.finished()
     }
 
-    /// What the program answers to a question about the runs in the store `name`.
+    /// Returns the program's answer to a query about the runs in the store `name`.
     pub(crate) fn asked(&self, name: &str, arguments: &[&str]) -> anyhow::Result<Value> {
         let mut command = self.command(name);
         command.args(arguments);
@@ -121,7 +121,7 @@ impl Program {
         serde_json::from_str(&stdout).with_context(|| format!("baton {} ended with {exit:?}: {stderr}", arguments.join(" ")))
     }
 
-    /// The program with nothing of the environment that it is started from.
+    /// Returns the program with nothing of the environment that it is started from.
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.env_clear().envs([(KEY, KEY_VALUE), (WRONG_KEY, "sk-somebody-else")]).current_dir(root());
@@ -134,7 +134,7 @@ impl Program {
     fn start(&self, mut command: Command, name: &str, what: &str) -> anyhow::Result<Running<'_>> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder)?;
-        // Files, since nobody reads a pipe while the program is waited for.
+        // Files instead of pipes, which would fill up while the program is awaited.
         let [stdout, stderr] = ["stdout", "stderr"].map(|stream| folder.join(format!("{what}.{stream}")));
         command.stdin(Stdio::null()).stdout(File::create(&stdout)?).stderr(File::create(&stderr)?);
         let child = command.spawn().with_context(|| format!("{} cannot be started", self.path.display()))?;
@@ -144,11 +144,11 @@ impl Program {
 
 impl Running<'_> {
     /// Waits for the end, and asks what there was.
-    pub(crate) fn told(self) -> anyhow::Result<Told> {
+    pub(crate) fn finished(self) -> anyhow::Result<FinishedRun> {
         let (program, name) = (self.program, self.name.clone());
         let (exit, stdout, stderr) = self.ended()?;
         ensure!(!stderr.contains("panicked"), "{name}: the program panicked:\n{stderr}");
-        let mut told = Told {
+        let mut finished = FinishedRun {
             exit,
             report: serde_json::from_str(&stdout).unwrap_or_default(),
             stderr,
@@ -156,15 +156,15 @@ impl Running<'_> {
             findings: Vec::new(),
             documents: documents(&program.folder.join(&name).join("out"))?,
         };
-        if told.report["run"].is_null() {
-            return Ok(told);
+        if finished.report["run"].is_null() {
+            return Ok(finished);
         }
         let rows = program.asked(&name, &["timeline", "@last"])?;
-        told.timeline = rows.as_array().cloned().context("a timeline is a list")?;
+        finished.timeline = rows.as_array().cloned().context("a timeline is a list")?;
         let verified = program.asked(&name, &["verify", "@last"])?;
-        told.findings =
+        finished.findings =
             verified["findings"].as_array().context("what verify found is a list")?.iter().map(Value::to_string).collect();
-        Ok(told)
+        Ok(finished)
     }
 
     /// Ends the program as a power cut would.
@@ -174,7 +174,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Waits for the end, or brings it about when patience ends: the code, what was printed and what was said.
+    /// Waits for the end, or kills the program after a time limit. Returns the code, stdout and stderr.
     fn ended(mut self) -> anyhow::Result<(Option<i32>, String, String)> {
         let code = loop {
             if let Some(status) = self.child.try_wait()? {
@@ -197,48 +197,48 @@ impl Drop for Running<'_> {
     }
 }
 
-impl Told {
-    /// The rows of entries of this name.
+impl FinishedRun {
+    /// Returns the rows of entries of this name.
     pub(crate) fn entries(&self, entry: &str) -> impl Iterator<Item = &Value> {
         self.timeline.iter().filter(move |row| row["entry"] == entry)
     }
 
-    /// The tools of calls that ended in success, in the order of their ends.
+    /// Returns the tools of calls that ended in success, in the order of their ends.
     pub(crate) fn executed(&self) -> Vec<&str> {
         let finished = self.entries("call_finished").filter(|row| row["result"]["status"] == "success");
         finished.filter_map(|row| row["tool"].as_str()).collect()
     }
 
-    /// The inputs of the calls of `tool` that ended in success.
+    /// Returns the inputs of the calls of `tool` that ended in success.
     pub(crate) fn inputs<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a Value> {
         let finished = self.entries("call_finished").filter(move |row| row["tool"] == tool);
         finished.filter(|row| row["result"]["status"] == "success").map(|row| &row["input"])
     }
 
-    /// How many calls the model made, whatever became of them.
+    /// Returns the number of calls by the model, whatever their outcome.
     pub(crate) fn calls_made(&self) -> usize {
         self.entries("model_answered").filter_map(|row| row["data"]["calls"].as_array()).map(Vec::len).sum()
     }
 
-    /// How many calls were refused with the error `code`.
+    /// Returns the number of calls refused with the error `code`.
     pub(crate) fn refused_as(&self, code: &str) -> usize {
         self.entries("call_refused").filter(|row| row["result"]["error"]["code"] == code).count()
     }
 
-    /// What is shown of it in a row.
+    /// Returns the run's facts in a row.
     pub(crate) fn seen(&self) -> String {
-        let usage = if self.usage_is_told() { "told" } else { "not told" };
+        let usage = if self.usage_is_reported() { "reported" } else { "not reported" };
         let (exit, made, answers) = (self.exit.unwrap_or(-1), self.calls_made(), self.entries("model_answered").count());
         format!("exit {exit}, {answers} answers, {} of {made} calls succeeded, usage {usage}", self.executed().len())
     }
 
-    /// Whether every answer's usage was told by the server, and none is an estimate.
-    pub(crate) fn usage_is_told(&self) -> bool {
+    /// Whether the server reported every answer's usage, so that no usage is an estimate.
+    pub(crate) fn usage_is_reported(&self) -> bool {
         let usage = &self.report["usage"]["used"];
         usage["estimated"] == false && usage["input_tokens"] != 0 && usage["output_tokens"] != 0
     }
 
-    /// Everything that must hold of a run, however it ended: an end, a timeline that keeps the invariants, one result for every call.
+    /// Returns everything that must hold of a run, however it ended: an end, a timeline that keeps the invariants, one result for every call.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = self.findings.clone();
         if self.exit.is_none() {
@@ -272,7 +272,7 @@ pub(crate) fn write_json(path: &Path, value: &Value) -> anyhow::Result<()> {
     std::fs::write(path, serde_json::to_vec_pretty(value)?).with_context(|| format!("{} cannot be written", path.display()))
 }
 
-/// The files in `folder`, which are few and lie side by side; none, if the program did not come as far as to make it.
+/// Returns the files in `folder`, which are few and lie side by side; none, if the program did not come as far as to make it.
 fn documents(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let mut documents = BTreeMap::new();
     if !folder.exists() {

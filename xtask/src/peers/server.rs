@@ -9,24 +9,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-/// How long a server may take until it answers: they import a great deal.
+/// Longest time until a server answers: they import many packages.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// How much of a log is shown when its server dies, in bytes.
+/// Number of bytes of a log shown when its server dies.
 const LOG_TAIL: usize = 2_000;
 
 /// A server that answers. It is ended when this is dropped.
 pub(crate) struct Server {
     child: Child,
-    /// Where it listens on this machine.
+    /// Its port on this machine.
     pub(crate) port: u16,
     log: PathBuf,
 }
 
 impl Server {
-    /// Starts what `command` makes of a free port, and waits until it answers well at `health`. All it says goes to `log`.
+    /// Starts the command that `command` returns for a free port, and waits until it answers `health` with success.
+    /// Its output goes to `log`.
     pub(crate) fn start(command: impl FnOnce(u16) -> Command, health: &str, log: &Path) -> anyhow::Result<Self> {
-        // Free again once this listener is gone; whoever takes it in between makes the start fail, and loudly.
+        // Free again once this listener is gone. If another program takes it in between, the start fails.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         Self::start_at(port, command(port), health, log)
     }
@@ -51,17 +52,17 @@ impl Server {
     }
 
     /// Waits until its log has `words`.
-    pub(crate) fn has_said(&self, words: &str) -> anyhow::Result<()> {
+    pub(crate) fn wait_for_log(&self, words: &str) -> anyhow::Result<()> {
         let began = Instant::now();
-        while self.times_said(words)? == 0 {
+        while self.count_in_log(words)? == 0 {
             ensure!(began.elapsed() < PATIENCE, "the server does not say {words:?} within {} s", PATIENCE.as_secs());
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
     }
 
-    /// How often its log has `words`.
-    pub(crate) fn times_said(&self, words: &str) -> anyhow::Result<usize> {
+    /// Returns the number of times that its log has `words`.
+    pub(crate) fn count_in_log(&self, words: &str) -> anyhow::Result<usize> {
         Ok(String::from_utf8_lossy(&std::fs::read(&self.log)?).matches(words).count())
     }
 
@@ -92,7 +93,7 @@ impl Drop for Server {
     }
 }
 
-/// The end of a log.
+/// Returns the end of a log.
 fn tail(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL)..]).into_owned()

@@ -28,7 +28,7 @@ const CRATES: [&str; 15] = [
     "tools",
 ];
 
-/// What crates embed, and what their tests read.
+/// Files that crates embed or their tests read.
 const TEXTS: [&str; 3] = ["tool-configs", "generated-docs", "docs"];
 
 /// The folder of the sources in the copy. Cargo knows a crate by its path below the workspace: with the paths that they have in

@@ -1,4 +1,4 @@
-//! What a parameter or a return may be, in words that fit into a cell of a table.
+//! Possible values of a parameter or a return, as text that fits into a cell of a table.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ pub(super) struct Line {
     pub(super) description: String,
 }
 
-/// The lines of `parts` and of their parts, in the order they are written. `schema` is the object schema that holds them, if they
+/// Returns the lines of `parts` and of their parts, in the order they are written. `schema` is the object schema that holds them, if they
 /// are in that dialect, which keeps the names of required ones in a list.
 pub(super) fn lines(parts: &Map<String, Value>, schema: Option<&Map<String, Value>>) -> Vec<Line> {
     let mut lines = Vec::new();
@@ -44,7 +44,7 @@ fn add_lines(lines: &mut Vec<Line>, prefix: &str, parts: &Map<String, Value>, sc
     }
 }
 
-/// The type of a part with what restricts it: `array of string, at most 3`.
+/// Returns the type of a part with what restricts it: `array of string, at most 3`.
 fn kind(part: &Value) -> String {
     let Some(keys) = part.as_object() else {
         return part.as_str().unwrap_or("any").to_owned();
@@ -81,12 +81,12 @@ fn kind(part: &Value) -> String {
     words.join(", ")
 }
 
-/// A value as code within a line.
+/// Returns a value as code within a line.
 pub(super) fn inline_code(value: &Value) -> String {
     format!("`{value}`")
 }
 
-/// JSON with a line for each part that is too long for one.
+/// Returns JSON with a line for each part that is too long for one line.
 pub(super) fn compact_json(value: &Value) -> String {
     let mut text = String::new();
     // The outermost object always has a line per key, so that input and output stand below each other.
@@ -120,7 +120,7 @@ fn write_json(text: &mut String, value: &Value, indent: usize, open: bool) {
     text.push(ends[1]);
 }
 
-/// JSON on one line, with the spaces that people leave.
+/// Returns JSON on one line, with the spaces that people leave.
 fn one_line(value: &Value) -> String {
     match value {
         Value::Object(keys) => {

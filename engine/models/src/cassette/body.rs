@@ -20,16 +20,16 @@ pub(super) enum Body {
     /// Any other text, by its lines: streams, and JSON that could not be written again to the letter. Calls are sent back as
     /// a provider wrote them, so every digit counts.
     Lines(Vec<String>),
-    /// What is no text.
+    /// Bytes that are not UTF-8, in base64.
     Base64(String),
 }
 
-/// A secret stands in a body in pieces, and cannot be taken out.
+/// A secret is spread over several pieces of a body, so it cannot be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InPieces;
 
 impl Body {
-    /// The body that `bytes` are, without `secrets`.
+    /// Returns `bytes` as a body without `secrets`.
     pub(super) fn of(bytes: &[u8], secrets: &Secrets) -> Result<Self, InPieces> {
         let Ok(text) = std::str::from_utf8(bytes) else {
             let scrubbed = secrets.scrubbed_bytes(bytes);
@@ -48,7 +48,7 @@ impl Body {
         if is_in_pieces(&lines, secrets) { Err(InPieces) } else { Ok(Self::Lines(lines)) }
     }
 
-    /// The bytes that it was made of, but for secrets.
+    /// Returns the original bytes, except for secrets.
     pub(super) fn bytes(&self) -> Result<Vec<u8>, base64::DecodeError> {
         match self {
             Self::Json(value) => Ok(value.to_string().into_bytes()),
@@ -59,13 +59,13 @@ impl Body {
     }
 }
 
-/// The name of a field of a stream's line, and the JSON behind it.
+/// Returns the field name of a line of a stream, and the JSON behind it.
 fn event_of(line: &str) -> (&str, Option<Value>) {
     let start = line.find(['{', '[', '"']).unwrap_or(line.len());
     (&line[..start], serde_json::from_str(&line[start..]).ok())
 }
 
-/// A line of a stream without secrets. JSON in it stays as it was written unless a secret hides behind its escapes.
+/// Returns a line of a stream without secrets. Its JSON keeps its spelling, unless a secret is hidden behind escapes.
 fn scrubbed_line(line: &str, secrets: &Secrets) -> String {
     let line = secrets.scrubbed(line);
     if let (field, Some(mut value)) = event_of(&line)
@@ -76,30 +76,29 @@ fn scrubbed_line(line: &str, secrets: &Secrets) -> String {
     line.into_owned()
 }
 
-/// Whether texts that a stream tells piece by piece, each under the same pointer, come to a secret when they are put
-/// together.
+/// Whether texts that a stream sends in pieces, each under the same pointer, contain a secret once they are joined.
 fn is_in_pieces(lines: &[String], secrets: &Secrets) -> bool {
-    let mut told: HashMap<String, String> = HashMap::new();
+    let mut texts: HashMap<String, String> = HashMap::new();
     for line in lines {
         if let (_, Some(value)) = event_of(line) {
-            gather(&value, &mut String::new(), &mut told);
+            gather(&value, &mut String::new(), &mut texts);
         }
     }
-    told.values().any(|text| secrets.is_in(text))
+    texts.values().any(|text| secrets.is_in(text))
 }
 
-fn gather(value: &Value, pointer: &mut String, told: &mut HashMap<String, String>) {
+fn gather(value: &Value, pointer: &mut String, texts: &mut HashMap<String, String>) {
     let mut below = |name: &str, value: &Value| {
         let end = pointer.len();
         pointer.push('/');
         pointer.push_str(name);
-        gather(value, pointer, told);
+        gather(value, pointer, texts);
         pointer.truncate(end);
     };
     match value {
         Value::Object(object) => object.iter().for_each(|(name, value)| below(name, value)),
         Value::Array(list) => list.iter().enumerate().for_each(|(at, value)| below(&at.to_string(), value)),
-        Value::String(text) => told.entry(pointer.clone()).or_default().push_str(text),
+        Value::String(text) => texts.entry(pointer.clone()).or_default().push_str(text),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

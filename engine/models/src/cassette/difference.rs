@@ -1,10 +1,10 @@
-//! Where two JSON values differ first, as a person wants to be told.
+//! The first difference of two JSON values, as people read it.
 
 use serde_json::Value;
 
-/// How much of a value is shown, in characters.
+/// Largest number of characters shown of a value.
 const SHOWN_CHARACTERS: usize = 120;
-/// How much of a text is shown before the place where it differs, in characters.
+/// Number of characters shown of a text before the place where it differs.
 const CHARACTERS_BEFORE: usize = 30;
 
 /// The first place where two values differ.
@@ -12,14 +12,14 @@ const CHARACTERS_BEFORE: usize = 30;
 pub(super) struct Difference {
     /// JSON pointer to it.
     pub(super) pointer: String,
-    /// What is there in the first of them, shortened.
+    /// Value in the first of them, shortened.
     pub(super) first: String,
-    /// What is there in the second, shortened.
+    /// Value in the second, shortened.
     pub(super) second: String,
 }
 
-/// Where `first` and `second` differ first, `pointer` being what leads to both; `None` if they are the same. The order of
-/// names in an object is no difference.
+/// Returns the first place where `first` and `second` differ; `None` if they are the same. `pointer` leads to both.
+/// The order of names in an object is ignored.
 pub(super) fn difference(pointer: &str, first: &Value, second: &Value) -> Option<Difference> {
     if first == second {
         return None;
@@ -63,7 +63,7 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-/// Some characters of `text`, from the one numbered `from` on, in quotation marks.
+/// Returns some characters of `text` in quotation marks, starting with number `from`.
 fn excerpt(text: &str, from: usize) -> String {
     let before = if from > 0 { "…" } else { "" };
     let mut rest = text.chars().skip(from);

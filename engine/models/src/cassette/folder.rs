@@ -20,7 +20,7 @@ const MAX_CASSETTE_BYTES: u64 = 256 << 20;
 /// The form of cassettes that this program writes and reads.
 const FORMAT: u32 = 1;
 
-/// What a recording is of.
+/// Content of the file that labels a recording.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Label {
@@ -39,7 +39,7 @@ impl Label {
         write(folder, LABEL_FILE, self)
     }
 
-    /// The label of the recording in `folder`.
+    /// Returns the label of the recording in `folder`.
     pub(super) fn read(folder: &Path) -> Result<Self, CassetteError> {
         let label: Option<Self> = read(folder, LABEL_FILE)?;
         let label = label.ok_or_else(|| CassetteError::NoRecording { folder: folder.to_owned() })?;
@@ -61,13 +61,13 @@ pub(super) fn make_empty(folder: &Path) -> Result<(), CassetteError> {
     }
 }
 
-/// How many cassettes are in `folder`.
+/// Returns the number of cassettes in `folder`.
 pub(super) fn count(folder: &Path) -> usize {
     let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.filter(|name| Path::new(name).extension().is_some_and(|kind| kind == "json") && name != LABEL_FILE).count()
 }
 
-/// Writes `value` to the file `name`: beside it, then by its name, so that nobody ever reads half of it.
+/// Writes `value` to a temporary file and renames it to `name`, so that no reader sees half a file.
 pub(super) fn write(folder: &Path, name: &str, value: &impl Serialize) -> Result<(), CassetteError> {
     let (file, aside) = (folder.join(name), folder.join(format!(".{name}.part")));
     let mut text = serde_json::to_vec_pretty(value).expect("a tree of JSON always serialises");
@@ -80,7 +80,7 @@ pub(super) fn write(folder: &Path, name: &str, value: &impl Serialize) -> Result
     })
 }
 
-/// What the file `name` says; `None` if there is none.
+/// Reads the file `name`; `None` if there is none.
 pub(super) fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, CassetteError> {
     let file = folder.join(name);
     let unreadable = |reason: String| CassetteError::Unreadable { file: file.clone(), reason };
@@ -91,7 +91,7 @@ pub(super) fn read<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Opt
     }
 }
 
-/// Removes the file `name`; says whether there was one.
+/// Removes the file `name`. Returns true if it existed.
 pub(super) fn remove(folder: &Path, name: &str) -> Result<bool, CassetteError> {
     let file = folder.join(name);
     match fs::remove_file(&file) {

@@ -16,7 +16,7 @@ pub(super) struct Cassette {
     /// Which request on this occasion it was, from 1: those that were made again, and those to fallbacks, count.
     pub(super) attempt: u32,
     pub(super) request: Sent,
-    /// What came; missing if nothing did.
+    /// Received answer; missing if none came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) answer: Option<Came>,
     /// Why there is no whole answer; missing if there is one.
@@ -27,7 +27,7 @@ pub(super) struct Cassette {
     pub(super) given_up_after_milliseconds: Option<u64>,
 }
 
-/// What a request is made for: a turn of a task, or something that a call of a tool asks.
+/// Reason for a request: a turn of a task, or a question from the code of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Occasion {
@@ -90,7 +90,7 @@ pub(crate) enum NoAnswer {
     },
 }
 
-/// What a provider may take only so long for.
+/// A step of an exchange that has a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Wait {
@@ -104,7 +104,7 @@ pub(crate) enum Wait {
     WholeAnswer,
 }
 
-/// What came of a request, as it is put down while it comes.
+/// Answer to a request, recorded while it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     /// Status, type of the content, and for how long the provider asked to be left alone.
@@ -114,7 +114,7 @@ pub(crate) struct Heard {
 }
 
 impl NoAnswer {
-    /// The provider had asked to be `left` alone for so long.
+    /// Records that the provider had asked for a pause, of which `left` remained.
     pub(crate) fn left_alone(left: Duration) -> Self {
         Self::LeftAlone { milliseconds: milliseconds(left) }
     }
@@ -131,7 +131,7 @@ impl Occasion {
         }
     }
 
-    /// The name of the file that holds its request numbered `attempt`. Names sort by task and turn.
+    /// Returns the file name of its request number `attempt`. Names sort by task and turn.
     pub(super) fn file(&self, attempt: u32) -> String {
         let (place, what) = match &self.call {
             Some(call) => (call.as_str(), "ask"),

@@ -1,9 +1,9 @@
 //! Exchanges with providers, recorded in files and played from them.
 //!
-//! A recording is a folder, and belongs to one run. Each request that the run made of a provider is a **cassette** in it: a
-//! file that says which turn of which task, or which call of a tool, asked; what was sent, without headers and address; and
-//! what came, or why nothing did. Secrets are taken out of both. What is played must be asked as it was recorded, and then the
-//! recorded bytes go through the same decoders as bytes that have just come.
+//! A recording is a folder that belongs to one run. It has one file, a **cassette**, for each request of the run to a
+//! provider. The cassette names the turn of a task or the call of a tool that made the request. It holds the request
+//! without headers and address, and the answer or the reason why there was none. Secrets are removed from both. A
+//! played request must equal the recorded one. The recorded bytes then go through the same decoders as live bytes.
 //!
 //! It is *not* a timeline: what an answer led to is the machine's business, which decides it again when a cassette is played.
 
@@ -38,19 +38,19 @@ pub struct Cassettes {
     folder: PathBuf,
     mode: Mode,
     secrets: RwLock<Secrets>,
-    /// The first thing that went wrong while nobody could be told.
+    /// First error that no request could report.
     fault: OnceLock<CassetteError>,
 }
 
 enum Mode {
-    /// Whether the recording has its run.
+    /// Records; `has_run` is true once the recording has its run.
     Record {
         has_run: AtomicBool,
     },
     Play,
 }
 
-/// Why a recording cannot be made, or not be played. No secret stands in one.
+/// Reasons why a recording cannot be made or played. They contain no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CassetteError {
     /// The folder of a new recording has something in it.
@@ -93,7 +93,7 @@ pub enum CassetteError {
         /// Why.
         reason: String,
     },
-    /// A secret came in pieces too small to be told apart from the rest.
+    /// A secret came in pieces that are too small to recognize.
     #[error("{} is not written, so the recording is not whole: {provider} repeats a key in pieces, which cannot be taken out", .file.display())]
     SecretInPieces {
         /// The cassette.
@@ -122,9 +122,9 @@ pub enum CassetteError {
         file: PathBuf,
         /// JSON pointer into it, to the first place where they differ.
         pointer: String,
-        /// What is there, shortened.
+        /// Recorded value, shortened.
         recorded: String,
-        /// What it would be now, shortened.
+        /// Present value, shortened.
         now: String,
     },
     /// The recorded run did not wait for the answer, and this one does.
@@ -132,13 +132,13 @@ pub enum CassetteError {
     NotGivenUp {
         /// The cassette.
         file: PathBuf,
-        /// How long the recorded run waited.
+        /// Time that the recorded run waited, in milliseconds.
         waited_milliseconds: u64,
     },
 }
 
 impl Cassettes {
-    /// A new recording in `folder`, which is made, or must be empty.
+    /// Returns a new recording in `folder`, which is made, or must be empty.
     ///
     /// Fails with [`CassetteError::NotEmpty`] or [`CassetteError::Unwritten`].
     pub fn record(folder: &Path) -> Result<Self, CassetteError> {
@@ -146,8 +146,8 @@ impl Cassettes {
         Ok(Self::of(folder, Mode::Record { has_run: AtomicBool::new(false) }))
     }
 
-    /// The recording in `folder`, to be gone on with when its run is resumed. What is asked anew takes the place of what was
-    /// recorded of it.
+    /// Returns the recording in `folder`, to be continued when its run is resumed. Requests that are made anew replace
+    /// their earlier recording.
     ///
     /// Fails with [`CassetteError::NoRecording`] or [`CassetteError::Unreadable`].
     pub fn record_further(folder: &Path) -> Result<Self, CassetteError> {
@@ -155,7 +155,7 @@ impl Cassettes {
         Ok(Self::of(folder, Mode::Record { has_run: AtomicBool::new(true) }))
     }
 
-    /// The recording in `folder`, to be played: nothing is sent, no key is needed, and no pause is made.
+    /// Returns the recording in `folder` for playback: nothing is sent, no key is needed, and there are no pauses.
     ///
     /// Fails with [`CassetteError::NoRecording`] or [`CassetteError::Unreadable`].
     pub fn play(folder: &Path) -> Result<Self, CassetteError> {
@@ -172,12 +172,12 @@ impl Cassettes {
         matches!(self.mode, Mode::Play)
     }
 
-    /// What kept a cassette from being written when no request was left to fail for it.
+    /// Returns the error that prevented a cassette from being written when no request was left to report it.
     pub fn fault(&self) -> Option<&CassetteError> {
         self.fault.get()
     }
 
-    /// How many cassettes there are.
+    /// Returns the number of cassettes.
     pub fn count(&self) -> usize {
         folder::count(&self.folder)
     }
@@ -197,7 +197,7 @@ impl Cassettes {
         if self.is_played() { Ok(()) } else { Label::of(run).write(&self.folder) }
     }
 
-    /// Makes sure that the recording is that of `run`, which is about to go on.
+    /// Checks that the recording belongs to `run`, before the run continues.
     pub fn check_run(&self, run: &RunId) -> Result<(), CassetteError> {
         match &self.mode {
             Mode::Record { has_run } if !has_run.load(Ordering::Relaxed) => {
@@ -211,8 +211,8 @@ impl Cassettes {
         }
     }
 
-    /// Keeps `secret` out of every cassette from now on, in whatever spelling somebody repeats it. The keys of providers are
-    /// kept out without being told here.
+    /// Keeps `secret` out of every cassette from now on, in every known spelling. Keys of providers are kept out
+    /// without this call.
     pub fn keep_out(&self, secret: &str) {
         if secret.len() >= MIN_SECRET_BYTES {
             self.secrets.write().unwrap_or_else(PoisonError::into_inner).add(secret);

@@ -9,7 +9,7 @@ use super::difference::{Difference, difference};
 use super::form::{Cassette, Heard, Occasion, Sent};
 use super::{CassetteError, Cassettes, folder};
 
-/// How much longer than the recorded run somebody may wait for an answer that it gave up.
+/// Additional time to wait for an answer that the recorded run gave up.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The recorded requests of one model on one occasion.
@@ -43,7 +43,7 @@ impl Cassettes {
             }
             next += 1;
         }
-        // One that others were asked on says more than that one more is missing.
+        // A first cassette of another model is a more useful error than a missing one.
         let first = folder::read::<Cassette>(&self.folder, &occasion.file(1))?;
         let file = self.folder.join(occasion.file(1));
         Err(match first.and_then(|first| difference("/occasion", &json!(first.occasion), &json!(occasion))) {
@@ -56,8 +56,8 @@ impl Cassettes {
 }
 
 impl Playback {
-    /// What came of the next request, which must be the one that was recorded. An answer that was given up is waited for as
-    /// long as it was.
+    /// Returns the answer to the next request, which must equal the recorded one. An answer that the recorded run gave
+    /// up is waited for as long as in that run.
     pub(crate) async fn next(&mut self) -> Result<Heard, CassetteError> {
         let name = self.occasion.file(self.next);
         let file = self.cassettes.folder.join(&name);
@@ -70,7 +70,7 @@ impl Playback {
         }
         self.next += 1;
         if let Some(milliseconds) = recorded.given_up_after_milliseconds {
-            // What gave it up comes here, too, and sooner: nobody waits for providers.
+            // The same timeout applies here, and ends the wait earlier.
             tokio::time::sleep(Duration::from_millis(milliseconds).saturating_add(GRACE)).await;
             return Err(CassetteError::NotGivenUp { file, waited_milliseconds: milliseconds });
         }

@@ -21,15 +21,15 @@ pub(crate) struct Take {
     /// `None` once it is written.
     blank: Option<Cassette>,
     begun: Instant,
-    /// What came of it so far.
+    /// Answer so far.
     pub(crate) heard: Heard,
 }
 
 impl Cassettes {
     /// Records the requests that ask for `body` on this occasion, from the first of them on.
     ///
-    /// What was recorded of an earlier process, which died before the answer was durable, gives way; what other models were
-    /// asked on the same occasion stays, since this one is asked because they gave no answer.
+    /// Cassettes of an earlier process that died before the answer was durable are replaced. Cassettes of other models
+    /// for the same occasion stay: this model is asked because they gave no answer.
     pub(crate) fn takes(
         self: &Arc<Self>,
         occasion: Occasion,

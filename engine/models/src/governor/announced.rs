@@ -1,15 +1,15 @@
-//! What is left of a provider's limits, as its answers announce it.
+//! Remaining limits of a provider, as its answers announce them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The longest that an announcement alone keeps anybody waiting. Clocks are wrong, limits of a day are told like those of a
-/// minute, and `Retry-After` is there for whoever means more.
+/// Longest wait that an announcement alone can cause. Clocks differ, and daily limits are announced like those of a
+/// minute. A provider that needs a longer pause sends `Retry-After`.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// What a limit is a limit of.
+/// A kind of limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Quota {
     /// Requests.
@@ -22,20 +22,20 @@ pub(crate) enum Quota {
     OutputTokens,
 }
 
-/// How much is left of a limit, as an answer tells it.
+/// Remaining amount of a limit, as announced by an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     /// Which limit.
     pub(crate) quota: Quota,
-    /// How much is left of it.
+    /// Remaining amount.
     pub(crate) amount: u64,
-    /// How much there is of it at most, if that is told.
+    /// Full amount, if announced.
     pub(crate) most: Option<u64>,
-    /// How long until there is all of it again, from when the answer came.
+    /// Time until the full amount is available again, from the arrival of the answer.
     pub(crate) reset: Duration,
 }
 
-/// What a request takes (≈).
+/// Estimated cost of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Demand {
     /// Tokens that it has.
@@ -45,12 +45,12 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    /// All tokens.
+    /// Returns all tokens.
     pub(super) fn tokens(self) -> u64 {
         self.input.saturating_add(self.output)
     }
 
-    /// What must be left of `quota` before it is made.
+    /// Returns the amount of `quota` that must remain before the request is made.
     fn of(self, quota: Quota) -> u64 {
         match quota {
             Quota::Requests | Quota::OutputTokens => 1,
@@ -60,9 +60,9 @@ impl Demand {
     }
 }
 
-/// What is left of each limit, as far as the last answers say.
+/// Remaining amount of each limit, as far as known from the last answers.
 ///
-/// What is let through is taken off until the next answer says more, and after its reset an announcement means nothing.
+/// Admitted requests are subtracted until the next answer announces more. An announcement expires at its reset.
 #[derive(Debug, Default)]
 pub(super) struct Announced(BTreeMap<Quota, Level>);
 
@@ -71,20 +71,21 @@ struct Level {
     left: u64,
     most: u64,
     until: Instant,
-    /// Whether nothing was left when it was told.
+    /// Whether nothing was left when it was announced.
     is_empty: bool,
 }
 
 impl Level {
-    /// How much of it a request takes that needs `amount`: what exceeds all of it is let through once all of it is there.
+    /// Returns the share that a request of `amount` takes. A request that exceeds the limit is admitted once the full
+    /// amount is available.
     fn share(&self, amount: u64) -> u64 {
         amount.min(self.most)
     }
 }
 
 impl Announced {
-    /// An answer that came at `now` told what is `left`; says whether that is nothing.
-    pub(super) fn told(&mut self, now: Instant, left: &Left) -> bool {
+    /// Records that an answer at `now` announced `left`. Returns true if nothing is left.
+    pub(super) fn update(&mut self, now: Instant, left: &Left) -> bool {
         let (until, is_empty) = (now + left.reset.min(LONGEST), left.amount == 0);
         match self.0.get_mut(&left.quota).filter(|level| level.is_empty && level.until > now) {
             // What was under way at the same time is answered in any order: no answer opens what another one closed.
@@ -98,18 +99,18 @@ impl Announced {
         is_empty && until > now
     }
 
-    /// When there is enough for `demand` again; `None` if there is now, as far as is known.
+    /// Returns the moment at which `demand` fits again; `None` if it fits now, as far as is known.
     pub(super) fn short_until(&self, now: Instant, demand: Demand) -> Option<Instant> {
         let is_short = |quota: &Quota, level: &Level| level.until > now && level.left < level.share(demand.of(*quota));
         self.0.iter().filter(|(quota, level)| is_short(quota, level)).map(|(_, level)| level.until).max()
     }
 
-    /// When something is left again of all that was told to be empty; `None` if nothing is empty now.
+    /// Returns the moment at which every empty limit has some amount again; `None` if no limit is empty now.
     pub(super) fn empty_until(&self, now: Instant) -> Option<Instant> {
         self.0.values().filter(|level| level.is_empty && level.until > now).map(|level| level.until).max()
     }
 
-    /// A request with such a `demand` is let through.
+    /// Subtracts an admitted request of this `demand`.
     pub(super) fn take(&mut self, demand: Demand) {
         for (quota, level) in &mut self.0 {
             level.left = level.left.saturating_sub(level.share(demand.of(*quota)));
@@ -132,16 +133,16 @@ mod tests {
     fn nothing_is_asked_until_the_reset_and_never_for_longer_than_a_minute() {
         for quota in [Quota::Requests, Quota::Tokens, Quota::InputTokens, Quota::OutputTokens] {
             let (now, mut announced) = (Instant::now(), Announced::default());
-            assert!(announced.told(now, &left(quota, 0, 7)));
+            assert!(announced.update(now, &left(quota, 0, 7)));
             assert_eq!(announced.short_until(now, SMALL), Some(now + 7 * SECOND), "{quota:?}");
             assert_eq!(announced.short_until(now + 7 * SECOND, SMALL), None, "{quota:?}");
             assert_eq!(announced.empty_until(now), Some(now + 7 * SECOND), "{quota:?}");
             assert_eq!(announced.empty_until(now + 7 * SECOND), None, "{quota:?}");
-            // Whatever was under way before tells of an earlier moment; one that is later counts.
-            assert!(!announced.told(now, &left(quota, 100, 1)));
-            assert!(announced.told(now, &left(quota, 0, 3)));
+            // Answers to earlier requests announce an earlier state. The later reset counts.
+            assert!(!announced.update(now, &left(quota, 100, 1)));
+            assert!(announced.update(now, &left(quota, 0, 3)));
             assert_eq!(announced.short_until(now, SMALL), Some(now + 7 * SECOND), "{quota:?}");
-            announced.told(now, &Left { reset: Duration::MAX, ..left(quota, 0, 0) });
+            announced.update(now, &Left { reset: Duration::MAX, ..left(quota, 0, 0) });
             assert_eq!(announced.short_until(now, SMALL), Some(now + LONGEST), "{quota:?}");
         }
     }
@@ -149,7 +150,7 @@ mod tests {
     #[test]
     fn a_reset_that_is_past_means_nothing() {
         let (now, mut announced) = (Instant::now(), Announced::default());
-        assert!(!announced.told(now, &left(Quota::Requests, 0, 0)));
+        assert!(!announced.update(now, &left(Quota::Requests, 0, 0)));
         assert_eq!(announced.short_until(now, SMALL), None);
     }
 
@@ -157,25 +158,25 @@ mod tests {
     fn who_needs_more_tokens_than_are_left_waits_and_the_others_do_not() {
         let (now, mut announced) = (Instant::now(), Announced::default());
         let large = Demand { input: 30, output: 80 };
-        announced.told(now, &left(Quota::Tokens, 100, 5));
+        announced.update(now, &left(Quota::Tokens, 100, 5));
         assert_eq!((announced.short_until(now, large), announced.short_until(now, SMALL)), (Some(now + 5 * SECOND), None));
-        announced.told(now, &left(Quota::Tokens, 1_000, 5));
-        announced.told(now, &left(Quota::InputTokens, 29, 6));
+        announced.update(now, &left(Quota::Tokens, 1_000, 5));
+        announced.update(now, &left(Quota::InputTokens, 29, 6));
         assert_eq!((announced.short_until(now, large), announced.short_until(now, SMALL)), (Some(now + 6 * SECOND), None));
-        // An answer's tokens are not set aside by whoever counts them apart.
-        announced.told(now, &left(Quota::InputTokens, 30, 6));
-        announced.told(now, &left(Quota::OutputTokens, 1, 6));
+        // Output tokens are not reserved for a provider that counts them separately.
+        announced.update(now, &left(Quota::InputTokens, 30, 6));
+        announced.update(now, &left(Quota::OutputTokens, 1, 6));
         assert_eq!(announced.short_until(now, large), None);
     }
 
     #[test]
     fn what_is_let_through_is_taken_off_until_an_answer_says_more() {
         let (now, mut announced) = (Instant::now(), Announced::default());
-        announced.told(now, &left(Quota::Requests, 2, 9));
+        announced.update(now, &left(Quota::Requests, 2, 9));
         (0..2).for_each(|_| announced.take(SMALL));
         assert_eq!(announced.short_until(now, SMALL), Some(now + 9 * SECOND));
         assert_eq!(announced.empty_until(now), None, "nobody said so");
-        announced.told(now, &left(Quota::Requests, 1, 4));
+        announced.update(now, &left(Quota::Requests, 1, 4));
         assert_eq!(announced.short_until(now, SMALL), None);
     }
 
@@ -183,9 +184,9 @@ mod tests {
     fn more_than_there_ever_is_passes_once_all_of_it_is_there() {
         let (now, mut announced) = (Instant::now(), Announced::default());
         let huge = Demand { input: 5_000, output: 4_000 };
-        announced.told(now, &Left { most: Some(1_000), ..left(Quota::Tokens, 999, 3) });
+        announced.update(now, &Left { most: Some(1_000), ..left(Quota::Tokens, 999, 3) });
         assert_eq!(announced.short_until(now, huge), Some(now + 3 * SECOND));
-        announced.told(now, &Left { most: Some(1_000), ..left(Quota::Tokens, 1_000, 3) });
+        announced.update(now, &Left { most: Some(1_000), ..left(Quota::Tokens, 1_000, 3) });
         assert_eq!(announced.short_until(now, huge), None);
     }
 }

@@ -1,16 +1,16 @@
-//! How often a key of a provider is used, and by whom next.
+//! Rate limits of a provider's key, and the order of its requests.
 //!
-//! One governor stands before each key, whatever runs and models use it. It keeps the limits that a config says, finds out
-//! how many requests may be under way, leaves the provider alone for as long as it asks or says that nothing is left, and
-//! lets the subtrees of runs ask in turn. The arithmetic is in the files beside this one, which get every moment from outside;
-//! here is the waiting.
+//! Each key has one governor, shared by all runs and models. It keeps the configured limits and finds the limit on
+//! concurrent requests. It pauses while the provider asks for that or announces that nothing is left, and serves the
+//! subtrees of runs in turn. The arithmetic is in the other files of this folder, which get every moment as an
+//! argument. This file does the waiting.
 //!
-//! It is not where an error is judged: whether a request is made again, and when it is given up, its model says.
+//! This module does not judge errors: a request's model decides whether it is repeated.
 
 mod announced;
-mod flight;
-mod gate;
-mod line;
+mod backoff;
+mod in_flight;
+mod queue;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -29,24 +29,24 @@ use tokio::time::{Instant, sleep_until};
 
 pub(crate) use self::announced::{Demand, Left, Quota};
 
-use self::state::{Grant, Standing, State, Waiting};
+use self::state::{Grant, State, Status, Waiting};
 use crate::provider::Retries;
 
-/// What lets requests through.
+/// Admits requests.
 pub(crate) struct Governor(Mutex<State>);
 
-/// Whose requests share a place in line: those of one run, from its start or resumption on.
+/// Identifies the requests of one run, from its start or resumption on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunKey(u64);
 
 impl RunKey {
-    /// One that no other run of this process has.
+    /// Returns a key that no other run of this process has.
     pub fn unique() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// That of the tools of `run`, which ask models that none of its agents asks.
+    /// Returns the key for tools of `run` that ask models which none of its agents use.
     pub fn of_tools(run: &RunId) -> Self {
         let mut hasher = DefaultHasher::new();
         run.hash(&mut hasher);
@@ -63,19 +63,19 @@ pub(crate) struct Subtree {
 }
 
 impl Subtree {
-    /// The subtree of `run` that `task` belongs to: task ids are paths from the root.
+    /// Returns the subtree of `run` that `task` belongs to: task ids are paths from the root.
     pub(crate) fn of(run: RunKey, task: &TaskId) -> Self {
         let end = task.as_str().match_indices('/').nth(1).map(|(end, _)| end);
         Self { run, top: end.map_or_else(|| task.clone(), |end| TaskId::new(&task.as_str()[..end])) }
     }
 }
 
-/// A request's place in line, from before it is made until it is answered. Who drops it leaves.
-pub(crate) struct Place {
+/// A queued request, until it is answered. Dropping it removes it from the queue.
+pub(crate) struct Queued {
     governor: Arc<Governor>,
     subtree: Subtree,
     ticket: u64,
-    bell: Arc<Notify>,
+    notifier: Arc<Notify>,
     demand: Demand,
     patience: Duration,
     was_made: bool,
@@ -87,19 +87,19 @@ pub(crate) struct Permit {
     grant: Option<Grant>,
 }
 
-/// The provider wants to be left alone for longer than the request waits.
+/// The provider asks for a pause that is longer than the request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Closed {
-    /// For how long.
+pub(crate) struct Paused {
+    /// Length of the pause.
     pub(crate) left: Duration,
 }
 
-/// What a refusal did.
+/// Effects of a rejected request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pushback {
-    /// How long nothing is asked.
+    /// Length of the pause.
     pub(crate) pause: Duration,
-    /// How long ago something was last answered.
+    /// Time since the last answer.
     pub(crate) last_answer: Option<Duration>,
 }
 
@@ -110,20 +110,20 @@ impl fmt::Debug for Governor {
 }
 
 impl Governor {
-    /// One that keeps no limit yet; where a provider does not say for how long it wants to be left alone, `retries` do.
+    /// Returns a governor without limits. `retries` sets the pauses where a provider names none.
     pub(crate) fn new(retries: Retries) -> Self {
         Self(Mutex::new(State::new(retries)))
     }
 
-    /// Keeps to `limits` from now on; where they say nothing, to what was said before.
+    /// Applies `limits` from now on. Limits that are not set keep their earlier value.
     pub(crate) fn keep(&self, limits: &ProviderLimits) {
         self.state().keep(limits);
     }
 
-    /// A place for a request that takes what `demand` says, and waits at a closed gate for `patience` at most.
-    pub(crate) fn place(self: &Arc<Self>, subtree: Subtree, demand: Demand, patience: Duration) -> Place {
-        let (ticket, bell) = (self.state().ticket(patience), Arc::default());
-        Place { governor: Arc::clone(self), subtree, ticket, bell, demand, patience, was_made: false }
+    /// Queues a request with this `demand`, which waits at most for `patience` while requests are paused.
+    pub(crate) fn enqueue(self: &Arc<Self>, subtree: Subtree, demand: Demand, patience: Duration) -> Queued {
+        let (ticket, notifier) = (self.state().ticket(patience), Arc::default());
+        Queued { governor: Arc::clone(self), subtree, ticket, notifier, demand, patience, was_made: false }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -131,57 +131,57 @@ impl Governor {
     }
 }
 
-impl Place {
-    /// Waits until the request may be made: behind those before it the first time, before all others when it is made again.
-    pub(crate) async fn admitted(&mut self) -> Result<Permit, Closed> {
-        let waiting = Waiting { bell: Arc::clone(&self.bell), demand: self.demand };
+impl Queued {
+    /// Waits until the request may be made. It is queued at the end the first time, and before all others when repeated.
+    pub(crate) async fn admitted(&mut self) -> Result<Permit, Paused> {
+        let waiting = Waiting { notifier: Arc::clone(&self.notifier), demand: self.demand };
         self.governor.state().enter(Instant::now(), &self.subtree, self.ticket, waiting, self.was_made);
         loop {
-            let standing = self.governor.state().standing(Instant::now(), self.ticket, self.patience);
-            match standing {
-                Standing::Granted(grant) => {
+            let status = self.governor.state().status(Instant::now(), self.ticket, self.patience);
+            match status {
+                Status::Granted(grant) => {
                     self.was_made = true;
                     return Ok(Permit { governor: Arc::clone(&self.governor), grant: Some(grant) });
                 }
-                Standing::Closed(until) => return Err(Closed { left: until - Instant::now() }),
-                Standing::Waits(Some(at)) => tokio::select! {
-                    () = self.bell.notified() => {}
+                Status::Paused(until) => return Err(Paused { left: until - Instant::now() }),
+                Status::Waits(Some(at)) => tokio::select! {
+                    () = self.notifier.notified() => {}
                     () = sleep_until(at) => {}
                 },
-                Standing::Waits(None) => self.bell.notified().await,
+                Status::Waits(None) => self.notifier.notified().await,
             }
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Queued {
     fn drop(&mut self) {
         self.governor.state().leave(Instant::now(), &self.subtree, self.ticket);
     }
 }
 
 impl Permit {
-    /// The answer to the request has begun, and told how much is `left` of what limits.
-    pub(crate) fn told(&self, left: &[Left]) {
+    /// Records that the answer has begun and announced what is `left` of each limit.
+    pub(crate) fn announce(&self, left: &[Left]) {
         if !left.is_empty() {
-            self.governor.state().told(Instant::now(), left);
+            self.governor.state().announce(Instant::now(), left);
         }
     }
 
-    /// The request was answered, and used so many tokens, if the provider said so.
+    /// Records that the request was answered and used this number of tokens, if known.
     pub(crate) fn answered(mut self, tokens: Option<u64>) {
         if let Some(grant) = self.grant.take() {
             self.governor.state().answered(Instant::now(), grant, tokens);
         }
     }
 
-    /// The request met congestion: less is asked at a time. If the rate was the reason, or the provider `asked` to be left
-    /// alone, nothing is asked for a while; then that is returned.
+    /// Records that the request met congestion: fewer requests run concurrently. If the rate was the reason, or the
+    /// provider `asked` for a pause, no request is made meanwhile.
     pub(crate) fn congested(mut self, is_rate: bool, asked: Option<Duration>) -> Option<Pushback> {
         let grant = self.grant.take()?;
         let mut state = self.governor.state();
         let now = Instant::now();
-        let last_answer = state.gate.served().map(|at| now - at);
+        let last_answer = state.backoff.served().map(|at| now - at);
         let until = state.congested(now, grant, is_rate, asked)?;
         Some(Pushback { pause: until.saturating_duration_since(now), last_answer })
     }

@@ -30,15 +30,15 @@ fn subtree(run: RunKey, number: usize) -> Subtree {
     Subtree::of(run, &TaskId::from(format!("0/1.{number}").as_str()))
 }
 
-fn place(governor: &Arc<Governor>, tokens: u64) -> Place {
-    governor.place(subtree(RunKey(0), 1), demand(tokens), PATIENCE)
+fn queued(governor: &Arc<Governor>, tokens: u64) -> Queued {
+    governor.enqueue(subtree(RunKey(0), 1), demand(tokens), PATIENCE)
 }
 
 fn demand(input: u64) -> Demand {
     Demand { input, output: 0 }
 }
 
-/// Whether nothing is under way and nobody waits.
+/// Whether no request is in flight or waiting.
 fn is_at_rest(governor: &Governor) -> bool {
     governor.state().is_at_rest()
 }
@@ -60,7 +60,7 @@ async fn limits_of_a_minute_are_kept_exactly_and_used_up() {
     let asking = (0..300).map(|_| {
         let governor = &governor;
         async move {
-            let permit = place(governor, 1).admitted().await.unwrap();
+            let permit = queued(governor, 1).admitted().await.unwrap();
             let at = begun.elapsed();
             tokio::time::sleep(SECOND / 10).await;
             permit.answered(None);
@@ -82,12 +82,12 @@ async fn limits_of_a_minute_are_kept_exactly_and_used_up() {
 async fn tokens_that_were_not_used_let_the_next_through() {
     let limits = ProviderLimits { tokens_per_minute: Some(1_000), ..ProviderLimits::default() };
     let (governor, begun) = (governor(limits), Instant::now());
-    let first = place(&governor, 900).admitted().await.unwrap();
-    let mut large = place(&governor, 800);
+    let first = queued(&governor, 900).admitted().await.unwrap();
+    let mut large = queued(&governor, 800);
     let mut second = pin!(large.admitted());
     assert!(second.as_mut().now_or_never().is_none());
     // Something small does not pass something large that waits.
-    let mut small = place(&governor, 10);
+    let mut small = queued(&governor, 10);
     let mut third = pin!(small.admitted());
     assert!(third.as_mut().now_or_never().is_none());
     first.answered(Some(150));
@@ -96,7 +96,7 @@ async fn tokens_that_were_not_used_let_the_next_through() {
     third.await.unwrap().answered(Some(10));
     // More was used than was thought: the next minute pays for it.
     second.answered(Some(2_000));
-    place(&governor, 1).admitted().await.unwrap().answered(None);
+    queued(&governor, 1).admitted().await.unwrap().answered(None);
     assert_eq!(begun.elapsed(), 60 * SECOND);
     assert!(is_at_rest(&governor));
 }
@@ -104,42 +104,43 @@ async fn tokens_that_were_not_used_let_the_next_through() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_while_the_provider_wants_to_be_left_alone() {
     let (governor, begun) = (governor(in_flight(2)), Instant::now());
-    let refused = place(&governor, 1).admitted().await.unwrap();
-    let answered = place(&governor, 1).admitted().await.unwrap();
-    let mut next = place(&governor, 1);
+    let refused = queued(&governor, 1).admitted().await.unwrap();
+    let answered = queued(&governor, 1).admitted().await.unwrap();
+    let mut next = queued(&governor, 1);
     let mut next = pin!(next.admitted());
     assert!(next.as_mut().now_or_never().is_none());
-    // The next may ask, but hears of it only when it is polled; before that the provider closes.
+    // The next request is admitted, but picks that up only when it is polled. Before that the provider asks for a
+    // pause.
     answered.answered(None);
     let pushback = refused.congested(true, Some(5 * SECOND)).unwrap();
     assert_eq!(pushback, Pushback { pause: 5 * SECOND, last_answer: Some(Duration::ZERO) });
-    assert!(next.as_mut().now_or_never().is_none(), "what was let through and not told waits again");
+    assert!(next.as_mut().now_or_never().is_none(), "what was admitted and not picked up waits again");
     next.await.unwrap().answered(None);
     assert_eq!(begun.elapsed(), 5 * SECOND);
     // A provider that is overloaded and does not say for how long is asked less at a time, and still asked.
-    let overloaded = place(&governor, 1).admitted().await.unwrap();
+    let overloaded = queued(&governor, 1).admitted().await.unwrap();
     assert_eq!(overloaded.congested(false, None), None);
-    place(&governor, 1).admitted().await.unwrap().answered(None);
+    queued(&governor, 1).admitted().await.unwrap().answered(None);
     assert_eq!(begun.elapsed(), 5 * SECOND);
     assert!(is_at_rest(&governor));
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_would_wait_too_long_at_a_closed_gate_is_told_at_once() {
+async fn a_request_that_would_wait_too_long_is_refused_at_once() {
     let (governor, begun) = (governor(in_flight(1)), Instant::now());
-    let refused = place(&governor, 1).admitted().await.unwrap();
-    let waiting = (0..5).map(|_| async { place(&governor, 1).admitted().await.map(drop) });
+    let refused = queued(&governor, 1).admitted().await.unwrap();
+    let waiting = (0..5).map(|_| async { queued(&governor, 1).admitted().await.map(drop) });
     let refusing = async {
         tokio::time::sleep(SECOND).await;
         refused.congested(true, Some(PATIENCE + SECOND))
     };
     let (waiting, _) = futures_util::future::join(join_all(waiting), refusing).await;
-    assert_eq!(waiting, vec![Err(Closed { left: PATIENCE + SECOND }); 5]);
+    assert_eq!(waiting, vec![Err(Paused { left: PATIENCE + SECOND }); 5]);
     assert_eq!(begun.elapsed(), SECOND);
     assert!(is_at_rest(&governor));
     // Once what is left is bearable, it is waited for.
     tokio::time::advance(2 * SECOND).await;
-    place(&governor, 1).admitted().await.unwrap().answered(None);
+    queued(&governor, 1).admitted().await.unwrap().answered(None);
     assert_eq!(begun.elapsed(), PATIENCE + 2 * SECOND);
 }
 
@@ -153,7 +154,7 @@ async fn subtrees_share_alike_however_many_of_each_ask() {
             let (governor, served) = (&governor, &served);
             async move {
                 while Instant::now() < until {
-                    let permit = governor.place(subtree(run, number), demand(1), PATIENCE).admitted().await.unwrap();
+                    let permit = governor.enqueue(subtree(run, number), demand(1), PATIENCE).admitted().await.unwrap();
                     tokio::time::sleep(SECOND / 10).await;
                     // Who still waits at the end shows nothing.
                     served[number].fetch_add(usize::from(Instant::now() < until), Ordering::Relaxed);
@@ -176,10 +177,10 @@ async fn who_is_cancelled_leaves_the_line_and_nobody_is_forgotten() {
     let asking = (0..1_000u64).map(|number| {
         let governor = &governor;
         async move {
-            let mut place = place(governor, 1);
-            // Two of three are cancelled: in line, keeping the time, let through and not told, or under way.
+            let mut queued = queued(governor, 1);
+            // Two of three are cancelled: in the queue, as timer, admitted and not picked up, or in in_flight.
             let work = async {
-                let permit = place.admitted().await.unwrap();
+                let permit = queued.admitted().await.unwrap();
                 tokio::time::sleep(SECOND * 2).await;
                 permit.answered(None);
             };
@@ -200,9 +201,9 @@ async fn ten_thousand_who_wait_are_woken_when_it_is_their_turn_and_not_before() 
     let asking = (0..10_000).map(|number| {
         let (governor, looks) = (&governor, &looks);
         async move {
-            let mut place = governor.place(subtree(run, number % 100), demand(1), PATIENCE);
+            let mut queued = governor.enqueue(subtree(run, number % 100), demand(1), PATIENCE);
             let permit = {
-                let mut admitted = pin!(place.admitted());
+                let mut admitted = pin!(queued.admitted());
                 let counted = poll_fn(|context| {
                     looks.fetch_add(1, Ordering::Relaxed);
                     admitted.as_mut().poll(context)
@@ -223,11 +224,11 @@ async fn ten_thousand_who_wait_are_woken_when_it_is_their_turn_and_not_before() 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_made_again_is_before_all_others() {
     let governor = governor(in_flight(1));
-    let mut again = place(&governor, 1);
+    let mut again = queued(&governor, 1);
     let refused = again.admitted().await.unwrap();
     let order = Mutex::new(Vec::new());
     let others = (0..3).map(|_| async {
-        let permit = place(&governor, 1).admitted().await.unwrap();
+        let permit = queued(&governor, 1).admitted().await.unwrap();
         order.lock().unwrap().push("another");
         permit.answered(None);
     });
@@ -246,40 +247,40 @@ async fn a_request_that_is_made_again_is_before_all_others() {
 async fn nothing_is_asked_while_nothing_is_left() {
     let (governor, begun) = (governor(in_flight(2)), Instant::now());
     let left = |amount, seconds| Left { quota: Quota::Requests, amount, most: None, reset: SECOND * seconds };
-    let first = place(&governor, 1).admitted().await.unwrap();
-    let second = place(&governor, 1).admitted().await.unwrap();
-    let mut next = place(&governor, 1);
+    let first = queued(&governor, 1).admitted().await.unwrap();
+    let second = queued(&governor, 1).admitted().await.unwrap();
+    let mut next = queued(&governor, 1);
     let mut next = pin!(next.admitted());
     assert!(next.as_mut().now_or_never().is_none());
-    // The next may ask, but hears of it only when it is polled; before that the second answer begins.
-    first.told(&[left(1, 7)]);
+    // The next request is admitted, but picks that up only when it is polled. Before that the second answer begins.
+    first.announce(&[left(1, 7)]);
     first.answered(None);
-    second.told(&[left(0, 7)]);
-    assert!(next.as_mut().now_or_never().is_none(), "what was let through and not told waits again");
+    second.announce(&[left(0, 7)]);
+    assert!(next.as_mut().now_or_never().is_none(), "what was admitted and not picked up waits again");
     second.answered(None);
     next.await.unwrap().answered(None);
     assert_eq!(begun.elapsed(), 7 * SECOND);
     // What is left is used up, and not more, until an answer or the reset brings more.
-    let permit = place(&governor, 1).admitted().await.unwrap();
-    permit.told(&[left(3, 5)]);
+    let permit = queued(&governor, 1).admitted().await.unwrap();
+    permit.announce(&[left(3, 5)]);
     permit.answered(None);
     for _ in 0..3 {
-        drop(place(&governor, 1).admitted().await.unwrap());
+        drop(queued(&governor, 1).admitted().await.unwrap());
     }
     assert_eq!(begun.elapsed(), 7 * SECOND);
-    place(&governor, 1).admitted().await.unwrap().answered(None);
+    queued(&governor, 1).admitted().await.unwrap().answered(None);
     assert_eq!(begun.elapsed(), 12 * SECOND);
-    // A reset that is far off is not waited for: whoever wants that has to ask.
-    let permit = place(&governor, 1).admitted().await.unwrap();
-    permit.told(&[left(0, 1_000_000)]);
+    // A distant reset is not waited for. A provider that needs the time sends `Retry-After`.
+    let permit = queued(&governor, 1).admitted().await.unwrap();
+    permit.announce(&[left(0, 1_000_000)]);
     permit.answered(None);
-    place(&governor, 1).admitted().await.unwrap().answered(None);
+    queued(&governor, 1).admitted().await.unwrap().answered(None);
     assert_eq!(begun.elapsed(), 72 * SECOND);
-    // A refusal that says it has said for how long, and no pause is made up.
-    let refused = place(&governor, 1).admitted().await.unwrap();
-    refused.told(&[left(0, 3)]);
+    // A rejection that sends a time sets the pause. No pause is made up.
+    let refused = queued(&governor, 1).admitted().await.unwrap();
+    refused.announce(&[left(0, 3)]);
     assert_eq!(refused.congested(true, None).map(|pushback| pushback.pause), Some(3 * SECOND));
-    place(&governor, 1).admitted().await.unwrap().answered(None);
+    queued(&governor, 1).admitted().await.unwrap().answered(None);
     assert_eq!(begun.elapsed(), 75 * SECOND);
     assert!(is_at_rest(&governor));
 }

@@ -1,11 +1,11 @@
-//! What may be used within any minute: requests, or tokens.
+//! A limit on requests or tokens within any minute.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What limits of a rate are said for.
+/// Period of rate limits.
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// The last minute of one limit. No minute ever holds more than the limit, wherever it begins: providers count by fixed
@@ -14,9 +14,9 @@ const MINUTE: Duration = Duration::from_mins(1);
 pub(super) struct Window {
     limit: Option<u64>,
     used: u64,
-    /// What was used when, oldest first.
+    /// Amounts used, with their moments, oldest first.
     takings: VecDeque<(Instant, u64)>,
-    /// How many takings have been forgotten: the number of the first one that is kept.
+    /// Number of forgotten takings, which is the number of the first that is kept.
     forgotten: u64,
 }
 
@@ -30,13 +30,13 @@ impl Window {
         self.limit = Some(limit);
     }
 
-    /// The limit, if there is one.
+    /// Returns the limit, if there is one.
     pub(super) fn limit(&self) -> Option<u64> {
         self.limit
     }
 
-    /// When to look again whether there is room for `amount`; `None` if there is now. More than the limit fits once nothing
-    /// else is there.
+    /// Returns the moment at which to check again for `amount`; `None` if it fits now. An amount above the limit fits
+    /// once nothing else is used.
     pub(super) fn full_until(&mut self, now: Instant, amount: u64) -> Option<Instant> {
         let limit = self.limit?;
         while let Some((_, taken)) = self.takings.front().copied().filter(|(at, _)| now.duration_since(*at) >= MINUTE) {
@@ -57,7 +57,8 @@ impl Window {
         Some(Taking(self.forgotten + self.takings.len() as u64 - 1))
     }
 
-    /// It was `amount` that was used; a taking of more than a minute ago is past.
+    /// Sets the amount of a taking to the `amount` that was really used. Takings of more than a minute ago are
+    /// ignored.
     pub(super) fn correct(&mut self, taking: Taking, amount: u64) {
         let index = taking.0.checked_sub(self.forgotten).and_then(|index| usize::try_from(index).ok());
         if let Some((_, taken)) = index.and_then(|index| self.takings.get_mut(index)) {

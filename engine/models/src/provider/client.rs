@@ -7,7 +7,7 @@ use reqwest::{Method, Request, Response, Url, redirect};
 use secrecy::ExposeSecret;
 use tokio::time::timeout;
 
-use super::incoming::{Incoming, told};
+use super::incoming::{Incoming, innermost_cause};
 use super::profile::ANTHROPIC_VERSION;
 use super::{Endpoint, SetupError};
 use crate::cassette::{Heard, NoAnswer, Wait};
@@ -19,10 +19,10 @@ use crate::wire::{Answer, Dialect, Fault, MAX_ANSWER_BYTES, WireError, fault_of}
 /// The most bytes of an error that are read.
 const MAX_FAULT_BYTES: usize = 64 << 10;
 
-/// How many bytes of an answer are kept, to be shown if it is none.
+/// Number of bytes kept of a body, to be shown if it is no answer.
 const MAX_FIRST_BYTES: usize = 4 << 10;
 
-/// How many characters of something that is no answer are shown.
+/// Number of characters shown of something that is no answer.
 const SHOWN_WORDS: usize = 160;
 
 /// One way to a provider, and the connections that go it.
@@ -30,7 +30,7 @@ const SHOWN_WORDS: usize = 160;
 pub(super) struct Client {
     pub(super) endpoint: Endpoint,
     pub(super) http: reqwest::Client,
-    /// What no answer may repeat.
+    /// Secrets that are removed from answers.
     pub(super) secrets: Secrets,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Failure {
 /// The provider has more to do than it can, or than it does for this key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Congestion {
-    /// How long it wants to be left alone.
+    /// Time that the provider asks to pause.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -88,7 +88,7 @@ impl Client {
         let http = reqwest::Client::builder()
             .default_headers(headers)
             .connect_timeout(endpoint.timeouts.connect)
-            // A key goes where a config says, and nowhere else.
+            // The key is sent to the configured address and nowhere else.
             .redirect(redirect::Policy::none())
             .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")))
             .build()
@@ -97,7 +97,7 @@ impl Client {
         Ok(Self { endpoint, http, secrets })
     }
 
-    /// A request that says `body`. Whenever it is made, the same bytes are sent: they are not copied.
+    /// Returns a request with this `body`. Repeated requests share its bytes.
     pub(super) fn request(&self, body: Vec<u8>) -> Request {
         let url = Url::parse(&self.endpoint.url).expect("a client is only made for an address that can be read");
         let mut request = Request::new(Method::POST, url);
@@ -105,8 +105,8 @@ impl Client {
         request
     }
 
-    /// One request: asked, and its answer read to the end. What comes of it is put down in `heard`; what its head says of
-    /// limits goes to who gave the `permit`, at once.
+    /// Makes one request and reads its answer to the end. Records the answer in `heard`. Passes announced limits to
+    /// the `permit` as soon as the head has come.
     pub(super) async fn ask(
         &self,
         request: &Request,
@@ -118,7 +118,7 @@ impl Client {
         let asked = async {
             let response = self.send(request).await?;
             let incoming = Incoming::of(response, limits.between_bytes, heard.as_deref_mut());
-            permit.told(&incoming.left);
+            permit.announce(&incoming.left);
             self.read(incoming, stream).await
         };
         let read = timeout(limits.total, asked).await.unwrap_or(Err(NoAnswer::TimedOut { waiting_for: Wait::WholeAnswer }));
@@ -131,7 +131,7 @@ impl Client {
         })
     }
 
-    /// The answer that was put down in `heard`, when the same was asked.
+    /// Returns the answer that was recorded in `heard` for the same request.
     pub(super) async fn hear(&self, heard: Heard, stream: bool) -> Result<Answer, Failure> {
         let read = match Incoming::played(heard) {
             Ok(incoming) => self.read(incoming, stream).await,
@@ -148,12 +148,12 @@ impl Client {
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 Err(NoAnswer::TimedOut { waiting_for: Wait::Connection })
             }
-            Ok(Err(error)) if error.is_connect() => Err(NoAnswer::Unreachable { reason: told(&error) }),
-            Ok(response) => response.map_err(|error| NoAnswer::Broke { reason: told(&error) }),
+            Ok(Err(error)) if error.is_connect() => Err(NoAnswer::Unreachable { reason: innermost_cause(&error) }),
+            Ok(response) => response.map_err(|error| NoAnswer::Broke { reason: innermost_cause(&error) }),
         }
     }
 
-    /// What `incoming` says, if it comes to its end.
+    /// Reads and decodes `incoming` to its end.
     async fn read(&self, mut incoming: Incoming<'_>, asked_for_stream: bool) -> Result<Result<Answer, Failure>, NoAnswer> {
         if !(200..300).contains(&incoming.status) {
             return self.refused(incoming).await.map(Err);
@@ -182,7 +182,7 @@ impl Client {
         Ok(read.map_err(|error| self.broken(error, &incoming, &first)))
     }
 
-    /// What an answer with another status means.
+    /// Returns the failure for an answer with another status.
     async fn refused(&self, mut incoming: Incoming<'_>) -> Result<Failure, NoAnswer> {
         let (status, retry_after) = (incoming.status, incoming.retry_after);
         let mut body = Vec::new();
@@ -196,14 +196,14 @@ impl Client {
             }
             _ if !is_of_api(status, &body) => return Ok(self.not_an_answer(&incoming, self.first_words(&body))),
             Ok(true) => fault_of(&body),
-            Ok(false) => told_here(format!("in more than {MAX_FAULT_BYTES} bytes, which are not read")),
-            // What cannot be read is told by its status alone.
+            Ok(false) => own_fault(format!("in more than {MAX_FAULT_BYTES} bytes, which are not read")),
+            // A body that cannot be read leaves the status alone.
             Err(_) => fault_of(b""),
         };
         Ok(self.fault(Some(status), &fault, retry_after))
     }
 
-    /// What a provider's words mean, without the key.
+    /// Returns the failure for a provider's fault, without the key.
     fn fault(&self, status: Option<u16>, fault: &Fault, retry_after: Option<Duration>) -> Failure {
         let fault = fault.scrubbed(|text| self.endpoint.scrubbed(text));
         let error = match ModelError::of_fault(&self.endpoint.name, status, &fault, retry_after) {
@@ -218,13 +218,13 @@ impl Client {
         Failure { error, congestion: is_congested.then_some(Congestion { retry_after }) }
     }
 
-    /// The failure of a request that something else answered than the provider, such as the page of a proxy.
+    /// Returns the failure of a request that something other than the provider answered, such as the page of a proxy.
     fn not_an_answer(&self, incoming: &Incoming<'_>, words: String) -> Failure {
         let (provider, content_type) = (self.endpoint.name.clone(), self.endpoint.scrubbed(&incoming.content_type));
         ModelError::NotAnAnswer { provider, status: incoming.status, content_type, words }.into()
     }
 
-    /// The first words of `body` in one line, without the key and without characters that control a terminal.
+    /// Returns the first words of `body` in one line, without the key and without characters that control a terminal.
     fn first_words(&self, body: &[u8]) -> String {
         let text = self.endpoint.scrubbed(&String::from_utf8_lossy(&body[..body.len().min(MAX_FIRST_BYTES)]));
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -235,7 +235,7 @@ impl Client {
         if words.is_empty() { "nothing".to_owned() } else { words }
     }
 
-    /// The failure of a request whose answer, which began with `first`, is `error`.
+    /// Returns the failure of a request whose answer, which began with `first`, is broken by `error`.
     fn broken(&self, error: WireError, incoming: &Incoming<'_>, first: &[u8]) -> Failure {
         let provider = self.endpoint.name.clone();
         match error {
@@ -253,7 +253,7 @@ impl Client {
         }
     }
 
-    /// What it means that there is no whole answer.
+    /// Returns the error for an answer that did not come whole.
     pub(super) fn lost(&self, why: &NoAnswer) -> ModelError {
         let Endpoint { name, url, timeouts, .. } = &self.endpoint;
         let (provider, scrubbed) = (name.clone(), |reason: String| self.endpoint.scrubbed(&reason));
@@ -296,8 +296,9 @@ fn may_be_answer(content_type: &str, first: &[u8]) -> bool {
 
 /// Whether the API itself may have answered with the error `status` and `body`, and not a gateway in its place.
 ///
-/// A page never comes from an API. Statuses that mean a failure of the moment keep that meaning, whoever sends them. Where an
-/// address does not exist, an API answers in JSON, and a gateway without a route to it in text or not at all.
+/// Whether an error comes from the API. An HTML page never does. Statuses for temporary failures keep that meaning for
+/// every sender. For an unknown address an API answers in JSON; a gateway without a route to it answers in text or not
+/// at all.
 fn is_of_api(status: u16, body: &[u8]) -> bool {
     let body = body.trim_ascii_start();
     match status {
@@ -314,8 +315,8 @@ fn is_page(text: &[u8]) -> bool {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start().starts_with(b"<")
 }
 
-/// A fault in words of our own.
-fn told_here(message: String) -> Fault {
+/// Returns a fault with a message of our own.
+fn own_fault(message: String) -> Fault {
     Fault { status: None, code: None, message }
 }
 

@@ -11,14 +11,14 @@ use super::profile::{Profile, provider_names};
 use super::{SetupError, Variable};
 use crate::secret::Secrets;
 
-/// How long a provider may take.
+/// Time limits of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// To take a connection.
     pub connect: Duration,
     /// To begin an answer.
     pub first_byte: Duration,
-    /// To go on with an answer.
+    /// Longest pause between two pieces of an answer.
     pub between_bytes: Duration,
     /// For a whole answer.
     pub total: Duration,
@@ -36,15 +36,15 @@ impl Default for Timeouts {
 pub struct Endpoint {
     /// The provider's name in configs.
     pub name: String,
-    /// What it is, or is like.
+    /// Profile of the provider, or of the one that it is like.
     pub profile: &'static Profile,
-    /// Where requests go, path included.
+    /// Address of requests, with path.
     pub url: String,
     /// Headers that go with every request.
     pub headers: BTreeMap<String, String>,
-    /// How long it may take.
+    /// Time limits.
     pub timeouts: Timeouts,
-    /// How often it may be used.
+    /// Rate limits.
     pub limits: ProviderLimits,
     /// The variable that holds the key.
     pub key_variable: String,
@@ -58,7 +58,7 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// The way to `provider`, with its key.
+    /// Returns the endpoint of `provider`, with its key.
     pub fn of(provider: &str, settings: Option<&ProviderSettings>, variable: Variable<'_>) -> Result<Self, SetupError> {
         let endpoint = Self::perhaps_without_key(provider, settings, variable)?;
         let names_key = settings.is_some_and(|settings| settings.key_variable.is_some());
@@ -69,7 +69,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// The way to `provider`, with its key if there is one, for those who only need to know it.
+    /// Returns the endpoint of `provider`, with its key if there is one, for callers that send no request to a model.
     pub(super) fn perhaps_without_key(
         provider: &str,
         settings: Option<&ProviderSettings>,
@@ -87,7 +87,7 @@ impl Endpoint {
             let reason = "it has more than a host, a port and a path, and a key in it would be shown".to_owned();
             return Err(SetupError::Unusable { what: "the address".to_owned(), provider: provider.to_owned(), reason });
         }
-        // A key belongs to an address: whoever names another address names its key, too.
+        // A key belongs to an address, so a config with another address names another key.
         let own_variable = settings.and_then(|settings| settings.key_variable.clone());
         let is_unnamed = own_variable.is_none() && settings.is_some_and(|settings| is_elsewhere(provider, settings));
         let key_variable = own_variable.unwrap_or_else(|| profile.key.variable.to_owned());
@@ -133,7 +133,7 @@ impl Endpoint {
         self.key.is_some()
     }
 
-    /// The header that carries the key, and what it says.
+    /// Returns the header that carries the key, and its value.
     pub(super) fn key_header(&self) -> Option<(&'static str, SecretString)> {
         let key = self.key.as_ref()?;
         let header = self.profile.key.header;
@@ -173,7 +173,7 @@ fn is_loopback(url: &str) -> bool {
         .any(|host| authority.strip_prefix(host).is_some_and(|port| port.is_empty() || port.starts_with(':')))
 }
 
-/// The address in `OLLAMA_HOST`, which people write as `host`, `host:port` or whole.
+/// Returns the address in `OLLAMA_HOST`, which people write as `host`, `host:port` or in full.
 fn address(host: &str) -> String {
     let host = host.trim();
     if host.contains("://") {

@@ -1,4 +1,4 @@
-//! What the headers of an answer say of limits: for how long a provider wants to be left alone, and how much is left.
+//! Limits in the headers of an answer: the pause that a provider asks for, and the amounts that are left.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 use crate::governor::{Left, Quota};
 
-/// Numbers from here on are a moment in seconds since 1970, not a duration: nobody waits for thirty years.
+/// Numbers from here on are a moment in seconds since 1970, not a duration of thirty years.
 const EPOCH_SECONDS: f64 = 1e9;
 
 /// Numbers from here on are a moment in milliseconds since 1970.
@@ -19,8 +19,8 @@ const MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
 /// Limits, with the names of the headers that tell the most there is (`limit`), what is left (`remaining`) and when there is all
 /// of it again (`reset`).
 ///
-/// - `OpenAI` (<https://platform.openai.com/docs/guides/rate-limits>, "Rate limits in headers"): the time until the limit
-///   "resets to its initial state", such as `1s` or `6m0s`. Azure says plain seconds and, where it does not know, `-1`.
+/// - `OpenAI` (<https://platform.openai.com/docs/guides/rate-limits>, "Rate limits in headers"): the time until the
+///   limit "resets to its initial state", such as `1s` or `6m0s`. Azure sends plain seconds and, if unknown, `-1`.
 /// - Anthropic (<https://docs.anthropic.com/en/api/rate-limits>, "Response headers"): a moment in RFC 3339. `max_tokens` "does
 ///   not factor into" the limit of output tokens there.
 /// - `OpenRouter` (<https://openrouter.ai/docs/api-reference/limits>): a moment in milliseconds since 1970.
@@ -34,20 +34,20 @@ const LIMITS: [(Quota, &str); 7] = [
     (Quota::OutputTokens, "anthropic-ratelimit-output-tokens-{}"),
 ];
 
-/// How long the provider wants to be left alone, if `headers` that came at `now` say so in a way that can be read.
+/// Returns the pause that the provider asks for, if `headers` that came at `now` name one in a known form.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let milliseconds = |name: &str| Duration::try_from_secs_f64(text(headers, name)?.parse::<f64>().ok()? / 1_000.0).ok();
     let exact = MILLISECONDS.into_iter().find_map(milliseconds);
     exact.or_else(|| seconds_or_date(text(headers, RETRY_AFTER.as_str())?, now))
 }
 
-/// What is left, as far as `headers` that came at `now` say so in a way that can be read. Nothing where they say how long to
-/// wait: a reset is when *all* of a limit is there again, and that would be too long.
+/// Returns the remaining amounts, as far as `headers` that came at `now` name them in a known form. Nothing if the
+/// headers name a pause: a reset is the moment when the *full* amount is available, which would be too long.
 pub(super) fn left(headers: &HeaderMap, now: SystemTime) -> Vec<Left> {
     if retry_after(headers, now).is_some() {
         return Vec::new();
     }
-    let told = |(quota, names): (Quota, &str)| {
+    let announced = |(quota, names): (Quota, &str)| {
         let value = |what| text(headers, &names.replace("{}", what));
         let reset = until_reset(value("reset")?, now)?;
         Some(Left {
@@ -57,14 +57,14 @@ pub(super) fn left(headers: &HeaderMap, now: SystemTime) -> Vec<Left> {
             reset,
         })
     };
-    LIMITS.into_iter().filter_map(told).collect()
+    LIMITS.into_iter().filter_map(announced).collect()
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// What a `Retry-After` header asks for at `now`: seconds or a date (RFC 9110, section 10.2.3); `None` if it is neither.
+/// Parses a `Retry-After` header at `now`: seconds or a date (RFC 9110, section 10.2.3). `None` if it is neither.
 fn seconds_or_date(value: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
@@ -73,8 +73,8 @@ fn seconds_or_date(value: &str, now: SystemTime) -> Option<Duration> {
     Some(SystemTime::from(date.timestamp()).duration_since(now).unwrap_or_default())
 }
 
-/// How long it is from `now` until the reset that `value` tells, as seconds, as a duration with units, or as a moment; zero if
-/// that is past, `None` if it is none of them.
+/// Returns the time from `now` until the reset in `value`: seconds, a duration with units, or a moment. Zero if that
+/// is past, `None` if it is none of them.
 fn until_reset(value: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(number) = value.parse::<f64>() {
         let scale = if number >= EPOCH_MILLISECONDS { 1_000.0 } else { 1.0 };
@@ -93,14 +93,14 @@ mod tests {
     use super::*;
     use reqwest::header::{HeaderName, HeaderValue};
 
-    /// 2015-10-21T07:27:40Z.
+    /// Returns 2015-10-21T07:27:40Z.
     fn now() -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_445_412_480 - 20)
     }
 
-    fn headers(told: &[(&str, &str)]) -> HeaderMap {
+    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
         let header = |(name, value): &(&str, &str)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap());
-        told.iter().map(header).collect()
+        pairs.iter().map(header).collect()
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn milliseconds_say_it_more_exactly_unless_they_cannot_be_read() {
-        let asked = |told: &[(&str, &str)]| retry_after(&headers(told), now());
+        let asked = |pairs: &[(&str, &str)]| retry_after(&headers(pairs), now());
         for name in MILLISECONDS {
             assert_eq!(asked(&[(name, "20"), ("retry-after", "1")]), Some(Duration::from_millis(20)));
             assert_eq!(asked(&[(name, "1500.5")]), Some(Duration::from_micros(1_500_500)));
@@ -134,7 +134,7 @@ mod tests {
         let seconds = |seconds| Some(Duration::from_secs_f64(seconds));
         #[rustfmt::skip]
         let cases = [
-            // As OpenAI says it, as Azure and Groq do.
+            // The forms of OpenAI, Azure and Groq.
             ("1s", seconds(1.0)), ("6m0s", seconds(360.0)), ("20ms", seconds(0.02)), ("1h2m3s", seconds(3_723.0)),
             ("0s", seconds(0.0)), ("2m59.56s", seconds(179.56)), ("7.66s", seconds(7.66)), ("37", seconds(37.0)), ("0.5", seconds(0.5)),
             // As Anthropic, Venice and OpenRouter do.
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn every_dialect_tells_what_is_left() {
-        let told = |told: &[(&str, &str)]| left(&headers(told), now());
-        let tell = |quota, amount, most, seconds| Left { quota, amount, most, reset: Duration::from_secs(seconds) };
+        let read = |pairs: &[(&str, &str)]| left(&headers(pairs), now());
+        let limit = |quota, amount, most, seconds| Left { quota, amount, most, reset: Duration::from_secs(seconds) };
         let openai = [
             ("x-ratelimit-limit-requests", "60"),
             ("x-ratelimit-remaining-requests", "0"),
@@ -164,8 +164,8 @@ mod tests {
             ("X-RateLimit-Remaining-Tokens", "149984"),
             ("X-RateLimit-Reset-Tokens", "6m0s"),
         ];
-        let expected = [tell(Quota::Requests, 0, Some(60), 1), tell(Quota::Tokens, 149_984, Some(150_000), 360)];
-        assert_eq!(told(&openai), expected);
+        let expected = [limit(Quota::Requests, 0, Some(60), 1), limit(Quota::Tokens, 149_984, Some(150_000), 360)];
+        assert_eq!(read(&openai), expected);
         let moment = "2015-10-21T07:28:00Z";
         let quotas = [
             ("requests", Quota::Requests),
@@ -176,19 +176,19 @@ mod tests {
         for (name, quota) in quotas {
             let (remaining, reset) =
                 (format!("anthropic-ratelimit-{name}-remaining"), format!("anthropic-ratelimit-{name}-reset"));
-            assert_eq!(told(&[(&remaining, "0"), (&reset, moment)]), [tell(quota, 0, None, 20)]);
+            assert_eq!(read(&[(&remaining, "0"), (&reset, moment)]), [limit(quota, 0, None, 20)]);
         }
         let openrouter = [("X-RateLimit-Limit", "20"), ("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset", "1445412480000")];
-        assert_eq!(told(&openrouter), [tell(Quota::Requests, 0, Some(20), 20)]);
+        assert_eq!(read(&openrouter), [limit(Quota::Requests, 0, Some(20), 20)]);
     }
 
     #[test]
-    fn what_cannot_be_read_or_is_told_by_halves_is_not_told() {
-        let told = |amount, reset| left(&headers(&[("x-ratelimit-remaining", amount), ("x-ratelimit-reset", reset)]), now());
+    fn limits_that_are_unreadable_or_incomplete_are_ignored() {
+        let read = |amount, reset| left(&headers(&[("x-ratelimit-remaining", amount), ("x-ratelimit-reset", reset)]), now());
         for amount in ["", "-1", "none", "0.0", "NaN", "99999999999999999999"] {
-            assert_eq!(told(amount, "1s"), [], "{amount}");
+            assert_eq!(read(amount, "1s"), [], "{amount}");
         }
-        assert_eq!(told("0", "-1"), []);
+        assert_eq!(read("0", "-1"), []);
         assert_eq!(left(&headers(&[("x-ratelimit-remaining", "0")]), now()), []);
         assert_eq!(left(&headers(&[("x-ratelimit-reset", "1s")]), now()), []);
         let binary = HeaderValue::from_bytes(b"\xff0").unwrap();

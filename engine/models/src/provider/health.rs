@@ -1,4 +1,4 @@
-//! Whether a provider answers, and what models it offers: one request that costs nothing.
+//! Checks whether a provider answers and which models it offers, by one request that costs nothing.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,19 +14,19 @@ use crate::wire::{Dialect, fault_of};
 /// The most bytes of a list of models that are read; `OpenRouter`'s had 0.6 MB in 2026.
 const MAX_LIST_BYTES: usize = 16 << 20;
 
-/// How long a provider may take to say what it offers.
+/// Longest wait for the list of models.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A provider that answered.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// Where it is, without the path of a request.
+    /// Its address, without the path of a request.
     pub address: String,
     /// The names of its models; empty if it does not tell.
     pub models: Vec<String>,
-    /// How long it took.
+    /// Time until the answer.
     pub took: Duration,
-    /// What time it said it was.
+    /// Time on the provider's clock, if it sent one.
     pub date: Option<SystemTime>,
 }
 
@@ -68,7 +68,7 @@ async fn ask(http: &reqwest::Client, endpoint: &Endpoint, url: &str) -> Result<(
     let unreachable = |error: &reqwest::Error| ModelError::Unreachable {
         provider: endpoint.name.clone(),
         url: endpoint.scrubbed(url),
-        reason: endpoint.scrubbed(&super::incoming::told(error)),
+        reason: endpoint.scrubbed(&super::incoming::innermost_cause(error)),
     };
     let mut response = http.get(url).send().await.map_err(|error| unreachable(&error))?;
     let status = response.status();
@@ -95,8 +95,8 @@ async fn ask(http: &reqwest::Client, endpoint: &Endpoint, url: &str) -> Result<(
     Ok((names(&serde_json::from_slice(&body).unwrap_or_default()), date))
 }
 
-/// The names in a list of models, as `OpenAI` and Anthropic (`data`, `id`) or Ollama (`models`, `name`) give them. What no
-/// terminal should show is no name.
+/// Returns the names in a list of models, in the form of `OpenAI` and Anthropic (`data`, `id`) or Ollama (`models`,
+/// `name`). Entries without a name are skipped.
 fn names(list: &Value) -> Vec<String> {
     let entries = ["data", "models"].iter().filter_map(|key| list[*key].as_array()).flatten();
     let name = |entry: &Value| ["id", "name", "model"].iter().find_map(|key| entry[*key].as_str().map(str::to_owned));

@@ -14,25 +14,25 @@ use crate::governor::Left;
 pub(super) struct Incoming<'h> {
     pub(super) status: u16,
     pub(super) content_type: String,
-    /// How long the provider wants to be left alone.
+    /// Time that the provider asks to pause.
     pub(super) retry_after: Option<Duration>,
-    /// How much of its limits is left, if it says so.
+    /// Remaining limits, as far as announced.
     pub(super) left: Vec<Left>,
     source: Source,
-    /// Where what comes is put down.
+    /// Recording of the answer.
     heard: Option<&'h mut Heard>,
 }
 
-/// Where the body comes from.
+/// Source of the body.
 enum Source {
     /// From the provider, whose next bytes may take so long.
     Provider(Response, Duration),
-    /// What was recorded of it, and why there was no more.
+    /// Recorded body, and the reason why it ended early.
     Cassette(Option<Vec<u8>>, Option<NoAnswer>),
 }
 
 impl<'h> Incoming<'h> {
-    /// The answer that `response` begins. What comes of it is put down in `heard`.
+    /// Returns the answer that `response` begins. Records it in `heard`.
     pub(super) fn of(response: Response, between_bytes: Duration, mut heard: Option<&'h mut Heard>) -> Self {
         let (head, now) = (response.headers(), SystemTime::now());
         let content_type = head.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_lowercase();
@@ -43,7 +43,7 @@ impl<'h> Incoming<'h> {
         Self { status, content_type, retry_after, left, source: Source::Provider(response, between_bytes), heard }
     }
 
-    /// The answer that was put down in `heard`, if one came.
+    /// Returns the answer that was recorded in `heard`, if one came.
     pub(super) fn played(heard: Heard) -> Result<Self, Option<NoAnswer>> {
         let Heard { head, body, no_answer } = heard;
         let Some((status, content_type, retry_after)) = head else { return Err(no_answer) };
@@ -51,7 +51,7 @@ impl<'h> Incoming<'h> {
         Ok(Self { status, content_type, retry_after, left: Vec::new(), source, heard: None })
     }
 
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, NoAnswer> {
         let next = match &mut self.source {
             Source::Cassette(body, no_answer) => match (body.take(), no_answer.take()) {
@@ -65,7 +65,7 @@ impl<'h> Incoming<'h> {
             Source::Provider(response, limit) => match timeout(*limit, response.chunk()).await {
                 Err(_) => Err(NoAnswer::TimedOut { waiting_for: Wait::NextBytes }),
                 Ok(Ok(bytes)) => Ok(bytes.map(Vec::from)),
-                Ok(Err(error)) => Err(NoAnswer::Broke { reason: told(&error) }),
+                Ok(Err(error)) => Err(NoAnswer::Broke { reason: innermost_cause(&error) }),
             },
         };
         if let Some(heard) = &mut self.heard {
@@ -90,8 +90,8 @@ impl<'h> Incoming<'h> {
     }
 }
 
-/// The innermost reason of an error of HTTP, which says more than the outer ones. No address is in it.
-pub(super) fn told(error: &reqwest::Error) -> String {
+/// Returns the innermost cause of an HTTP error, which is the most specific. It contains no address.
+pub(super) fn innermost_cause(error: &reqwest::Error) -> String {
     let mut reason: &dyn std::error::Error = error;
     while let Some(inner) = reason.source() {
         reason = inner;

@@ -4,6 +4,7 @@
 //! environment when a run's models are made, kept as a secret, and put into one header: it is in no error, log or timeline.
 
 mod client;
+mod conversations;
 mod endpoint;
 mod headers;
 mod health;
@@ -12,7 +13,6 @@ mod model;
 mod offers;
 mod profile;
 mod retry;
-mod talks;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ pub use profile::{HeldResults, KeyRule, PROFILES, Profile, provider_names};
 pub use retry::Retries;
 
 use self::client::Client;
-use self::talks::Talks;
+use self::conversations::Conversations;
 use crate::cassette::Cassettes;
 use crate::governor::{Governor, RunKey};
 use crate::model::Model;
@@ -42,7 +42,7 @@ pub struct Providers {
     clients: Mutex<HashMap<String, Client>>,
     /// A way to each account, and what governs it.
     governors: Mutex<Vec<(Endpoint, Arc<Governor>)>>,
-    talks: Arc<Talks>,
+    conversations: Arc<Conversations>,
     retries: Retries,
     cassettes: Option<Arc<Cassettes>>,
 }
@@ -69,7 +69,7 @@ pub enum SetupError {
     /// The key, a header or the address cannot be used.
     #[error("{what} of {provider} cannot be used: {reason}")]
     Unusable {
-        /// What.
+        /// Description of the fault.
         what: String,
         /// The provider.
         provider: String,
@@ -84,18 +84,18 @@ impl Providers {
         Self { retries, ..Self::default() }
     }
 
-    /// The same, where what the models are asked is recorded in `cassettes` or played from them.
+    /// Returns the same models, with their requests recorded in `cassettes` or played from them.
     pub fn with_cassettes(self, cassettes: Option<Arc<Cassettes>>) -> Self {
         Self { cassettes, ..self }
     }
 
-    /// Where what the models are asked is recorded or played from, if it is.
+    /// Returns the cassettes that requests are recorded in or played from, if any.
     pub fn cassettes(&self) -> Option<&Arc<Cassettes>> {
         self.cassettes.as_ref()
     }
 
-    /// The model that `model` names, for the run that `run` stands for. `settings` say how its provider is reached, where a
-    /// config does.
+    /// Returns the model that `model` names, for the run with the key `run`. `settings` are those of its provider in a
+    /// config, if any.
     pub fn model(
         &self,
         run: RunKey,
@@ -111,8 +111,8 @@ impl Providers {
         }
         let governor = self.governor(&endpoint);
         let client = self.client(endpoint)?;
-        let (talks, cassettes) = (Arc::clone(&self.talks), self.cassettes.clone());
-        Ok(Arc::new(ProviderModel::new(client, governor, run, model, self.retries, talks, cassettes)))
+        let (conversations, cassettes) = (Arc::clone(&self.conversations), self.cassettes.clone());
+        Ok(Arc::new(ProviderModel::new(client, governor, run, model, self.retries, conversations, cassettes)))
     }
 
     fn client(&self, endpoint: Endpoint) -> Result<Client, SetupError> {
@@ -127,7 +127,7 @@ impl Providers {
         }
     }
 
-    /// What governs the account that `endpoint` leads to, from now on by what `endpoint` says of limits.
+    /// Returns the governor of the account of `endpoint`, with the limits of `endpoint` from now on.
     fn governor(&self, endpoint: &Endpoint) -> Arc<Governor> {
         let mut governors = self.governors.lock().unwrap_or_else(PoisonError::into_inner);
         let known = governors.iter().find(|(known, _)| known.is_same_account(endpoint)).map(|(_, governor)| Arc::clone(governor));

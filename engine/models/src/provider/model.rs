@@ -15,12 +15,12 @@ use reqwest::Request;
 use serde_json::{Map, Value};
 
 use super::client::{Client, Failure};
+use super::conversations::Conversations;
 use super::offers::{Offers, STRICT_TOOLS, restore, settings, strict_tools};
-use super::talks::Talks;
 use super::{Endpoint, Retries};
 use crate::cassette::{Cassettes, Heard, NoAnswer, Occasion, Takes};
 use crate::error::ModelError;
-use crate::governor::{Closed, Demand, Governor, Permit, Pushback, RunKey, Subtree};
+use crate::governor::{Demand, Governor, Paused, Permit, Pushback, RunKey, Subtree};
 use crate::model::{ContentSource, Model, within};
 use crate::wire::{Answer, Features, Grown, WireRequest};
 
@@ -35,7 +35,7 @@ pub struct ProviderModel {
     features: Features,
     settings: Map<String, Value>,
     offers: Offers,
-    talks: Arc<Talks>,
+    conversations: Arc<Conversations>,
     retries: Retries,
     cassettes: Option<Arc<Cassettes>>,
 }
@@ -49,7 +49,7 @@ struct Body {
     /// Whether its answer is to come as a stream.
     stream: bool,
     demand: Demand,
-    /// What its text is held to.
+    /// Schema that its text must match.
     result: Option<Arc<CompiledResult>>,
 }
 
@@ -60,14 +60,14 @@ impl Body {
 }
 
 impl ProviderModel {
-    /// The model that the provider which `client` goes to calls by that name, for one run.
+    /// Returns the model with this name at the provider of `client`, for one run.
     pub(super) fn new(
         client: Client,
         governor: Arc<Governor>,
         run: RunKey,
         model: &ProvidedModel,
         retries: Retries,
-        talks: Arc<Talks>,
+        conversations: Arc<Conversations>,
         cassettes: Option<Arc<Cassettes>>,
     ) -> Self {
         let profile = client.endpoint.profile;
@@ -82,13 +82,13 @@ impl ProviderModel {
             features,
             settings: model.settings.clone(),
             offers: Offers::default(),
-            talks,
+            conversations,
             retries,
             cassettes,
         }
     }
 
-    /// The settings of a request: the model's, and over them the agent's.
+    /// Returns the settings of a request: the model's, and over them the agent's.
     fn settings(&self, own: &Json) -> Map<String, Value> {
         settings(&self.settings, own)
     }
@@ -98,7 +98,7 @@ impl ProviderModel {
         self.offers.of(tools, self.client.endpoint.profile.schemas, strict_tools(settings))
     }
 
-    /// The body of `request` with its tools as they are offered.
+    /// Returns the body of `request` with its tools as they are offered.
     async fn body(
         &self,
         request: &ModelRequest,
@@ -107,16 +107,19 @@ impl ProviderModel {
         contents: &dyn ContentSource,
     ) -> Result<Body, ModelError> {
         let profile = self.client.endpoint.profile;
-        let talker = (self.run, request.task.clone());
-        let talk = self.talks.take(&talker).filter(|talk| talk.is_for(profile.dialect, self.features, &self.vendor));
-        let mut talk = talk.unwrap_or_else(|| Grown::new(profile.dialect, self.features, &self.vendor));
+        let key = (self.run, request.task.clone());
+        let conversation = self
+            .conversations
+            .take(&key)
+            .filter(|conversation| conversation.is_for(profile.dialect, self.features, &self.vendor));
+        let mut conversation = conversation.unwrap_or_else(|| Grown::new(profile.dialect, self.features, &self.vendor));
         let mut resolved = HashMap::new();
-        for hash in request.messages[talk.known(&request.messages)..].iter().flat_map(|message| contents_of(message)) {
+        for hash in request.messages[conversation.known(&request.messages)..].iter().flat_map(|message| contents_of(message)) {
             if let Entry::Vacant(place) = resolved.entry(hash) {
                 place.insert(contents.content(hash).await?);
             }
         }
-        let worded = talk.grow(&request.messages, &resolved);
+        let worded = conversation.grow(&request.messages, &resolved);
         settings.shift_remove(STRICT_TOOLS);
         let stream = settings.remove("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
         let holds = profile.results.holds(&self.model, !tools.is_empty());
@@ -133,9 +136,9 @@ impl ProviderModel {
             stream,
             features: self.features,
         };
-        let bytes = profile.dialect.encode(&head, talk.bytes());
+        let bytes = profile.dialect.encode(&head, conversation.bytes());
         tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = bytes.len(), "worded");
-        self.talks.keep(&talker, talk);
+        self.conversations.keep(&key, conversation);
         Ok(Body {
             request: self.client.request(bytes),
             stream,
@@ -144,7 +147,8 @@ impl ProviderModel {
         })
     }
 
-    /// One request, which takes `limit` at most; where it met congestion, what that did. What comes of it is put down in `heard`.
+    /// Makes one request, which takes at most `limit`. Returns the pushback after congestion. Records the answer in
+    /// `heard`.
     async fn exchange(
         &self,
         body: &Body,
@@ -166,7 +170,7 @@ impl ProviderModel {
         }
     }
 
-    /// The turn that `answer` is, without the key.
+    /// Returns `answer` as a turn, without the key.
     fn turn(&self, mut answer: Answer) -> ModelTurn {
         if self.client.secrets.scrub_answer(&mut answer) {
             tracing::warn!(provider = %self.client.endpoint.name, "an answer repeated the key, which was taken out");
@@ -185,17 +189,17 @@ impl ProviderModel {
         let Endpoint { name: provider, profile, timeouts, .. } = &self.client.endpoint;
         let recorded = |cassettes| Cassettes::takes(cassettes, Occasion::of(request), provider, profile.path, body.bytes());
         let mut takes = self.cassettes.as_ref().map(recorded).transpose()?;
-        // A provider that wants to be left alone for longer is away, and whoever asks decides what that means.
+        // A provider that asks for a longer pause is away. The caller decides what follows.
         let patience = timeouts.total.min(retries.patience);
-        let mut place = self.governor.place(Subtree::of(self.run, &request.task), body.demand, patience);
+        let mut queued = self.governor.enqueue(Subtree::of(self.run, &request.task), body.demand, patience);
         let mut attempts = retries.attempts(timeouts.total, patience);
         let model = &self.model;
         loop {
             let mut take = takes.as_mut().map(Takes::next);
-            // Time spent here is nobody's but the task's: what a provider may take is counted from when it is asked.
-            let permit = match place.admitted().await {
+            // Waiting here counts as time of the task. The provider's time limit begins with the request.
+            let permit = match queued.admitted().await {
                 Ok(permit) => permit,
-                Err(Closed { left }) => {
+                Err(Paused { left }) => {
                     let why = NoAnswer::left_alone(left);
                     let error = self.client.lost(&why);
                     if let Some(mut take) = take {
@@ -221,8 +225,8 @@ impl ProviderModel {
         }
     }
 
-    /// What the provider answered when this was recorded. Whether it was asked again then says whether it is now: nothing
-    /// here depends on a clock.
+    /// Returns the recorded answer of the provider. The recording also decides whether the request is repeated:
+    /// nothing here depends on a clock.
     async fn played(&self, cassettes: &Arc<Cassettes>, request: &ModelRequest, body: &Body) -> Result<ModelTurn, ModelError> {
         let Endpoint { name: provider, profile, .. } = &self.client.endpoint;
         let mut playback = cassettes.playback(Occasion::of(request), provider, profile.path, body.bytes())?;

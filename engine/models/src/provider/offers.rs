@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::profile::Profile;
 
-/// The setting that says whether a model shall be held to the schemas of tools, where its provider leaves the choice.
+/// Setting that selects strict mode for tools, where the provider supports both.
 pub(super) const STRICT_TOOLS: &str = "strict_tools";
 
 /// The most tools that are kept: those of a few jobs. A model that outlives its jobs begins anew.
@@ -65,20 +65,21 @@ impl Offers {
     }
 }
 
-/// The settings of a request: those of its model, and over them the `own` ones of its agent.
+/// Returns the settings of a request: those of its model, overridden by the `own` ones of its agent.
 pub(super) fn settings(of_model: &Map<String, Value>, own: &Json) -> Map<String, Value> {
     let mut settings = of_model.clone();
     settings.extend(own.value().as_object().cloned().unwrap_or_default());
     settings
 }
 
-/// Whether a model shall be held to the schemas of tools, if `settings` say so.
+/// Returns whether models must match the schemas of tools, if `settings` set that.
 pub(super) fn strict_tools(settings: &Map<String, Value>) -> Option<bool> {
     settings.get(STRICT_TOOLS).and_then(Value::as_bool)
 }
 
-/// What the provider of `model`, reached as `of_provider` says, would turn down of `tools` under an agent's `own` settings. It is
-/// what the model itself says before it is asked, found without its key. A provider that is not known takes everything.
+/// Returns the faults of `tools` that the provider of `model` would reject under an agent's `own` settings. Gives the
+/// same result as the model's own check before its first request, without needing a key. An unknown provider accepts
+/// everything. `of_provider` are the provider's settings.
 pub fn turned_down(
     model: &ProvidedModel,
     of_provider: Option<&ProviderSettings>,
@@ -92,7 +93,7 @@ pub fn turned_down(
 }
 
 impl Offers {
-    /// The `schema` of a result in the dialect of `target`, if the dialect has words for it.
+    /// Returns the `schema` of a result in the dialect of `target`, if the dialect can express it.
     pub(super) fn result(&self, schema: &Json, target: Target) -> Option<Arc<CompiledResult>> {
         let mut known = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(schema.text()) {

@@ -4,12 +4,12 @@ use baton_schema::provider::Target;
 
 use crate::wire::{Dialect, Features};
 
-/// What the program knows of a provider.
+/// Built-in knowledge about a provider.
 #[derive(Debug)]
 pub struct Profile {
     /// Its name in `PROVIDER:MODEL`.
     pub name: &'static str,
-    /// What it speaks.
+    /// Its dialect.
     pub dialect: Dialect,
     /// The address before the path of a request.
     pub base_url: &'static str,
@@ -17,11 +17,11 @@ pub struct Profile {
     pub base_url_variable: Option<&'static str>,
     /// The path of a request.
     pub path: &'static str,
-    /// How it is told who asks.
+    /// Its authentication.
     pub key: KeyRule,
-    /// What it takes beyond its dialect.
+    /// Features that it supports beyond its dialect.
     pub features: Features,
-    /// How it wants the schemas of tools.
+    /// Dialect of the schemas of tools.
     pub schemas: Target,
     /// When it holds a model's text to the schema of a result.
     pub results: HeldResults,
@@ -33,9 +33,10 @@ pub struct Profile {
 pub enum HeldResults {
     /// Beside tools, too, by all but older models: calls are made as ever.
     BesideTools(fn(&str) -> bool),
-    /// Where no tool is offered: its server would let the model say nothing but the result, and no call.
+    /// Only without tools: with a result schema, its server would let the model give the result alone and make no
+    /// call.
     WithoutTools,
-    /// Whether it does depends on what is behind it.
+    /// Depends on the server behind it.
     Unknown,
 }
 
@@ -65,7 +66,7 @@ fn anthropic_holds(model: &str) -> bool {
     known.iter().any(|known| model.starts_with(known))
 }
 
-/// How a provider is told who asks.
+/// Authentication of requests to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRule {
     /// The variable of the environment that holds the key.
@@ -174,18 +175,18 @@ pub static PROFILES: [Profile; 8] = [
     },
 ];
 
-/// The names of all providers, in order.
+/// Returns the names of all providers, in order.
 pub fn provider_names() -> Vec<&'static str> {
     PROFILES.iter().map(|profile| profile.name).collect()
 }
 
 impl Profile {
-    /// The provider called `name`.
+    /// Returns the provider called `name`.
     pub fn named(name: &str) -> Option<&'static Self> {
         PROFILES.iter().find(|profile| profile.name == name)
     }
 
-    /// Whose reasoning blocks a model takes back: a router's are those of whoever made the model.
+    /// Returns the vendor whose reasoning blocks a model accepts: for a router, the maker of the model.
     pub(super) fn vendor(&self, provider: &str, model: &str) -> String {
         match model.split_once('/') {
             Some((maker, _)) if self.dialect == Dialect::Chat => format!("{provider}:{maker}"),

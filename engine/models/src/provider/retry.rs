@@ -8,18 +8,18 @@ use tokio::time::Instant;
 use crate::error::ModelError;
 use crate::governor::Pushback;
 
-/// How a request that failed for the moment is made again: after pauses that double, with jitter, or after what the
-/// provider asks for.
+/// Repeats a request after a temporary failure: with exponential backoff and jitter, or after the time that the
+/// provider names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// How many more requests there are at most. Those that a provider refused because of its limits do not count.
+    /// Largest number of repetitions. Rejections because of a rate limit do not count.
     pub most: usize,
     /// The pause before the first of them.
     pub first: Duration,
     /// The longest pause, unless the provider asks for a longer one.
     pub longest: Duration,
-    /// How long a provider may refuse a request because of its limits without answering anybody else, and how long a pause it may
-    /// ask for.
+    /// Longest time of rejections because of a rate limit while the provider answers no request at all; also the
+    /// longest pause that it may ask for.
     pub patience: Duration,
 }
 
@@ -31,18 +31,19 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// The pauses, one before each further request.
+    /// Returns the pauses, one before each further request.
     pub fn pauses(&self) -> impl Iterator<Item = Duration> + Send + use<> {
         self.endless_pauses().take(self.most)
     }
 
-    /// The same retries for a caller that makes failed requests again itself: only what a limit refuses is made again, while the
-    /// provider asks for no longer pause than [`Retries::patience`].
+    /// Returns the same retries for a caller that repeats failed requests itself. Only rejections because of a limit
+    /// are repeated here, while the limit's pause is short enough.
     pub(super) fn of_attempt(self) -> Self {
         Self { most: 0, ..self }
     }
 
-    /// The same retries for attempts that may each cost money: pauses grow up to five minutes, so that an hour has about fifteen.
+    /// Returns the same retries for attempts that may each cost money: pauses grow up to five minutes, so an hour has
+    /// about fifteen attempts.
     pub fn of_paid_attempts(self) -> Self {
         Self { longest: Duration::from_mins(5), ..self }
     }
@@ -53,8 +54,8 @@ impl Retries {
         pauses.without_max_times().with_jitter().build()
     }
 
-    /// The attempts at one request, which may wait for `total` when its provider refuses it because of its limits, and for
-    /// `longest` at a time.
+    /// Returns the attempts at one request. It may wait for `total` while its provider rejects it because of its
+    /// limits, and for a pause of at most `longest`.
     pub(super) fn attempts(&self, total: Duration, longest: Duration) -> Attempts {
         Attempts { pauses: Box::new(self.pauses()), patience: self.patience, total, longest, refused_since: None }
     }
@@ -71,8 +72,8 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// How long to wait before asking again after `error`; `None` if asking again is no use. What is refused because of a
-    /// limit gets in line again at once: its governor knows from `pushback` when to ask.
+    /// Returns the pause before the next attempt after `error`; `None` if no attempt can help. A request rejected
+    /// because of a limit is queued again at once: its governor knows from `pushback` when to send it.
     ///
     /// Such a request is made again for as long as its provider answers anybody, and `total` has not passed since it was first
     /// refused. One that wants to be left alone for longer than that is not available.

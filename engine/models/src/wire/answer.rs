@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 
 use super::arguments::call_of;
 
-/// What a provider answered.
+/// Answer of a provider.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// The text, possibly empty.
     pub text: String,
     /// The calls, in order.
     pub calls: Vec<AnsweredCall>,
-    /// What the vendor wants back unchanged: reasoning, signatures, calls of its own tools.
+    /// Blocks that the vendor wants back unchanged: reasoning, signatures, calls of its own tools.
     pub blocks: Vec<VendorBlock>,
-    /// What the model said instead of an answer, if it declined.
+    /// Text of the model instead of an answer, if it declined.
     pub refusal: Option<String>,
     /// The provider's own word for why it stopped.
     pub finish: Option<String>,
-    /// What it used, if the provider said so.
+    /// Usage, if the provider reported it.
     pub usage: Option<Usage>,
-    /// What it cost in US dollars, if the provider said so.
+    /// Cost in US dollars, if the provider reported it.
     pub cost_usd: Option<f64>,
     /// The provider's id of the answer.
     pub id: Option<String>,
@@ -30,7 +30,7 @@ pub struct Answer {
     pub model: Option<String>,
 }
 
-/// A call as a provider told it; its arguments are text that a model wrote.
+/// A call in a provider's form; its arguments are text that a model wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnsweredCall {
     /// The provider's id of the call.
@@ -51,13 +51,14 @@ pub struct VendorBlock {
 }
 
 impl Answer {
-    /// Notes a block that its vendor wants back where it now stands.
+    /// Notes a block that its vendor wants back at its present place.
     pub(super) fn keep(&mut self, block: Value) {
         let place = if self.calls.is_empty() && self.text.is_empty() { 0 } else { self.calls.len() + 1 };
         self.blocks.push(VendorBlock { place, block });
     }
 
-    /// Why the model stopped. Whether it wants calls executed shows in their presence: servers say `stop` with calls, too.
+    /// Returns the reason why the model stopped. Calls are recognized by their presence: servers send `stop` with
+    /// calls, too.
     pub fn finish_reason(&self) -> FinishReason {
         let word = self.finish.as_deref().unwrap_or_default();
         match word {
@@ -70,7 +71,7 @@ impl Answer {
         }
     }
 
-    /// The turn that this answer is. `provider` and `vendor` say who gave it, and who gets its blocks back.
+    /// Returns this answer as a turn. `provider` is the one that gave it, `vendor` the one that gets its blocks back.
     pub fn into_turn(self, provider: &str, vendor: &str) -> ModelTurn {
         let finish = self.finish_reason();
         let answered = Answered {
@@ -97,7 +98,7 @@ pub(super) fn is_cut(word: &str) -> bool {
     matches!(word, "length" | "max_tokens" | "max_output_tokens" | "model_context_window_exceeded")
 }
 
-/// Vendor blocks as a timeline has them: with the vendor's name, which is all that anybody else reads.
+/// Returns vendor blocks for a timeline, with the vendor's name, which is all that other code reads.
 fn written(vendor: &str, blocks: &[VendorBlock]) -> Json {
     if blocks.is_empty() {
         return Json::null();
@@ -106,7 +107,7 @@ fn written(vendor: &str, blocks: &[VendorBlock]) -> Json {
     Json::from(json!({"vendor": vendor, "blocks": blocks}))
 }
 
-/// The blocks that [`written`] wrote, if they are `vendor`'s.
+/// Returns the blocks that [`written`] wrote, if they are `vendor`'s.
 pub(super) fn read_back(reasoning: &Json, vendor: &str) -> Vec<VendorBlock> {
     let value = reasoning.value();
     if value["vendor"] != vendor {
@@ -134,7 +135,7 @@ impl Pieces {
             (None, Some(id)) => self.calls.iter().rposition(|(_, call)| call.id.as_deref() == Some(id)),
             (None, None) => None,
         };
-        // A piece that names nothing goes on with the last call; one with a name of its own begins another.
+        // A piece without index and id continues the last call; one with a name of its own begins another.
         let known = known.or_else(|| self.calls.len().checked_sub(1).filter(|_| index.is_none() && id.is_none()));
         let known = known.filter(|at| !self.calls[*at].1.ends_before(id, tool, arguments));
         let at = known.unwrap_or_else(|| {
@@ -209,7 +210,7 @@ mod tests {
             [(None, Some("1"), a, "{"), (None, Some("2"), b, "{"), (None, Some("1"), None, "}"), (None, Some("2"), None, "}")];
         assert_eq!(joined(&pieces), ["1 a{}", "2 b{}"]);
         assert_eq!(joined(&[(None, None, a, "{"), (None, None, None, "}"), (None, None, b, "{}")]), [" a{}", " b{}"]);
-        // The same id twice in a turn, told apart by index.
+        // The same id twice in a turn, distinguished by index.
         assert_eq!(joined(&[(Some(0), Some("1"), a, "{}"), (Some(1), Some("1"), a, "{}")]), ["1 a{}", "1 a{}"]);
         // The name repeated in every piece.
         let pieces = [(Some(0), Some("1"), a, "{\"x\""), (Some(0), Some("1"), a, ":1}"), (Some(0), Some("1"), a, "")];

@@ -8,8 +8,8 @@ use super::answer::read_back;
 use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, within};
 
-/// The body of a request, without what was said. What is cached ends with the system prompt, with the documents of the task's
-/// request, and anew with the last message: three of the four places that the provider allows.
+/// Returns the body of a request, without the conversation. Cached prefixes end with the system prompt, with the
+/// documents of the task's request, and with the last message: three of the four that the provider allows.
 pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), Value::from(request.model));
@@ -32,7 +32,7 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     body
 }
 
-/// The message that `said` becomes.
+/// Encodes `said` as a message.
 pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: &mut Vec<Value>) {
     messages.push(match said.role {
         Role::Assistant => json!({"role": "assistant", "content": assistant(said, vendor)}),
@@ -40,12 +40,12 @@ pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: 
     });
 }
 
-/// A tool.
+/// Returns a tool.
 pub(crate) fn tool(tool: &CompiledTool) -> Value {
     json!({"name": tool.id, "description": tool.description, "input_schema": tool.parameters})
 }
 
-/// What the model said, with its vendor's blocks at the places where they stood.
+/// Encodes a turn of the model, with its vendor's blocks at their places.
 fn assistant(said: &Said<'_>, vendor: &str) -> Vec<Value> {
     let kept: Vec<_> = said
         .pieces
@@ -73,7 +73,7 @@ fn assistant(said: &Said<'_>, vendor: &str) -> Vec<Value> {
     blocks
 }
 
-/// Results first, as the provider demands, then all else that was said with them.
+/// Encodes results first, as the provider demands, then the rest of the message.
 fn others(said: &Said<'_>, features: Features) -> Vec<Value> {
     let (mut results, mut rest) = (Vec::new(), Vec::new());
     for piece in &said.pieces {
@@ -98,7 +98,7 @@ fn others(said: &Said<'_>, features: Features) -> Vec<Value> {
     results
 }
 
-/// A document as a block of its own kind.
+/// Returns a document as a block of its own kind.
 fn document(document: &Document<'_>, features: Features) -> Value {
     let source = |data: &str| json!({"type": "base64", "media_type": document.media_type(), "data": data});
     if let Some(data) = document.image().filter(|_| features.images) {
@@ -118,7 +118,7 @@ fn document(document: &Document<'_>, features: Features) -> Value {
     json!({"type": "document", "source": source, "title": document.title(), "context": record.to_string()})
 }
 
-/// The answer that a whole body is.
+/// Decodes a whole body.
 pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
     let value: Value = serde_json::from_str(body).map_err(|error| WireError::unreadable(error.to_string()))?;
     if let Some(fault) = Fault::in_envelope(&value) {
@@ -150,14 +150,14 @@ fn take(answer: &mut Answer, block: Value, arguments: impl FnOnce() -> String) {
     }
 }
 
-/// What a message says of itself at its head.
+/// Reads the facts at the head of a message.
 fn head(message: &Value, answer: &mut Answer) {
     answer.id = text(message, "/id").map(str::to_owned);
     answer.model = text(message, "/model").map(str::to_owned);
 }
 
-/// Why it stopped, as `delta` says, and what it used, as `value` says. Requests are counted without what the cache gave
-/// and took; here they are counted with it.
+/// Reads the finish reason from `delta` and the usage from `value`. The provider counts input without cached tokens;
+/// here they are included.
 fn tail(delta: &Value, value: &Value, answer: &mut Answer) {
     if let Some(finish) = text(delta, "/stop_reason") {
         answer.finish = Some(finish.to_owned());
@@ -169,16 +169,16 @@ fn tail(delta: &Value, value: &Value, answer: &mut Answer) {
         fresh.saturating_add(written).saturating_add(cached.unwrap_or(0))
     });
     let output = count(value, "/usage/output_tokens");
-    let told = usage(input, output, cached, count(value, "/usage/output_tokens_details/thinking_tokens"));
+    let reported = usage(input, output, cached, count(value, "/usage/output_tokens_details/thinking_tokens"));
     // The last events of a stream may count the answer alone.
-    answer.usage = match (told, answer.usage) {
-        (Some(mut told), Some(before)) => {
+    answer.usage = match (reported, answer.usage) {
+        (Some(mut reported), Some(before)) => {
             if input.is_none() {
-                (told.input_tokens, told.cached_tokens) = (before.input_tokens, before.cached_tokens);
+                (reported.input_tokens, reported.cached_tokens) = (before.input_tokens, before.cached_tokens);
             }
-            Some(told)
+            Some(reported)
         }
-        (told, before) => told.or(before),
+        (reported, before) => reported.or(before),
     };
 }
 
@@ -254,7 +254,7 @@ impl Stream {
     }
 }
 
-/// Goes on with a block that has begun.
+/// Continues a block that has begun.
 fn grow(block: &mut Value, input: &mut String, delta: &Value) {
     match text(delta, "/type").unwrap_or_default() {
         "input_json_delta" => input.push_str(text(delta, "/partial_json").unwrap_or_default()),
@@ -281,7 +281,7 @@ fn grow(block: &mut Value, input: &mut String, delta: &Value) {
     }
 }
 
-/// A block has ended: the input of a call is the text that came for it, or what it began with.
+/// Ends a block. The input of a call is the text that came for it, or its initial value.
 fn close(answer: &mut Answer, mut block: Value, input: String) {
     let began = block.get("input").filter(|input| !input.is_null()).map(Value::to_string).unwrap_or_default();
     // The provider's own tools are called in blocks as well, which it wants back whole.

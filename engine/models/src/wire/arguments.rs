@@ -6,12 +6,11 @@ use serde_json::Value;
 
 use super::AnsweredCall;
 
-/// How much of arguments that cannot be read is shown, in characters.
+/// Number of characters shown of arguments that cannot be read.
 const PREVIEW_CHARACTERS: usize = 200;
 
-/// The call that a model asked for, as the machine takes it. Arguments that are no JSON object are kept as a preview with
-/// the reason, and the machine answers them with an error that teaches. No arguments at all are an empty object, which
-/// a tool with required fields refuses.
+/// Returns a requested call in the machine's form. Arguments that are no JSON object are kept as a preview with the
+/// reason.
 pub fn call_of(call: AnsweredCall) -> ModelCall {
     let AnsweredCall { id, tool, arguments } = call;
     let (input, malformed) = match read(&arguments) {

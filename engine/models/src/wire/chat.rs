@@ -8,10 +8,10 @@ use super::answer::{Pieces, is_cut, read_back};
 use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest};
 
-/// What ends a stream.
+/// Marks the end of a stream.
 const DONE: &str = "[DONE]";
 
-/// The body of a request, without what was said.
+/// Returns the body of a request, without the conversation.
 pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), Value::from(request.model));
@@ -34,7 +34,7 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     body
 }
 
-/// The messages that `said` becomes.
+/// Encodes `said` as messages.
 pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: &mut Vec<Value>) {
     match said.role {
         Role::Assistant => messages.push(assistant(said, vendor, features)),
@@ -42,7 +42,7 @@ pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: 
     }
 }
 
-/// A tool as a function. Servers that know nothing of strict ones are not told of it.
+/// Returns a tool as a function. `strict` is left out for servers that do not know it.
 pub(crate) fn tool(tool: &CompiledTool) -> Value {
     let mut function = json!({"name": tool.id, "description": tool.description, "parameters": tool.parameters});
     if tool.is_strict() {
@@ -51,7 +51,7 @@ pub(crate) fn tool(tool: &CompiledTool) -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// What the model said, with the keys that its vendor wants back.
+/// Encodes a turn of the model, with the keys that its vendor wants back.
 fn assistant(said: &Said<'_>, vendor: &str, features: Features) -> Value {
     let mut message = Map::new();
     message.insert("role".to_owned(), Value::from("assistant"));
@@ -81,7 +81,7 @@ fn assistant(said: &Said<'_>, vendor: &str, features: Features) -> Value {
     Value::Object(message)
 }
 
-/// Results each in a message of its own, then all else that was said with them.
+/// Encodes each result as a message of its own, then the rest.
 fn others(said: &Said<'_>, features: Features, messages: &mut Vec<Value>) {
     let mut content = Vec::new();
     for piece in &said.pieces {
@@ -114,7 +114,7 @@ fn document(document: &Document<'_>, features: Features) -> Value {
     json!({"type": "text", "text": document.envelope()})
 }
 
-/// The answer that a whole body is.
+/// Decodes a whole body.
 pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
     let value: Value = serde_json::from_str(body).map_err(|error| WireError::unreadable(error.to_string()))?;
     if let Some(fault) = Fault::in_envelope(&value) {
@@ -190,8 +190,8 @@ impl Stream {
     }
 
     pub(super) fn finish(mut self) -> Result<Answer, WireError> {
-        // A reason to stop is the end of what is said; some servers leave the last word of the protocol out, and some say it after
-        // half an answer: llama-cpp-python's, when it gives way to another request.
+        // A finish reason ends the answer: some servers omit the protocol's last event, and some send it after half an
+        // answer. llama-cpp-python does so when another request preempts the stream.
         if self.answer.finish.is_none() && (self.tells_finish || !self.done) {
             let expected = if self.done { "a finish reason" } else { "[DONE] or a finish reason" };
             return Err(WireError::Cut { expected });
@@ -210,7 +210,7 @@ impl Stream {
 struct Reasoning {
     /// `reasoning_content`, as llama.cpp and others have it.
     content: String,
-    /// `reasoning_details`, as `OpenRouter` has them, which stand for its `reasoning`.
+    /// `reasoning_details` of `OpenRouter`, which replace its `reasoning`.
     details: Vec<Value>,
 }
 
@@ -241,7 +241,7 @@ impl Reasoning {
     }
 }
 
-/// Goes on with a detail: its words are added, the rest is taken over where it says something.
+/// Continues a detail: appends its text, and replaces other values unless they are null.
 fn join(known: &mut Value, detail: &Value) {
     for (key, value) in detail.as_object().into_iter().flatten() {
         match (known.get_mut(key), value) {
@@ -254,12 +254,12 @@ fn join(known: &mut Value, detail: &Value) {
     }
 }
 
-/// The choice of index 0, and where it stands. Others are what nobody asked for.
+/// Returns the choice of index 0, and its place in the list. Other choices were not requested.
 fn first_choice(value: &Value) -> Option<(usize, &Value)> {
     list(value, "/choices").iter().enumerate().find(|(_, choice)| count(choice, "/index").unwrap_or(0) == 0)
 }
 
-/// The fault that a choice tells: the upstream of a router gave up in the middle.
+/// Returns the fault of a choice: the upstream of a router failed in the middle.
 fn fault_of_choice(choice: &Value) -> Result<(), WireError> {
     if let Some(fault) = Fault::in_envelope(choice) {
         return Err(WireError::Fault(fault));
@@ -270,7 +270,8 @@ fn fault_of_choice(choice: &Value) -> Result<(), WireError> {
     }
 }
 
-/// Why a choice ended. A router says `tool_calls` of a call that was cut in the middle, but tells what the upstream said.
+/// Returns the finish reason of a choice. A router reports `tool_calls` for a call that was cut in the middle, but
+/// passes on the upstream's reason.
 fn finish(choice: &Value) -> Option<String> {
     let upstream = text(choice, "/native_finish_reason").map(str::to_lowercase).filter(|word| is_cut(word));
     let word = text(choice, "/finish_reason").filter(|word| !is_cut(word));
@@ -280,7 +281,7 @@ fn finish(choice: &Value) -> Option<String> {
     }
 }
 
-/// What stands beside the choices: ids, usage, costs. The newest word counts.
+/// Reads the values beside the choices: ids, usage, costs. The newest value counts.
 fn envelope(value: &Value, answer: &mut Answer) {
     if let Some(id) = text(value, "/id") {
         answer.id = Some(id.to_owned());
@@ -289,17 +290,17 @@ fn envelope(value: &Value, answer: &mut Answer) {
         answer.model = Some(model.to_owned());
     }
     let counts = |pointer| count(value, pointer);
-    let told = usage(
+    let reported = usage(
         counts("/usage/prompt_tokens"),
         counts("/usage/completion_tokens"),
         counts("/usage/prompt_tokens_details/cached_tokens"),
         counts("/usage/completion_tokens_details/reasoning_tokens"),
     );
-    answer.usage = told.or(answer.usage);
+    answer.usage = reported.or(answer.usage);
     answer.cost_usd = value.pointer("/usage/cost").and_then(Value::as_f64).or(answer.cost_usd);
 }
 
-/// The text of a content: a string, or the texts of a list of parts.
+/// Returns the text of a content: a string, or the texts of a list of parts.
 fn content_text(content: Option<&Value>) -> String {
     match content {
         Some(Value::String(text)) => text.clone(),
@@ -308,7 +309,7 @@ fn content_text(content: Option<&Value>) -> String {
     }
 }
 
-/// The arguments of a call: a string, or, from servers that misread the protocol, the object itself as it stands.
+/// Returns the arguments of a call: a string or, from servers that misread the protocol, the JSON of the object.
 fn arguments<'b>(call: &Value, raw: impl FnOnce() -> Option<&'b str>) -> String {
     match call.pointer("/function/arguments") {
         Some(Value::String(arguments)) => arguments.clone(),
@@ -321,7 +322,7 @@ fn arguments<'b>(call: &Value, raw: impl FnOnce() -> Option<&'b str>) -> String 
 }
 
 impl WireRequest<'_> {
-    /// The settings whose keys are not the engine's `own`.
+    /// Returns the settings whose keys are not the engine's `own`.
     pub(super) fn other_settings(&self, own: &[&str]) -> Vec<(String, Value)> {
         let others = self.settings.iter().filter(|(key, _)| !own.contains(&key.as_str()));
         others.map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -348,7 +349,7 @@ mod tests {
         for whole in [&[half, rest, DONE][..], &[half, rest]] {
             assert_eq!(streamed(whole).unwrap().text, "hello");
         }
-        // A server that knows no reasons says by its last word alone that it has finished.
+        // A server without finish reasons marks the end by the last event alone.
         let silent = r#"{"choices":[{"delta":{"content":"hello"}}]}"#;
         assert_eq!(streamed(&[silent, DONE]).unwrap().text, "hello");
         assert_eq!(streamed(&[silent]), cut("[DONE] or a finish reason"));

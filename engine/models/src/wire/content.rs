@@ -19,11 +19,11 @@ const MAX_NAME: usize = 64;
 /// One message.
 #[derive(Debug)]
 pub struct Said<'a> {
-    /// Who speaks.
+    /// Role of the author.
     pub role: Role,
     /// Whether it is the request of a task, with which a conversation begins.
     pub opens: bool,
-    /// What is said, in order.
+    /// Content, in order.
     pub pieces: Vec<Piece<'a>>,
 }
 
@@ -54,7 +54,7 @@ pub enum Piece<'a> {
     },
     /// A document.
     Document(Document<'a>),
-    /// What its vendor wants back unchanged.
+    /// Reasoning that its vendor wants back unchanged.
     Reasoning(&'a Json),
 }
 
@@ -73,35 +73,35 @@ impl Document<'_> {
         self.version.reference().to_string()
     }
 
-    /// The block as text: what a model that does not take the document as what it is, is sent. Its own text is a string in it,
-    /// and cannot end it; bytes that are no text would say nothing, and stay out.
+    /// Returns the block as text, for a model that does not accept the document's type. The document's own text is a
+    /// string in it, so it cannot end the block.
     pub fn envelope(&self) -> String {
         if self.data("base64").is_none() {
             return self.block.to_string();
         }
-        let mut told = self.block.clone();
+        let mut record = self.block.clone();
         let reason = "you are not shown documents of this type; tools can read them";
-        told["source"] = json!({"type": "omitted", "media_type": self.media_type(), "reason": reason});
-        told.to_string()
+        record["source"] = json!({"type": "omitted", "media_type": self.media_type(), "reason": reason});
+        record.to_string()
     }
 
-    /// The text, if it is one.
+    /// Returns the text, if it is one.
     pub fn text(&self) -> Option<&str> {
         self.data("text")
     }
 
-    /// The base64 of an image that providers can look at.
+    /// Returns the base64 of an image that providers can look at.
     pub fn image(&self) -> Option<&str> {
         let kinds = ["image/png", "image/jpeg", "image/gif", "image/webp"];
         self.data("base64").filter(|_| kinds.contains(&self.media_type()))
     }
 
-    /// The base64 of a PDF.
+    /// Returns the base64 of a PDF.
     pub fn pdf(&self) -> Option<&str> {
         self.data("base64").filter(|_| self.media_type() == "application/pdf")
     }
 
-    /// Such as `image/png`.
+    /// Returns the media type, such as `image/png`.
     pub fn media_type(&self) -> &str {
         &self.version.content.mime_type
     }
@@ -132,12 +132,12 @@ struct ResultBody<'a> {
 }
 
 impl<'a> Said<'a> {
-    /// What `message` says, with the bytes of its documents from `contents`; `None` for a turn of reasoning alone, which says
-    /// nothing that a provider would take back.
+    /// Returns the content of `message`, with the bytes of its documents from `contents`; `None` for a turn of
+    /// reasoning alone, which has nothing that a provider would accept.
     ///
-    /// Ids of calls are those that a provider gave, where it can take them back: unique in the conversation, of the
-    /// characters that all providers take. The others get one by their place, the same in every later request. What is
-    /// asked stands behind the documents that come with it: tasks with the same documents share all bytes before it.
+    /// A call keeps the id that a provider gave it, if all providers accept that id: unique in the conversation, and
+    /// of common characters. Other calls get an id by their place, the same in every later request. The request's text
+    /// follows its documents, so tasks with the same documents share all bytes before it.
     pub(super) fn of(message: &'a Message, ids: &mut Ids, contents: &HashMap<ContentHash, Content>) -> Option<Self> {
         let mut pieces: Vec<Piece<'a>> = message.parts.iter().map(|part| piece(part, ids, contents)).collect();
         let opens = message.parts.iter().any(|part| matches!(part, Part::Request(_)));
@@ -189,13 +189,14 @@ fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Cont
     }
 }
 
-/// The JSON text of a call's input as it is sent back: what was no object is not repeated, its result says what it was.
+/// Returns the JSON text of a call's input for the provider. A malformed input is not repeated; the call's result
+/// describes it.
 fn input(asked: &ModelCall) -> &str {
     let text = asked.input.text().trim_start();
     if asked.malformed.is_none() && text.starts_with('{') { text } else { "{}" }
 }
 
-/// A tool's name in characters that providers take: a model may have made up any.
+/// Returns a tool's name in characters that providers accept: a model may have made up any name.
 fn tool_name(name: &str) -> Cow<'_, str> {
     if is_plain(name) {
         return Cow::Borrowed(name);
@@ -221,7 +222,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// How many there are.
+    /// Returns the number of ids.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
@@ -247,7 +248,7 @@ impl Ids {
         id
     }
 
-    /// An id by the call's place in the conversation.
+    /// Returns an id by the call's place in the conversation.
     fn made_up(&self) -> Arc<str> {
         let from = self.given.len() + 1;
         let mut ids = (from..=from + self.taken.len()).map(|number| Arc::from(format!("call_{number}")));

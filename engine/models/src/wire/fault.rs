@@ -1,4 +1,4 @@
-//! What a provider says instead of an answer.
+//! Faults that a provider sends instead of an answer.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::sse::{Events, Lines};
 use super::value::text;
 
-/// How much of a provider's own words is shown, in characters.
+/// Number of characters shown of a provider's message.
 const MESSAGE_CHARACTERS: usize = 600;
 
 /// A provider's refusal to answer, in its own words. They are whole, and only shortened when they are shown: a secret that was cut
@@ -18,7 +18,7 @@ pub struct Fault {
     pub status: Option<u16>,
     /// The kind of error, such as `overloaded_error` or `model_not_found`.
     pub code: Option<String>,
-    /// What it says.
+    /// Its message.
     pub message: String,
 }
 
@@ -30,24 +30,25 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// The same fault in words that `scrubbed` has taken secrets out of.
+    /// Returns the same fault with messages that `scrubbed` has removed secrets from.
     pub(crate) fn scrubbed(&self, scrubbed: impl Fn(&str) -> String) -> Self {
         Self { status: self.status, code: self.code.as_deref().map(&scrubbed), message: scrubbed(&self.message) }
     }
 
-    /// Whether it says that the request is longer than the model's window: by its code, or in the words that providers have
-    /// for it. `OpenAI` and those like it have a code, Anthropic's `prompt is too long` and vLLM's and OpenRouter's
-    /// `maximum context length` are words only, and llama.cpp has both.
+    /// Whether the request is longer than the model's window: judged by the code, or by known phrases. `OpenAI` and
+    /// those like it have a code, Anthropic's `prompt is too long` and vLLM's and OpenRouter's
+    /// `maximum context length` are phrases only, and llama.cpp has both.
     pub(crate) fn tells_of_length(&self) -> bool {
         let code = self.code.as_deref().unwrap_or_default();
         let words = self.message.to_lowercase();
         matches!(code, "context_length_exceeded" | "exceed_context_size_error" | "model_max_prompt_tokens_exceeded")
             || ["prompt is too long", "maximum context length", "exceeds the available context size", "context window"]
                 .iter()
-                .any(|told| words.contains(told))
+                .any(|phrase| words.contains(phrase))
     }
 
-    /// The fault that `value` tells, if it is an envelope of an error: `{"error": …}` in any of its forms, at any status.
+    /// Returns the fault in `value`, if it is an envelope of an error: `{"error": …}` in any of its forms, at any
+    /// status.
     pub(super) fn in_envelope(value: &Value) -> Option<Self> {
         match value.get("error") {
             None | Some(Value::Null | Value::Bool(false)) => None,
@@ -56,7 +57,7 @@ impl Fault {
         }
     }
 
-    /// The fault that the object of an error tells.
+    /// Returns the fault in the object of an error.
     pub(super) fn of_object(error: &Value) -> Self {
         let code = error.get("code");
         let number = code.and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
@@ -69,19 +70,19 @@ impl Fault {
         }
     }
 
-    /// The fault that is told by `message` alone.
+    /// Returns a fault with `message` alone.
     fn of_text(message: &str) -> Self {
         Self { status: None, code: None, message: message.to_owned() }
     }
 
-    /// The fault that is told by `code` and `message`.
+    /// Returns a fault with `code` and `message`.
     pub(super) fn of_words(code: &str, message: &str) -> Self {
         Self { code: Some(code.to_owned()), ..Self::of_text(message) }
     }
 }
 
-/// The fault that the body of an answer with an error status tells, whatever it is: an envelope, other JSON, a stream of events, a
-/// page, nothing.
+/// Returns the fault in the body of an answer with an error status: an envelope, other JSON, a stream of events, a
+/// page, or nothing.
 pub fn fault_of(body: &[u8]) -> Fault {
     let body = String::from_utf8_lossy(body);
     let plain = Fault::of_text;
@@ -97,30 +98,30 @@ pub fn fault_of(body: &[u8]) -> Fault {
     }
 }
 
-/// The first fault that an event of the stream `body` tells: servers that were asked for one refuse in one. A line that is no
-/// event's may be JSON itself, as Ollama's are.
+/// Returns the first fault in an event of the stream `body`: servers send faults as events when a stream was
+/// requested. A line that is no event may be JSON itself, as Ollama's are.
 fn in_stream(body: &str) -> Option<Fault> {
     let (mut lines, mut events, mut found) = (Lines::new(body.len()), Events::default(), None);
-    let mut tell = |data: &str| {
+    let mut find = |data: &str| {
         let value: Option<Value> = serde_json::from_str(data).ok();
         found = found.take().or_else(|| in_event(&value?));
         Ok(())
     };
     let mut line = |line: &str| {
-        if line.starts_with('{') { tell(line) } else { events.line(line, body.len(), |_, data| tell(data)) }
+        if line.starts_with('{') { find(line) } else { events.line(line, body.len(), |_, data| find(data)) }
     };
     // An empty line ends the last event. Nothing here exceeds the body itself.
     let read = lines.push(body.as_bytes(), &mut line).and_then(|()| lines.finish(&mut line)).and_then(|()| line(""));
     read.ok().and(found)
 }
 
-/// The fault that an event tells, if it does: in an envelope, in that of the response that it is about, or by being one.
+/// Returns the fault in an event, if any: in an envelope, in that of its response, or the event itself.
 fn in_event(event: &Value) -> Option<Fault> {
     let enveloped = Fault::in_envelope(event).or_else(|| Fault::in_envelope(event.get("response")?));
     enveloped.or_else(|| (text(event, "/type") == Some("error")).then(|| Fault::of_object(event)))
 }
 
-/// At most [`MESSAGE_CHARACTERS`] of `text`, in one line.
+/// Returns at most [`MESSAGE_CHARACTERS`] of `text`, in one line.
 fn shortened(text: &str) -> String {
     let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((end, _)) = words.char_indices().nth(MESSAGE_CHARACTERS) {
@@ -147,7 +148,7 @@ mod tests {
             (r#"{"detail":"no"}"#, None, None, "no"),
             ("", None, None, "without a word of explanation"),
             ("<html><h1>502</h1>", None, None, "with a page instead of an answer"),
-            // The same told as a stream, whole or broken off, in every dialect.
+            // The same fault as a stream, whole or cut, in every dialect.
             ("data: {\"error\":{\"message\":\"no\",\"code\":429}}\n\ndata: [DONE]\n\n", Some(429), None, "no"),
             (": wait\r\n\r\ndata: {\"id\":1}\r\n\r\ndata: {\"error\":\"no\"}", None, None, "no"),
             ("event: error\ndata: {\"type\":\"error\",\ndata: \"error\":{\"type\":\"t\",\"message\":\"no\"}}\n\n", None, Some("t"), "no"),

@@ -1,4 +1,4 @@
-//! The bytes of a conversation, grown by what is new: a turn costs what was said since the one before it.
+//! The bytes of a conversation, extended by new messages: a turn costs only what is new since the previous one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,35 +23,35 @@ pub struct Grown {
     ids: Ids,
 }
 
-/// A message that is worded.
+/// An encoded message.
 #[derive(Debug)]
 struct Worded {
     message: Arc<Message>,
-    /// How many bytes there are with it.
+    /// Number of bytes up to and including it.
     end: usize,
-    /// How many ids of calls there are with it.
+    /// Number of call ids up to and including it.
     ids: usize,
 }
 
 impl Grown {
-    /// A conversation in which nothing was said. `vendor` gets its reasoning blocks back.
+    /// Returns an empty conversation. `vendor` gets its reasoning blocks back.
     pub fn new(dialect: Dialect, features: Features, vendor: &str) -> Self {
         let (messages, bytes, ids) = (Vec::new(), Vec::new(), Ids::default());
         Self { dialect, features, vendor: vendor.to_owned(), messages, bytes, ids }
     }
 
-    /// Whether it is worded as they take it.
+    /// Whether it is encoded in this dialect.
     pub fn is_for(&self, dialect: Dialect, features: Features, vendor: &str) -> bool {
         self.dialect == dialect && self.features == features && self.vendor == vendor
     }
 
-    /// How many of `messages`, from the first one, are worded already.
+    /// Returns the number of leading `messages` that are encoded already.
     pub fn known(&self, messages: &[Arc<Message>]) -> usize {
         self.messages.iter().zip(messages).take_while(|(worded, message)| Arc::ptr_eq(&worded.message, message)).count()
     }
 
-    /// Becomes the conversation of `messages`; `contents` has the documents of those that are not known. Returns how many
-    /// bytes were worded for it.
+    /// Extends the conversation to `messages`; `contents` has the documents of new ones. Returns the number of bytes
+    /// encoded for that.
     pub fn grow(&mut self, messages: &[Arc<Message>], contents: &HashMap<ContentHash, Content>) -> usize {
         let known = self.known(messages);
         self.messages.truncate(known);
@@ -71,7 +71,7 @@ impl Grown {
         self.bytes.len() - end
     }
 
-    /// The items.
+    /// Returns the items.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -1,9 +1,8 @@
-//! What providers say on a wire, and what is said to them: pure functions on bytes, one module per dialect.
+//! Codecs of the providers: pure functions on bytes, one module per dialect.
 //!
-//! Answers are read leniently: every field may be missing, `null` or of another type, and what nobody here knows is passed
-//! over. Two things are never lenient: a stream that ends without its last event is an error, and arguments that are not
-//! JSON never become a call's input. It is *not* here that anything is sent, retried or judged: that is the client's and
-//! the machine's business.
+//! Answers are read leniently: every field may be missing, `null` or of another type, and unknown fields are ignored.
+//! Two things are strict: a stream that ends without its last event is an error, and arguments that are not JSON never
+//! become a call's input. This module does *not* send, retry or judge: the client and the machine do.
 
 mod answer;
 pub mod anthropic;
@@ -31,10 +30,10 @@ use baton_schema::provider::{CompiledTool, Target};
 use baton_types::config::Modalities;
 use serde_json::{Map, Value, json};
 
-/// The most bytes that one answer may have, streamed or not, unless said otherwise.
+/// Largest number of bytes of one answer, streamed or not (default).
 pub const MAX_ANSWER_BYTES: usize = 32 << 20;
 
-/// The keys of requests that the engine says itself, in one dialect or another. A setting of this name would change nothing.
+/// Keys of requests that the engine sets itself, in some dialect. A setting with such a name would have no effect.
 pub const OWN_SETTINGS: [&str; 11] = [
     "model",
     "messages",
@@ -62,12 +61,12 @@ pub enum Dialect {
     Ollama,
 }
 
-/// What a provider's server takes, beyond the dialect it speaks.
+/// Features of a provider's server, beyond its dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// The key under which the most tokens of an answer are told.
+    /// Key of the output limit in tokens.
     pub output_limit: &'static str,
-    /// Whether a stream tells its usage only when asked to (`stream_options`).
+    /// Whether a stream reports its usage only on request (`stream_options`).
     pub asks_for_usage: bool,
     /// Whether images are sent as images.
     pub images: bool,
@@ -79,14 +78,14 @@ pub struct Features {
 }
 
 impl Features {
-    /// The same for a model of which a config says what it takes.
+    /// Returns the same features for a model whose config declares its modalities.
     pub fn of_model(self, modalities: Modalities) -> Self {
         let (images, files) = (modalities.images.unwrap_or(self.images), modalities.files.unwrap_or(self.files));
         Self { images, files, ..self }
     }
 }
 
-/// One request, before it is worded in a dialect, without what was said.
+/// One request, before it is encoded in a dialect, without the conversation.
 #[derive(Debug)]
 pub struct WireRequest<'a> {
     /// The model, as the provider calls it.
@@ -95,28 +94,28 @@ pub struct WireRequest<'a> {
     pub system: &'a str,
     /// The tools offered, in the dialect of who is asked.
     pub tools: &'a [Arc<CompiledTool>],
-    /// The schema that a text is held to, in the dialect of who is asked. A setting that says so itself wins.
+    /// Schema that the text must match, in the dialect of the provider. A setting of the same meaning overrides it.
     pub result: Option<&'a Value>,
-    /// Settings, as a config writes them; what the engine itself says wins.
+    /// Settings from a config. Keys that the engine sets itself override them.
     pub settings: &'a Map<String, Value>,
     /// The most tokens that the answer may have.
     pub max_output_tokens: u64,
     /// Whether the answer shall come as a stream.
     pub stream: bool,
-    /// What the server takes.
+    /// Features of the server.
     pub features: Features,
 }
 
 /// Why bytes were not an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The provider said that it will not answer.
+    /// The provider refused to answer.
     #[error("{0}")]
     Fault(Fault),
     /// It is no answer in this dialect.
     #[error("the answer cannot be read: {reason}")]
     Unreadable {
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: String,
     },
     /// It exceeds what an answer may have.
@@ -128,14 +127,14 @@ pub enum WireError {
     /// It ended before its end.
     #[error("the stream ended without {expected}")]
     Cut {
-        /// What had to come.
+        /// Expected event.
         expected: &'static str,
     },
 }
 
 impl Dialect {
-    /// The body that asks `request` after `said`, the bytes of a conversation that [`Grown`] has. They come last in it, so a
-    /// later request of the same task repeats all bytes before their end.
+    /// Returns the body of `request` after `said`, the bytes of a conversation from [`Grown`]. The conversation comes
+    /// last in the body.
     pub fn encode(self, request: &WireRequest<'_>, said: &[u8]) -> Vec<u8> {
         let (head, list) = match self {
             Self::Chat => (chat::preamble(request), "messages"),
@@ -161,7 +160,7 @@ impl Dialect {
         body
     }
 
-    /// What `said` becomes in the list of what was said.
+    /// Encodes `said` as items of the conversation.
     fn word(self, said: &Said<'_>, vendor: &str, features: Features) -> Vec<Value> {
         let mut items = Vec::new();
         match self {
@@ -173,7 +172,7 @@ impl Dialect {
         items
     }
 
-    /// The answer that a whole `body` is.
+    /// Decodes a whole `body`.
     pub fn decode(self, body: &[u8]) -> Result<Answer, WireError> {
         let text = std::str::from_utf8(body).map_err(|_| WireError::unreadable("it is not text in UTF-8"))?;
         match self {
@@ -190,7 +189,7 @@ impl Dialect {
     }
 }
 
-/// The definition of `tool` as requests to `target` have it.
+/// Returns the definition of `tool` for requests to `target`.
 pub fn encode_tool(target: Target, tool: &CompiledTool) -> Value {
     match target {
         Target::OpenAi | Target::Compatible | Target::Ollama => chat::tool(tool),
@@ -199,7 +198,7 @@ pub fn encode_tool(target: Target, tool: &CompiledTool) -> Value {
     }
 }
 
-/// Says `value` under `key` of what `body` has under `place`, unless a setting has said something there.
+/// Sets `body[place][key] = value` unless the settings already set it.
 fn within(body: &mut Map<String, Value>, place: &str, key: &str, value: Value) {
     if let Some(place) = body.entry(place).or_insert_with(|| json!({})).as_object_mut() {
         place.entry(key).or_insert(value);

@@ -10,7 +10,7 @@ use super::{Answer, AnsweredCall, Fault, Features, Piece, Said, WireError, WireR
 /// Settings that stand beside the `options` of a model rather than in them.
 const BESIDE: [&str; 4] = ["think", "format", "keep_alive", "options"];
 
-/// The body of a request, without what was said.
+/// Returns the body of a request, without the conversation.
 pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), Value::from(request.model));
@@ -38,7 +38,7 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     body
 }
 
-/// The messages that `said` becomes.
+/// Encodes `said` as messages.
 pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: &mut Vec<Value>) {
     match said.role {
         Role::Assistant => messages.push(assistant(said, vendor)),
@@ -46,7 +46,7 @@ pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: 
     }
 }
 
-/// What the model said; arguments are objects here.
+/// Encodes a turn of the model. Arguments are objects here.
 fn assistant(said: &Said<'_>, vendor: &str) -> Value {
     let mut message = json!({"role": "assistant", "content": ""});
     let (mut content, mut calls) = (String::new(), Vec::new());
@@ -72,7 +72,7 @@ fn assistant(said: &Said<'_>, vendor: &str) -> Value {
     message
 }
 
-/// Results each in a message of its own, then all else that was said with them in one text, its images beside it.
+/// Encodes each result as a message of its own, then the rest as one text with its images.
 fn others(said: &Said<'_>, takes_images: bool, messages: &mut Vec<Value>) {
     let (mut texts, mut images): (Vec<String>, Vec<&str>) = (Vec::new(), Vec::new());
     for piece in &said.pieces {
@@ -96,7 +96,7 @@ fn others(said: &Said<'_>, takes_images: bool, messages: &mut Vec<Value>) {
     messages.push(message);
 }
 
-/// The answer that a whole body is.
+/// Decodes a whole body.
 pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
     let mut stream = Stream::default();
     stream.line(body)?;
@@ -141,8 +141,8 @@ impl Stream {
         if let Some(finish) = text(&value, "/done_reason") {
             self.answer.finish = Some(finish.to_owned());
         }
-        let told = usage(count(&value, "/prompt_eval_count"), count(&value, "/eval_count"), None, None);
-        self.answer.usage = told.or(self.answer.usage);
+        let reported = usage(count(&value, "/prompt_eval_count"), count(&value, "/eval_count"), None, None);
+        self.answer.usage = reported.or(self.answer.usage);
         self.done |= value.get("done").and_then(Value::as_bool).unwrap_or(false);
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::answer::read_back;
 use super::value::{count, list, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, within};
 
-/// The body of a request, without what was said.
+/// Returns the body of a request, without the conversation.
 pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), Value::from(request.model));
@@ -41,7 +41,7 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     body
 }
 
-/// The items that `said` becomes.
+/// Encodes `said` as items.
 pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, input: &mut Vec<Value>) {
     match said.role {
         Role::Assistant => assistant(said, vendor, input),
@@ -49,7 +49,7 @@ pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, input: &mu
     }
 }
 
-/// What the model said, item by item, its vendor's own items at the places where they stood.
+/// Encodes a turn of the model item by item, with its vendor's items at their places.
 fn assistant(said: &Said<'_>, vendor: &str, input: &mut Vec<Value>) {
     let kept: Vec<_> = said
         .pieces
@@ -81,7 +81,7 @@ fn is_sealed(item: &Value) -> bool {
     item["type"] != "reasoning" || text(item, "/encrypted_content").is_some()
 }
 
-/// Results as items, then all else that was said with them.
+/// Encodes results as items, then the rest.
 fn others(said: &Said<'_>, features: Features, input: &mut Vec<Value>) {
     let mut content = Vec::new();
     for piece in &said.pieces {
@@ -109,7 +109,7 @@ fn document(document: &Document<'_>, features: Features) -> Value {
     json!({"type": "input_text", "text": document.envelope()})
 }
 
-/// The answer that a whole body is.
+/// Decodes a whole body.
 pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
     let value: Value = serde_json::from_str(body).map_err(|error| WireError::unreadable(error.to_string()))?;
     if value.get("output").is_none() && value.get("status").is_none() {
@@ -118,12 +118,12 @@ pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
     of_response(&value, list(&value, "/output"))
 }
 
-/// The fault that `value` tells.
+/// Returns the fault in `value`.
 fn fault(value: &Value) -> Option<Fault> {
     Fault::in_envelope(value)
 }
 
-/// The answer that a response with these output items is.
+/// Returns the answer in a response with these output items.
 fn of_response(response: &Value, output: &[Value]) -> Result<Answer, WireError> {
     if let Some(fault) = fault(response) {
         return Err(WireError::Fault(fault));
@@ -148,7 +148,7 @@ fn of_response(response: &Value, output: &[Value]) -> Result<Answer, WireError> 
     Ok(answer)
 }
 
-/// Why it stopped: the reason why it is incomplete, if it is.
+/// Returns the finish reason: the reason why the answer is incomplete, or its status.
 fn finish(response: &Value, status: &str) -> Option<String> {
     let reason = text(response, "/incomplete_details/reason").filter(|_| status == "incomplete");
     reason.or(Some(status).filter(|status| !status.is_empty())).map(str::to_owned)

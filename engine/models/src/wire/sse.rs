@@ -40,7 +40,7 @@ impl Lines {
         self.grow(rest)
     }
 
-    /// Nothing more comes: what stands there is the last line.
+    /// Ends the input: an unfinished line is the last line.
     pub(super) fn finish(mut self, mut line: impl FnMut(&str) -> Result<(), WireError>) -> Result<(), WireError> {
         if self.open.is_empty() { Ok(()) } else { self.end(&mut line) }
     }
@@ -100,7 +100,7 @@ impl Events {
         Ok(())
     }
 
-    /// The end of an event, or of all: servers do not always put an empty line after the last one.
+    /// Ends an event, or the input: servers do not always send an empty line after the last event.
     pub(super) fn end(&mut self, event: impl FnOnce(Option<&str>, &str) -> Result<(), WireError>) -> Result<(), WireError> {
         let name = self.name.take();
         match self.data.take() {
@@ -114,19 +114,19 @@ impl Events {
 mod tests {
     use super::*;
 
-    /// All events of `pieces`, as `name|data`.
+    /// Returns all events of `pieces`, as `name|data`.
     fn events(pieces: &[&[u8]]) -> Result<Vec<String>, WireError> {
-        let (mut lines, mut events, mut told) = (Lines::new(64), Events::default(), Vec::new());
-        let mut tell = |name: Option<&str>, data: &str| {
-            told.push(format!("{}|{data}", name.unwrap_or_default()));
+        let (mut lines, mut events, mut found) = (Lines::new(64), Events::default(), Vec::new());
+        let mut add = |name: Option<&str>, data: &str| {
+            found.push(format!("{}|{data}", name.unwrap_or_default()));
             Ok(())
         };
         for piece in pieces {
-            lines.push(piece, |line| events.line(line, 64, &mut tell))?;
+            lines.push(piece, |line| events.line(line, 64, &mut add))?;
         }
-        lines.finish(|line| events.line(line, 64, &mut tell))?;
-        events.end(tell)?;
-        Ok(told)
+        lines.finish(|line| events.line(line, 64, &mut add))?;
+        events.end(add)?;
+        Ok(found)
     }
 
     #[test]

@@ -5,8 +5,8 @@ use super::{Answer, Dialect, WireError, anthropic, chat, ollama, responses};
 
 /// Puts an answer together from what a server streams.
 ///
-/// Feed it every piece with [`push`](Self::push), and call [`finish`](Self::finish) only if the connection ended well. What
-/// it has before that is nobody's business: no half turn ever comes out.
+/// Feed it every piece with [`push`](Self::push), and call [`finish`](Self::finish) only if the connection ended well.
+/// Before that its content is private: it never returns half a turn.
 #[derive(Clone, Debug)]
 pub struct StreamDecoder {
     lines: Lines,
@@ -55,7 +55,7 @@ impl StreamDecoder {
         }
     }
 
-    /// The answer, once nothing more comes.
+    /// Returns the answer at the end of the input.
     pub fn finish(self) -> Result<Answer, WireError> {
         let Self { lines, mut turn, most, .. } = self;
         lines.finish(|line| turn.line(line, most))?;

@@ -1,4 +1,4 @@
-//! Looking into JSON whose shape nobody promises.
+//! Lenient access to JSON of unknown shape.
 
 use std::collections::HashMap;
 
@@ -6,17 +6,17 @@ use baton_types::model::Usage;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The text at `pointer`, if there is one that is not empty.
+/// Returns the text at `pointer`, if there is one that is not empty.
 pub(super) fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// The elements at `pointer`; none where there is no list.
+/// Returns the elements at `pointer`; none if there is no list.
 pub(super) fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The count at `pointer`. Some servers write whole numbers as `7.0`.
+/// Returns the count at `pointer`. Some servers write whole numbers as `7.0`.
 pub(super) fn count(value: &Value, pointer: &str) -> Option<u64> {
     let number = value.pointer(pointer)?;
     number.as_u64().or_else(|| number.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64))
@@ -29,7 +29,7 @@ pub(super) enum Step<'a> {
     At(usize),
 }
 
-/// The JSON text that stands in `json` where `path` leads, as it was written: numbers keep every digit.
+/// Returns the JSON text at `path` in `json`, as it was written: numbers keep every digit.
 pub(super) fn raw_text<'j>(json: &'j str, path: &[Step<'_>]) -> Option<&'j str> {
     let mut here = json;
     for step in path {
@@ -47,7 +47,7 @@ pub(super) fn raw_text<'j>(json: &'j str, path: &[Step<'_>]) -> Option<&'j str> 
     Some(here)
 }
 
-/// The usage that the two counts and their parts tell; `None` where neither is there.
+/// Returns the usage with these counts; `None` if neither input nor output is known.
 pub(super) fn usage(input: Option<u64>, output: Option<u64>, cached: Option<u64>, reasoning: Option<u64>) -> Option<Usage> {
     if input.is_none() && output.is_none() {
         return None;

@@ -21,9 +21,9 @@ use crate::{ask, at};
 const MAX_FAULT_BYTES: usize = 64 << 10;
 /// The most bytes that the head of an answer may have: hyper's read buffer (`DEFAULT_MAX_BUFFER_SIZE`).
 const MAX_HEAD_BYTES: usize = 8_192 + 4_096 * 100;
-/// What a packed bomb has when it is unpacked.
+/// Unpacked size of a packed bomb, in bytes.
 const UNPACKED_BYTES: usize = 1 << 30;
-/// What a server may have given away that nobody has read: its own buffer, and pieces on their way.
+/// Bytes that a server may have sent without being read: its own buffer, and pieces on their way.
 const SEND_BUFFER: usize = 256 << 10;
 
 /// An answer that is too much.
@@ -31,7 +31,7 @@ const SEND_BUFFER: usize = 256 << 10;
 struct Bomb {
     name: &'static str,
     head: String,
-    /// What comes after the head.
+    /// Bytes after the head.
     body: Vec<u8>,
     /// Whether that comes again and again.
     is_endless: bool,
@@ -88,7 +88,7 @@ fn packed() -> Vec<u8> {
     member.finish().unwrap().repeat(UNPACKED_BYTES / piece.len())
 }
 
-/// What came of a bomb.
+/// Outcome of a bomb.
 struct Outcome {
     error: ModelError,
     /// For each request, how many bytes of its answer were written before the connection was closed.
@@ -99,7 +99,7 @@ struct Outcome {
 
 async fn set_off(bomb: &Bomb) -> Outcome {
     let socket = TcpSocket::new_v4().unwrap();
-    // Connections inherit it (and the kernel doubles it): little is written that nobody reads.
+    // Connections inherit it (and the kernel doubles it), so little is written without being read.
     socket.set_send_buffer_size(u32::try_from(SEND_BUFFER / 2).unwrap()).unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(8).unwrap();
@@ -117,12 +117,12 @@ async fn set_off(bomb: &Bomb) -> Outcome {
     Outcome { error, written, grown }
 }
 
-/// Answers one request after the other, and tells how much of each answer was taken.
+/// Answers one request after the other, and reports the number of bytes taken of each answer.
 async fn serve(listener: TcpListener, bomb: Bomb, begun: Arc<AtomicUsize>, ended: mpsc::UnboundedSender<usize>) {
     while let Ok((mut stream, _)) = listener.accept().await {
         begun.fetch_add(1, Ordering::Relaxed);
         let mut written = 0;
-        // Whoever asked leaves in the middle.
+        // The client disconnects in the middle.
         let _left = answer(&mut stream, &bomb, &mut written).await;
         if ended.send(written).is_err() {
             return;
@@ -146,7 +146,7 @@ async fn answer(stream: &mut TcpStream, bomb: &Bomb, written: &mut usize) -> std
     Ok(())
 }
 
-/// The memory of this process in KiB: what it has now, from where its peak is counted anew, or that peak.
+/// Returns the memory of this process in KiB: the present one, from which the peak is counted anew, or that peak.
 fn memory(is_beginning: bool) -> Option<u64> {
     if is_beginning {
         std::fs::write("/proc/self/clear_refs", "5").ok()?;
@@ -156,10 +156,10 @@ fn memory(is_beginning: bool) -> Option<u64> {
     figure.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
-/// The most bytes that a kernel keeps of what has come and was not read.
+/// Returns the largest number of received bytes that a kernel keeps unread.
 fn receive_buffer() -> usize {
-    let told = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").ok();
-    told.and_then(|told| told.split_whitespace().last()?.parse().ok()).unwrap_or(8 << 20)
+    let limits = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").ok();
+    limits.and_then(|limits| limits.split_whitespace().last()?.parse().ok()).unwrap_or(8 << 20)
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Exchanges with a provider, recorded and played: what is in a cassette, what never is, and what a request is told that
-//! has none.
+//! Exchanges with a provider, recorded and played: the content of a cassette, secrets that never enter one, and the
+//! error of a request without one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::secrets::spellings;
 use crate::server::{End, Reply, Server};
 use crate::{KEY, at, hello, quick, request};
 
-/// What is done to a cassette, and what is said of it then.
+/// A change to a cassette, and part of the expected error.
 type Tampering = (&'static str, fn(&mut Value));
 
-/// A recording in a folder of its own, which has its run.
+/// Returns a recording in a folder of its own, which has its run.
 fn recording() -> (TempDir, Arc<Cassettes>) {
     let folder = tempfile::tempdir().unwrap();
     let cassettes = Cassettes::record(folder.path()).unwrap();
@@ -36,7 +36,7 @@ fn played(folder: &TempDir) -> Arc<Cassettes> {
     Arc::new(Cassettes::play(folder.path()).unwrap())
 }
 
-/// The model `name` of the provider that `settings` lead to, which sees the key only if it has to.
+/// Returns the model `name` of the provider in `settings`. The key is read only if needed.
 fn model(name: &str, settings: &ProviderSettings, cassettes: &Arc<Cassettes>) -> Result<Arc<dyn Model>, SetupError> {
     let model = ProvidedModel { provider: "test".to_owned(), model: name.to_owned(), ..ProvidedModel::default() };
     let needs_key = !cassettes.is_played();
@@ -50,13 +50,13 @@ async fn ask(asked: &ModelRequest, settings: &ProviderSettings, cassettes: &Arc<
     model("maker/m", settings, cassettes).unwrap().answer(asked, &NoContents).await
 }
 
-/// A request that says `text`.
+/// Returns a request with `text`.
 fn saying(text: &str) -> ModelRequest {
     let message = Message { role: Role::User, parts: vec![Part::Request(text.to_owned())] };
     ModelRequest { messages: Arc::new(vec![Arc::new(message)]), ..request() }
 }
 
-/// The files of a recording by their names, without its label.
+/// Returns the files of a recording by their names, without its label.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     let texts = entries.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read_to_string(entry.path()).unwrap()));
@@ -111,7 +111,7 @@ async fn a_cassette_says_what_was_sent_and_what_came() {
     assert_eq!(ask(&request(), &way, &played(&folder)).await, Ok(turn));
 }
 
-/// Whatever a provider does with the key, it is in no cassette, and what is played ends as what was recorded did.
+/// A key in a provider's answer is in no cassette, and a played request ends like the recorded one.
 #[tokio::test]
 async fn no_key_is_in_any_cassette_and_every_failure_is_played_as_it_was() {
     let mut cassettes_seen = 0;
@@ -141,7 +141,7 @@ async fn no_key_is_in_any_cassette_and_every_failure_is_played_as_it_was() {
         let now = saying(&asked.messages[0].parts.iter().map(shown).collect::<String>());
         let again = ask(&now, &way, &played(&folder)).await.expect_err(name);
         if name == "no answer" {
-            // The key itself was what could not be read; what stands in its place cannot either, one column later.
+            // The key itself could not be parsed. Its replacement cannot either, one column later.
             assert_eq!(std::mem::discriminant(&again), std::mem::discriminant(&error));
         } else {
             assert_eq!(again.to_string(), error.to_string(), "{name}");
@@ -151,7 +151,7 @@ async fn no_key_is_in_any_cassette_and_every_failure_is_played_as_it_was() {
     assert!(cassettes_seen > provoked().len());
 }
 
-/// What a part says, as it is recorded.
+/// Returns the text of a part, as it is recorded.
 fn shown(part: &Part) -> String {
     let Part::Request(text) = part else { panic!("the request has nothing else") };
     spellings().iter().fold(text.clone(), |text, spelling| text.replace(spelling, "[key]"))
@@ -283,17 +283,17 @@ async fn what_cannot_be_played_says_which_cassette_and_why() {
     drop(server);
     let name = "0.turn-001.1.json";
     let whole = files(folder.path())[name].clone();
-    let told = async |asked: ModelRequest| {
+    let error_of = async |asked: ModelRequest| {
         let error = ask(&asked, &way, &played(&folder)).await.unwrap_err();
         assert!(error.fails_run() && !error.is_retryable() && !error.is_unavailable(), "{error}");
         error.to_string()
     };
-    let said = told(saying("Begin, then.")).await;
+    let said = error_of(saying("Begin, then.")).await;
     assert!(said.contains(name) && said.contains("--record DIR"), "{said}");
     assert!(said.contains("/request/body/json/messages/1/content is \"Begin.\", and now it is \"Begin, then.\""), "{said}");
-    let said = told(ModelRequest { model: "other".to_owned(), ..request() }).await;
+    let said = error_of(ModelRequest { model: "other".to_owned(), ..request() }).await;
     assert!(said.contains("recorded at /occasion/model is \"m\", and now it is \"other\""), "{said}");
-    let said = told(ModelRequest { turn: 2, ..request() }).await;
+    let said = error_of(ModelRequest { turn: 2, ..request() }).await;
     assert!(said.starts_with("there is no cassette") && said.contains("0.turn-002.1.json"), "{said}");
     let tampered: [Tampering; 5] = [
         ("unknown field", |cassette| cassette["answr"] = json!(1)),
@@ -304,12 +304,12 @@ async fn what_cannot_be_played_says_which_cassette_and_why() {
     ];
     for (reason, change) in tampered {
         rewrite(&folder, name, change);
-        let said = told(request()).await;
+        let said = error_of(request()).await;
         assert!(said.contains(name) && said.contains("cannot be read") && said.contains(reason), "{reason}: {said}");
         std::fs::write(folder.path().join(name), &whole).unwrap();
     }
     std::fs::write(folder.path().join(name), &whole[..whole.len() / 2]).unwrap();
-    assert!(told(request()).await.contains("cannot be read"));
+    assert!(error_of(request()).await.contains("cannot be read"));
 }
 
 #[tokio::test]

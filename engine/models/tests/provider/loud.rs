@@ -1,4 +1,4 @@
-//! Whatever goes wrong, and however much is logged: no key gets out (`no_secret_is_kept`).
+//! No key appears in errors or logs, for any failure and log level (`no_secret_is_kept`).
 
 use std::fmt::Write as _;
 use std::io;
@@ -38,29 +38,29 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// Every kind of error that a provider can be made to cause, its key repeated wherever a server can.
+/// Returns every kind of error that a provider can cause, with its key repeated wherever a server can.
 pub(crate) fn provoked() -> Vec<(&'static str, Reply)> {
     let repeated = spellings().join(" | ");
-    let told = |status: u16, kind: &str| {
+    let fault = |status: u16, kind: &str| {
         let body = json!({"error": {"message": format!("no: {repeated}"), "type": kind, "code": KEY, "param": repeated}});
         Reply::new(status, body.to_string()).with("x-request-id", "canary+/=")
     };
-    let asked = |status: u16| told(status, "some_error").with("retry-after", "0");
+    let asked = |status: u16| fault(status, "some_error").with("retry-after", "0");
     let cut = format!("data: {}\n\n", json!({"choices": [{"delta": {"content": repeated}}]}));
     vec![
-        ("rejected", told(400, "invalid_request_error")),
-        ("filtered", told(400, "content_filter")),
-        ("key refused", told(401, "authentication_error")),
-        ("no credit", told(402, "insufficient_quota")),
-        ("forbidden", told(403, "permission_error")),
-        ("not found", told(404, "not_found_error")),
-        ("too large", told(413, "request_too_large")),
+        ("rejected", fault(400, "invalid_request_error")),
+        ("filtered", fault(400, "content_filter")),
+        ("key refused", fault(401, "authentication_error")),
+        ("no credit", fault(402, "insufficient_quota")),
+        ("forbidden", fault(403, "permission_error")),
+        ("not found", fault(404, "not_found_error")),
+        ("too large", fault(413, "request_too_large")),
         ("rate limited", asked(429)),
         ("overloaded", asked(529)),
         ("failed", asked(500)),
         ("no JSON", Reply::new(502, format!("<html>{repeated}</html>"))),
-        ("redirected", told(307, "moved").with("location", "http://127.0.0.1:9/?key=sk-canary%2B%2F%3D%224f9a%22-key")),
-        ("fault in a good answer", told(200, "server_error")),
+        ("redirected", fault(307, "moved").with("location", "http://127.0.0.1:9/?key=sk-canary%2B%2F%3D%224f9a%22-key")),
+        ("fault in a good answer", fault(200, "server_error")),
         ("fault in a stream", Reply::stream(format!("data: {}\n\n", json!({"error": {"message": repeated}})))),
         ("cut", Reply::stream(cut.clone())),
         ("broken off", Reply::stream(cut.clone()).ending(End::Broken)),

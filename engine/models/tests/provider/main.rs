@@ -26,12 +26,12 @@ use serde_json::json;
 /// The key of every provider in these tests.
 pub(crate) const KEY: &str = "sk-canary+/=\"4f9a\"-key";
 
-/// An answer in chat completions.
+/// Returns an answer in chat completions.
 pub(crate) fn hello() -> String {
     json!({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}], "usage": {}}).to_string()
 }
 
-/// The settings of a provider at `url`, spoken to like `like`, with time-outs that no test comes near.
+/// Returns the settings of a provider at `url` in the dialect of `like`, with time-outs that no test comes near.
 pub(crate) fn at(url: &str, like: &str) -> ProviderSettings {
     ProviderSettings {
         like: like.to_owned(),
@@ -42,7 +42,7 @@ pub(crate) fn at(url: &str, like: &str) -> ProviderSettings {
     }
 }
 
-/// Three requests at most, almost without pauses; what is limited is given up soon.
+/// Returns retries with three requests at most and short pauses, which give up soon after a rate limit.
 pub(crate) fn quick() -> Retries {
     let moment = Duration::from_millis(1);
     Retries { most: 2, first: moment, longest: moment, patience: Duration::from_millis(30) }
@@ -58,7 +58,7 @@ pub(crate) async fn ask(settings: &ProviderSettings) -> Result<ModelTurn, ModelE
     model(settings).answer(&request(), &NoContents).await
 }
 
-/// A first request.
+/// Returns a first request.
 pub(crate) fn request() -> ModelRequest {
     ModelRequest {
         task: TaskId::root(),

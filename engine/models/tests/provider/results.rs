@@ -1,4 +1,4 @@
-//! Schemas of results: which providers are told of them, how, and what becomes of the answer.
+//! Schemas of results: the providers that get them, their form, and the checks of the answer.
 
 use baton_models::{NoContents, Providers, RunKey, provider_names};
 use baton_types::config::ProvidedModel;
@@ -10,7 +10,7 @@ use crate::server::{Reply, Server};
 use crate::tools::saving;
 use crate::{KEY, at, quick, request};
 
-/// The result: a total, and a note that may be left out.
+/// Returns the schema of the result: a total, and an optional note.
 fn schema() -> Value {
     json!({
         "type": "object",
@@ -20,7 +20,7 @@ fn schema() -> Value {
     })
 }
 
-/// What `text` is as an answer to a request by `path`.
+/// Returns `text` as an answer to a request by `path`.
 fn answer(path: &str, text: &str) -> Value {
     match path {
         "/messages" => json!({"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}),
@@ -46,7 +46,7 @@ fn asked(schema: Value, base: ModelRequest) -> ModelRequest {
     ModelRequest { result_schema: Some(Json::from(schema)), ..base }
 }
 
-/// What a body says of the form of a text.
+/// Returns the format of a text in a body.
 fn format_in(body: &Value) -> Option<Value> {
     let places = ["/response_format", "/text/format", "/output_config/format", "/format"];
     places.iter().find_map(|place| body.pointer(place).cloned())
@@ -77,7 +77,7 @@ async fn each_dialect_says_the_schema_of_a_result_in_its_own_words() {
         ("openai", "gpt-3.5-turbo", None, false),
         ("openai", "gpt-4", None, false),
         ("anthropic", "claude-3-5-haiku-latest", None, false),
-        // Whatever stands behind these.
+        // Providers with unknown servers behind them.
         ("openrouter", "openai/gpt-5", None, false),
         ("venice", "m", None, false),
         ("llamacpp", "m", None, false),

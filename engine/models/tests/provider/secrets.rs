@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::server::{Reply, Server};
 use crate::{KEY, ask, at, hello, model, request};
 
-/// The key as it may be spelt by somebody who repeats it.
+/// Returns the spellings in which a server may repeat the key.
 pub(crate) fn spellings() -> Vec<String> {
     vec![
         KEY.to_owned(),
@@ -79,7 +79,7 @@ async fn no_beginning_of_a_key_is_left_where_words_are_cut() {
 }
 
 #[tokio::test]
-async fn each_provider_is_told_the_key_in_its_own_header() {
+async fn each_provider_gets_the_key_in_its_own_header() {
     let server = Server::start(|_, request| match request.path.as_str() {
         "/messages" => {
             Reply::new(200, json!({"content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn"}).to_string())
@@ -131,7 +131,7 @@ fn a_key_that_is_missing_is_named_before_anything_is_sent() {
     assert!(matches!(odd, SetupError::Unusable { .. }) && !odd.to_string().contains("lines"), "{odd}");
 }
 
-/// Everything that a turn says.
+/// Returns everything in a turn as text.
 fn said(turn: &ModelTurn) -> String {
     format!("{turn:?} {}", turn.calls.iter().map(|call| call.input.text()).collect::<String>())
 }

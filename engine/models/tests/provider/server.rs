@@ -1,4 +1,4 @@
-//! A provider on loopback: takes requests, and answers as it is told, byte for byte.
+//! A provider on loopback: accepts requests, and sends the given answers byte for byte.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ pub(crate) struct Received {
     pub(crate) body: Value,
 }
 
-/// What is answered.
+/// An answer of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     status: u16,
@@ -34,7 +34,7 @@ pub(crate) struct Reply {
     end: End,
 }
 
-/// How an answer ends.
+/// End of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// As HTTP has it.
@@ -71,7 +71,7 @@ impl Reply {
 }
 
 impl Server {
-    /// Answers the requests that come by what `answer` says of each and of how many came before.
+    /// Answers each request with the result of `answer`, which gets the number of earlier requests and the request.
     pub(crate) async fn start(answer: impl Fn(usize, &Received) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let url = format!("http://{}", listener.local_addr().expect("a bound port has an address"));
@@ -81,7 +81,7 @@ impl Server {
             while let Ok((stream, _)) = listener.accept().await {
                 let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
                 tokio::spawn(async move {
-                    // Who asked may be gone before the answer is told.
+                    // The client may be gone before the answer is sent.
                     let _gone = serve(stream, &log, &*answer).await;
                 });
             }
@@ -89,7 +89,7 @@ impl Server {
         Self { url, received, accepting }
     }
 
-    /// The requests so far, in order.
+    /// Returns the requests so far, in order.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().expect("nobody panics with it").clone()
     }
@@ -142,7 +142,7 @@ async fn stay(mut stream: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The request that comes by `stream`.
+/// Returns the next request on `stream`.
 pub(crate) async fn receive(stream: &mut TcpStream) -> std::io::Result<Received> {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     let end = loop {

@@ -1,4 +1,4 @@
-//! What each status means, and whether it is asked again.
+//! Meaning of each status, and whether the request is repeated.
 
 use baton_models::{ModelError, NoContents, Outage};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::server::{End, Reply, Server};
 use crate::{ask, at, hello, model, request};
 
-/// What comes of a reply that never gets better.
+/// Outcome of a reply that stays the same.
 #[derive(Debug, PartialEq)]
 enum Means {
     Rejected,
@@ -47,7 +47,7 @@ async fn each_status_means_what_it_means_and_only_what_may_pass_is_asked_again()
     let limited = |asked: &str| plain(429).with("retry-after", asked);
     let stream_fault =
         "data: {\"choices\":[{\"delta\":{\"content\":\"he\"}}]}\n\ndata: {\"error\":{\"code\":502,\"message\":\"no\"}}\n\n";
-    // What a limit refuses is asked again until nobody has been answered for too long.
+    // Rejections because of a limit are repeated until no request at all was answered for too long.
     let (once, thrice, often) = ((1, 1), (3, 3), (2, 1_000));
     let table = [
         ("400", plain(400), Means::Rejected, once),
@@ -123,7 +123,7 @@ async fn nobody_listens() {
     assert!(error.to_string().contains("cannot be reached"), "{error}");
 }
 
-/// What a gate to a network answers in everybody's place.
+/// Page that the gate of a network sends in place of any server's answer.
 const PAGE: &str = "<!doctype html>\n<html><head><title>Log in to the network</title></head></html>";
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn an_attempt_is_made_once_and_takes_no_longer_than_its_turn() {
 }
 
 #[tokio::test]
-async fn each_way_to_be_away_is_told_from_what_is_wrong_with_a_request() {
+async fn each_outage_is_distinguished_from_a_bad_request() {
     let fault = json!({"error": {"message": "no", "type": "some_error"}}).to_string();
     let limited = Outage::Limited { retry_after: Some(std::time::Duration::from_hours(1)) };
     let table = [

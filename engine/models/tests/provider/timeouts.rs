@@ -1,4 +1,4 @@
-//! How long a provider is waited for, and how much of it is read.
+//! Time limits and size limits of a provider's answer.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::{ask, at};
 
 const SHORT: Duration = Duration::from_millis(40);
 
-/// Asks a server that answers by `reply`, and tells what happened and how long it took, per request.
+/// Makes a request to a server that answers with `reply`. Returns the error and the time per request.
 async fn waited(reply: Reply, settings: impl Fn(&mut ProviderSettings)) -> (ModelError, Duration) {
     let server = Server::start(move |_, _| reply.clone()).await;
     let mut way = at(&server.url, "openrouter");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::server::{Received, Reply, Server};
 use crate::{at, model, request};
 
-/// What the models of these tests answer: a call that leaves one key out, as a strict schema has it.
+/// Answer of the models in these tests: a call that omits one key, in the form of a strict schema.
 const INPUT: &str = r#"{"path":"a.md","note":null,"size":12345678901234567890.0,"kept":null}"#;
 
 fn tool(id: &str, schema: Value) -> Arc<ToolDefinition> {
@@ -26,7 +26,7 @@ pub(crate) fn saving() -> ModelRequest {
     ModelRequest { tools: Arc::new([tool("free", free), tool("save", schema)]), ..request() }
 }
 
-/// The tools as they were sent, by what holds them.
+/// Returns the tools as they were sent, by the key that holds them.
 fn sent(received: &[Received], holder: &str) -> Vec<Value> {
     let tools = received[0].body["tools"].as_array().expect("tools were sent");
     tools.iter().map(|tool| if holder.is_empty() { tool.clone() } else { tool[holder].clone() }).collect()
@@ -92,7 +92,7 @@ async fn every_protocol_brings_inputs_back() {
 }
 
 #[tokio::test]
-async fn a_tool_that_cannot_be_offered_is_told_before_anything_is_sent() {
+async fn a_tool_that_cannot_be_offered_is_reported_before_anything_is_sent() {
     let server = Server::start(chat).await;
     let schema = json!({"type": "object", "properties": {"größe": {"type": "integer"}, "a b": {"type": "string"}}});
     let asked = ModelRequest { tools: Arc::new([tool("save", schema)]), ..request() };

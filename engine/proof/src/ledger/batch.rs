@@ -1,4 +1,4 @@
-//! What must hold between two batches: nobody else ever sees a run in the middle of one.
+//! Conditions between two batches, the only states that are visible outside.
 
 use baton_types::config::EffectClass;
 use baton_types::entry::{Concern, QuestionEnd, TaskKind};
@@ -40,15 +40,15 @@ impl Ledger {
     fn caller_told(&mut self, id: &TaskId) {
         let call = id.originating_call();
         let ended = self.tasks.get(id).is_some_and(|book| book.ended.is_some());
-        let told = self.calls.get(&call).is_none_or(|book| match &book.question {
+        let informed = self.calls.get(&call).is_none_or(|book| match &book.question {
             Some((question, concern)) if question == id => {
                 book.is_finished() || (book.approved && matches!(concern, Concern::Approval { .. }))
             }
             _ if book.worked_on_by.as_ref() != Some(id) => true,
             _ => book.is_finished() || book.retry_at.is_some(),
         });
-        let held = !ended || told || self.is_escalated(id);
-        self.rule(held, Invariant::EndingWakesTheCaller, || format!("{id} has ended and its caller was not told"));
+        let held = !ended || informed || self.is_escalated(id);
+        self.rule(held, Invariant::EndingWakesTheCaller, || format!("{id} has ended and its caller was not informed"));
     }
 
     /// `blocked_task_can_wake`, of a call of a live task: what it waits for was begun and has not ended.
@@ -110,7 +110,7 @@ impl Ledger {
         self.rule(untold.is_empty(), Invariant::EveryQuestionHasOneEnd, || format!("questions {untold:?} have not one end"));
     }
 
-    /// Whether the question that `task` is went on to another task, which now answers the same call.
+    /// Whether the question `task` was escalated to another task, which now answers the same call.
     fn is_escalated(&self, task: &TaskId) -> bool {
         self.tasks.get(task).is_some_and(|book| book.live_questions > 0)
     }

@@ -1,7 +1,7 @@
 //! Numbers kept of the calls of each task's newest turn, so that no check has to walk over them.
 //!
-//! An entry changes few calls. Those are classified again after the entry, and what they added to the numbers of their
-//! task before is taken away. Whoever changes a call goes through [`Ledger::call_mut`], which notes it for that.
+//! An entry changes few calls. Those are classified again after the entry, and their former share in the numbers of
+//! their task is subtracted. Every change of a call uses [`Ledger::call_mut`], which notes the call.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use baton_types::id::{CallId, TaskId};
 
 use super::{CallBook, Ledger};
 
-/// How many calls of a task's newest turn are what; of one call, whether it is.
+/// Numbers of calls in a task's newest turn, by kind; for one call, 0 or 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Without a result.
@@ -24,7 +24,7 @@ pub(crate) struct Counts {
     pub(crate) running: u32,
     /// Of these, those that write documents.
     pub(crate) writing: u32,
-    /// Whose outcome a question is about.
+    /// Calls whose outcome is the subject of a question.
     pub(crate) doubtful: u32,
     /// Functions that have not begun.
     pub(crate) unstarted: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// What `call` adds; `tool` is its tool, and `delegates` says whether that tool delegates to an agent.
+    /// Returns the share of `call`. `tool` is its tool, and `delegates` is true if that tool delegates to an agent.
     fn of(call: &CallBook, tool: Option<&Tool>, delegates: bool) -> Self {
         let unfinished = !call.is_finished();
         let delegates = delegates && !call.refused;
@@ -82,7 +82,7 @@ impl Counts {
 }
 
 impl Ledger {
-    /// The books of a call, to be changed.
+    /// Returns the books of a call, to be changed.
     pub(crate) fn call_mut(&mut self, id: &CallId) -> Option<&mut CallBook> {
         let call = self.calls.get_mut(id)?;
         self.changed.insert(id.clone());
@@ -97,7 +97,7 @@ impl Ledger {
         }
     }
 
-    /// The newest turn of `task` has these calls from here on; those of the turn before count no more.
+    /// Sets the calls of the newest turn of `task`; those of the turn before count no more.
     pub(crate) fn open_calls(&mut self, task: &TaskId, calls: BTreeSet<CallId>) {
         let Some(book) = self.tasks.get_mut(task) else { return };
         self.changed.extend(calls.iter().cloned());
@@ -107,7 +107,7 @@ impl Ledger {
         }
     }
 
-    /// Which of a task's tools a call names may be another from here on: the calls of all living tasks are looked at again.
+    /// Notes the calls of all live tasks to be classified again: their tools may have changed.
     pub(crate) fn count_again(&mut self) {
         let live = self.live.iter().filter_map(|id| self.tasks.get(id));
         self.changed.extend(live.flat_map(|book| &book.open).cloned());

@@ -1,4 +1,4 @@
-//! What one entry may say, given those before it.
+//! Conditions of each entry, given those before it.
 
 mod asks;
 mod calls;
@@ -72,7 +72,7 @@ impl Ledger {
         self.count_changed();
     }
 
-    /// Whether `id` was created and has not ended; if not, `what` is said of it in vain (`ended_stays_ended`).
+    /// Whether `id` was created and has not ended. If not, adds a finding about `what` (`ended_stays_ended`).
     fn live(&mut self, id: &TaskId, what: &str) -> bool {
         match self.tasks.get(id).map(|book| book.ended) {
             None => self.broken(Invariant::TasksFormATree, format!("{what} for task {id}, which was never created")),
@@ -84,7 +84,7 @@ impl Ledger {
         false
     }
 
-    /// The books of a call that may go on: of `task`, of its newest turn, without a result.
+    /// Returns the books of a call that may continue: of `task`, of its newest turn, without a result.
     fn open_call(&mut self, id: &CallId, task: &TaskId, tool: &str) -> Option<&mut CallBook> {
         let open = self.tasks.get(task).is_some_and(|book| book.open.contains(id));
         let Some(call) = self.calls.get(id) else {
@@ -101,7 +101,7 @@ impl Ledger {
         if ours && open && !finished { self.call_mut(id) } else { None }
     }
 
-    /// The task that the question `task` went on to.
+    /// Returns the question that the question `task` was escalated to.
     fn escalated_to(&self, task: &TaskId) -> Option<&TaskId> {
         let number = self.tasks.get(task)?.question?;
         match self.questions.get(&number)?.how.as_ref()? {
@@ -250,7 +250,7 @@ impl Ledger {
     }
 }
 
-/// What a task that gets `document` knows of it.
+/// Returns the version that a task knows after it gets `document`.
 fn as_known(document: &DocumentRef) -> (String, u32) {
     (document.path.as_str().to_owned(), document.version)
 }

@@ -1,4 +1,4 @@
-//! What happens, one thing at a time: beats, commits, answers, and the faults among them.
+//! Steps of the simulation, one at a time: beats, commits, answers, and the faults among them.
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ use crate::sim::effects_match;
 /// Up to here the state is compared with the fold of the timeline after every batch; later at every [`CHECKPOINT`].
 const EACH_BATCH: u64 = 200;
 
-/// How far apart the later comparisons are.
+/// Entries between two later comparisons.
 const CHECKPOINT: u64 = 16;
 
-/// What a command or an answer that changes nothing more says.
+/// Author of commands and answers that change nothing.
 const BY: &str = "ada";
 
 impl World {
-    /// First and second beat: takes what has come, and lets the core decide each of it in memory.
+    /// Takes all waiting events (first beat), and lets the core decide each of them in memory (second beat).
     pub(super) fn beat(&mut self, index: usize) {
         let faulty = self.faulty;
         let owner = &mut self.owners[index];
@@ -53,7 +53,7 @@ impl World {
         let expected_seq = owner.run.last_seq();
         let (mut entries, mut effects, mut unlike) = (Vec::new(), Vec::new(), None);
         while let Some(event) = events.pop_front() {
-            // A refusal is told to whoever asked, and changes nothing.
+            // A refusal is returned to the sender, and changes nothing.
             let Ok(decision) = owner.run.handle(owner.last, event) else { continue };
             unlike = unlike.or(effects_match(&decision).err());
             entries.extend(decision.entries);
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Third beat: the store writes or refuses; what is durable is checked, and only then are effects performed.
+    /// Lets the store write or refuse a batch (third beat). Checks the durable entries, and only then performs effects.
     pub(super) fn commit(&mut self, index: usize) {
         let Some(Commit { batch, effects }) = self.owners[index].commit.take() else { return };
         if batch.epoch != self.store.epoch() {
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// Makes a batch durable and looks at what it says; false if the store refuses it.
+    /// Makes a batch durable and checks its entries. Returns false if the store refuses it.
     fn write(&mut self, batch: &Batch) -> bool {
         let written = self.store.append(batch);
         if written && !batch.entries.is_empty() {
@@ -150,12 +150,12 @@ impl World {
                 self.late.extend::<Vec<_>>(stopped);
             }
             Effect::EndRun => self.ended = true,
-            // The question stands in the state; people find it there.
+            // The question is in the state; people find it there.
             Effect::AskPerson { question: _ } => {}
         }
     }
 
-    /// A model or a tool answers whoever asked, if that one still runs.
+    /// Delivers the answer of a model or a tool to its owner, if that one still runs.
     pub(super) fn finish(&mut self, index: usize) {
         let (owner, work) = self.works.swap_remove(index);
         if let Work::Prompt { task, turn } = &work
@@ -181,7 +181,8 @@ impl World {
         self.deliver_perhaps_twice(owner, event);
     }
 
-    /// The code of a call may ask a model before it returns, or hear what it asked; or return without having heard it.
+    /// Lets the code of a call ask a model before it returns, or get the answer, or return without waiting for the
+    /// answer.
     fn asks_on(&mut self, work: &Work) -> Option<Event> {
         let Work::Execute(execution) = work else { return None };
         if self.straight || !self.random.once_in(3) {
@@ -200,14 +201,14 @@ impl World {
             return Some(Event::CallAsksModel { by, model: "helper".to_owned(), input_tokens, output_tokens, worst_cost });
         };
         let heard = below(4) > 0;
-        // What a provider says may exceed what was reserved.
+        // The reported usage may exceed the reservation.
         let (input_tokens, output_tokens) = (below(2 * asked.input_tokens), below(asked.reserved_tokens));
         let usage = Usage { input_tokens, output_tokens, ..Usage::default() };
         let cost = asked.reserved_cost.map(|_| Money::from_picos(5 * usage.total()));
         Some(Event::CallHeardModel { by: asked.by, used: heard.then_some((usage, cost)) })
     }
 
-    /// The request of `task` has waited for its provider, for whatever time a shell may say.
+    /// Returns the event that the request of `task` waited for its provider, for an arbitrary time.
     fn waited(&mut self, task: TaskId, turn: u32, stops: bool) -> Event {
         let mut milliseconds = || self.random.below(100_000) as u64;
         let (milliseconds, run_milliseconds) = (milliseconds(), milliseconds());
@@ -217,7 +218,7 @@ impl World {
         Event::ModelWaited { task, turn, waited }
     }
 
-    /// A process stops, since providers are away: it records what its requests have waited for, and lets the run go.
+    /// Stops a process because providers are away: it records the waiting times of its requests, and releases the run.
     fn stop_for_outage(&mut self, index: usize) {
         let id = self.owners[index].id;
         let waiting = self.works.iter().filter(|(owner, _)| *owner == id).filter_map(|(_, work)| match work {
@@ -256,7 +257,7 @@ impl World {
         }
     }
 
-    /// What comes of `work`: the same however often it is asked, so that a crash changes no answer.
+    /// Returns the outcome of `work`: always the same, so that a crash changes no answer.
     fn answer(&mut self, work: &Work) -> Event {
         match work {
             Work::Prompt { task, turn } => {
@@ -283,7 +284,7 @@ impl World {
         }
     }
 
-    /// A tool does what it does.
+    /// Performs the effect of a tool.
     fn happen(&mut self, execution: &Execution) {
         let class = class_of(&self.configs, execution.tool.as_str());
         if let Err(what) = self.effects.happen(&execution.call, class) {
@@ -291,7 +292,7 @@ impl World {
         }
     }
 
-    /// A process dies. Whoever worked for it is not heard any more; some tools have done their work nevertheless.
+    /// Kills a process. Answers for it are dropped, but some tools have had their effect.
     fn die(&mut self, index: usize) {
         let owner = self.owners.swap_remove(index);
         let (orphans, works) = std::mem::take(&mut self.works).into_iter().partition(|(of, _)| *of == owner.id);
@@ -306,7 +307,7 @@ impl World {
         }
     }
 
-    /// Something goes wrong, or somebody acts, whatever the run is doing.
+    /// Injects a fault or an action of a person, whatever the run is doing.
     pub(super) fn inject(&mut self, fault: Fault) {
         let awake = |world: &Self| world.owners.iter().position(|owner| !owner.asleep);
         match fault {
@@ -394,7 +395,7 @@ impl World {
         self.faults.count(fault);
     }
 
-    /// What comes late: of a straight job the same once more, else something that must not be taken.
+    /// Returns a late answer: for a straight job the same once more, otherwise one that must not be accepted.
     fn late_answer(&mut self, work: &Work) -> Event {
         match self.answer(work) {
             event if self.straight => event,
@@ -445,7 +446,7 @@ fn cancel(task: TaskId) -> Event {
     Event::CancelRequested { task, reason: "enough".to_owned(), by: Principal::person(BY) }
 }
 
-/// What a call brings back: the same however often it runs.
+/// Returns the outcome of a call: always the same.
 fn outcome(seed: u64, straight: bool, execution: &Execution) -> Outcome {
     let mut random = Random::seeded(seed ^ number_of(ContentHash::of(execution.call.as_str().as_bytes()).as_bytes()));
     if straight { shapes::straight_outcome(&mut random, execution) } else { shapes::any_outcome(&mut random, execution) }

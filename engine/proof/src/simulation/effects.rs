@@ -1,4 +1,4 @@
-//! What tools really did: the world outside, by idempotency key (`no_effect_twice`).
+//! Effects of tools on the outside world, by idempotency key (`no_effect_twice`).
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ pub(super) struct Effects {
 
 struct Effect {
     input: Json,
-    /// How often an executor was started.
+    /// Number of starts of an executor.
     started: u32,
-    /// How often something happened that could be seen.
+    /// Number of visible effects.
     visible: u32,
 }
 
 impl Effects {
-    /// An executor of a call of `class` is started; `finished` says whether the call has a durable result. What must not
-    /// be, if anything is.
+    /// Records that an executor of a call of `class` starts; `finished` is true if the call has a durable result. An
+    /// error describes a violation.
     pub(super) fn start(&mut self, execution: &Execution, class: EffectClass, finished: bool) -> Result<(), String> {
         let call = &execution.call;
         let new = || Effect { input: execution.input.clone(), started: 0, visible: 0 };
@@ -42,8 +42,8 @@ impl Effects {
         Ok(())
     }
 
-    /// An executor does what it does. One that knows its key does it once; one that need not be told apart by its key,
-    /// being idempotent, does the same again, which nobody sees.
+    /// Records the effect of an executor. A keyed one has its effect once. An idempotent one repeats it without a
+    /// visible difference.
     pub(super) fn happen(&mut self, call: &CallId, class: EffectClass) -> Result<(), String> {
         let Some(effect) = self.by_key.get_mut(call) else { return Err(format!("{call} happens and was never started")) };
         match class {

@@ -1,4 +1,4 @@
-//! What goes wrong on purpose, and how often it did.
+//! Injected faults, and their numbers.
 
 use crate::random::Random;
 
@@ -15,7 +15,7 @@ pub enum Fault {
     LostAnswer,
     /// A process sleeps past its lease, and another takes the run over.
     Sleep,
-    /// A process that slept wakes up and goes on as if nothing had happened.
+    /// A process that slept wakes up and continues as if nothing had happened.
     Wake,
     /// A commit of an epoch that is over was tried.
     StaleCommit,
@@ -25,7 +25,7 @@ pub enum Fault {
     Late,
     /// The answer to nothing that was asked.
     Foreign,
-    /// What waits in a mailbox comes in another order.
+    /// Messages in a mailbox come in another order.
     Reorder,
     /// The clock jumps an hour forward.
     Forward,
@@ -39,7 +39,7 @@ pub enum Fault {
     Race,
     /// Somebody pauses the run.
     Pause,
-    /// Somebody lets it go on.
+    /// A paused run continues.
     Unpause,
     /// Somebody sends a message into a task.
     Steer,
@@ -75,10 +75,10 @@ impl Fault {
         Self::Outage,
     ];
 
-    /// Those that come from nowhere, at any step; the others happen to something that is under way.
+    /// Returns a fault that may come at any step; the others affect work in progress.
     pub(super) fn any(random: &mut Random, straight: bool) -> Self {
         use Fault::{Answer, Back, Cancel, Crash, Duplicate, Foreign, Forward, Outage, Pause, Race, Sleep, Steer, Unpause, Wake};
-        // What people do changes what comes out, so nobody does it to a straight job.
+        // Actions of people change the result, so a straight job has none.
         let disturbing = [Crash, Crash, Sleep, Wake, Wake, Duplicate, Foreign, Forward, Back, Pause, Unpause, Outage];
         let by_people = [Cancel, Answer, Answer, Race, Steer];
         let choice = random.below(disturbing.len() + if straight { 0 } else { by_people.len() });
@@ -86,7 +86,7 @@ impl Fault {
     }
 }
 
-/// How often each kind of fault was injected.
+/// Number of injected faults of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults([u64; Fault::ALL.len()]);
 
@@ -96,12 +96,12 @@ impl Faults {
         self.0[fault as usize] += 1;
     }
 
-    /// How often `fault` was injected.
+    /// Returns the number of injected faults of this kind.
     pub fn of(&self, fault: Fault) -> u64 {
         self.0[fault as usize]
     }
 
-    /// All of them.
+    /// Returns the number of all faults.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }

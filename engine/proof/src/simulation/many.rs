@@ -11,9 +11,9 @@ use super::{Faults, Simulated, simulate};
 pub struct Plan {
     /// The first.
     pub first: u64,
-    /// How many.
+    /// Number of seeds.
     pub seeds: u64,
-    /// How many threads run them.
+    /// Number of threads.
     pub threads: usize,
     /// Once in how many seeds a run is made twice and both timelines are compared; 0 for never.
     pub twice_in: u64,
@@ -21,16 +21,16 @@ pub struct Plan {
     pub failures: usize,
 }
 
-/// What the seeds came to.
+/// Figures of the seeds.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// How many seeds were run.
+    /// Number of simulated seeds.
     pub seeds: u64,
     /// Of those, how many were compared with a run without faults.
     pub straight: u64,
-    /// How many were run twice.
+    /// Number of seeds simulated twice.
     pub twice: u64,
-    /// How many things happened.
+    /// Number of steps.
     pub steps: u64,
     /// The most that happened after the last fault, in one run.
     pub most_steps_to_end: u64,
@@ -42,7 +42,7 @@ pub struct Figures {
     pub tasks: u64,
     /// The most tasks of one run.
     pub most_tasks: u64,
-    /// How long it took.
+    /// Time taken.
     pub took: Duration,
     /// The seeds that break something, lowest first.
     pub broken: Vec<Simulated>,

@@ -1,8 +1,9 @@
 //! Deterministic simulation: one seed makes one run, with everything that can go wrong round it.
 //!
-//! Under the machine lie a store whose commits may fail, or succeed unheard; processes that die at any step, or sleep
-//! past their lease and wake up; a clock that jumps; people who cancel, answer, pause and steer at any moment; models and
-//! tools whose answers come late, twice or in another order. Faults stop after a while, and then the run must end.
+//! The simulated world below the machine has a store whose commits may fail, or succeed without an acknowledgement.
+//! Its processes die at any step, or sleep past their lease and wake up. Its clock jumps. Its people cancel, answer,
+//! pause and steer at any moment. Answers of its models and tools come late, twice or in another order. Faults stop
+//! after a while, and then the run must end.
 //!
 //! After every durable batch a [`Checker`](crate::Checker) looks at the timeline and the state is compared with its fold.
 //! Nothing here has a thread, a clock or chance of its own: the same seed gives the same timeline, byte for byte.
@@ -31,32 +32,32 @@ use crate::random::Random;
 use crate::shapes;
 use world::World;
 
-/// What one seed came to.
+/// Figures of one seed.
 #[derive(Debug)]
 pub struct Simulated {
     /// The seed.
     pub seed: u64,
-    /// What was broken; empty if everything held.
+    /// Broken invariants; empty if all held.
     pub findings: Vec<Finding>,
-    /// How many things happened.
+    /// Number of steps.
     pub steps: u64,
-    /// How many of them after the faults had stopped.
+    /// Number of steps after the faults had stopped.
     pub steps_to_end: u64,
     /// The faults that were injected.
     pub faults: Faults,
-    /// How many entries the timeline has.
+    /// Number of entries in the timeline.
     pub entries: u64,
-    /// How many tasks there were.
+    /// Number of tasks.
     pub tasks: usize,
     /// The hash of the timeline as it is stored.
     pub timeline: ContentHash,
-    /// What came out: the root's result and the documents.
+    /// Result of the root, and the documents.
     pub outcome: Outcome,
-    /// The timeline's end, for whoever looks for the reason of a finding.
+    /// End of the timeline, for the analysis of a finding.
     pub tail: String,
 }
 
-/// What a run comes to.
+/// Outcome of a run.
 #[derive(Debug, PartialEq)]
 pub struct Outcome {
     result: Option<Arc<CallResult>>,
@@ -82,7 +83,7 @@ pub fn simulate(seed: u64) -> Simulated {
     simulated
 }
 
-/// The timeline that the job of `seed` makes with its faults, and the configs that it is pinned to.
+/// Returns the timeline that the job of `seed` makes with its faults, and the configs that it is pinned to.
 pub fn timeline(seed: u64) -> (Arc<Configs>, Vec<Recorded>) {
     let world = walk(seed, true);
     (Arc::clone(&world.configs), world.store.entries().to_vec())

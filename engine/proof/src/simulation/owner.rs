@@ -21,7 +21,7 @@ pub(super) struct Owner {
     pub(super) mailbox: VecDeque<Event>,
     /// The last command that it took from the inbox.
     pub(super) taken: u64,
-    /// What it waits for the store to write.
+    /// Commit that it waits for.
     pub(super) commit: Option<Commit>,
     pub(super) asleep: bool,
     /// The moment that it was last woken for.
@@ -58,7 +58,7 @@ impl Owner {
         self.commit.is_none() && (!self.mailbox.is_empty() || commands || self.due(now).is_some())
     }
 
-    /// The deadline that has passed and was not told yet.
+    /// Returns the passed deadline that was not reported yet.
     pub(super) fn due(&self, now: Timestamp) -> Option<Timestamp> {
         self.run.next_wake().filter(|wake| *wake <= now && self.woken_for != Some(*wake))
     }

@@ -3,7 +3,7 @@
 use baton_types::entry::Recorded;
 use baton_types::event::Event;
 
-/// What is durable.
+/// Durable state.
 #[derive(Default)]
 pub(super) struct Store {
     entries: Vec<Recorded>,
@@ -12,7 +12,7 @@ pub(super) struct Store {
     last_command: u64,
 }
 
-/// What one commit adds.
+/// Content of one commit.
 pub(super) struct Batch {
     pub(super) epoch: u64,
     pub(super) expected_seq: u64,
@@ -55,7 +55,7 @@ impl Store {
         self.commands.push((self.last_command, command));
     }
 
-    /// The commands after number `after`; they stay until a batch has consumed them.
+    /// Returns the commands after number `after`; they stay until a batch has consumed them.
     pub(super) fn commands(&self, after: u64) -> impl Iterator<Item = &(u64, Event)> {
         self.commands.iter().filter(move |(number, _)| *number > after)
     }

@@ -24,10 +24,10 @@ use crate::finding::{Finding, Invariant};
 use crate::random::Random;
 use crate::script::write;
 
-/// How many things happen at most before the faults stop.
+/// Largest number of steps before the faults stop.
 const FAULTY_STEPS: usize = 600;
 
-/// How many things may happen after that until the run must have ended (`every_run_ends`).
+/// Largest number of steps after that until the run must have ended (`every_run_ends`).
 const STEPS_TO_END: u64 = 20_000;
 
 /// Once in how many steps a fault comes from nowhere.
@@ -45,9 +45,9 @@ pub(super) struct World {
     pub(super) store: Store,
     pub(super) owners: Vec<Owner>,
     pub(super) next_owner: u64,
-    /// What runs outside, and for whom.
+    /// Work outside of the machine, with its owner.
     pub(super) works: Vec<(u64, Work)>,
-    /// What was stopped, or answered already; its answers may still come.
+    /// Stopped or answered work; its answers may still come.
     pub(super) late: Vec<(u64, Work)>,
     pub(super) effects: Effects,
     pub(super) checker: Checker,
@@ -58,7 +58,7 @@ pub(super) struct World {
     findings: Vec<Finding>,
 }
 
-/// What may happen next.
+/// Possible next step.
 enum Step {
     /// A process takes what has come and decides.
     Beat(usize),
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// Goes on until the run has ended or something is broken.
+    /// Continues until the run has ended or an invariant is broken.
     pub(super) fn run(&mut self) {
         let faulty_steps = if self.faulty { 20 + self.random.below(FAULTY_STEPS) as u64 } else { 0 };
         while !self.ended && self.holds() {
@@ -117,12 +117,12 @@ impl World {
         self.findings.push(Finding { invariant, seq: self.store.last_seq(), what });
     }
 
-    /// What was broken, by the timeline or by the world round it.
+    /// Returns the broken invariants, of the timeline or of the world around it.
     pub(super) fn findings(&self) -> Vec<Finding> {
         self.checker.findings().iter().chain(&self.findings).cloned().collect()
     }
 
-    /// The documents that the timeline ends with.
+    /// Returns the documents that the timeline ends with.
     pub(super) fn documents(&self) -> Vec<(String, u32, ContentHash)> {
         let documents = self.checker.run().documents().iter();
         documents
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// Nothing runs and nothing waits to be decided: somebody has to act, or time has to pass.
+    /// Acts when nothing runs and nothing waits to be decided: a person acts, or time passes.
     fn nothing_runs(&mut self) {
         let owner = self.owners.iter().filter(|owner| !owner.asleep).max_by_key(|owner| owner.epoch);
         let Some(owner) = owner else { return };
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// Another process takes the run over, or, before its first entry, starts it.
+    /// Lets another process take the run over or, before its first entry, start it.
     pub(super) fn take_over(&mut self) {
         let mut mailbox = VecDeque::new();
         let run = Run::fold(Arc::clone(&self.configs), self.store.entries());

@@ -9,10 +9,10 @@
 //! A thread of the engine waits for the end of the guard. A guard that dies while the engine lives is replaced at once by another
 //! one, which learns of all commands that are there.
 //!
-//! The guard is the program that the engine runs in, executed again: a constructor, which runs before `main`, looks
-//! for the variable [`GUARD_OF`] and does not return. So programs that embed the engine need no hook in their `main`, no
-//! second file has to be installed, and nobody forks a process that has threads. A constructor of a shared
-//! library does not run when the program is executed again, so an engine in one (a module of an interpreter) has no guard.
+//! The guard is the engine's program, executed again. A constructor, which runs before `main`, checks the variable
+//! [`GUARD_OF`] and does not return. So programs that embed the engine need no hook in their `main`, no second file is
+//! installed, and no process with threads is forked. A constructor of a shared library does not run when the program
+//! is executed again, so an engine in one (a module of an interpreter) has no guard.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
@@ -54,19 +54,19 @@ struct Guard {
 
 /// Announces the command with this id, before it is started. Starts the guard if there is none.
 pub(super) fn announce(id: &str) -> io::Result<()> {
-    let told = watch().tell(&begin(id), |commands| _ = commands.insert(id.to_owned(), None));
-    told.inspect_err(|_not_started| _ = watch().commands.remove(id))
+    let sent = watch().send(&begin(id), |commands| _ = commands.insert(id.to_owned(), None));
+    sent.inspect_err(|_not_started| _ = watch().commands.remove(id))
 }
 
 /// Reports the group of a command that was announced and started.
 pub(super) fn started(id: &str, leader: Pid) -> io::Result<()> {
-    watch().tell(&group(id, leader), |commands| _ = commands.insert(id.to_owned(), Some(leader)))
+    watch().send(&group(id, leader), |commands| _ = commands.insert(id.to_owned(), Some(leader)))
 }
 
 /// Reports that a command is gone with all that it started, before its number can be another's.
 pub(super) fn ended(id: &str) {
     // A guard that could not be reached knows nothing of the command, or looks for it in vain.
-    let _no_guard = watch().tell(&format!("end {id}\n"), |commands| _ = commands.remove(id));
+    let _no_guard = watch().send(&format!("end {id}\n"), |commands| _ = commands.remove(id));
 }
 
 fn begin(id: &str) -> String {
@@ -82,17 +82,17 @@ fn watch() -> MutexGuard<'static, Watch> {
 }
 
 impl Watch {
-    /// Makes `change` here, and tells the guard of it by `line`.
-    fn tell(&mut self, line: &str, change: impl FnOnce(&mut Commands)) -> io::Result<()> {
+    /// Makes `change` here, and sends `line` to the guard.
+    fn send(&mut self, line: &str, change: impl FnOnce(&mut Commands)) -> io::Result<()> {
         if failpoint::is_off("exec.guard") {
             return Ok(());
         }
         change(&mut self.commands);
-        let is_told = self.guard.as_mut().is_some_and(|guard| guard.pipe.write_all(line.as_bytes()).is_ok());
-        if is_told { Ok(()) } else { self.renew() }
+        let is_sent = self.guard.as_mut().is_some_and(|guard| guard.pipe.write_all(line.as_bytes()).is_ok());
+        if is_sent { Ok(()) } else { self.renew() }
     }
 
-    /// Starts a guard in place of the one that is gone, and tells it everything.
+    /// Starts a guard in place of the one that is gone, and sends it the whole state.
     fn renew(&mut self) -> io::Result<()> {
         if let Some(mut former) = self.guard.take() {
             tracing::warn!("the guard of commands is gone and is started again");
@@ -118,7 +118,8 @@ impl Watch {
     }
 }
 
-/// Waits for the end of the guard, and replaces it if there are commands for it. Whoever replaces it first has it reaped.
+/// Waits for the end of the guard, and replaces it if there are commands for it. The first one to replace it has it
+/// reaped.
 fn keep_alive(process: Pid) {
     let began = Instant::now();
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -184,7 +185,7 @@ ctor::declarative::ctor! {
     }
 }
 
-/// What the guard does from its start to its end.
+/// Runs the guard from its start to its end.
 fn keep_guard(engine: &str) {
     // The program was executed by a link of another name. This cannot fail in a way that matters.
     let _unnamed = cfg!(target_os = "linux").then(|| std::fs::write("/proc/self/comm", NAME));

@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) use scratch::{Scratch, remove_abandoned};
 use strays::Wanted;
 
-/// How long a command that is asked to end may take before it is killed, unless a program says otherwise.
+/// Time between asking a command to end and killing it (default).
 pub(crate) const COMMAND_GRACE: Duration = Duration::from_secs(1);
 
 /// The variable by which the descendants of one start of a command are known: the engine's name and a number.
@@ -43,24 +43,24 @@ pub(crate) const CALL_ID: &str = "BATON_CALL_ID";
 /// The variable that makes a process the guard of the engine it names.
 const GUARD_OF: &str = "BATON_GUARD_OF";
 
-/// How often commands are looked for when all are killed.
+/// Number of searches for commands when all are killed.
 const LOOKS: usize = 10;
-/// How long lies between two looks.
+/// Pause between two searches.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long a new owner of a run waits until the guard of a dead engine has ended its commands.
+/// Longest time that a new owner of a run waits until the guard of a dead engine has ended its commands.
 const GUARD_PATIENCE: Duration = Duration::from_secs(10);
-/// How often it looks.
+/// Pause between two checks.
 const GUARD_LOOK: Duration = Duration::from_millis(2);
 
 /// The commands that run in this process: the leaders of their groups, and their ids.
 static RUNNING: Mutex<BTreeMap<i32, String>> = Mutex::new(BTreeMap::new());
 
-/// Whether this process ends at once: from then on nobody learns how a command ended, for it was killed.
+/// Whether this process ends at once. From then on no result of a command is reported, since commands are killed.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Kills every command that runs in this process, with its descendants: for a program that ends at once. Their calls never
-/// return here; whoever resumes their runs finds them open, as after any other sudden end.
+/// Kills every command that runs in this process, with its descendants: for a program that ends at once. Their calls
+/// never return here. After a resume they are open, as after any other sudden end.
 ///
 /// On Linux this reaches a command that another thread is just starting; elsewhere only the guard does.
 pub fn kill_commands() {
@@ -69,16 +69,17 @@ pub fn kill_commands() {
     kill_all(engine(), leaders);
 }
 
-/// Kills every command of `engine`: the groups of these leaders and, on Linux, what carries its ids. Blocks for 100 ms at
-/// least, since a command that is just being executed has no environment yet and cannot be told from others.
+/// Kills every command of `engine`: the groups of these leaders and, on Linux, processes with its ids in their
+/// environment. Blocks for at least 100 ms: a command that is just being executed has no environment yet and cannot be
+/// recognized.
 fn kill_all(engine: &str, leaders: Vec<Pid>) {
     let wanted = Wanted::Engine { engine, leaders };
     let mut looks = 0;
     while looks < LOOKS {
-        // Descendants first: without their ancestors they could not be told from others.
+        // Descendants first: without their ancestors they could not be recognized.
         looks = if strays::kill(&wanted) { 0 } else { looks + 1 };
         for leader in wanted.leaders() {
-            // An error means that nobody is left in the group.
+            // An error means that the group is empty.
             let _already_gone = kill_process_group(*leader, Signal::KILL);
         }
         std::thread::sleep(PAUSE);
@@ -92,12 +93,12 @@ pub(crate) struct Processes {
     endings: Endings,
 }
 
-/// How those that are dropped come to their end.
+/// Settings for the end of dropped commands.
 #[derive(Clone)]
 pub(crate) struct Endings {
     /// Tracks it.
     pub(crate) tracker: TaskTracker,
-    /// How long a command that is asked to end may take, before it is killed.
+    /// Time between asking a command to end and killing it.
     pub(crate) grace: Duration,
 }
 
@@ -106,7 +107,7 @@ struct Started {
     group: Group,
     /// With both outputs, which stay open to its end: one that is asked to end may say a last word without dying of it.
     child: Child,
-    /// Where it works; removed after its end.
+    /// Its working folder, removed after its end.
     _place: Scratch,
 }
 
@@ -143,12 +144,12 @@ impl Processes {
         (child.stdin.take(), child.stdout.as_mut(), child.stderr.as_mut())
     }
 
-    /// All of it, as the system knows it.
+    /// Returns all processes of the command.
     pub(crate) fn group(&mut self) -> Group {
         self.started().group.clone()
     }
 
-    /// Kills what is left, and says how the command ended.
+    /// Kills the remaining processes, and returns the command's exit status.
     pub(crate) async fn end(mut self) -> io::Result<ExitStatus> {
         failpoint::pass("exec.reap.before");
         let group = self.group();
@@ -172,7 +173,7 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        // Without a runtime nobody could wait: then it is killed where it is dropped.
+        // Waiting needs a runtime. Without one the command is killed where it is dropped.
         if let Some(started) = self.started.take()
             && tokio::runtime::Handle::try_current().is_ok()
         {
@@ -184,7 +185,7 @@ impl Drop for Processes {
 impl Started {
     /// Asks the group to end, waits as long as `grace` for the command, then kills what is left.
     async fn end_gently(mut self, grace: Duration) {
-        // An error means that nobody is left in the group.
+        // An error means that the group is empty.
         let _already_gone = kill_process_group(self.group.leader, Signal::TERM);
         let _exited = tokio::time::timeout(grace, self.group.exit()).await;
         self.group.kill().await;
@@ -194,7 +195,7 @@ impl Started {
         self.forget();
     }
 
-    /// It is reaped: its number may be another's from now on.
+    /// Forgets the reaped process: its number may be reused from now on.
     fn forget(self) {
         running().remove(&self.group.leader.as_raw_pid());
     }
@@ -230,7 +231,8 @@ fn running() -> MutexGuard<'static, BTreeMap<i32, String>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The name of this process as an engine: its number, and what tells it from others that had the same.
+/// Returns the name of this process as an engine: its number, and a suffix that distinguishes it from earlier
+/// processes with this number.
 fn engine() -> &'static str {
     static ENGINE: OnceLock<String> = OnceLock::new();
     ENGINE.get_or_init(|| {
@@ -242,7 +244,7 @@ fn engine() -> &'static str {
 /// Kills the group of `leader`, and the processes that left it as far as they can be found.
 fn kill(leader: Pid, id: &str) {
     strays::kill(&Wanted::Command { id, leader });
-    // An error means that nobody is left in the group.
+    // An error means that the group is empty.
     let _already_gone = kill_process_group(leader, Signal::KILL);
 }
 

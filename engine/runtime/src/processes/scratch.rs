@@ -17,11 +17,11 @@ use tempfile::TempDir;
 
 use super::{engine, strays};
 
-/// What the names of these folders begin with.
+/// Prefix of the names of these folders.
 const PREFIX: &str = "baton-exec-";
-/// The file that tells whether a folder's process lives.
+/// File whose lock shows that the folder's process is alive.
 const OWNER: &str = "owner";
-/// How often a folder is made that another process takes for an abandoned one.
+/// Number of attempts to create a folder while another process removes it as abandoned.
 const ATTEMPTS: usize = 5;
 
 /// The folder of this process, while a command has a folder in it.
@@ -76,7 +76,7 @@ impl Process {
     fn try_new() -> io::Result<Self> {
         let prefix = format!("{PREFIX}{}-", engine());
         let folder = private(&prefix).tempdir()?;
-        // The file gets its name once it is locked: whoever finds it there unlocked knows that its process died.
+        // The file gets its name once it is locked. An unlocked file with this name means that its process died.
         let unnamed = folder.path().join("new");
         let owner = File::create_new(&unnamed)?;
         fcntl_lock(&owner, FlockOperation::NonBlockingLockExclusive)?;

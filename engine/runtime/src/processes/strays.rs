@@ -8,11 +8,11 @@ use super::{CALL_ID, COMMAND_ID, GUARD_OF};
 
 /// Which processes are to be killed.
 pub(super) enum Wanted<'a> {
-    /// Those of the command with this id, and the descendants of its leader.
+    /// Processes of the command with this id, and the descendants of its leader.
     Command { id: &'a str, leader: Pid },
-    /// Those of any command of this engine, and the descendants of these leaders.
+    /// Processes of any command of this engine, and the descendants of these leaders.
     Engine { engine: &'a str, leaders: Vec<Pid> },
-    /// Those of commands of this run, unless an engine other than process `replaced` is alive and has them.
+    /// Processes of commands of this run, unless a living engine other than process `replaced` has them.
     Run { run: &'a str, replaced: Option<i32> },
 }
 
@@ -41,12 +41,12 @@ impl Wanted<'_> {
     }
 }
 
-/// The engine that gave this id to a command.
+/// Returns the engine that gave this id to a command.
 fn engine_of(id: &str) -> &str {
     id.rsplit_once('-').map_or(id, |(engine, _)| engine)
 }
 
-/// The process number in an engine's name.
+/// Returns the process number in an engine's name.
 pub(super) fn number_of(engine: &str) -> Option<i32> {
     engine.split('-').next()?.parse().ok()
 }
@@ -73,10 +73,10 @@ mod linux {
 
     use super::{Environment, GUARD_OF, Wanted, number_of};
 
-    /// How long they are looked for: each time only those are found who were started while the others were killed, or who
-    /// have not died of it yet.
+    /// Longest search. Each round finds only processes that were started while the others were killed, or that have
+    /// not died yet.
     const PATIENCE: Duration = Duration::from_secs(5);
-    /// How many looks follow each other at once, and how long the next ones wait.
+    /// Number of rounds without a pause, and the pause before each further one.
     const QUICK_LOOKS: usize = 4;
     const PAUSE: Duration = Duration::from_millis(1);
 
@@ -151,7 +151,8 @@ mod linux {
         listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
     }
 
-    /// Empty for a process of another user: its environment cannot be read, and it is not ours.
+    /// Returns the environment of a process. Empty for a process of another user: its environment cannot be read, and
+    /// it is not ours.
     fn environment(process: i32) -> Environment {
         Environment(std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default())
     }

@@ -1,8 +1,8 @@
 //! Anthropic's dialect: JSON Schema as it is, under a root without alternatives, with keys of plain characters.
 //!
-//! Models are not held to it. Anthropic's `strict` is not used: which models know it, and which schemas its compiler finds
-//! too complex together ("Schema is too complex for compilation", at most 20 strict tools and 24 optional parameters in a
-//! request), shows only when a request is refused.
+//! These schemas are not enforced. Anthropic's `strict` is not used: the models that support it, and the schemas that
+//! its compiler finds too complex together ("Schema is too complex for compilation", at most 20 strict tools and 24
+//! optional parameters in a request), show only when a request is rejected.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(super) fn offered(schema: &Value) -> Result<(Value, Vec<String>), Unfit> {
     Ok((schema, rules))
 }
 
-/// Tells the first key that is not taken. In the schemas that a value is judged by, names of properties stand anywhere.
+/// Reports the first key that the provider rejects. In the schemas of values, property names appear anywhere.
 fn check_keys(schema: &Value, at: &str) -> Result<(), Unfit> {
     match schema {
         Value::Object(keywords) => {

@@ -1,8 +1,8 @@
 //! The way back: an input as a strict dialect words it becomes one of the tool's own schema.
 //!
-//! Where every property must be there, `null` stands for one that is left out. Those nulls are taken out again, and nothing
-//! else: which they are, the compiler has noted beside the schema that it wrote. A null that the tool's own schema takes
-//! stays. All other bytes stay as the model wrote them, so that numbers keep every digit.
+//! Where a schema requires every property, `null` means an omitted one. Exactly those nulls are removed again: the
+//! compiler noted them beside the schema that it wrote. A null that the tool's own schema accepts stays. All other
+//! bytes stay as the model wrote them, so numbers keep every digit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -16,14 +16,14 @@ use serde_json::value::RawValue;
 /// to judge.
 const MAX_STEPS: usize = 1_000_000;
 
-/// Which nulls of an input stand for what is left out.
+/// Nulls of an input that mean omitted properties.
 #[derive(Debug, Default)]
 pub(super) struct Back {
     nodes: Vec<Node>,
     root: usize,
 }
 
-/// What a compiled schema takes at one place, as far as it tells its forms apart.
+/// Values that a compiled schema accepts at one place, as far as needed to distinguish its forms.
 #[derive(Debug)]
 pub(super) enum Node {
     /// Values of the kinds of these bits; one of `words`, if there are any.
@@ -32,7 +32,7 @@ pub(super) enum Node {
     List(usize),
     /// An object of these properties and no others.
     Object(BTreeMap<String, Slot>),
-    /// What one of the others takes.
+    /// The values of one of the other nodes.
     Choice(Vec<usize>),
 }
 
@@ -40,11 +40,11 @@ pub(super) enum Node {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) node: usize,
-    /// Whether null says that it is left out.
+    /// Whether null means that it is omitted.
     pub(super) can_be_absent: bool,
 }
 
-/// What is taken out of a value.
+/// Part that is removed from a value.
 #[derive(Debug)]
 enum Cut {
     /// All of it.
@@ -76,7 +76,7 @@ impl Back {
         ends
     }
 
-    /// `input` without the nulls that stand for what is left out.
+    /// Returns `input` without the nulls that mean omitted properties.
     pub(super) fn restored(&self, input: &Json) -> Json {
         let removes = |node: &Node| matches!(node, Node::Object(slots) if slots.values().any(|slot| slot.can_be_absent));
         if !self.nodes.iter().any(removes) {
@@ -123,7 +123,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// The forms among which a choice leaves `value` one, by whether it is a list or an object alone.
+    /// Collects the forms that a choice leaves for `value`, judged only by its being a list or an object.
     fn forms(&self, node: usize, value: &Value, found: &mut Vec<usize>) {
         match (&self.nodes[node], value) {
             (Node::Choice(members), _) => members.iter().for_each(|member| self.forms(*member, value, found)),
@@ -160,7 +160,7 @@ impl<'w> Walk<'w> {
     }
 }
 
-/// The bits of kinds, by the names that schemas have for them.
+/// Returns the bits of kinds, by the names that schemas have for them.
 pub(super) fn kind_named(name: &str) -> u8 {
     match name {
         "null" => 1,
@@ -188,8 +188,8 @@ fn is_same(one: &Value, other: &Value) -> bool {
     one == other || (one.is_number() && one.as_f64() == other.as_f64())
 }
 
-/// The JSON text `text` without what `cut` takes out. What is of another kind than `cut` says, since a key stands there twice,
-/// stays.
+/// Returns the JSON text `text` without the parts in `cut`. A value of another kind than in `cut`, which a duplicate
+/// key can cause, stays.
 fn without(text: &str, cut: &Cut) -> String {
     match cut {
         Cut::Whole => "null".to_owned(),

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 
 use super::source::{Unfit, below};
 
-/// Where an object schema stands: the pointer into what is written.
+/// Place of an object schema: the pointer into the compiled schema.
 type Place = String;
 
-/// Orders the keys of alternatives so that each choice can be told apart by them.
-pub(super) fn tell_apart(written: &mut Value) -> Result<(), Unfit> {
+/// Orders the keys of alternatives so that the first key distinguishes them.
+pub(super) fn make_distinct(written: &mut Value) -> Result<(), Unfit> {
     let mut found = Vec::new();
     collect(written, "", &mut found);
     for choice in &found {
@@ -21,7 +21,7 @@ pub(super) fn tell_apart(written: &mut Value) -> Result<(), Unfit> {
             return Err(Unfit::new(choice, "a recursive reference has no room for a description"));
         }
         let places = objects(written, choice, &mut Vec::new());
-        if is_told_apart(written, &places) {
+        if is_distinct(written, &places) {
             continue;
         }
         for (place, first) in first_keys(written, &places) {
@@ -29,13 +29,13 @@ pub(super) fn tell_apart(written: &mut Value) -> Result<(), Unfit> {
         }
     }
     // A definition may stand in several choices, which may want another order of it.
-    match found.iter().find(|choice| !is_told_apart(written, &objects(written, choice, &mut Vec::new()))) {
-        Some(choice) => Err(Unfit::new(choice, "alternatives cannot be told apart by their first key")),
+    match found.iter().find(|choice| !is_distinct(written, &objects(written, choice, &mut Vec::new()))) {
+        Some(choice) => Err(Unfit::new(choice, "alternatives cannot be distinguished by their first key")),
         None => Ok(()),
     }
 }
 
-/// The places of all choices.
+/// Collects the places of all choices.
 fn collect(schema: &Value, at: &str, found: &mut Vec<Place>) {
     let Value::Object(keywords) = schema else { return };
     if keywords.contains_key("anyOf") {
@@ -56,7 +56,7 @@ fn collect(schema: &Value, at: &str, found: &mut Vec<Place>) {
     }
 }
 
-/// The places of the objects among which the schema at `place` leaves the choice.
+/// Returns the places of the objects that the schema at `place` offers as alternatives.
 fn objects(written: &Value, place: &str, path: &mut Vec<Place>) -> Vec<Place> {
     if path.iter().any(|earlier| earlier == place) {
         return Vec::new();
@@ -77,7 +77,7 @@ fn properties<'w>(written: &'w Value, place: &str) -> Option<&'w Map<String, Val
     written.pointer(place)?.get("properties")?.as_object()
 }
 
-fn is_told_apart(written: &Value, places: &[Place]) -> bool {
+fn is_distinct(written: &Value, places: &[Place]) -> bool {
     let firsts: Vec<Option<(&String, &Value)>> = places.iter().map(|place| properties(written, place)?.iter().next()).collect();
     firsts.iter().enumerate().all(|(index, one)| {
         firsts[..index].iter().all(|other| match (one, other) {
@@ -103,7 +103,8 @@ fn words(schema: &Value) -> Option<&[Value]> {
     }
 }
 
-/// The key that each alternative shall begin with: the one that tells them apart by its word, or one that only it has.
+/// Returns the key that each alternative must begin with: one with a different constant in each, or one that only it
+/// has.
 fn first_keys(written: &Value, places: &[Place]) -> Vec<(Place, String)> {
     let all: Vec<&Map<String, Value>> = places.iter().filter_map(|place| properties(written, place)).collect();
     let discriminates = |key: &&String| {

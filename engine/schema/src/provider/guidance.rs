@@ -1,9 +1,9 @@
-//! What a dialect has no keyword for, in words: a model that is not held to a rule can still be told it.
+//! Rules that a dialect has no keyword for, as text for the model.
 
 use serde_json::{Map, Value};
 
-/// What `keyword` asks for, in words; `None` where it says nothing to who fills a value in.
-pub(super) fn told(keyword: &str, value: &Value) -> Option<String> {
+/// Returns the rule of `keyword` as text; `None` if it does not concern the author of a value.
+pub(super) fn as_text(keyword: &str, value: &Value) -> Option<String> {
     Some(match (keyword, value) {
         ("minLength", _) => format!("at least {}", counted(value, "character")),
         ("maxLength", _) => format!("at most {}", counted(value, "character")),

@@ -1,4 +1,4 @@
-//! How large a schema of `OpenAI`'s strict subset may be, as its documentation has it.
+//! Size limits of `OpenAI`'s strict subset, from its documentation.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ struct Size {
     longest_list: usize,
 }
 
-/// Tells what of a written schema exceeds the limits.
+/// Reports the limits that a compiled schema exceeds.
 pub(super) fn check(written: &Value) -> Result<(), Unfit> {
     let mut size = Size::default();
     measure(written, &mut size);
@@ -39,7 +39,7 @@ pub(super) fn check(written: &Value) -> Result<(), Unfit> {
     }
 }
 
-/// What the schema holds, each definition once.
+/// Measures the schema, each definition once.
 fn measure(schema: &Value, size: &mut Size) {
     for (keyword, named) in ["properties", "$defs"].into_iter().filter_map(|keyword| Some((keyword, schema.get(keyword)?))) {
         for (name, inner) in named.as_object().into_iter().flatten() {
@@ -59,7 +59,7 @@ fn measure(schema: &Value, size: &mut Size) {
     parts(schema).for_each(|inner| measure(inner, size));
 }
 
-/// How many objects lie in one another. A recursive definition counts once.
+/// Returns the depth of nested objects. A recursive definition counts once.
 fn depth<'w>(written: &'w Value, schema: &'w Value, known: &mut HashMap<&'w str, usize>) -> usize {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         if let Some(known) = known.get(reference) {

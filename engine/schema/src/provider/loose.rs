@@ -1,13 +1,13 @@
-//! Schemas that a model is shown and not held to. They are sent as they are written, but for what a provider would turn
-//! the whole request down for.
+//! Schemas that a model is shown but that are not enforced. They are sent as written, except for keywords that would
+//! make a provider reject the whole request.
 
 use serde_json::{Map, Value, json};
 
 use super::guidance;
 
-/// What no provider takes beside the `"type": "object"` of an input. `OpenAI`: "schema must have type 'object' and not have
-/// 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"; Anthropic: "`input_schema` does not support oneOf, allOf, or
-/// anyOf at the top level".
+/// Keywords that no provider accepts beside the `"type": "object"` of an input. `OpenAI`: "schema must have type
+/// 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"; Anthropic: "`input_schema` does not
+/// support oneOf, allOf, or anyOf at the top level".
 const NOT_AT_ROOT: [&str; 6] = ["allOf", "anyOf", "const", "enum", "not", "oneOf"];
 
 /// `schema` as an input that every provider takes, and in words what the root of it may not say.
@@ -20,7 +20,7 @@ pub(super) fn rooted(schema: &Value) -> (Value, Vec<String>) {
             if let Value::Array(members) = &rule {
                 show_properties(keywords, members);
             }
-            rules.extend(guidance::told(keyword, &rule));
+            rules.extend(guidance::as_text(keyword, &rule));
         }
     }
     (schema, rules)
@@ -50,7 +50,7 @@ pub(super) fn with_items(schema: &mut Value) {
                 keywords.insert("items".to_owned(), json!({}));
             }
             for (keyword, inner) in keywords.iter_mut() {
-                // What these hold are values, which are nobody's schema.
+                // These keywords hold values, not schemas.
                 if !matches!(keyword.as_str(), "const" | "default" | "enum" | "examples") {
                     with_items(inner);
                 }

@@ -1,8 +1,8 @@
 //! A tool's schema in the dialect of each provider, made once, and the way back of the inputs that come for it.
 //!
-//! What a dialect can say exactly, a model is held to. What it cannot say is told in words, or the schema is offered without
-//! holding the model to it; only what a provider would turn down altogether is a fault. It is *not* here that an input is
-//! judged: the machine checks every call against the tool's own schema, whatever a model was shown.
+//! A schema that a dialect can express exactly is enforced. Rules that it cannot express become text, or the whole
+//! schema is offered without enforcement. Only a schema that the provider would reject is a fault. This module does
+//! *not* validate inputs: the machine checks every call against the tool's own schema.
 
 mod anthropic;
 mod back;
@@ -27,21 +27,21 @@ pub use target::Target;
 
 use back::Back;
 
-/// A tool as a model of one dialect is told about it.
+/// A tool as sent to a model of one dialect.
 #[derive(Debug)]
 pub struct CompiledTool {
     /// Its id.
     pub id: ToolId,
-    /// What it does and when to use it, with what the schema cannot say.
+    /// Purpose and use of the tool, with the rules that the schema cannot express.
     pub description: String,
     /// The schema of its input, in the dialect.
     pub parameters: Value,
-    /// Whether the model is held to it; if it is not and might have been, why.
+    /// Enforcement of the schema, with the reason if there is none.
     pub strictness: Strictness,
     back: Back,
 }
 
-/// Whether a model is held to a schema.
+/// Enforcement of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Strictness {
     /// It is.
@@ -60,7 +60,7 @@ pub struct SchemaFault {
     pub tool: ToolId,
     /// The dialect.
     pub target: Target,
-    /// Where in its schema, and why.
+    /// Place in its schema, and the reason.
     pub unfit: Unfit,
 }
 
@@ -108,13 +108,13 @@ fn loose_with_items(schema: &Value) -> (Value, Vec<String>) {
 }
 
 impl CompiledTool {
-    /// Whether the model is held to the schema.
+    /// Whether the schema is enforced.
     pub fn is_strict(&self) -> bool {
         self.strictness == Strictness::Strict
     }
 
-    /// `input`, which a model gave for the compiled schema, as the tool's own schema has it: without the nulls that stand
-    /// for what is left out. Numbers keep every digit.
+    /// Returns `input`, which a model gave for the compiled schema, in the form of the tool's own schema: without the
+    /// nulls that mean omitted properties. Numbers keep every digit.
     pub fn restored(&self, input: &Json) -> Json {
         self.back.restored(input)
     }

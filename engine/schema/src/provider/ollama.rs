@@ -12,13 +12,13 @@ use super::guidance;
 use super::loose;
 use super::source::{Keywords, Source};
 
-/// What is read of a property.
+/// Keywords of a property that the server reads.
 const READ: [&str; 6] = ["anyOf", "description", "enum", "items", "properties", "type"];
 
 /// The most schemas that are written for one tool; beyond them, references that multiply are not written out.
 const MAX_SCHEMAS: usize = 5_000;
 
-/// How deep they may lie in one another.
+/// Deepest nesting.
 const MAX_DEPTH: usize = 64;
 
 /// `schema` as it is offered, and in words what its root could not say.
@@ -40,7 +40,7 @@ pub(super) fn offered(schema: &Value) -> (Value, Vec<String>) {
     let dropped = root.iter().filter(|(keyword, _)| {
         !matches!(keyword.as_str(), "additionalProperties" | "definitions" | "properties" | "required" | "type")
     });
-    rules.extend(dropped.filter_map(|(keyword, value)| guidance::told(keyword, value)));
+    rules.extend(dropped.filter_map(|(keyword, value)| guidance::as_text(keyword, value)));
     (Value::Object(written), rules)
 }
 
@@ -69,7 +69,7 @@ impl Writer<'_> {
     }
 
     fn keywords(&mut self, keywords: &Keywords) -> Value {
-        // What cannot be joined to one schema is told in words.
+        // Schemas that cannot be joined are described as text.
         let opened = self.source.opened(keywords, "").map(Cow::into_owned);
         let keywords = &opened.unwrap_or_else(|_| keywords.clone());
         let mut written = Map::new();
@@ -93,12 +93,13 @@ impl Writer<'_> {
         }
         let is_dropped = |keyword: &str| !READ.contains(&keyword) && !matches!(keyword, "const" | "definitions" | "oneOf");
         let rules = keywords.iter().filter(|(keyword, _)| is_dropped(keyword));
-        let rules: Vec<String> = rules.filter_map(|(keyword, value)| guidance::told(keyword, value)).collect();
+        let rules: Vec<String> = rules.filter_map(|(keyword, value)| guidance::as_text(keyword, value)).collect();
         guidance::append(&mut written, &rules);
         Value::Object(written)
     }
 
-    /// What a reference leads to, described by what stands beside it; where it leads back to itself, little is said.
+    /// Returns the target of a reference, described by the keywords beside the reference. A recursive target is
+    /// described briefly.
     fn reference(&mut self, reference: &str, keywords: &Keywords) -> Value {
         let Ok((target, inner)) = self.source.target(reference, "") else { return json!({}) };
         let mut whole = inner.as_object().cloned().unwrap_or_default();

@@ -1,10 +1,10 @@
-//! `OpenAI`'s strict subset of JSON Schema: what it can say is said in it, and the way back is noted beside it.
+//! `OpenAI`'s strict subset of JSON Schema: compiles a schema, and notes how to restore the inputs.
 //!
-//! The rules are those of <https://platform.openai.com/docs/guides/structured-outputs> (supported schemas): every object
-//! names its keys, requires all of them and takes no others, so an optional one becomes one that may be null; choices are
-//! `anyOf`, and not at the root; there is no `allOf`, `not` or condition. Rules that the subset has no keyword for, such as
-//! lengths and defaults, become words of the description. A schema that this would change the meaning of is *not* written:
-//! it is offered as it is, and the model is not held to it.
+//! Rules from <https://platform.openai.com/docs/guides/structured-outputs> (supported schemas): every object names its
+//! keys, requires all of them and accepts no others. So an optional key becomes one that may be null. Choices are
+//! `anyOf`, and not at the root. There is no `allOf`, `not` or condition. Rules that the subset has no keyword for,
+//! such as lengths and defaults, become text in the description. If the compiled schema would mean something else, it
+//! is *not* used: the original schema is offered without enforcement.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -15,10 +15,10 @@ use super::guidance;
 use super::source::{Keywords, Source, Unfit, below, constrains, no_word};
 use super::{choices, limits};
 
-/// Formats of texts that a model is held to.
+/// Formats of texts that are enforced.
 const FORMATS: [&str; 9] = ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"];
 
-/// Rules for numbers and lists that a model is held to.
+/// Rules for numbers and lists that are enforced.
 const HELD: [&str; 7] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems"];
 
 /// Rules that become words.
@@ -44,7 +44,7 @@ const READ: [&str; 9] =
 /// The most schemas that are written for one tool.
 const MAX_SCHEMAS: usize = 20_000;
 
-/// How deep they may lie in one another.
+/// Deepest nesting.
 const MAX_DEPTH: usize = 64;
 
 /// `schema` in the strict subset, with the way back.
@@ -73,7 +73,7 @@ pub(super) fn strict(schema: &Value) -> Result<(Value, Back), Unfit> {
         written.insert("$defs".to_owned(), Value::Object(definitions));
     }
     let mut written = Value::Object(written);
-    choices::tell_apart(&mut written)?;
+    choices::make_distinct(&mut written)?;
     limits::check(&written)?;
     let back = Back::new(writer.nodes, root.node).ok_or_else(|| Unfit::new("", "a choice leads back to itself"))?;
     Ok((written, back))
@@ -149,7 +149,7 @@ impl Writer<'_> {
         Ok(if nulls.is_empty() || others.is_empty() { part } else { self.or_null(part) })
     }
 
-    /// A reference becomes one to a definition. What stands beside it only describes, and has no place beside it.
+    /// Turns a reference into one to a definition. Keywords beside it only describe, and are dropped.
     fn reference(&mut self, reference: &str, keywords: &Keywords, at: &str) -> Result<Part, Unfit> {
         let (pointer, inner) = self.source.target(reference, at)?;
         let mut json = Map::new();
@@ -169,7 +169,7 @@ impl Writer<'_> {
         Ok(Part { json, node })
     }
 
-    /// The name and the node of the definition of what stands at `pointer`.
+    /// Returns the name and the node of the definition for `pointer`.
     fn defined(&mut self, pointer: &str) -> (String, usize) {
         if let Some(known) = self.names.get(pointer) {
             return known.clone();
@@ -200,7 +200,7 @@ impl Writer<'_> {
         Ok(part)
     }
 
-    /// A value of the type `name`, which is not null.
+    /// Returns a schema for values of the type `name`, which are not null.
     fn typed(&mut self, name: &str, keywords: &Keywords, at: &str, is_root: bool) -> Result<Part, Unfit> {
         match name {
             "object" => self.object(keywords, at, is_root),
@@ -284,7 +284,7 @@ impl Writer<'_> {
         Part { json: Map::from_iter([("anyOf".to_owned(), Value::Array(jsons))]), node }
     }
 
-    /// The same, or null. The description stays outside, where it says what the property is for.
+    /// Returns the same schema, or null. The description stays outside, since it describes the property.
     fn or_null(&mut self, part: Part) -> Part {
         let null = self.node(Node::Plain { kinds: kind_named("null"), words: None });
         let node = self.node(Node::Choice(vec![part.node, null]));
@@ -318,7 +318,8 @@ impl Writer<'_> {
     }
 }
 
-/// Whether what stands at `pointer` refers to itself or to what it is in, at any depth. `seen` are references followed.
+/// Whether the schema at `pointer` refers to itself or to a schema around it, at any depth. `seen` are the references
+/// followed so far.
 fn leads_to_itself(source: &Source<'_>, schema: &Value, pointer: &str, seen: &mut Vec<String>) -> Result<bool, Unfit> {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let (target, inner) = source.target(reference, pointer)?;
@@ -343,20 +344,20 @@ fn leads_to_itself(source: &Source<'_>, schema: &Value, pointer: &str, seen: &mu
     parts.into_iter().try_fold(false, |found, part| Ok(found || leads_to_itself(source, part, pointer, seen)?))
 }
 
-/// Title, description, and in words what a model is not held to in a value of the type `name`.
+/// Adds title and description, and as text the rules for type `name` that are not enforced.
 fn describe(json: &mut Keywords, keywords: &Keywords, name: &str) {
     for key in ["title", "description"] {
         if let Some(text) = keywords.get(key).filter(|text| text.is_string()) {
             json.insert(key.to_owned(), text.clone());
         }
     }
-    let is_told = |key: &str, value: &Value| TOLD.contains(&key) && concerns(key, name) && !holds(key, value, name);
-    let rules = keywords.iter().filter(|(key, value)| is_told(key, value));
-    let rules: Vec<String> = rules.filter_map(|(key, value)| guidance::told(key, value)).collect();
+    let is_guidance = |key: &str, value: &Value| TOLD.contains(&key) && concerns(key, name) && !holds(key, value, name);
+    let rules = keywords.iter().filter(|(key, value)| is_guidance(key, value));
+    let rules: Vec<String> = rules.filter_map(|(key, value)| guidance::as_text(key, value)).collect();
     guidance::append(json, &rules);
 }
 
-/// The rules that a model is held to in a value of the type `name`.
+/// Returns the enforced rules for values of the type `name`.
 fn held(keywords: &Keywords, name: &str) -> impl Iterator<Item = (String, Value)> {
     keywords.iter().filter(move |(key, value)| holds(key, value, name)).map(|(key, value)| (key.clone(), value.clone()))
 }
@@ -369,7 +370,7 @@ fn holds(keyword: &str, value: &Value, name: &str) -> bool {
     }
 }
 
-/// Whether `keyword` says something of values of the type `name`.
+/// Whether `keyword` applies to values of the type `name`.
 fn concerns(keyword: &str, name: &str) -> bool {
     match keyword {
         "minItems" | "maxItems" | "uniqueItems" => name == "array",
@@ -400,7 +401,7 @@ fn is_plain_pattern(pattern: &str) -> bool {
     true
 }
 
-/// The names of the types that a value may have; `None` if it may have any.
+/// Returns the names of the types that a value may have; `None` if it may have any.
 fn types(keywords: &Keywords) -> Option<Vec<String>> {
     let listed = words(keywords);
     let named: Vec<String> = match keywords.get("type") {
@@ -423,7 +424,7 @@ fn types(keywords: &Keywords) -> Option<Vec<String>> {
     Some(used)
 }
 
-/// The values that are listed, if it is a list of values.
+/// Returns the listed values, if it is a list of values.
 fn words(keywords: &Keywords) -> Option<Vec<Value>> {
     let listed = keywords.get("enum").and_then(Value::as_array).cloned();
     let only = keywords.get("const");
@@ -452,7 +453,7 @@ fn refuse_words(keywords: &Keywords, at: &str) -> Result<(), Unfit> {
     listed.map_or(Ok(()), |key| Err(Unfit::new(&below(at, key), "lists and objects cannot be listed")))
 }
 
-/// The keywords without those that describe, which stand outside of the types that a value may have.
+/// Returns the keywords without descriptions, which belong outside of the types.
 fn without_words(keywords: &Keywords) -> Keywords {
     keywords.iter().filter(|(key, _)| constrains(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }

@@ -13,7 +13,7 @@ use super::target::Target;
 /// The most objects' keys that may be left out, all objects together (Anthropic's limit of optional parameters).
 const MAX_OPTIONAL: usize = 24;
 
-/// Keywords that are left to whoever judges the text, or are said otherwise.
+/// Keywords that are checked later on the text, or expressed otherwise.
 const LEFT_OUT: [&str; 20] = [
     "$comment",
     "$id",
@@ -37,10 +37,10 @@ const LEFT_OUT: [&str; 20] = [
     "uniqueItems",
 ];
 
-/// How deep a schema may go.
+/// Deepest nesting of a schema.
 const MAX_DEPTH: usize = 16;
 
-/// A schema that a model's text is held to.
+/// A schema that a model's text must match.
 #[derive(Debug)]
 pub struct CompiledResult {
     /// The schema in the dialect.
@@ -73,8 +73,9 @@ pub fn compile_result(target: Target, schema: &Value) -> Option<CompiledResult> 
     }
 }
 
-/// `schema` by the keywords that every grammar of JSON knows: types, keys, elements and listed values. Objects take no other
-/// keys. Bounds of values and lengths are left to whoever judges; alternatives, references and open objects have no words.
+/// Returns `schema` with the keywords that every JSON grammar supports: types, keys, elements and listed values.
+/// Objects accept no other keys. Bounds of values and lengths are checked later on the text. Alternatives, references
+/// and open objects have no equivalent.
 ///
 /// Anthropic: <https://platform.claude.com/docs/en/build-with-claude/structured-outputs> (limitations of JSON Schema);
 /// Ollama: <https://docs.ollama.com/capabilities/structured-outputs>.
@@ -103,7 +104,7 @@ fn plain(schema: &Value, depth: usize, optional: &mut usize) -> Option<Value> {
     if is("object") {
         let named = written.get("properties")?.as_object().filter(|named| !named.is_empty())?;
         let required = keywords.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        // A key that nobody describes could never be said.
+        // A required key without a schema could never be written.
         if required.iter().any(|name| name.as_str().is_none_or(|name| !named.contains_key(name))) {
             return None;
         }

@@ -32,7 +32,7 @@ const MAX_HOPS: usize = 64;
 pub struct Unfit {
     /// JSON pointer into the tool's schema.
     pub pointer: String,
-    /// What cannot be said there.
+    /// The part that cannot be expressed.
     pub reason: String,
 }
 
@@ -66,7 +66,7 @@ impl<'s> Source<'s> {
         Self { root, joined: 0 }
     }
 
-    /// The pointer that `reference` names, and the schema there.
+    /// Returns the pointer that `reference` names, and the schema there.
     pub(super) fn target(&self, reference: &str, at: &str) -> Result<(String, &'s Value), Unfit> {
         let found = reference.strip_prefix('#').and_then(|pointer| Some((pointer.to_owned(), self.root.pointer(pointer)?)));
         found.ok_or_else(|| Unfit::new(&below(at, "$ref"), format!("{reference:?} names no place in this schema")))
@@ -116,7 +116,7 @@ impl<'s> Source<'s> {
         Ok(true)
     }
 
-    /// The same schema without `allOf` and without a reference beside other keywords: what they say is joined.
+    /// Returns the same schema without `allOf` and without a reference beside other keywords: they are merged.
     pub(super) fn opened<'k>(&mut self, keywords: &'k Keywords, at: &str) -> Result<Cow<'k, Keywords>, Unfit> {
         let refers_beside = keywords.contains_key("$ref") && keywords.keys().any(|key| key != "$ref" && constrains(key));
         if keywords.contains_key("allOf") || refers_beside {
@@ -126,7 +126,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The members of a choice, each with what stands beside the choice.
+    /// Returns the members of a choice, each merged with the keywords beside the choice.
     pub(super) fn distributed(
         &mut self,
         keywords: &Keywords,
@@ -183,7 +183,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// One schema that says what both say.
+    /// Returns one schema with the rules of both.
     fn join(&mut self, mut one: Keywords, other: &Keywords, at: &str) -> Result<Keywords, Unfit> {
         self.joined += 1;
         if self.joined > MAX_JOINED {
@@ -206,7 +206,7 @@ impl<'s> Source<'s> {
     }
 }
 
-/// What a dialect does not know, in the words of a reason.
+/// Returns the reason for a keyword that a dialect does not have.
 pub(super) fn no_word(keyword: &str) -> String {
     format!("{keyword:?} cannot be said")
 }
@@ -215,7 +215,7 @@ fn owned((key, value): (&String, &Value)) -> (String, Value) {
     (key.clone(), value.clone())
 }
 
-/// Both sets of named properties, as far as neither schema refuses the other's.
+/// Returns both sets of named properties, as far as neither schema rejects the other's.
 fn join_properties(one: &mut Keywords, other: &Keywords, at: &str) -> Result<(), Unfit> {
     let named = |keywords: &Keywords| keywords.get("properties").and_then(Value::as_object).cloned();
     let (own, theirs) = (named(one), named(other));
@@ -250,7 +250,7 @@ fn join_properties(one: &mut Keywords, other: &Keywords, at: &str) -> Result<(),
     Ok(())
 }
 
-/// One keyword that says what both say, where there is one.
+/// Returns one keyword with the rules of both, if there is one.
 fn join_keyword(keyword: &str, one: &Value, other: &Value) -> Option<Value> {
     let listed = |value: &Value| match value {
         Value::Array(values) => values.clone(),

@@ -1,7 +1,7 @@
 //! The functions of the Berkeley Function-Calling Leaderboard, which were written without any of these dialects in mind.
 //!
 //! They are not part of the repository (`BATON_FIXTURES/bfcl/*.json`, an object a line, from
-//! <https://github.com/ShishirPatil/gorilla>, Apache-2.0): without them the test says so, and passes.
+//! <https://github.com/ShishirPatil/gorilla>, Apache-2.0): without them the test prints a note and passes.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn functions_that_others_wrote_can_be_offered_to_every_provider() {
     }
 }
 
-/// A schema of theirs, whose types have the names of several languages, as JSON Schema.
+/// Returns a schema from this collection as JSON Schema; its types have the names of several languages.
 fn in_json_schema(schema: &Value) -> Value {
     let Value::Object(keywords) = schema else { return schema.clone() };
     let mut written = Map::new();

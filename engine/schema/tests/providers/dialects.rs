@@ -1,4 +1,4 @@
-//! What each dialect cannot say, and what is sent instead.
+//! Schemas that a dialect cannot express, and their replacements.
 
 use baton_schema::provider::{Strictness, Target, compile};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn parameters(target: Target, schema: &Value) -> (String, Value) {
     (compiled.description, compiled.parameters)
 }
 
-/// Where and why `schema` is not one that a model is held to. It is sent as it is.
+/// Returns the place and the reason why `schema` is not enforced. It is sent as it is.
 #[track_caller]
 fn loose(schema: &Value) -> (String, String) {
     let compiled = compile(Target::OpenAi, &tool(schema)).unwrap_or_else(|fault| panic!("{fault}"));
@@ -76,17 +76,17 @@ fn what_holds_together_is_joined() {
         who["anyOf"][0]["properties"],
         json!({"name": {"type": "string"}, "age": {"type": "integer", "minimum": 7, "maximum": 99}})
     );
-    // What stands beside a choice holds for all its members.
+    // Keywords beside a choice hold for all its members.
     let chosen = of_properties(json!({"who": {
         "type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "additionalProperties": false,
         "anyOf": [{"required": ["a"], "properties": {"b": false}}, {"required": ["b"]}]
     }}));
     assert_eq!(loose(&chosen).1, "no value meets false");
-    let told_apart = of_properties(json!({"who": {
+    let distinct = of_properties(json!({"who": {
         "properties": {"kind": {"type": "string"}, "n": {"type": "integer"}}, "type": "object", "required": ["kind"],
         "oneOf": [{"properties": {"kind": {"const": "x"}}}, {"properties": {"kind": {"const": "y"}}, "required": ["n"]}]
     }}));
-    let members = strict(&told_apart).parameters["properties"]["who"]["anyOf"].clone();
+    let members = strict(&distinct).parameters["properties"]["who"]["anyOf"].clone();
     assert_eq!(members[1]["properties"], json!({"kind": {"type": "string", "enum": ["y"]}, "n": {"type": "integer"}}));
 }
 
@@ -192,7 +192,7 @@ fn what_a_provider_would_turn_down_names_tool_and_place() {
 }
 
 #[test]
-fn ollama_is_told_in_words_what_its_server_drops() {
+fn rules_that_ollama_drops_become_text() {
     let schema = json!({"type": "object", "properties": {
         "path": {"$ref": "#/$defs/path", "description": "Where"},
         "kind": {"oneOf": [{"const": "a"}, {"type": "integer", "minimum": 3}]},

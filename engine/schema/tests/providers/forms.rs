@@ -1,10 +1,10 @@
-//! What a value may be, said apart from any schema: forms are spelled as schemas in many ways, and say by themselves which
-//! values they take, as a tool has them and as a strict dialect has them.
+//! Sets of values, independent of any schema: a form can be spelled as a schema in many ways, and generates its own
+//! values, both as a tool has them and as a strict dialect has them.
 
 use baton_proof::random::Random;
 use serde_json::{Map, Value, json};
 
-/// What a value may be.
+/// A set of values.
 #[derive(Clone, Debug)]
 pub(crate) enum Form {
     Null,
@@ -35,7 +35,7 @@ pub(crate) struct Forms {
     pub(crate) named: Vec<Form>,
 }
 
-/// How deep values go on by chance.
+/// Deepest nesting of random values.
 const DEPTH: usize = 4;
 
 impl Forms {
@@ -49,7 +49,7 @@ impl Forms {
         }
     }
 
-    /// A value: as the tool's own schema has it, and as one has it whose every property is there.
+    /// Returns a value: as the tool's own schema has it, and as a schema has it that requires every property.
     pub(crate) fn value(&self, random: &mut Random) -> (Value, Value) {
         self.of(&self.root, random, 0)
     }
@@ -93,7 +93,7 @@ impl Forms {
         }
     }
 
-    /// The schema, spelled in one of many ways.
+    /// Returns a schema of this form, spelled in one of many ways.
     pub(crate) fn schema(&self, random: &mut Random) -> Value {
         let mut schema = self.spelled(&self.root, random);
         schema["type"] = json!("object");
@@ -201,7 +201,7 @@ fn object(random: &mut Random, depth: usize, named: usize, first: &[Field]) -> F
         Field { name: format!("p{index}"), required, form }
     });
     let mut fields: Vec<Field> = fields.collect();
-    // The word that tells alternatives apart may stand anywhere.
+    // The constant that distinguishes alternatives may be at any position.
     let at = random.below(fields.len() + 1);
     for field in first {
         fields.insert(at, field.clone());

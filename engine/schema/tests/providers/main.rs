@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 const TARGETS: [Target; 5] = [Target::OpenAi, Target::Compatible, Target::Anthropic, Target::Ollama, Target::Mcp];
 
-/// A tool of this input.
+/// Returns a tool with this input.
 pub(crate) fn tool(schema: &Value) -> ToolDefinition {
     named("probe", schema)
 }
@@ -28,7 +28,7 @@ pub(crate) fn named(id: &str, schema: &Value) -> ToolDefinition {
     ToolDefinition { id: ToolId::new(id), description: "Probes.".to_owned(), input_schema: Json::from(schema) }
 }
 
-/// The tool of `schema` for a model that is held to it.
+/// Returns the tool of `schema`, whose schema is enforced.
 #[track_caller]
 pub(crate) fn strict(schema: &Value) -> CompiledTool {
     let compiled = compile(Target::OpenAi, &tool(schema)).unwrap_or_else(|fault| panic!("{fault}"));
@@ -37,18 +37,18 @@ pub(crate) fn strict(schema: &Value) -> CompiledTool {
     compiled
 }
 
-/// A validator of `schema`. It is only ever asked yes or no: faults would multiply with the depth of a value.
+/// Returns a validator of `schema`. It only answers yes or no: faults would multiply with the depth of a value.
 pub(crate) fn validator(schema: &Value) -> jsonschema::Validator {
     let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).offline();
     options.build(schema).unwrap_or_else(|error| panic!("{schema} is no schema: {error}"))
 }
 
-/// Where real data lies.
+/// Returns the folder with real data.
 pub(crate) fn fixtures() -> PathBuf {
     std::env::var_os("BATON_FIXTURES").map_or_else(|| Path::new("../../../shared/fixtures").to_owned(), PathBuf::from)
 }
 
-/// The built-in tools, as an agent that has all of them offers them.
+/// Returns the built-in tools, as an agent that has all of them offers them.
 fn built_in() -> Vec<std::sync::Arc<ToolDefinition>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tool-configs");
     let mut sources = Sources::default();
@@ -88,7 +88,7 @@ fn every_built_in_tool_can_be_offered_to_every_provider() {
         }
         println!("{:<20} {} tools, {strict} strict, {} not, 0 faults", target.to_string(), tools.len(), tools.len() - strict);
     }
-    // Their inputs have parts whose keys nobody knows beforehand. A new tool may have some as well, and shows in the list.
+    // Their inputs have parts with arbitrary keys. A new tool may have some as well, and appears in the list.
     println!("not strict for openai:\n  {}", loose.join("\n  "));
     let expected = [
         "ask_master /properties/answer_schema keys are not known beforehand",

@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 
 const FORMATS: [&str; 9] = ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// Everything in `schema` that the subset does not allow.
+/// Returns everything in `schema` that the subset does not allow.
 pub(crate) fn broken(schema: &Value) -> Vec<String> {
     let mut book = Book { root: schema, wrong: Vec::new(), properties: 0, words: 0, characters: 0 };
     if schema["type"] != "object" || schema.get("anyOf").is_some() {
-        book.tell("", "the root is no object");
+        book.report("", "the root is no object");
     }
     book.read(schema, "", 0);
     for (name, inner) in schema.get("$defs").and_then(Value::as_object).into_iter().flatten() {
@@ -20,7 +20,7 @@ pub(crate) fn broken(schema: &Value) -> Vec<String> {
         [(book.properties, 5_000, "properties"), (book.words, 1_000, "enum values"), (book.characters, 120_000, "characters")]
     {
         if size > most {
-            book.tell("", &format!("{size} {what}"));
+            book.report("", &format!("{size} {what}"));
         }
     }
     book.wrong
@@ -35,24 +35,24 @@ struct Book<'s> {
 }
 
 impl Book<'_> {
-    fn tell(&mut self, at: &str, what: &str) {
+    fn report(&mut self, at: &str, what: &str) {
         self.wrong.push(format!("{at:?}: {what}"));
     }
 
     fn read(&mut self, schema: &Value, at: &str, depth: usize) {
-        let Some(keywords) = schema.as_object() else { return self.tell(at, "is no object") };
+        let Some(keywords) = schema.as_object() else { return self.report(at, "is no object") };
         if depth > 10 {
-            self.tell(at, "more than ten objects deep");
+            self.report(at, "more than ten objects deep");
         }
         for text in ["title", "description"].into_iter().filter_map(|key| keywords.get(key)) {
             if !text.is_string() {
-                self.tell(at, "a title or description is no text");
+                self.report(at, "a title or description is no text");
             }
         }
         if let Some(reference) = keywords.get("$ref") {
             let name = reference.as_str().and_then(|reference| reference.strip_prefix("#/$defs/")).unwrap_or_default();
             if keywords.len() != 1 || self.root["$defs"].get(name).is_none() {
-                self.tell(at, "a reference with others, or to nowhere");
+                self.report(at, "a reference with others, or to nowhere");
             }
             return;
         }
@@ -64,7 +64,7 @@ impl Book<'_> {
             Some(Value::Array(names)) if names.len() == 2 && names[1] == "null" => {
                 names.iter().filter_map(Value::as_str).collect()
             }
-            other => return self.tell(at, &format!("the type is {other:?}")),
+            other => return self.report(at, &format!("the type is {other:?}")),
         };
         let fitting = match named[0] {
             "object" if named.len() == 1 => self.object(keywords, at, depth),
@@ -78,16 +78,16 @@ impl Book<'_> {
             }
             "boolean" => vec!["enum"],
             "null" => vec![],
-            other => return self.tell(at, &format!("{other} stands alone")),
+            other => return self.report(at, &format!("{other} is alone")),
         };
         for keyword in keywords.keys().map(String::as_str) {
             let is_definitions = keyword == "$defs" && at.is_empty();
             if !["type", "title", "description"].contains(&keyword) && !fitting.contains(&keyword) && !is_definitions {
-                self.tell(at, &format!("{keyword} of {named:?}"));
+                self.report(at, &format!("{keyword} of {named:?}"));
             }
         }
         if keywords.get("format").is_some_and(|format| !FORMATS.iter().any(|known| format == known)) {
-            self.tell(at, "an unknown format");
+            self.report(at, "an unknown format");
         }
         if let Some(words) = keywords.get("enum") {
             self.listed(words, &named, at);
@@ -107,11 +107,11 @@ impl Book<'_> {
         if words.is_empty()
             || words.iter().any(|word| !named.contains(&kind(word)) && (kind(word), named[0]) != ("integer", "number"))
         {
-            self.tell(at, "values that are none, or not of the type");
+            self.report(at, "values that are none, or not of the type");
         }
         let characters: usize = words.iter().filter_map(Value::as_str).map(|word| word.chars().count()).sum();
         if words.len() > 250 && characters > 15_000 {
-            self.tell(at, "a long list of long words");
+            self.report(at, "a long list of long words");
         }
         self.words += words.len();
         self.characters += characters;
@@ -124,10 +124,10 @@ impl Book<'_> {
         let required: Vec<&str> =
             keywords.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
         if names != required || !keywords.contains_key("properties") {
-            self.tell(at, "not every property is required, in this order");
+            self.report(at, "not every property is required, in this order");
         }
         if keywords.get("additionalProperties") != Some(&Value::Bool(false)) {
-            self.tell(at, "the object is open");
+            self.report(at, "the object is open");
         }
         for (name, inner) in properties {
             self.properties += 1;
@@ -139,11 +139,11 @@ impl Book<'_> {
 
     fn choice(&mut self, keywords: &Map<String, Value>, members: &Value, at: &str, depth: usize) {
         if keywords.keys().any(|key| !["anyOf", "title", "description"].contains(&key.as_str())) {
-            self.tell(at, "something stands beside a choice");
+            self.report(at, "a choice has siblings");
         }
         let members = members.as_array().cloned().unwrap_or_default();
         if members.len() < 2 {
-            self.tell(at, "a choice without a choice");
+            self.report(at, "a choice without a choice");
         }
         for (index, member) in members.iter().enumerate() {
             self.read(member, &format!("{at}/anyOf/{index}"), depth);
@@ -159,13 +159,13 @@ impl Book<'_> {
                     && !matches!((&known.1, &first.1), (Some(one), Some(other)) if one.iter().all(|word| !other.contains(word)))
             };
             if firsts.iter().any(|known| clashes(&known)) {
-                self.tell(at, &format!("two alternatives begin with {:?}", first.0));
+                self.report(at, &format!("two alternatives begin with {:?}", first.0));
             }
             firsts.push(first);
         }
     }
 
-    /// The objects that a member of a choice may be.
+    /// Returns the objects that a member of a choice may be.
     fn objects(&self, member: &Value, hops: usize) -> Vec<Value> {
         if let Some(reference) = member["$ref"].as_str().filter(|_| hops < 20) {
             return self.root.pointer(&reference[1..]).map(|inner| self.objects(inner, hops + 1)).unwrap_or_default();

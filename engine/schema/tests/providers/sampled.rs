@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 const TEXTS: [&str; 6] = ["", "a", "some text", "2026-01-31", "x.csv", "#"];
 
-/// A value that `schema` may take, at most so many levels deep.
+/// Returns a value that `schema` accepts, with at most this many levels.
 pub(crate) fn sample(root: &Value, schema: &Value, random: &mut Random, depth: usize) -> Value {
     if let Some(reference) = schema["$ref"].as_str() {
         return root.pointer(&reference[1..]).map_or(Value::Null, |inner| sample(root, inner, random, depth));
@@ -43,7 +43,7 @@ pub(crate) fn sample(root: &Value, schema: &Value, random: &mut Random, depth: u
             let mut object = Map::new();
             for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
                 let required = schema["required"].as_array().is_some_and(|names| names.iter().any(|each| each == name));
-                // Null and absence could not be told apart.
+                // Null and absence would be the same.
                 if required || takes_null(inner) || (depth > 0 && random.once_in(2)) {
                     object.insert(name.clone(), sample(root, inner, random, depth.saturating_sub(1)));
                 }
@@ -60,8 +60,8 @@ fn takes_null(schema: &Value) -> bool {
     schema["type"] == "null" || listed("type", &json!("null")) || listed("enum", &Value::Null) || chosen
 }
 
-/// `value` as a schema has it whose every property is there: what is left out is null. `None` if that cannot be told without
-/// choosing.
+/// Returns `value` in the form of a schema that requires every property: omitted ones are null. `None` if that would
+/// need a choice.
 pub(crate) fn filled(root: &Value, schema: &Value, value: &Value) -> Option<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return filled(root, root.pointer(&reference[1..])?, value);
@@ -82,12 +82,12 @@ pub(crate) fn filled(root: &Value, schema: &Value, value: &Value) -> Option<Valu
     }
 }
 
-/// The schema without the rules that a model is only told.
+/// Returns the schema without the rules that are only text for the model.
 pub(crate) fn without_guidance(schema: &Value) -> Value {
     match schema {
         Value::Object(keywords) => {
-            let told = ["maxLength", "minLength", "maxProperties", "minProperties", "pattern", "format", "uniqueItems"];
-            let kept = keywords.iter().filter(|(key, inner)| !told.contains(&key.as_str()) || inner.is_object());
+            let guidance = ["maxLength", "minLength", "maxProperties", "minProperties", "pattern", "format", "uniqueItems"];
+            let kept = keywords.iter().filter(|(key, inner)| !guidance.contains(&key.as_str()) || inner.is_object());
             let renamed = |key: &str| if key == "oneOf" { "anyOf".to_owned() } else { key.to_owned() };
             kept.map(|(key, inner)| (renamed(key), without_guidance(inner))).collect()
         }

@@ -1,5 +1,6 @@
-//! There and back: a value of a tool's own schema, worded strictly, meets the strict schema and comes back as it was; any
-//! value of the strict schema comes back as one that the tool takes, but for what a model is only told.
+//! Round trips. A value of a tool's own schema, in strict form, matches the strict schema and is restored unchanged.
+//! Any value of the strict schema is restored to one that the tool accepts, except for rules that are only text for
+//! the model.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use crate::forms::random_forms;
 use crate::sampled::{filled, sample, without_guidance};
 use crate::{rules, strict, tool, validator};
 
-/// What was tried.
+/// Numbers of trials.
 #[derive(Debug, Default)]
 pub(crate) struct Trips {
     pub(crate) strict: usize,
@@ -22,7 +23,7 @@ pub(crate) struct Trips {
 }
 
 impl Trips {
-    /// So many values of `schema`, which may be one that models are not held to.
+    /// Tries this number of values of `schema`, if its strict form exists.
     pub(crate) fn of_schema(&mut self, schema: &Value, random: &mut Random, times: usize) {
         let compiled = compile(Target::OpenAi, &tool(schema)).unwrap_or_else(|fault| panic!("{fault}"));
         if let Strictness::Loose(_) = compiled.strictness {
@@ -44,7 +45,7 @@ impl Trips {
         self.back(schema, &compiled.parameters, random, times, |input| compiled.restored(input));
     }
 
-    /// So many values of what was written.
+    /// Tries this number of values of the compiled schema.
     pub(crate) fn back(
         &mut self,
         schema: &Value,

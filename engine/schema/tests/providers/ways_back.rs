@@ -1,4 +1,4 @@
-//! What is taken out of an input on its way back, and what is not.
+//! Nulls that are removed when an input is restored, and nulls that stay.
 
 use baton_types::json::Json;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn what_does_not_fit_comes_back_as_it_came() {
 }
 
 #[test]
-fn the_form_of_an_alternative_is_told_by_all_that_is_in_it() {
+fn the_form_of_an_alternative_follows_from_everything_in_it() {
     let deep = |word: &str, inner: Value| json!({"type": "array", "items": {"type": "object", "properties": {"kind": {"const": word}, "v": inner}, "required": ["kind"]}});
     let schema = json!({"type": "object", "properties": {
         "it": {"anyOf": [deep("text", json!({"type": "string"})), deep("null", json!({"type": ["string", "null"]}))]}
@@ -53,7 +53,7 @@ fn the_form_of_an_alternative_is_told_by_all_that_is_in_it() {
     assert_eq!(back(&schema, r#"{"it":[{"kind":"null","v":null}]}"#), r#"{"it":[{"kind":"null","v":null}]}"#);
 }
 
-/// A tree whose every node may be one of two, which differ only in what is further down.
+/// Returns a tree whose every node has one of two forms, which differ only further down.
 fn tree() -> Value {
     let node = |word: &str| {
         json!({"type": "object", "properties": {

@@ -1,8 +1,8 @@
 //! Old runs go, and what only they needed; the file shrinks.
 //!
-//! Runs are removed in one transaction, so a crash leaves all of them or none. A content goes if a removed run named it and
-//! nothing that stays does: the store does not understand entries, so every 64 hexadecimal digits between other characters
-//! count as a name. One that no run ever named stays: whoever put it may be about to name it.
+//! Runs are removed in one transaction, so a crash leaves all of them or none. A content is removed if a removed run
+//! names it and no remaining run does. The store does not understand entries, so every 64 hexadecimal digits between
+//! other characters count as a name. A content that no run ever named stays: its writer may be about to name it.
 //!
 //! Afterwards `VACUUM` writes the file anew without its free pages, if they are many. Vacuuming by and by (`auto_vacuum`) would cost every
 //! commit that grows the file a page more; this costs one that removed something.
@@ -54,7 +54,7 @@ pub(super) fn collect(
     Ok(collected)
 }
 
-/// How many bytes the file and its log have.
+/// Returns the bytes of the file and its log.
 fn bytes(path: &Path) -> u64 {
     [path, &log_of(path)].iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
 }
@@ -68,7 +68,7 @@ fn remove(
     let runs = RunRow::all(file)?;
     for id in &retention.named {
         let Some(run) = runs.iter().find(|run| run.id == *id) else { return Err(StoreError::UnknownRun(id.clone())) };
-        // Its owner would go on, with effects that no timeline holds.
+        // Its owner would continue, with effects that no timeline holds.
         if let Some(owner) = run.owner.as_ref().filter(|owner| is_there(owner)) {
             return Err(StoreError::Held { run: id.clone(), owner: owner.clone() });
         }
@@ -112,7 +112,7 @@ fn remove(
     Ok(())
 }
 
-/// Which runs are to go and which stay, both oldest row first.
+/// Returns the runs to remove and the runs to keep, both oldest row first.
 fn choose(file: &Transaction<'_>, runs: Vec<RunRow>, retention: &Retention) -> Result<(Vec<RunRow>, Vec<RunRow>), StoreError> {
     let Retention { keep_newest, unchanged_since, named } = retention;
     let mut ended = Vec::new();
@@ -152,7 +152,7 @@ fn has_ended(file: &Transaction<'_>, run: &RunRow) -> Result<bool, StoreError> {
     Ok(last.iter().any(|recorded| matches!(recorded.entry, Entry::RunEnded(_))))
 }
 
-/// How many entries of a run are looked through for its end: what is noted after it, that something came late, is little.
+/// Number of last entries of a run that are searched for its end. Only a few entries, for late events, follow an end.
 const LAST_ENTRIES: u64 = 64;
 
 /// Adds every hash that the entries or commands of `run` may name to `names`.

@@ -39,7 +39,7 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), StoreErr
     Err(StoreError::ForeignSchema { path: path.to_owned(), what })
 }
 
-/// The parts of a file's schema by name, at most `limit` of them.
+/// Returns the parts of a file's schema by name, at most `limit` of them.
 fn parts(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Part>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement = connection.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name, type LIMIT ?1")?;

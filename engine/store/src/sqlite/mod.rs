@@ -1,10 +1,10 @@
 //! The store on disk: one SQLite file, written by one thread and read by a few connections.
 //!
-//! [`writer`] owns the connection that writes and puts whatever waits into one transaction, so throughput grows with load;
-//! [`perform`] does one write. [`reader`] owns the connections that read. [`schema`] owns the file's format and [`layout`] compares it,
-//! [`rows`] the form of entries in it, [`records`] that of what says how a run stands. [`collect`] removes
-//! runs, [`verify`] looks at everything. SQL stands in these files and nowhere else. [`bell`] tells other processes of new
-//! commands, and which of them are there.
+//! [`writer`] owns the connection that writes and puts all waiting writes into one transaction, so throughput grows
+//! with load; [`perform`] does one write. [`reader`] owns the connections that read. [`schema`] owns the file's format
+//! and [`layout`] compares it. [`rows`] encodes entries, [`records`] the state of runs. [`collect`] removes runs,
+//! [`verify`] checks everything. No other file contains SQL. [`notifier`] notifies other processes of new commands and
+//! reports which owners are alive.
 //!
 //! What is answered is durable, as far as the disk keeps what SQLite counts on: a flush is a flush, sectors of 512 bytes are
 //! written whole, and a write changes no byte beside it. Damage is noticed in whatever is read, but for one kind: a log that a
@@ -13,9 +13,9 @@
 //! Several processes may open one file. Each has a writer thread, and SQLite lets one of them write at a time; what
 //! keeps two of them from one run is the run's epoch, *not* a lock on the file.
 
-mod bell;
 mod collect;
 mod layout;
+mod notifier;
 mod perform;
 mod reader;
 mod records;
@@ -33,7 +33,7 @@ use baton_types::document::Content;
 use baton_types::entry::Recorded;
 use baton_types::id::{AgentId, ContentHash, RunId, TaskId, ToolId};
 use baton_types::json::Json;
-use bell::Bell;
+use notifier::Notifier;
 use reader::Readers;
 use rusqlite::ErrorCode;
 use tempfile::TempDir;
@@ -58,12 +58,12 @@ pub struct SqliteStore {
     writer: Option<Writer>,
     readers: Arc<Readers>,
     subscribers: Arc<Subscribers>,
-    bell: Bell,
+    notifier: Notifier,
     /// The empty store that the readers read in place of an empty file; dropped after them.
     _empty: Option<TempDir>,
 }
 
-/// How much a store wrote since it was opened.
+/// Numbers of writes and commits since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SqliteStats {
     /// Writes that were asked for and took hold.
@@ -113,22 +113,23 @@ impl SqliteStore {
     fn with(path: &Path, writer: Option<Writer>, empty: Option<(TempDir, PathBuf)>) -> Self {
         let readers = Arc::new(Readers::new(empty.as_ref().map_or(path, |(_, empty)| empty)));
         let subscribers = Arc::default();
-        let bell = Bell::new(path, &readers, &subscribers);
-        Self { path: path.to_owned(), writer, readers, subscribers, bell, _empty: empty.map(|(folder, _)| folder) }
+        let notifier = Notifier::new(path, &readers, &subscribers);
+        Self { path: path.to_owned(), writer, readers, subscribers, notifier, _empty: empty.map(|(folder, _)| folder) }
     }
 
-    /// Removes the runs that `retention` lets go, with the contents that only they named, and gives the room back; with
-    /// `dry_run` it only says what would go. Runs that others begin with stay. What runs logged is still recalled.
+    /// Removes the runs that `retention` selects, with the contents that only they name, and frees their disk space.
+    /// With `dry_run` it only reports them. Runs that are the past of other runs stay. Logged calls of removed runs
+    /// can still be recalled.
     ///
-    /// Other processes may use the store meanwhile; while the file is written anew they wait, and may be told
+    /// Other processes may use the store meanwhile. While the file is rewritten they wait, and may get
     /// [`StoreError::Busy`].
     ///
     /// Fails, having removed nothing, with [`StoreError::UnknownRun`] if a run that is named is not there, with
     /// [`StoreError::Held`] if a process that is there holds it, and with [`StoreError::Corrupt`] if what stays cannot be read.
     pub async fn collect(&self, retention: Retention, dry_run: bool) -> Result<Collected, StoreError> {
         self.writer()?;
-        let (path, owners) = (self.path.clone(), self.bell.folder().to_owned());
-        let is_there = move |owner: &str| bell::is_there(&owners, owner) == Some(true);
+        let (path, owners) = (self.path.clone(), self.notifier.folder().to_owned());
+        let is_there = move |owner: &str| notifier::is_there(&owners, owner) == Some(true);
         let collecting = tokio::task::spawn_blocking(move || collect::collect(&path, &retention, &is_there, dry_run));
         collecting.await.map_err(|_| StoreError::Closed)?
     }
@@ -143,12 +144,12 @@ impl SqliteStore {
         self.writer.as_ref().ok_or_else(|| StoreError::ReadOnly { path: self.path.clone() })
     }
 
-    /// The store's file.
+    /// Returns the store's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How much was written since the store was opened, by this process.
+    /// Returns the numbers of writes and commits since this process opened the store.
     pub fn stats(&self) -> SqliteStats {
         self.writer.as_ref().map(Writer::stats).unwrap_or_default()
     }
@@ -166,7 +167,7 @@ fn check_log(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The log of the store at `path`.
+/// Returns the log of the store at `path`.
 fn log_of(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
@@ -258,9 +259,9 @@ impl Store for SqliteStore {
     async fn put_command(&self, run: &RunId, command: Json) -> Result<u64, StoreError> {
         let number = self.writer()?.write(Write::PutCommand { run: run.clone(), command }).await?;
         self.subscribers.wake(run, number);
-        let (folder, run) = (self.bell.folder().to_owned(), run.clone());
-        // A listener that is stopped may hold it up for a moment. The command is durable, whoever hears of it.
-        let _unheard = tokio::task::spawn_blocking(move || bell::ring(&folder, &run)).await;
+        let (folder, run) = (self.notifier.folder().to_owned(), run.clone());
+        // A stopped listener may block the notification for a moment. The command is durable either way.
+        let _unreachable = tokio::task::spawn_blocking(move || notifier::notify(&folder, &run)).await;
         Ok(number)
     }
 
@@ -270,16 +271,16 @@ impl Store for SqliteStore {
     }
 
     fn subscribe(&self, run: &RunId) -> watch::Receiver<u64> {
-        self.bell.listen();
+        self.notifier.listen();
         self.subscribers.subscribe(run)
     }
 
     fn owner(&self) -> String {
-        bell::owner(self.bell.listen())
+        notifier::owner(self.notifier.listen())
     }
 
     fn is_there(&self, owner: &str) -> Option<bool> {
-        bell::is_there(self.bell.folder(), owner)
+        notifier::is_there(self.notifier.folder(), owner)
     }
 }
 
@@ -306,7 +307,7 @@ fn named(path: &Path, error: impl Into<StoreError>) -> StoreError {
     }
 }
 
-/// A number as SQLite keeps it: sequence numbers never come near the sign bit, bounds like `u64::MAX` may.
+/// Returns a number as SQLite keeps it: sequence numbers never come near the sign bit, bounds like `u64::MAX` may.
 fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -19,14 +19,14 @@ use super::rows::{self, HEADS, StoredRow, WHOLE_RUN};
 use super::{named, schema, to_sql};
 use crate::{LoggedCall, RunRecord, StoreError};
 
-/// How many queries may run at the same time; more of them wait.
+/// Largest number of concurrent queries. Further queries wait.
 const MAX_READERS: usize = 4;
 
 /// The connections that read.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
-    /// Connections that nobody uses now; opened when first needed.
+    /// Idle connections; opened on first use.
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
 }
@@ -65,7 +65,7 @@ impl Readers {
     }
 }
 
-/// The row of a run.
+/// Returns the row of a run.
 fn find(file: &Transaction<'_>, run: &RunId) -> Result<RunRow, StoreError> {
     RunRow::find(file, run)?.ok_or_else(|| StoreError::UnknownRun(run.clone()))
 }
@@ -75,11 +75,11 @@ struct Stretch {
     run: RunRow,
     /// The sequence number before the first of them.
     after: u64,
-    /// That of the last.
+    /// Sequence number of the last entry.
     through: u64,
 }
 
-/// Where the entries of `run` are, in order.
+/// Returns the places of the entries of `run`, in order.
 fn stretches(file: &Transaction<'_>, run: &RunId) -> Result<Vec<Stretch>, StoreError> {
     let mut run = find(file, run)?;
     let mut bound = u64::MAX;
@@ -239,7 +239,7 @@ fn count_places(file: &Transaction<'_>, run: &RunRow, key: i64, after: u64, task
     let fits = if let Some(expected) = expected {
         there == expected
     } else {
-        // A task that is not known: unless damage led the search astray. A walk over all of the run's tasks tells.
+        // The task is unknown, unless a damaged index hides it. A scan of all tasks of the run decides.
         let (tasks, is_known): (i64, bool) = file
             .prepare_cached("SELECT count(*), coalesce(max(+last = ?3), 0) FROM places WHERE run = ?1 AND task = ?2")?
             .query_row([run.number, HEADS, key], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -259,7 +259,7 @@ pub(super) fn content(file: &Transaction<'_>, hash: ContentHash) -> Result<Optio
             Err(StoreError::Corrupt { what: format!("content {hash} no longer has that hash") })
         }
         Some(content) => Ok(Some(content)),
-        // Nobody asks for contents that were never stored, so this may cost a look at all of them.
+        // Contents that were never stored are not requested in normal operation, so this may scan all contents.
         None if file.prepare_cached("SELECT 1 FROM contents NOT INDEXED WHERE hash = ?1")?.exists([hash.as_bytes()])? => {
             Err(StoreError::Corrupt { what: format!("the index of contents lacks {hash}") })
         }
@@ -280,7 +280,7 @@ pub(super) fn recall(
         .query_row([agent.as_str(), tool.as_str()], |row| row.get(0))
         .optional()?;
     if calls.is_none() {
-        // Nothing was logged: unless damage led the search astray.
+        // Nothing was logged, unless a damaged index hides it.
         let (memories, is_known): (i64, bool) = file
             .prepare_cached("SELECT count(*), coalesce(max(+agent = ?1 AND +tool = ?2), 0) FROM memories")?
             .query_row([agent.as_str(), tool.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;

@@ -13,7 +13,7 @@ use super::rows::{WHOLE_RUN, first_eight};
 use super::to_sql;
 use crate::{RunRecord, StoreError};
 
-/// What guards a row: part of a hash over all that it says.
+/// Returns the checksum of a row: part of a hash over all its values.
 pub(super) fn checksum_of(row: &impl Serialize) -> i64 {
     let text = serde_json::to_vec(row).expect("numbers and texts serialise");
     first_eight(ContentHash::of(&text))
@@ -22,7 +22,7 @@ pub(super) fn checksum_of(row: &impl Serialize) -> i64 {
 /// A run's row.
 #[derive(Clone, Debug)]
 pub(super) struct RunRow {
-    /// Its number: what stands for it in other rows.
+    /// Number that identifies the run in other rows.
     pub(super) number: i64,
     pub(super) id: RunId,
     pub(super) job: JobId,
@@ -35,11 +35,11 @@ pub(super) struct RunRow {
     /// The number of the run that it begins with, and the last entry of it.
     pub(super) past: Option<i64>,
     pub(super) past_seq: u64,
-    /// How many commands wait in its inbox.
+    /// Number of commands in its inbox.
     pub(super) commands: u64,
-    /// How many tasks it has places for.
+    /// Number of tasks in its places.
     pub(super) tasks: u64,
-    /// What its timeline comes to: see [`super::rows`].
+    /// Last link of its hash chain: see [`super::rows`].
     pub(super) link: ContentHash,
 }
 
@@ -47,7 +47,7 @@ const COLUMNS: &str =
     "run, id, job, status, created, updated, last_seq, epoch, owner, past, past_seq, commands, tasks, link, checksum";
 
 impl RunRow {
-    /// The row of the run called `id`, if there is one.
+    /// Returns the row of the run called `id`, if there is one.
     pub(super) fn find(file: &Connection, id: &RunId) -> Result<Option<Self>, StoreError> {
         let found = file
             .prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE id = ?1"))?
@@ -62,7 +62,7 @@ impl RunRow {
         }
     }
 
-    /// The row of the run that stands as `number` in other rows.
+    /// Returns the row of the run with this number.
     pub(super) fn load(file: &Connection, number: i64) -> Result<Self, StoreError> {
         let found = file
             .prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE run = ?1"))?
@@ -73,7 +73,7 @@ impl RunRow {
         })?
     }
 
-    /// All runs, oldest row first.
+    /// Returns all runs, oldest row first.
     pub(super) fn all(file: &Connection) -> Result<Vec<Self>, StoreError> {
         let mut statement = file.prepare_cached(&format!("SELECT {COLUMNS} FROM runs NOT INDEXED ORDER BY run"))?;
         let rows = statement.query_map([], |row| Ok(Self::read(row)))?;
@@ -140,7 +140,7 @@ impl RunRow {
         Ok(())
     }
 
-    /// The run as lists show it.
+    /// Returns the run for lists of runs.
     pub(super) fn into_record(self, file: &Connection) -> Result<RunRecord, StoreError> {
         let past = match self.past {
             Some(past) => Some(ForkPoint { run: Self::load(file, past)?.id, seq: self.past_seq }),
@@ -159,7 +159,7 @@ impl RunRow {
         })
     }
 
-    /// The link that its first own row of entries follows.
+    /// Returns the link before its first own row of entries.
     pub(super) fn first_link(&self, file: &Connection) -> Result<ContentHash, StoreError> {
         match self.past {
             Some(past) => link_at(file, Self::load(file, past)?, self.past_seq),
@@ -167,7 +167,7 @@ impl RunRow {
         }
     }
 
-    /// The link before the first entry of the run called `id`.
+    /// Returns the link before the first entry of the run called `id`.
     pub(super) fn root_link(id: &RunId) -> ContentHash {
         ContentHash::of(id.as_str().as_bytes())
     }
@@ -206,7 +206,7 @@ impl RunRow {
     }
 }
 
-/// The link of the row that has entry `seq` of the timeline of `run`.
+/// Returns the link of the row that has entry `seq` of the timeline of `run`.
 pub(super) fn link_at(file: &Connection, mut run: RunRow, seq: u64) -> Result<ContentHash, StoreError> {
     while seq <= run.past_seq {
         run = match run.past {
@@ -229,9 +229,9 @@ pub(super) fn link_at(file: &Connection, mut run: RunRow, seq: u64) -> Result<Co
 /// The row of the whole file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
-    /// How many runs there are.
+    /// Number of runs.
     pub(super) runs: u64,
-    /// How many pairs of an agent and a tool have memories.
+    /// Number of pairs of an agent and a tool that have memories.
     pub(super) memories: u64,
     /// The number of the last command.
     pub(super) commands: u64,

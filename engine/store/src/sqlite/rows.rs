@@ -14,7 +14,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use crate::{Batch, StoreError};
 
-/// A row that holds this many bytes takes no further entry: whoever wants one entry reads its whole row.
+/// Size in bytes from which a row takes no further entry. Reading one entry reads its whole row.
 const ROW_BYTES: usize = 32 << 10;
 
 /// The key under which all rows of a run are filed, beside those of its tasks.
@@ -28,9 +28,9 @@ pub(super) const HEADS: i64 = 1;
 pub(super) struct EntryRow {
     /// The sequence number of its first entry.
     pub(super) first: u64,
-    /// That of its last one.
+    /// Sequence number of the last entry.
     pub(super) last: u64,
-    /// What it is filed under beside the run: the tasks of its entries, each once.
+    /// Keys that the row is filed under besides the run: the tasks of its entries, each once.
     pub(super) tasks: Vec<i64>,
     /// The entries.
     pub(super) text: String,
@@ -38,7 +38,7 @@ pub(super) struct EntryRow {
     pub(super) body: ContentHash,
 }
 
-/// The entries of `batch` as rows, in order.
+/// Returns the entries of `batch` as rows, in order.
 pub(super) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
     let mut rows = Vec::new();
     let mut rest = batch.entries.iter().peekable();
@@ -69,12 +69,13 @@ pub(super) fn of_batch(batch: &Batch) -> Vec<EntryRow> {
     rows
 }
 
-/// What the rows with entries of `task` are filed under. Two tasks may share a key: whoever reads looks at the entries too.
+/// Returns the key under which rows with entries of `task` are filed. Two tasks may share a key, so readers compare
+/// the entries too.
 pub(super) fn task_key(task: &TaskId) -> i64 {
     first_eight(ContentHash::of(task.as_str().as_bytes()))
 }
 
-/// A hash over a row's place and its text. Its first eight bytes are the row's checksum: a row that was changed or moved does
+/// Returns a hash over a row's place and its text. Its first eight bytes are the row's checksum: a row that was changed or moved does
 /// not fit it. The link before the row, extended by it, is the row's own link: a row that follows others than those it was
 /// written after does not fit that.
 pub(super) fn body(run: &RunId, first: u64, text: &str) -> ContentHash {
@@ -88,7 +89,7 @@ pub(super) fn first_eight(hash: ContentHash) -> i64 {
     i64::from_le_bytes(first)
 }
 
-/// A row as it stands in the file.
+/// A row as stored in the file.
 pub(super) struct StoredRow<'a> {
     pub(super) first: u64,
     /// The last sequence number, as it is filed.

@@ -12,10 +12,10 @@ use super::records::Totals;
 use super::{layout, log_of, named};
 use crate::{StoreError, failpoint};
 
-/// What makes a SQLite file a store of baton (`PRAGMA application_id`): "Batn".
+/// Marks a SQLite file as a store of Baton (`PRAGMA application_id`): "Batn".
 const APPLICATION_ID: i32 = 0x4261_746e;
 
-/// How long a connection waits for another process that writes.
+/// Longest wait for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The format that this program reads and writes (`PRAGMA user_version`); an empty file has format 0.
@@ -24,7 +24,7 @@ pub const FORMAT_VERSION: u32 = 5;
 /// The tables of [`FORMAT_VERSION`].
 pub(super) const TABLES: &str = include_str!("schema.sql");
 
-/// The connection that writes: makes the file if there is none.
+/// Returns the connection that writes: makes the file if there is none.
 pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     let named = |error: rusqlite::Error| named(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -47,7 +47,7 @@ pub(super) fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A connection that reads a file that a writer has opened before.
+/// Returns a connection that reads a file that a writer has opened before.
 ///
 /// SQLite writes to the folder of a file with a log even to read it. Where it cannot (a snapshot, a backup, another
 /// user's file), the file is read as it is, as long as no commits wait in the log.
@@ -78,12 +78,12 @@ fn connect_to_read(file: &OsStr, flags: OpenFlags) -> rusqlite::Result<Connectio
     connection.pragma_update(None, "cell_size_check", true)?;
     distrust_schema(&connection)?;
     keep_plans(&connection)?;
-    // Only a look into it tells whether it can be read.
+    // Only a query shows whether the file can be read.
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(connection)
 }
 
-/// The file as an address with a parameter, as SQLite reads it.
+/// Returns the file as an address with a parameter, as SQLite reads it.
 fn address(path: &Path, parameter: &str) -> OsString {
     let mut address = String::from("file:");
     for byte in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).as_os_str().as_bytes() {
@@ -116,8 +116,8 @@ fn distrust_schema(connection: &Connection) -> rusqlite::Result<()> {
     settings.into_iter().try_for_each(|(setting, value)| connection.set_db_config(setting, value).map(drop))
 }
 
-/// The file's format, if this program can read it, or 0 if the file is empty; refuses all others, what is no store, and a store
-/// whose schema is not the one that this program makes.
+/// Returns the file's format, or 0 if the file is empty. Refuses files that are no store, and stores whose format this
+/// program cannot read.
 pub(super) fn check_format(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
     // One statement, so that another process cannot make the file ours between two of the questions.
     let question = "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),

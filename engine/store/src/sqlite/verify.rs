@@ -1,4 +1,4 @@
-//! Everything in the file is looked at, and what is wrong with it is said, all of it.
+//! Checks everything in the file and reports every fault.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,8 +12,8 @@ use super::records::{RunRow, Totals, link_at};
 use super::rows::{self, HEADS, WHOLE_RUN};
 use crate::{StoreError, Verification};
 
-/// More findings of one kind than this are not told.
-const TOLD: usize = 100;
+/// Largest number of reported findings of one kind.
+const MAX_FINDINGS: usize = 100;
 
 /// See [`super::SqliteStore::verify`].
 pub(super) fn verify(file: &Transaction<'_>) -> Verification {
@@ -31,10 +31,10 @@ pub(super) fn verify(file: &Transaction<'_>) -> Verification {
 /// One of the looks.
 type Step = fn(&Transaction<'_>, &mut Look, &mut Verification) -> Result<(), StoreError>;
 
-/// What one look finds out for a later one.
+/// Results of one check for the next ones.
 #[derive(Default)]
 struct Look {
-    /// How many rows there are in places.
+    /// Number of rows in places.
     places: u64,
     /// Contents that an entry cannot do without, and what for.
     needed: BTreeMap<ContentHash, String>,
@@ -42,9 +42,9 @@ struct Look {
     named: HashSet<ContentHash>,
 }
 
-/// What SQLite itself says of its trees.
+/// Checks the file's trees with SQLite's own integrity check.
 fn structure(file: &Transaction<'_>, _look: &mut Look, found: &mut Verification) -> Result<(), StoreError> {
-    let mut check = file.prepare(&format!("PRAGMA integrity_check({TOLD})"))?;
+    let mut check = file.prepare(&format!("PRAGMA integrity_check({MAX_FINDINGS})"))?;
     for line in check.query_map([], |row| row.get::<_, String>(0))? {
         let line = line?;
         if line != "ok" {
@@ -64,7 +64,7 @@ fn runs(file: &Transaction<'_>, look: &mut Look, found: &mut Verification) -> Re
     Ok(())
 }
 
-/// A run's entries, in their places and in their chain, what they begin with, and its inbox.
+/// Checks the entries of a run, their places, their chain, its past and its inbox.
 fn one_run(file: &Transaction<'_>, run: &RunRow, look: &mut Look, found: &mut Verification) -> Result<(), StoreError> {
     if run.past.is_some() {
         // Fails if it is not there.
@@ -106,7 +106,7 @@ fn one_run(file: &Transaction<'_>, run: &RunRow, look: &mut Look, found: &mut Ve
             found.findings.push(format!("run {}: a place of task key {task} is wrong: {last}, {batch}", run.id));
         }
     }
-    for (task, last) in expected.keys().take(TOLD) {
+    for (task, last) in expected.keys().take(MAX_FINDINGS) {
         found.findings.push(format!("run {}: a place of task key {task} is missing: {last}", run.id));
     }
     for (_, command) in reader::commands(file, &run.id, 0)? {

@@ -47,19 +47,19 @@ pub(super) enum Write {
 }
 
 impl Write {
-    /// A batch with its entries made into rows, here rather than on the one thread that writes.
+    /// Returns a batch with its entries encoded as rows, here rather than on the only thread that writes.
     pub(super) fn append(batch: Batch) -> Self {
         let rows = rows::of_batch(&batch);
         Self::Append { batch, rows }
     }
 
-    /// A new run with its first batch.
+    /// Returns a new run with its first batch.
     pub(super) fn begin(run: NewRun, owner: &str, batch: Batch) -> Self {
         let rows = rows::of_batch(&batch);
         Self::Begin { run, owner: owner.to_owned(), batch, rows }
     }
 
-    /// The failpoints before and after a commit that begins with this.
+    /// Returns the failpoints before and after a commit whose first write is this one.
     const fn places(&self) -> (&'static str, &'static str) {
         match self {
             Self::Create(_) => ("store.create.before", "store.create.after"),
@@ -71,7 +71,7 @@ impl Write {
         }
     }
 
-    /// About how many bytes this writes.
+    /// Returns about the number of bytes that this writes.
     fn size(&self) -> usize {
         match self {
             Self::Create(_) | Self::TakeOver { .. } => 0,
@@ -86,7 +86,7 @@ impl Write {
     }
 }
 
-/// What a write is answered with: the number it makes known, if any.
+/// Result of a write: the number that it assigned, if any.
 pub(super) type Answer = Result<u64, StoreError>;
 
 /// A write and its reply channel.
@@ -133,7 +133,7 @@ impl Writer {
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// How much was written.
+    /// Returns the numbers of writes and commits.
     pub(super) fn stats(&self) -> SqliteStats {
         SqliteStats {
             writes: self.counters.writes.load(Ordering::Relaxed),
@@ -147,13 +147,13 @@ impl Drop for Writer {
         // The thread ends when it has done everything that was sent and no sender is left.
         drop(self.requests.take());
         if let Some(thread) = self.thread.take() {
-            // A panic over there was printed over there; those who waited were told that the store is closed.
+            // The panic was printed by its own thread. All waiting callers got the error that the store is closed.
             drop(thread.join());
         }
     }
 }
 
-/// What the thread owns.
+/// State of the writer thread.
 struct WriterThread {
     connection: Connection,
     path: PathBuf,
@@ -184,14 +184,14 @@ struct Files {
 }
 
 impl Files {
-    /// The files that are at `path` now.
+    /// Returns the identity of the files that are at `path` now.
     fn of(path: &Path, connection: &Connection) -> Result<Self, StoreError> {
         let found = std::fs::metadata(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
         let version = version(connection).map_err(|error| named(path, error))?;
         Ok(Self { file: (path.to_owned(), identity(&found)), size: found.len(), version, log: (log_of(path), None) })
     }
 
-    /// A file that is no longer the one that was opened, or that was cut short.
+    /// Returns a file that was replaced or truncated since it was opened.
     fn lost(&mut self, connection: &Connection) -> Option<PathBuf> {
         let (file, opened) = &self.file;
         let Some(found) = std::fs::metadata(file).ok().filter(|found| identity(found) == *opened) else {
@@ -217,7 +217,7 @@ fn identity(found: &Metadata) -> (u64, u64) {
     (found.dev(), found.ino())
 }
 
-/// The version of the file's schema: higher after the file was written anew.
+/// Returns the version of the file's schema, which rises when the file is rewritten.
 fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("PRAGMA schema_version", [], |row| row.get(0))
 }
@@ -231,7 +231,7 @@ impl WriterThread {
             let (group, answers) = self.commit_group(first);
             failpoint::pass(after);
             for (request, answer) in group.into_iter().zip(answers) {
-                // Nobody waits any more: the write holds all the same.
+                // The caller no longer waits. The write is durable all the same.
                 drop(request.reply.send(answer));
             }
         }
@@ -261,15 +261,15 @@ impl WriterThread {
         (group, answers)
     }
 
-    /// After a group failed with `error` and was rolled back: gives each write a transaction of its own, so that one that
-    /// cannot be written fails alone.
+    /// Gives each write a transaction of its own after a group failed with `error` and was rolled back. So a write
+    /// that cannot succeed fails alone.
     fn commit_each(&mut self, group: &[Request], error: StoreError) -> Vec<Answer> {
         self.look_at(&error);
         if self.failed.is_some() {
             return group.iter().filter_map(|_| self.failing().map(Err)).collect();
         }
         match named(&self.path, error) {
-            // Another process would be waited for once per write; all are told instead.
+            // Retrying would wait for the other process once per write, so all writes fail with this error.
             StoreError::Busy { path } => group.iter().map(|_| Err(StoreError::Busy { path: path.clone() })).collect(),
             only if group.len() == 1 => vec![Err(only)],
             _ => group.iter().map(|request| self.commit_one(&request.write)).collect(),
@@ -298,8 +298,8 @@ impl WriterThread {
         answer
     }
 
-    /// Remembers an error of the disk: whatever it says of later flushes, it is not trusted any more. Files that are no longer
-    /// where they were fail in the same way.
+    /// Remembers a disk error. After an I/O error the file is considered failed; later flushes are not trusted
+    /// (fsyncgate). Files that were moved or removed fail in the same way.
     fn look_at(&mut self, error: &StoreError) {
         if let StoreError::Sqlite(error) = error
             && error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
@@ -308,7 +308,8 @@ impl WriterThread {
         }
     }
 
-    /// Whether what was committed went to files that nobody finds any more. Asked after each commit, before it is answered.
+    /// Whether the commit went to files that were removed or replaced. Checked after each commit, before it is
+    /// answered.
     fn is_lost(&mut self) -> bool {
         let lost = self.files.lost(&self.connection);
         if let Some(path) = lost {
@@ -317,7 +318,7 @@ impl WriterThread {
         self.failed.is_some()
     }
 
-    /// What every write is answered with once the disk has failed or the files are lost.
+    /// Returns the error of every further write once the disk has failed or the files are lost.
     fn failing(&self) -> Option<StoreError> {
         Some(match self.failed.as_ref()? {
             Failed::Disk(what) => StoreError::Failing { path: self.path.clone(), what: what.clone() },

@@ -1,4 +1,4 @@
-//! What only a store on disk can promise: it outlives its process, is shared, and knows when it was damaged.
+//! Promises of a store on disk: it outlives its process, is shared, and detects damage.
 
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ async fn a_flipped_byte_in_a_content_is_noticed() {
     assert!(matches!(&refused, StoreError::Corrupt { what } if what.contains(&hash.to_string())), "{refused}");
 }
 
-/// Appends six entries in three batches, lets `damage` happen to the file, and returns what reading says.
+/// Appends six entries in three batches, applies `damage` to the file, and returns the results of reading.
 async fn read_after(damage: &str) -> (Result<usize, StoreError>, Result<usize, StoreError>) {
     let disk = OnDisk::new();
     let run = owned_run(&disk.store, "a").await;

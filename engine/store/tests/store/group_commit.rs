@@ -1,7 +1,8 @@
-//! What waits together is committed together, and nothing in a group spoils the rest of it.
+//! Writes that wait together are committed together, and a write that fails does not affect the others of its group.
 //!
-//! A stranger holds the file's write lock while the writes are asked for, so they all wait; when it lets go, the writer
-//! finds them together. On the one thread of these tests, yielding once lets every spawned write be asked for.
+//! Another connection holds the file's write lock while the writes are sent, so they all wait. When it releases the
+//! lock, the writer finds them together. On the single thread of these tests, one yield lets every spawned write be
+//! sent.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{OnDisk, batch, content, new_run, owned_run, sequence};
 
-/// Asks for all `batches` while nobody can write, then lets the writer go on; the answers, in order.
+/// Sends all `batches` while another connection holds the write lock, then releases it. Returns the answers in order.
 async fn append_together(disk: &OnDisk, store: &Arc<SqliteStore>, batches: Vec<Batch>) -> Vec<Result<(), StoreError>> {
     let stranger = rusqlite::Connection::open(store.path()).expect("a connection to the store's file");
     stranger.execute_batch("BEGIN IMMEDIATE").expect("the write lock");

@@ -1,4 +1,4 @@
-//! What may go, goes, and nothing else; and whether a store is whole can be asked.
+//! Retention removes the selected runs and nothing else, and verification finds damage.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use baton_types::json::Json;
 
 use crate::support::{OnDisk, at, batch, content, entry, logged, new_run, owned_run, run_id, sequence};
 
-/// An entry that names a content, as documents do.
+/// Returns an entry that names a content, as documents do.
 fn naming(seq: u64, bytes: &[u8]) -> Arc<Recorded> {
     entry(seq, "0", &format!("look into \"{}\"", content(bytes).0))
 }
@@ -20,7 +20,7 @@ fn ended(seq: u64, moment: u64) -> Arc<Recorded> {
     Arc::new(Recorded { seq, decision: seq, at: at(moment), entry: Entry::RunEnded(end) })
 }
 
-/// A run with a content of its own and one that all runs share; ended at the moment, if there is one.
+/// Returns a run with a content of its own and one that all runs share. The run has ended at `end`, if given.
 async fn run_with(store: &dyn Store, name: &str, end: Option<u64>) -> RunId {
     let run = owned_run(store, name).await;
     let own = format!("own {name} ").repeat(2_000).into_bytes();

@@ -8,7 +8,7 @@ use baton_store::{Batch, Retention, SqliteStore, Store, StoreError};
 
 use crate::support::{OnDisk, batch, entry, owned_run};
 
-/// What happens to the files of a store while it is open.
+/// Damage to the files of a store while it is open.
 type Damage = fn(&Path);
 
 fn log_of(path: &Path) -> std::path::PathBuf {
@@ -132,8 +132,8 @@ os.makedirs(sys.argv[1])
 os.chdir(sys.argv[1])
 life = open('1-abc.life', 'w')
 fcntl.lockf(life, fcntl.LOCK_EX)
-bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-bell.bind('1-abc.sock')
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+listener.bind('1-abc.sock')
 if os.fork() == 0:
     sys.stdin.read()
     os._exit(0)

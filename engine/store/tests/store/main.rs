@@ -1,4 +1,4 @@
-//! What every store promises, and what the one on disk promises besides.
+//! Promises of every store, and further promises of the store on disk.
 
 mod disk;
 mod group_commit;

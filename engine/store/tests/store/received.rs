@@ -5,7 +5,7 @@ use baton_store::{SqliteStore, StoreError};
 use crate::support::{OnDisk, batch, owned_run};
 use baton_store::Store;
 
-/// A view that never ends, in place of a table.
+/// Returns a view that never ends, in place of a table.
 fn endless(table: &str) -> String {
     format!(
         "ALTER TABLE {table} RENAME TO hidden;

@@ -32,7 +32,7 @@ impl OnDisk {
         Self { store: SqliteStore::open(path).expect("the same store"), folder }
     }
 
-    /// A connection of somebody else to the store's file.
+    /// Returns a second connection to the store's file.
     pub(crate) fn stranger(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.store.path()).expect("a connection to the store's file")
     }
@@ -50,7 +50,7 @@ pub(crate) fn new_run(name: &str, created: u64) -> NewRun {
     NewRun { id: run_id(name), job: "job".into(), at: at(created), past: None }
 }
 
-/// A run that exists and is owned; its epoch is 1.
+/// Returns a run that exists and is owned; its epoch is 1.
 pub(crate) async fn owned_run(store: &dyn Store, name: &str) -> RunId {
     store.create(new_run(name, 1)).await.expect("a new run");
     let epoch = store.take_over(&run_id(name), "first owner").await.expect("the run is there");
@@ -58,14 +58,14 @@ pub(crate) async fn owned_run(store: &dyn Store, name: &str) -> RunId {
     run_id(name)
 }
 
-/// An entry of `task`, with a text to know it by.
+/// Returns an entry of `task` with a recognizable text.
 pub(crate) fn entry(seq: u64, task: &str, text: &str) -> Arc<Recorded> {
     let action = ControlAction::Steered { text: text.into() };
     let control = Control { task: Some(TaskId::new(task)), action, by: Principal::program("test") };
     Arc::new(Recorded { seq, decision: seq, at: at(1_000 + seq), entry: Entry::Control(control) })
 }
 
-/// A batch of epoch 1 with `count` entries of the root task after `expected_seq`.
+/// Returns a batch of epoch 1 with `count` entries of the root task after `expected_seq`.
 pub(crate) fn batch(run: &RunId, expected_seq: u64, count: u64) -> Batch {
     let mut batch = Batch::new(run.clone(), 1, expected_seq);
     batch.entries =
@@ -77,7 +77,7 @@ pub(crate) fn content(bytes: &[u8]) -> (ContentHash, Content) {
     (ContentHash::of(bytes), Content::from(bytes))
 }
 
-/// A logged call of `agent` with `text` as its input.
+/// Returns a logged call of `agent` with `text` as its input.
 pub(crate) fn logged(agent: &str, tool: &str, text: &str) -> LoggedCall {
     LoggedCall {
         agent: AgentId::new(agent),
@@ -89,7 +89,7 @@ pub(crate) fn logged(agent: &str, tool: &str, text: &str) -> LoggedCall {
     }
 }
 
-/// The sequence numbers of all entries of `run`.
+/// Returns the sequence numbers of all entries of `run`.
 pub(crate) async fn sequence(store: &dyn Store, run: &RunId) -> Vec<u64> {
     store.entries(run, 0, usize::MAX).await.expect("the run is there").iter().map(|entry| entry.seq).collect()
 }

@@ -55,7 +55,7 @@ impl Area {
     }
 }
 
-/// The scale of the values: bars stand on zero, lines on zero unless it is far away.
+/// Returns the scale of the values: bars start at zero, lines too unless zero is far away.
 fn value_scale(kind: ChartKind, figure: &Figure, height: f64) -> Scale {
     let (mut low, mut high) = figure.extent();
     let from_zero =
@@ -101,7 +101,7 @@ struct Names {
 }
 
 impl Names {
-    /// The axis from `left` to `right`; names may be as high as `highest`.
+    /// Returns the axis from `left` to `right`; names may be as high as `highest`.
     fn of(positions: &Positions, (left, right): (f64, f64), highest: f64) -> Self {
         match positions {
             Positions::Names(names) => Self::of_categories(names, (left, right), highest),
@@ -117,7 +117,7 @@ impl Names {
         }
     }
 
-    /// A continuous axis with as many ticks as fit side by side.
+    /// Returns a continuous axis with as many ticks as fit side by side.
     fn of_scale(values: &[f64], make: impl Fn(f64) -> Scale, left: f64, right: f64) -> Self {
         let overhang = 24.0;
         let width = right - overhang - left;
@@ -148,7 +148,8 @@ impl Names {
         }
     }
 
-    /// A slot per category; names lie flat if they fit, else stand upright, and are thinned if even that is too dense.
+    /// Returns a slot per category. Names are horizontal if they fit, otherwise vertical, and are thinned if even that
+    /// is too dense.
     fn of_categories(names: &[String], (left, right): (f64, f64), highest: f64) -> Self {
         let slot = (right - left) / names.len() as f64;
         let at = |index: usize| left + (index as f64 + 0.5) * slot;
@@ -210,7 +211,7 @@ fn lines(scene: &mut Scene, figure: &Figure, names: &Names, values: &Scale, area
     }
 }
 
-/// At most four points per column of pixels: its first, lowest, highest and last. The picture stays the same.
+/// Returns at most four points per column of pixels: its first, lowest, highest and last. The picture stays the same.
 fn thinned(run: Vec<Point>) -> Vec<Point> {
     let mut thin: Vec<Point> = Vec::new();
     for column in run.chunk_by(|left, right| left.0.floor() as i64 == right.0.floor() as i64) {

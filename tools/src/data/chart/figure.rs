@@ -1,4 +1,4 @@
-//! What a chart shows: rows turned into series over positions, with every doubt refused in words that teach.
+//! Data of a chart: rows turned into series over positions. Ambiguous input is refused with a message that teaches.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -37,7 +37,7 @@ pub(super) struct Figure {
     pub(super) series: Vec<Series>,
 }
 
-/// Where values stand along the x axis.
+/// Positions of values along the x axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Positions {
     /// Numbers, ascending; `years` are written without thousands separators.
@@ -112,12 +112,12 @@ impl Figure {
         Ok(Self { positions, series })
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub(super) fn points(&self) -> usize {
         self.series.iter().flat_map(|series| &series.values).flatten().count()
     }
 
-    /// The smallest and the largest value.
+    /// Returns the smallest and the largest value.
     pub(super) fn extent(&self) -> (f64, f64) {
         let values = self.series.iter().flat_map(|series| &series.values).flatten();
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)))
@@ -152,7 +152,7 @@ fn check_shape(rows: &[Map<String, Value>], columns: &Columns<'_>) -> Result<(),
     Ok(())
 }
 
-/// The index of `name` in `names`, where it is added if it is new.
+/// Returns the index of `name` in `names`, where it is added if it is new.
 fn position_of(names: &mut Vec<String>, name: String) -> usize {
     names.iter().position(|known| *known == name).unwrap_or_else(|| {
         names.push(name);
@@ -160,7 +160,7 @@ fn position_of(names: &mut Vec<String>, name: String) -> usize {
     })
 }
 
-/// A value as a name.
+/// Returns a value as a name.
 fn label_of(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "(none)".to_owned(),
@@ -174,7 +174,7 @@ fn label_of(value: Option<&Value>) -> String {
     }
 }
 
-/// A value as a number; the error says what was found.
+/// Returns a value as a number; an error names the value that was found.
 fn value_of(value: Option<&Value>) -> Result<Option<f64>, String> {
     match value {
         None | Some(Value::Null) => Ok(None),
@@ -190,7 +190,7 @@ fn value_of(value: Option<&Value>) -> Result<Option<f64>, String> {
     }
 }
 
-/// The positions that `labels` mean, and the labels' indices in the positions' order.
+/// Returns the positions that `labels` mean, and the labels' indices in the positions' order.
 fn arrange(kind: ChartKind, labels: Vec<String>) -> Result<(Positions, Vec<usize>), String> {
     if kind == ChartKind::Line {
         let numbers: Option<Vec<f64>> =
@@ -221,7 +221,7 @@ fn ascending(values: Vec<f64>) -> (Vec<f64>, Vec<usize>) {
     (order.iter().map(|index| values[*index]).collect(), order)
 }
 
-/// Dates that all begin a year or a month, without the part that says nothing.
+/// Shortens dates that all begin a year or a month.
 fn shortened(labels: Vec<String>) -> Vec<String> {
     for tail in ["-01-01", "-01"] {
         let is_date = |label: &String| label.len() == 10 && label.ends_with(tail) && days_of(label).is_some();

@@ -1,4 +1,4 @@
-//! What surrounds every plot: title, legend, the axes' own labels, colours.
+//! Surroundings of every plot: title, legend, axis labels, colours.
 
 use super::scene::{Align, Label, Rgb, Scene, Shape, cleaned, fitted, text_width};
 
@@ -16,7 +16,8 @@ const TITLE: f64 = 25.0;
 const LABEL: f64 = 17.0;
 const MARGIN: f64 = 22.0;
 
-/// Colours that differ in hue and lightness, so that they can also be told apart in print and by most colour-blind readers.
+/// Colours that differ in hue and lightness, so that they can also be distinguished in print and by most colour-blind
+/// readers.
 const PALETTE: [Rgb; 10] = [
     (38, 99, 168),
     (230, 126, 34),
@@ -30,7 +31,7 @@ const PALETTE: [Rgb; 10] = [
     (183, 168, 45),
 ];
 
-/// The colour of the series at `index`; after ten, the same colours lighter.
+/// Returns the colour of the series at `index`; after ten, the same colours lighter.
 pub(super) fn color_of(index: usize) -> Rgb {
     let (red, green, blue) = PALETTE[index % PALETTE.len()];
     let lighter = |channel: u8| u8::midpoint(channel, 255);
@@ -58,7 +59,7 @@ pub(super) fn begin(scene: &mut Scene, title: &str) -> Frame {
     Frame { left: MARGIN, right: width - MARGIN, top: top + 8.0, bottom: height - MARGIN }
 }
 
-/// The title on at most two lines.
+/// Returns the title on at most two lines.
 fn wrapped(title: &str, width: f64) -> Vec<String> {
     let clean = cleaned(title);
     if text_width(&clean, TITLE, true) <= width {

@@ -22,7 +22,7 @@ use scene::Scene;
 
 use super::query::query;
 
-/// The picture's size in pixels when nobody says.
+/// The picture's size in pixels (default).
 const DEFAULT_SIZE: (u32, u32) = (960, 600);
 /// The sizes that can be painted: smaller has no room for axes, larger costs too much memory.
 const SIZES: std::ops::RangeInclusive<u32> = 240..=2_400;
@@ -31,7 +31,7 @@ const MAX_QUERIED_ROWS: u32 = 10_000;
 /// The most bytes of rows that a query may give to a chart.
 const MAX_QUERIED_BYTES: usize = 8 * 1024 * 1024;
 
-/// What `draw_chart` answers.
+/// Output of `draw_chart`.
 #[derive(Debug, Serialize)]
 pub struct ChartOutput {
     /// The document that holds the chart.
@@ -46,20 +46,20 @@ pub struct ChartOutput {
     pub height: u32,
     /// The document's size.
     pub size_bytes: usize,
-    /// How many values it shows.
+    /// Number of values in the chart.
     pub points: usize,
     /// The names of its series.
     pub series: Vec<String>,
 }
 
-/// How a chart is written.
+/// File format of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Png,
     Svg,
 }
 
-/// What a chart says besides its values.
+/// Texts of a chart.
 struct Words {
     title: String,
     x: String,
@@ -136,7 +136,7 @@ fn invalid(message: String) -> ToolError {
     ToolError::new(message).of_kind(ToolErrorKind::InvalidInput)
 }
 
-/// The rows that `sql` selects, all of them.
+/// Returns the rows that `sql` selects, all of them.
 async fn queried(
     context: &ToolContext,
     sql: String,
@@ -149,13 +149,13 @@ async fn queried(
     Ok(answer.rows)
 }
 
-/// The column of the x axis: the one named, else the first.
+/// Returns the column of the x axis: the one named, else the first.
 fn chosen_x(x: Option<String>, rows: &[Map<String, Value>]) -> Result<String, ToolError> {
     let first = || rows.first().and_then(|row| row.keys().next().cloned());
     x.or_else(first).ok_or_else(|| invalid("there are no rows to draw".to_owned()))
 }
 
-/// A column, or a list of columns.
+/// Returns a column, or a list of columns.
 fn names_of(y: &Value) -> Result<Vec<String>, ToolError> {
     let wrong = || invalid(format!("y must be a column's name or a list of names, received {y}"));
     match y {
@@ -165,7 +165,7 @@ fn names_of(y: &Value) -> Result<Vec<String>, ToolError> {
     }
 }
 
-/// The columns that hold numbers, without those that mean something else already.
+/// Returns the columns that hold numbers, without those that mean something else already.
 fn numeric_columns(rows: &[Map<String, Value>], x: &str, series: Option<&str>) -> Vec<String> {
     let keys = rows.first().into_iter().flat_map(Map::keys).filter(|key| *key != x && Some(key.as_str()) != series);
     let numeric = keys.filter(|key| rows.iter().any(|row| row.get(key.as_str()).is_some_and(Value::is_number)));

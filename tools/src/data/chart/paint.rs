@@ -9,10 +9,10 @@ use super::scene::{Align, Label, Point, Rgb, Scene, Shape, font};
 /// A PNG is painted this many times larger and averaged down: plotters' polygons have hard edges.
 const OVERSAMPLING: u32 = 2;
 
-/// What differs between plotters' backends.
+/// Differences between plotters' backends.
 struct Manner {
     scale: f64,
-    /// What a font's size is multiplied with.
+    /// Factor for font sizes.
     font: f64,
     /// By how much of its size a text is moved down to be centred.
     drop: f64,
@@ -25,7 +25,7 @@ const PIXELS: Manner = Manner { scale: OVERSAMPLING as f64, font: 1.0, drop: 0.1
 /// plotters divides a font's size by 1.24 for SVG; the embedded font has 1.362 times its em from ascent to descent.
 const VECTORS: Manner = Manner { scale: 1.0, font: 1.24 / 1.362, drop: 0.0, pieces: false };
 
-/// The scene as a PNG.
+/// Returns the scene as a PNG.
 pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, String> {
     let (width, height) = (scene.width * OVERSAMPLING, scene.height * OVERSAMPLING);
     let mut pixels = vec![255; width as usize * height as usize * 3];
@@ -44,7 +44,7 @@ pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The scene as an SVG.
+/// Returns the scene as an SVG.
 pub(super) fn svg(scene: &Scene) -> Result<Vec<u8>, String> {
     let mut text = String::new();
     {
@@ -90,7 +90,7 @@ fn paint<B: DrawingBackend>(scene: &Scene, backend: &mut B, manner: &Manner) -> 
     backend.present().map_err(|error| error.to_string())
 }
 
-/// The corners of a straight line of that width.
+/// Returns the corners of a straight line of that width.
 fn quadrangle(from: Point, to: Point, width: f64) -> Option<[Point; 4]> {
     let (x, y) = (to.0 - from.0, to.1 - from.1);
     let length = x.hypot(y);

@@ -9,7 +9,7 @@ use super::scene::{Align, Label, Point, Scene, Shape, fitted, text_width};
 
 /// The most slices; what is smaller than the largest of them is drawn as one.
 const MAX_SLICES: usize = 10;
-/// How far from the centre a slice carries its percentage, if it is wide enough there.
+/// Distance of a slice's percentage from the centre, if it is wide enough there.
 const LABEL_DISTANCE: f64 = 0.7;
 
 /// One slice.
@@ -19,7 +19,7 @@ pub(super) struct Slice {
     value: f64,
 }
 
-/// The slices of a figure's only series, largest first.
+/// Returns the slices of a figure's only series, largest first.
 pub(super) fn slices(figure: &Figure) -> Result<Vec<Slice>, String> {
     let (Positions::Names(names), [series]) = (&figure.positions, figure.series.as_slice()) else {
         return Err("a pie shows one column of y without series".to_owned());
@@ -108,7 +108,7 @@ fn pie(scene: &mut Scene, center: Point, radius: f64, slices: &[Slice], total: f
     }
 }
 
-/// A share in percent with one decimal.
+/// Returns a share in percent with one decimal.
 fn percent(share: f64) -> String {
     number_with(share * 100.0, 1)
 }

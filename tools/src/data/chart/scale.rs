@@ -9,13 +9,13 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Where `value` lies between the ends: 0 to 1.
+    /// Returns the position of `value` between the ends: 0 to 1.
     pub(super) fn share(&self, value: f64) -> f64 {
         (value - self.from) / (self.to - self.from)
     }
 }
 
-/// A scale over `low` to `high` whose ends are ticks, with about `count` steps.
+/// Returns a scale over `low` to `high` whose ends are ticks, with about `count` steps.
 pub(super) fn round_ends(low: f64, high: f64, count: f64) -> Scale {
     let (low, high) = widened(low, high);
     let step = nice_step((high - low) / count.max(1.0));
@@ -24,7 +24,7 @@ pub(super) fn round_ends(low: f64, high: f64, count: f64) -> Scale {
     Scale { from: first * step, to: last * step, ticks }
 }
 
-/// A scale over exactly `low` to `high`, with ticks at the round numbers between. `plain` writes years, not thousands.
+/// Returns a scale over exactly `low` to `high`, with ticks at the round numbers between. `plain` writes years, not thousands.
 pub(super) fn exact_ends(low: f64, high: f64, count: f64, plain: bool) -> Scale {
     let (low, high) = widened(low, high);
     let mut step = nice_step((high - low) / count.max(1.0));
@@ -35,7 +35,7 @@ pub(super) fn exact_ends(low: f64, high: f64, count: f64, plain: bool) -> Scale 
     Scale { from: low, to: high, ticks: ticks(first, last, step, !plain) }
 }
 
-/// Values and differences below this are not told apart from zero.
+/// Values and differences below this count as zero.
 const SMALLEST: f64 = 1e-100;
 /// The largest value that can be drawn; beyond it the arithmetic of scales would overflow.
 pub(super) const LARGEST: f64 = 1e100;
@@ -57,7 +57,7 @@ fn ticks(first: f64, last: f64, step: f64, grouped: bool) -> Vec<(f64, String)> 
     (0..=count).map(|index| (first + index as f64) * step).map(|value| (value, label(value))).collect()
 }
 
-/// The smallest of 1, 2, 2.5, 5 times a power of ten that is not below `step`.
+/// Returns the smallest of 1, 2, 2.5, 5 times a power of ten that is not below `step`.
 fn nice_step(step: f64) -> f64 {
     let power = 10_f64.powf(step.log10().floor());
     let steps = if power >= 10.0 { [1.0, 2.0, 2.5, 5.0, 10.0] } else { [1.0, 2.0, 5.0, 5.0, 10.0] };
@@ -95,7 +95,7 @@ pub(super) fn number(value: f64) -> String {
     if text.contains('.') && !text.contains('e') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A moment in an ISO 8601 text, in days since 1970-01-01: `2024`, `2024-03`, `2024-03-05`, `2024-03-05T10:30:00Z`.
+/// Returns a moment in an ISO 8601 text, in days since 1970-01-01: `2024`, `2024-03`, `2024-03-05`, `2024-03-05T10:30:00Z`.
 pub(super) fn days_of(text: &str) -> Option<f64> {
     let text = text.trim();
     let (date, time) = text.split_once(['T', ' ']).map_or((text, None), |(date, time)| (date, Some(time)));
@@ -129,7 +129,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// The date that is `days` after 1970-01-01.
+/// Returns the date that is `days` after 1970-01-01.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -144,7 +144,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// A scale over exactly the days `low` to `high`, with about `count` ticks at years, months, days or hours.
+/// Returns a scale over exactly the days `low` to `high`, with about `count` ticks at years, months, days or hours.
 pub(super) fn calendar(low: f64, high: f64, count: f64) -> Scale {
     let (low, high) = if high > low { (low, high) } else { (low - 1.0, high + 1.0) };
     let step = (high - low) / count.max(1.0);

@@ -1,4 +1,4 @@
-//! What a chart is made of before it is painted: shapes with places, in pixels of the finished picture.
+//! A chart before it is painted: shapes with positions, in pixels of the finished picture.
 //!
 //! Laying out and painting are apart, so that a test can ask whether two labels overlap.
 
@@ -12,7 +12,7 @@ pub(super) type Rgb = (u8, u8, u8);
 /// A place, from the upper left corner.
 pub(super) type Point = (f64, f64);
 
-/// Where a text lies relative to its place, along it.
+/// Alignment of a text at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
     Start,
@@ -60,13 +60,13 @@ static FONT: LazyLock<bool> = LazyLock::new(|| {
         && register_font("sans-serif", FontStyle::Bold, notosans::BOLD_TTF).is_ok()
 });
 
-/// The font at `size` pixels from ascent to descent.
+/// Returns the font at `size` pixels from ascent to descent.
 pub(super) fn font(size: f64, bold: bool) -> FontDesc<'static> {
     assert!(*FONT, "the embedded font is a font");
     FontDesc::new(FAMILY, size, if bold { FontStyle::Bold } else { FontStyle::Normal })
 }
 
-/// How wide `text` is in pixels.
+/// Returns the width of `text` in pixels.
 pub(super) fn text_width(text: &str, size: f64, bold: bool) -> f64 {
     // Measured large, because plotters answers in whole pixels.
     const MEASURED: f64 = 200.0;
@@ -78,7 +78,7 @@ pub(super) fn fitted(text: &str, size: f64, bold: bool, width: f64) -> String {
     cut(text, size, bold, width, |shown| shown)
 }
 
-/// The same, cut in the middle: names of one family differ at their ends.
+/// Returns the text cut in the middle to fit `width`: names of one family differ at their ends.
 pub(super) fn fitted_name(text: &str, size: f64, width: f64) -> String {
     cut(text, size, false, width, |shown| shown.div_ceil(2))
 }
@@ -115,30 +115,30 @@ pub(super) fn cleaned(text: &str) -> String {
 }
 
 impl Scene {
-    /// An empty picture.
+    /// Returns an empty picture.
     pub(super) fn new(width: u32, height: u32) -> Self {
         Self { width, height, shapes: Vec::new() }
     }
 
-    /// A straight line.
+    /// Adds a straight line.
     pub(super) fn line(&mut self, from: Point, to: Point, color: Rgb, width: f64) {
         self.shapes.push(Shape::Line { points: vec![from, to], color, width });
     }
 
-    /// A filled rectangle.
+    /// Adds a filled rectangle.
     pub(super) fn rectangle(&mut self, from: Point, to: Point, color: Rgb) {
         let points = vec![from, (to.0, from.1), to, (from.0, to.1)];
         self.shapes.push(Shape::Area { points, color });
     }
 
-    /// A text.
+    /// Adds a text, unless it is empty.
     pub(super) fn text(&mut self, label: Label) {
         if !label.text.is_empty() {
             self.shapes.push(Shape::Text(label));
         }
     }
 
-    /// The boxes that texts cover: left, top, right, bottom.
+    /// Returns the boxes that texts cover: left, top, right, bottom.
     #[cfg(test)]
     pub(super) fn text_boxes(&self) -> Vec<(String, [f64; 4])> {
         let boxed = |shape: &Shape| match shape {

@@ -1,4 +1,4 @@
-//! What a chart promises, asked of scenes and of finished documents.
+//! Promises of charts, tested on scenes and on finished documents.
 
 use baton_tool::testing::block_on;
 use baton_tool::{ToolContext, ToolError, from_input, registered_functions};
@@ -13,7 +13,7 @@ fn draw(context: &ToolContext, input: &Value) -> Result<Value, ToolError> {
     block_on((function.invoke)(context, &Json::from(input))).map(|output| output.value())
 }
 
-/// The bytes of the only document that drawing `input` writes.
+/// Returns the bytes of the only document that drawing `input` writes.
 fn drawn(input: &Value) -> Vec<u8> {
     let context = ToolContext::for_test().build();
     let output = draw(&context, input).unwrap_or_else(|error| panic!("{input}: {error}"));

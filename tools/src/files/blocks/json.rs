@@ -33,14 +33,14 @@ impl Entry {
         self.key.as_ref().map_or(self.value.start, |key| key.start)..self.value.end
     }
 
-    /// The key as it reads.
+    /// Returns the key, unescaped.
     fn name(&self, text: &str) -> Option<String> {
         let raw = &text[self.key.clone()?];
         Some(serde_json::from_str(raw).unwrap_or_else(|_| raw.trim_matches('"').to_owned()))
     }
 }
 
-/// The entries of a valid JSON text.
+/// Returns the entries of a valid JSON text.
 fn entries(text: &str) -> Vec<Entry> {
     let bytes = text.as_bytes();
     let start = skip_blank(bytes, opening(text));
@@ -66,7 +66,7 @@ fn entries(text: &str) -> Vec<Entry> {
     found
 }
 
-/// Where the text begins behind a byte order mark.
+/// Returns the start of the text after a byte order mark.
 fn opening(text: &str) -> usize {
     if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 }
 }
@@ -78,7 +78,7 @@ fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The end of the value that begins at `at` in a valid text.
+/// Returns the end of the value that begins at `at` in a valid text.
 fn value_end(bytes: &[u8], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(byte) = bytes.get(at) {
@@ -136,7 +136,7 @@ fn own(block_type: BlockType) -> Result<(), CannotEdit> {
 
 struct Document<'a> {
     text: &'a str,
-    /// Where the top-level value begins, and what it is.
+    /// Start of the top-level value, and its type.
     start: usize,
     shape: BlockType,
     entries: Vec<Entry>,
@@ -192,7 +192,7 @@ impl Document<'_> {
         Ok(Splice::new(range, ""))
     }
 
-    /// The key that `data` gives, if the document may have it.
+    /// Returns the key that `data` gives, if the document may have it.
     fn key<'a>(&self, data: &'a Map<String, Value>, id: Option<usize>) -> Result<Option<&'a str>, CannotEdit> {
         only_keys(data, &["key", "value"], BlockType::Value)?;
         let Some(key) = text_of(data, "key")? else { return Ok(None) };
@@ -210,7 +210,7 @@ impl Document<'_> {
         Ok(Some(key))
     }
 
-    /// What stands between the opening bracket and the first entry.
+    /// Returns the text between the opening bracket and the first entry.
     fn indentation(&self) -> &str {
         match (self.shape, self.entries.first()) {
             (BlockType::Object | BlockType::Array, Some(first)) => &self.text[self.start + 1..first.range().start],
@@ -218,7 +218,7 @@ impl Document<'_> {
         }
     }
 
-    /// What stands between two entries, behind the comma.
+    /// Returns the text between two entries, after the comma.
     fn gap(&self) -> &str {
         let Some(first) = self.entries.first() else { return "" };
         let indentation = self.indentation();
@@ -229,7 +229,7 @@ impl Document<'_> {
         }
     }
 
-    /// What stands between key and value.
+    /// Returns the text between key and value.
     fn colon(&self) -> &'static str {
         let between = self.entries.first().and_then(|entry| Some(&self.text[entry.key.as_ref()?.end..entry.value.start]));
         if between == Some(":") { ":" } else { ": " }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Block, BlockType, CannotEdit, Change, DocType, Splice, foreign, newline, only_keys, text_of};
 
-/// One line each, without its ending. A text that ends with a line ending has no empty line behind it.
+/// Returns one block per line, without its ending. A text that ends with a line ending has no empty line after it.
 pub(super) fn scan(text: &str) -> Vec<Block> {
     let mut start = 0;
     let mut found = Vec::new();

@@ -26,7 +26,7 @@ impl Line<'_> {
         self.text.trim().is_empty()
     }
 
-    /// The text without at most three columns of indentation; `None` if it is indented further.
+    /// Returns the text without at most three columns of indentation; `None` if it is indented further.
     fn content(&self) -> Option<&str> {
         let content = self.text.trim_start_matches(' ');
         (self.text.len() - content.len() <= 3 && !content.starts_with('\t')).then_some(content)
@@ -36,7 +36,7 @@ impl Line<'_> {
         self.text.starts_with("  ") || self.text.starts_with('\t')
     }
 
-    /// The level and text of a `# heading`.
+    /// Returns the level and text of a `# heading`.
     fn heading(&self) -> Option<(usize, &str)> {
         let content = self.content()?;
         let text = content.trim_start_matches('#');
@@ -45,7 +45,7 @@ impl Line<'_> {
         (ends && (1..=6).contains(&level)).then_some((level, text))
     }
 
-    /// The character and length of a code fence, and what follows it.
+    /// Returns the character and length of a code fence, and what follows it.
     fn fence(&self) -> Option<(char, usize, &str)> {
         let content = self.content()?;
         let mark = content.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
@@ -63,14 +63,14 @@ impl Line<'_> {
         content.chars().all(|character| character == mark || character.is_whitespace()) && content.matches(mark).count() >= 3
     }
 
-    /// The level of a heading whose text stands in the lines above this line.
+    /// Returns the level of a heading whose text is in the lines above this line.
     fn underline(&self) -> Option<usize> {
         let marks = self.content()?.trim_end();
         let all = |mark| !marks.is_empty() && marks.chars().all(|character| character == mark);
         if all('=') { Some(1) } else { all('-').then_some(2) }
     }
 
-    /// The marker of a list item and the text behind it.
+    /// Returns the marker of a list item and the text behind it.
     fn item(&self) -> Option<(&str, &str)> {
         if self.is_rule() {
             return None;
@@ -115,7 +115,7 @@ pub(super) fn scan(text: &str) -> Vec<Block> {
     found
 }
 
-/// The type of the block that begins at line `at`, which is not blank, and the line behind it.
+/// Returns the type of the block that begins at line `at`, which is not blank, and the line after it.
 fn block(lines: &[Line<'_>], at: usize) -> (BlockType, usize) {
     let line = &lines[at];
     if at == 0
@@ -152,7 +152,7 @@ fn block(lines: &[Line<'_>], at: usize) -> (BlockType, usize) {
     (BlockType::Paragraph, next)
 }
 
-/// The line behind the list that begins at line `at`.
+/// Returns the line behind the list that begins at line `at`.
 fn list_end(lines: &[Line<'_>], at: usize) -> usize {
     let mut end = at + 1;
     let mut next = end;
@@ -175,7 +175,7 @@ fn list_end(lines: &[Line<'_>], at: usize) -> usize {
     end
 }
 
-/// The ways to make a change, plainest first: the later ones set the block apart by blank lines.
+/// Returns the ways to make a change, plainest first: the later ones set the block apart by blank lines.
 pub(super) fn splices(text: &str, before: &[Block], change: &Change) -> Result<Vec<Splice>, CannotEdit> {
     let newline = newline(text);
     Ok(match change {
@@ -221,7 +221,7 @@ fn in_place(range: &Range<usize>, rendered: &str, newline: &str) -> Vec<Splice> 
         .collect()
 }
 
-/// What a block holds, with the given fields in place of its own.
+/// Returns the fields of a block, with the given ones in place of its own.
 fn merged(raw: &str, block_type: BlockType, given: &Map<String, Value>) -> Map<String, Value> {
     let mut data = read(raw, block_type);
     for (key, value) in given {
@@ -230,7 +230,7 @@ fn merged(raw: &str, block_type: BlockType, given: &Map<String, Value>) -> Map<S
     data
 }
 
-/// What a block holds.
+/// Returns the fields of a block.
 fn read(raw: &str, block_type: BlockType) -> Map<String, Value> {
     let lines = lines(raw);
     let mut data = Map::new();
@@ -267,14 +267,14 @@ fn read(raw: &str, block_type: BlockType) -> Map<String, Value> {
     data
 }
 
-/// The text of a heading without the closing `##`.
+/// Returns the text of a heading without the closing `##`.
 fn closed(text: &str) -> String {
     let text = text.trim();
     let open = text.trim_end_matches('#');
     if open.is_empty() || open.ends_with([' ', '\t']) { open.trim_end().to_owned() } else { text.to_owned() }
 }
 
-/// The items of a list; what is nested keeps its lines.
+/// Returns the items of a list; what is nested keeps its lines.
 fn items(lines: &[Line<'_>]) -> Vec<String> {
     let indentation = |line: &Line<'_>| line.text.len() - line.text.trim_start().len();
     let outer = lines.first().map_or(0, indentation);

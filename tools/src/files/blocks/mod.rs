@@ -19,7 +19,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What kind of blocks a document has, by its media type.
+/// Kind of a document's blocks, by its media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DocType {
     /// Headings, paragraphs, lists, code.
@@ -35,7 +35,7 @@ pub(crate) enum DocType {
 }
 
 impl DocType {
-    /// The kind for a media type; parameters such as `charset` do not matter.
+    /// Returns the kind for a media type; parameters such as `charset` do not matter.
     pub(crate) fn of(mime_type: &str) -> Self {
         let essence = mime_type.split(';').next().unwrap_or_default().trim();
         match essence {
@@ -52,7 +52,7 @@ impl DocType {
         }
     }
 
-    /// The name that agents see.
+    /// Returns the name that agents see.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Markdown => "markdown",
@@ -91,7 +91,7 @@ pub(crate) enum BlockType {
 }
 
 impl BlockType {
-    /// The name that agents see.
+    /// Returns the name that agents see.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Heading => "heading",
@@ -111,7 +111,7 @@ impl BlockType {
 /// One block: its id is its place in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// What it is.
+    /// Its type.
     pub(crate) block_type: BlockType,
     /// Its bytes, without what separates it from its neighbours.
     pub(crate) range: Range<usize>,
@@ -142,18 +142,18 @@ pub(crate) enum Change {
     Add {
         /// The id that it shall have; behind the last without one.
         position: Option<usize>,
-        /// What it is.
+        /// Its type.
         block_type: BlockType,
-        /// What it holds.
+        /// Its fields.
         data: Map<String, Value>,
     },
     /// Puts another block in a block's place.
     Replace {
         /// The block.
         id: usize,
-        /// What it shall be.
+        /// The new type.
         block_type: BlockType,
-        /// What it shall hold.
+        /// The new fields.
         data: Map<String, Value>,
     },
     /// Removes a block.
@@ -170,7 +170,7 @@ pub(crate) struct Changed {
     pub(crate) text: String,
     /// The block that was changed, added or removed.
     pub(crate) id: usize,
-    /// How many blocks there are now.
+    /// Number of blocks after the change.
     pub(crate) count: usize,
 }
 
@@ -195,7 +195,7 @@ impl Splice {
     }
 }
 
-/// The blocks of `text`; an error if the text is not of its kind.
+/// Returns the blocks of `text`; an error if the text is not of its kind.
 pub(crate) fn blocks(text: &str, doc_type: DocType) -> Result<Vec<Block>, CannotEdit> {
     match doc_type {
         DocType::Markdown => Ok(markdown::scan(text)),
@@ -206,7 +206,7 @@ pub(crate) fn blocks(text: &str, doc_type: DocType) -> Result<Vec<Block>, Cannot
     }
 }
 
-/// How many blocks `content` has; none if it is not of its kind.
+/// Returns the number of blocks in `content`; zero if it is not of its kind.
 pub(crate) fn count(content: &[u8], mime_type: &str) -> usize {
     match std::str::from_utf8(content) {
         Ok(text) => blocks(text, DocType::of(mime_type)).map_or(0, |blocks| blocks.len()),
@@ -236,7 +236,7 @@ pub(crate) fn edit(text: &str, doc_type: DocType, change: &Change) -> Result<Cha
     Err(refusal.unwrap_or_else(|| CannotEdit("it cannot be changed block by block".to_owned())))
 }
 
-/// The block that `change` is about and the type it will have; `None` if any.
+/// Returns the block that `change` is about and the type it will have; `None` if any.
 fn target(before: &[Block], doc_type: DocType, change: &Change) -> Result<(usize, Option<BlockType>), CannotEdit> {
     let exists = |id: usize| before.get(id).map(|block| block.block_type).ok_or_else(|| no_block(id, before.len()));
     match *change {
@@ -307,7 +307,7 @@ fn check(
     })
 }
 
-/// The line ending that `text` uses, by its first one.
+/// Returns the line ending that `text` uses, by its first one.
 pub(super) fn newline(text: &str) -> &'static str {
     match text.find('\n') {
         Some(at) if text[..at].ends_with('\r') => "\r\n",
@@ -320,7 +320,7 @@ pub(super) fn with_newlines(text: &str, newline: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', newline)
 }
 
-/// The text under `key`.
+/// Returns the text under `key`.
 pub(super) fn text_of<'a>(data: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>, CannotEdit> {
     match data.get(key) {
         None => Ok(None),
@@ -329,7 +329,7 @@ pub(super) fn text_of<'a>(data: &'a Map<String, Value>, key: &str) -> Result<Opt
     }
 }
 
-/// The JSON type of a value, for messages.
+/// Returns the JSON type of a value, for messages.
 pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -353,7 +353,7 @@ pub(super) fn only_keys(data: &Map<String, Value>, known: &[&str], block_type: B
     }
 }
 
-/// A type of block that this kind of document does not have.
+/// Returns the error for a type of block that this kind of document does not have.
 pub(super) fn foreign<T>(block_type: BlockType, doc_type: DocType, own: &str) -> Result<T, CannotEdit> {
     CannotEdit::because(format!("a {} document has no {} blocks; it has {own}", doc_type.as_str(), block_type.as_str()))
 }

@@ -57,7 +57,7 @@ fn field_end(bytes: &[u8], delimiter: u8, at: &mut usize) -> bool {
     false
 }
 
-/// The fields of one record as they are written.
+/// Returns the fields of one record as they are written.
 fn fields(record: &str, delimiter: u8) -> Vec<&str> {
     let bytes = record.as_bytes();
     let (mut start, mut found) = (0, Vec::new());
@@ -72,7 +72,7 @@ fn fields(record: &str, delimiter: u8) -> Vec<&str> {
     }
 }
 
-/// What a field means.
+/// Returns the value of a field.
 fn value(raw: &str) -> Cow<'_, str> {
     let Some(quoted) = raw.strip_prefix('"') else { return Cow::Borrowed(raw) };
     let mut text = String::with_capacity(quoted.len());
@@ -93,7 +93,7 @@ fn value(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// How a value is written.
+/// Returns the spelling of a value.
 fn written(value: &str, delimiter: u8) -> String {
     let special =
         |character: char| character == '"' || character == '\n' || character == '\r' || character == char::from(delimiter);
@@ -138,7 +138,7 @@ impl Table<'_> {
         self.before.get(id).map(|block| fields(&self.text[block.range.clone()], self.delimiter)).unwrap_or_default()
     }
 
-    /// Block 0 is the header, every other one a row.
+    /// Checks that block 0 is the header and every other one a row.
     fn check_type(&self, id: usize, block_type: BlockType) -> Result<(), CannotEdit> {
         match (id, block_type) {
             (0, BlockType::Header) | (1.., BlockType::Row) => Ok(()),
@@ -148,7 +148,7 @@ impl Table<'_> {
         }
     }
 
-    /// The record at `id` as it shall be written, with the fields of record `base` where `data` gives none.
+    /// Returns the new text of the record at `id`, with the fields of record `base` where `data` gives none.
     fn record(&self, id: usize, data: &Map<String, Value>, base: Option<usize>) -> Result<String, CannotEdit> {
         let (block_type, key) = if id == 0 { (BlockType::Header, "columns") } else { (BlockType::Row, "values") };
         only_keys(data, &[key], block_type)?;

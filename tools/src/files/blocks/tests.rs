@@ -1,4 +1,4 @@
-//! What the block view promises, kind by kind: blocks are found, and a change touches nothing else.
+//! Promises of the block view, kind by kind: blocks are found, and a change affects nothing else.
 
 use serde_json::{Value, json};
 

@@ -48,12 +48,12 @@ pub(super) struct Guard<'n> {
 }
 
 impl<'n> Guard<'n> {
-    /// A guard for a library with these functions: name and number of arguments.
+    /// Returns a guard for a library with these functions: name and number of arguments.
     pub(super) fn new(natives: &'n [(&'n str, usize)]) -> Self {
         Self { natives }
     }
 
-    /// The definition with its body guarded, counted where it begins.
+    /// Returns the definition with its body guarded, counted where it begins.
     pub(super) fn definition<'s>(&self, definition: Def<&'s str>) -> Def<&'s str> {
         Def { body: pipe(call(STEP, Vec::new()), self.term(definition.body)), ..definition }
     }
@@ -108,7 +108,7 @@ impl<'n> Guard<'n> {
         if plain { text } else { checked(text) }
     }
 
-    /// An entry of an object. A key alone, as in `{a}` or `{$x}`, says by its form where its value comes from.
+    /// Returns an entry of an object. The form of a key alone, as in `{a}` or `{$x}`, determines its value.
     fn entry<'s>(&self, (key, value): (T<'s>, Option<T<'s>>)) -> (T<'s>, Option<T<'s>>) {
         match value {
             None => (key, None),
@@ -211,7 +211,7 @@ fn is_costly(pattern: &str) -> bool {
     pattern.len() > MAX_PATTERN_BYTES || pattern.matches('(').count() > MAX_GROUPS
 }
 
-/// The functions that guarded filters call. Those that hand their input on are transparent to paths and updates.
+/// Returns the functions that guarded filters call. Those that hand their input on are transparent to paths and updates.
 pub(super) fn functions() -> impl Iterator<Item = Fun<Data>> {
     [
         (STEP, v(0), transparent!(|_: &Val| step())),

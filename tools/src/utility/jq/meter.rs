@@ -1,4 +1,4 @@
-//! How much a filter uses, counted on the thread that it runs on.
+//! Usage of a filter, counted on the thread that it runs on.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use jaq_json::{Num, Val};
 
-/// What one filter may use.
+/// Limits of one filter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Values that pass from one part of the filter to the next.
     pub(crate) steps: u64,
     /// The weight of all that is made: a value, or eight bytes of text, weigh one.
     pub(crate) work: u64,
-    /// How long it may run.
+    /// Longest time.
     pub(crate) time: Duration,
-    /// How many outputs it may give.
+    /// Largest number of outputs.
     pub(crate) outputs: usize,
-    /// How many bytes the outputs may have as JSON.
+    /// Largest number of bytes of the outputs as JSON.
     pub(crate) bytes: usize,
 }
 
-/// How deep a value may nest: what reads and drops values recurses.
+/// Deepest nesting of a value: code that reads and drops values recurses.
 pub(super) const MAX_NESTING: usize = 120;
 /// The most that a single value may weigh.
 const MAX_WEIGHT: u64 = 1_000_000;
@@ -31,7 +31,7 @@ const MAX_WEIGHT: u64 = 1_000_000;
 const MAX_INTEGER_BITS: u64 = 65_536;
 /// The stack of the thread: memory is taken only as it is used.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
-/// How much of the stack a filter's recursion may use; the rest is for what runs between two steps.
+/// Stack bytes for a filter's recursion. The rest is for the code between two steps.
 const MAX_STACK_BYTES: usize = STACK_BYTES / 2;
 /// Steps between two looks at the clock.
 const STEPS_PER_LOOK: u64 = 64;
@@ -50,7 +50,7 @@ thread_local! {
     static METER: RefCell<Option<Meter>> = const { RefCell::new(None) };
 }
 
-/// What unwinds a filter that uses too much. Nothing in jq can catch it.
+/// Unwinds a filter that exceeds a limit. Nothing in jq can catch it.
 struct Stop(String);
 
 impl Meter {
@@ -155,7 +155,7 @@ pub(super) fn check_product(left: &Val, right: &Val) {
     }
 }
 
-/// How deep the brackets of a JSON text nest; those inside texts do not count.
+/// Returns the depth of nested brackets in a JSON text; brackets inside texts do not count.
 pub(super) fn nesting(text: &str) -> usize {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {
@@ -174,7 +174,7 @@ pub(super) fn nesting(text: &str) -> usize {
     deepest
 }
 
-/// Where the stack is now, about.
+/// Returns the present position of the stack, approximately.
 fn stack_position() -> usize {
     let here = 0_u8;
     std::ptr::from_ref(&here).addr()

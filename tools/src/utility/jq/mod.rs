@@ -1,10 +1,10 @@
 //! jq filters on JSON values, through jaq, within bounds.
 //!
-//! A filter is a program: it can loop for ever, double a text forty times or nest a value until the stack ends, and jaq
-//! itself stops none of that. So the syntax tree of the filter, and of jaq's own definitions, is rewritten (`guard`):
-//! what is made is measured (`meter`), every step is counted, and a filter that uses more than its share is unwound on
-//! the thread it runs on. Nothing of the process or the machine can be seen: `env`, `input`, `now` and the like are
-//! not defined.
+//! A filter is a program: it can loop for ever, double a text forty times or nest a value until the stack ends, and
+//! jaq itself prevents none of that. So the syntax tree of the filter, and of jaq's own definitions, is rewritten
+//! (`guard`). New values are measured (`meter`) and every step is counted. A filter that exceeds its limits is unwound
+//! on the thread it runs on. The process and the machine are not visible: `env`, `input`, `now` and the like are not
+//! defined.
 
 mod guard;
 mod meter;
@@ -35,7 +35,7 @@ const WITHHELD_DEFINITIONS: [&str; 4] = ["debug", "stderr", "halt", "halt_error"
 const WITHHELD_FUNCTIONS: [&str; 9] =
     ["env", "now", "halt", "debug_empty", "stderr_empty", "input", "inputs", "localtime", "strflocaltime"];
 
-/// What a filter gave: the JSON texts of its outputs.
+/// JSON texts of a filter's outputs.
 pub(super) type Outputs = Vec<String>;
 
 /// Runs `filter` on `input` and returns its outputs. The error is a sentence.
@@ -116,7 +116,7 @@ fn parsed(filter: &str) -> Result<Term<&str>, String> {
     })
 }
 
-/// Says which names a filter uses that nobody defines.
+/// Reports the undefined names of a filter.
 fn undefined(errors: &compile::Errors<&str, ()>) -> String {
     let names = errors.iter().flat_map(|(_, errors)| errors).map(|(name, kind)| match kind {
         compile::Undefined::Filter(arity) => format!("filter {name}/{arity}"),

@@ -1,4 +1,4 @@
-//! What filters can do, and above all what they cannot.
+//! Abilities of filters, and above all their limits.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// What must never be asked, however it is written. `{port}` is a port that is allowed and that somebody listens on, so
-/// that only the judgement of the address stands between the request and the connection.
+/// Addresses that must never be requested, in many spellings. `{port}` is an allowed port with a listener, so only the
+/// judgement of the address prevents the connection.
 const LITERALS: [&str; 41] = [
     "http://127.0.0.1:{port}/",
     "http://127.1:{port}/",
@@ -48,7 +48,7 @@ const LITERALS: [&str; 41] = [
     "http://①②⑦.⓪.⓪.①:{port}/",
 ];
 
-/// What is refused before any address is thought of.
+/// Addresses that are refused before they are resolved.
 const OTHERS: [&str; 17] = [
     "http://127.0.0.1:22/",
     "http://example.com:22/",

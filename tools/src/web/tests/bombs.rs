@@ -9,14 +9,14 @@ use super::*;
 
 /// 1 GiB of zeros in 1,617 bytes, by the encoder of the crate `brotli` at quality 5 with a window of 22 bits.
 const BROTLI_ZEROS: &[u8] = include_bytes!("zeros-1-gib.br");
-/// What loopback buffers, many times over: no server got rid of more before it was left.
+/// Many times the bytes that loopback buffers: no server sent more before its client disconnected.
 const MOST_SENT: u64 = 64 << 20;
 
 fn excess(excess: Excess) -> FetchError {
     FetchError::Excess { host: "127.0.0.1".to_owned(), excess }
 }
 
-/// What reading a page of these pieces ends with, once the server was left.
+/// Returns the error of reading a page of these pieces, once the server has noticed the disconnect.
 async fn end_of(pieces: impl Fn() -> Vec<Piece> + Send + Sync + 'static, bounds: Bounds) -> FetchError {
     let site = Site::start(move |_| pieces()).await;
     let error = page_of(&site, bounds).await.unwrap_err();

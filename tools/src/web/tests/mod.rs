@@ -16,7 +16,7 @@ use baton_tool::BoxFuture;
 use super::site::{Piece, Site};
 use super::*;
 
-/// Short enough for tests, and far longer than what loopback takes.
+/// Returns limits that are short enough for tests, and far longer than loopback needs.
 fn quick() -> Bounds {
     Bounds { idle: Duration::from_secs(20), total: Duration::from_mins(1), ..Bounds::default() }
 }
@@ -59,7 +59,7 @@ fn fetcher(hosts: &[&str], ports: &[u16], bounds: Bounds, names: &Names) -> Fetc
     Fetcher::new(allowed, bounds, Arc::new(names.clone())).unwrap()
 }
 
-/// The page at the root of `site`, which is allowed.
+/// Returns the page at the root of `site`, which is allowed.
 async fn page_of(site: &Site, bounds: Bounds) -> Result<Page, FetchError> {
     let host = format!("127.0.0.1:{}", site.port);
     fetcher(&[&host], &[], bounds, &Names::default()).page(&format!("http://{host}/")).await

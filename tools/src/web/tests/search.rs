@@ -8,7 +8,7 @@ use crate::web::site::{Piece, Site};
 
 const KEY: &str = "canary-key-7f3a";
 
-/// A server that answers searches in every engine's form, and has a page.
+/// Returns a server that answers searches in every engine's form, and has a page.
 async fn web() -> Site {
     Site::start(|request| {
         let host = request.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A server that says byte for byte what a test wants, and counts its connections.
+//! A server that sends exactly the bytes of a test, and counts its connections.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A piece of what the server says.
+/// A piece of the server's answer.
 pub(crate) enum Piece {
     /// These bytes.
     Bytes(Vec<u8>),
@@ -20,18 +20,18 @@ pub(crate) enum Piece {
 }
 
 impl Piece {
-    /// A whole answer.
+    /// Returns a whole answer.
     pub(crate) fn text(status: &str, content_type: &str, body: &str) -> Self {
         let head = format!("HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n", body.len());
         Self::Bytes((head + body).into_bytes())
     }
 
-    /// The head of a page whose body ends with its connection; `headers` end with line breaks.
+    /// Returns the head of a page whose body ends with its connection; `headers` end with line breaks.
     pub(crate) fn head(headers: &str) -> Self {
         Self::Bytes(format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{headers}\r\n").into_bytes())
     }
 
-    /// An answer that sends on.
+    /// Returns a redirect.
     pub(crate) fn redirect(status: u16, location: &str) -> Self {
         Self::Bytes(format!("HTTP/1.1 {status} See there\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n").into_bytes())
     }
@@ -46,7 +46,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Begins to serve what `say` says to the head of a request. It listens on every address of this machine.
+    /// Serves the answers of `say`, which gets the head of each request. Listens on every address of this machine.
     pub(crate) async fn start(say: impl Fn(&str) -> Vec<Piece> + Send + Sync + 'static) -> Self {
         // Both kinds of addresses where the machine has both: an unspecified IPv6 socket takes IPv4, too.
         let listener = match TcpListener::bind("[::]:0").await {
@@ -66,7 +66,7 @@ impl Site {
                 connections.fetch_add(1, Ordering::SeqCst);
                 let (say, sent, requests) = (Arc::clone(&say), Arc::clone(&sent), Arc::clone(&requests));
                 tokio::spawn(async move {
-                    // Whoever stops listening ends the connection.
+                    // The client may have ended the connection.
                     let _gone = serve(stream, &*say, &sent, &requests).await;
                 });
             }
@@ -74,17 +74,17 @@ impl Site {
         site
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// How many bytes went out.
+    /// Returns the number of bytes sent.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }
 
-    /// The heads of all requests.
+    /// Returns the heads of all requests.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! How long a cancelled run takes to be quiet: `cargo xtask cancel`.
+//! Time until a cancelled run is quiet: `cargo xtask cancel`.
 //!
 //! Quiet means that the run has ended, its last entry is durable in a store on disk, and nothing of it is left: no model
 //! request in flight, no command. The models of a run wait once so many answers were given, so that a cancellation finds
@@ -26,19 +26,19 @@ use clap::Parser;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 
-/// What can be said on the command line.
+/// Options of the command line.
 #[derive(Parser)]
 struct Options {
-    /// How deep the tree of tasks is, below its root
+    /// Depth of the tree of tasks, below its root
     #[arg(long, default_value_t = 6)]
     depth: u32,
-    /// How many tasks each of its tasks calls
+    /// Number of tasks that each of its tasks calls
     #[arg(long, default_value_t = 4)]
     fan_out: usize,
     /// At how many steps the tree is cancelled, evenly spread over all of them
     #[arg(long, default_value_t = 100)]
     steps: usize,
-    /// How many commands that ignore the signal are cancelled
+    /// Number of cancelled commands that ignore the signal
     #[arg(long, default_value_t = 10)]
     commands: usize,
 }
@@ -48,7 +48,7 @@ struct Waits {
     inner: Arc<dyn Model>,
     answers: Semaphore,
     in_flight: AtomicUsize,
-    /// Told at every request that has to wait.
+    /// Notified at every request that has to wait.
     waiting: Notify,
 }
 
@@ -76,7 +76,7 @@ impl Model for Waits {
     }
 }
 
-/// What was measured of one job.
+/// Figures of one job.
 #[derive(Default)]
 struct Figures {
     quiet: Vec<Duration>,
@@ -85,7 +85,7 @@ struct Figures {
 
 impl Figures {
     /// Prints the row of `what`.
-    fn told(mut self, what: &str) {
+    fn print(mut self, what: &str) {
         self.quiet.sort();
         let share = |percent: usize| {
             let index = (self.quiet.len() * percent).div_ceil(100).saturating_sub(1);
@@ -100,10 +100,10 @@ async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let folder = tempfile::tempdir()?;
     println!("| job | cancels | orphans | quiet p50 | p99 | longest |\n| --- | --- | --- | --- | --- | --- |");
-    q3(folder.path()).await?.told("q3-sales at every request");
+    q3(folder.path()).await?.print("q3-sales at every request");
     let name = format!("tree of depth {}, fan-out {}", options.depth, options.fan_out);
-    tree(&options, folder.path()).await?.told(&name);
-    commands(&options, folder.path()).await?.told("command that ignores SIGTERM");
+    tree(&options, folder.path()).await?.print(&name);
+    commands(&options, folder.path()).await?.print("command that ignores SIGTERM");
     Ok(())
 }
 
@@ -124,7 +124,7 @@ async fn q3(folder: &Path) -> anyhow::Result<Figures> {
     Ok(figures)
 }
 
-/// A job as it is shipped, with the built-in tools.
+/// Returns a shipped job, with the built-in tools.
 fn shipped(repository: &Path, name: &str) -> anyhow::Result<LoadedJob> {
     let mut configs = Vec::new();
     for entry in std::fs::read_dir(repository.join("tool-configs"))? {
@@ -233,7 +233,7 @@ fn engine(folder: &Path, name: &str, model: Arc<dyn Model>) -> anyhow::Result<En
     Ok(Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::new(store)).model(name, model).build()?)
 }
 
-/// A job of `agents` with their tools, the first of them its root, and a tool of its own.
+/// Returns a job of `agents` with their tools, the first of them its root, and a tool of its own.
 fn job(agents: &[(String, Vec<String>)], tool: Option<&Value>) -> anyhow::Result<LoadedJob> {
     let mut sources = Sources::new("");
     let job = json!({

@@ -31,7 +31,7 @@ pub(super) async fn measure(n: usize, kept: Kept) -> anyhow::Result<Measurement>
     let (woken, mut wakes) = mpsc::unbounded_channel();
     let model = FunctionModel::new(move |request: &ModelRequest| {
         if request.agent.as_str() == "asker" && request.turn > 1 {
-            // The measurement has ended if nobody listens.
+            // The measurement has ended if the receiver is gone.
             let _ended = woken.send((request.task.clone(), Instant::now()));
         }
         Ok(answer(request, n))
@@ -99,7 +99,7 @@ async fn ended(handle: &RunHandle, through: u64, asker: &TaskId) -> anyhow::Resu
     bail!("{asker} did not end")
 }
 
-/// The value that `percent` of the sorted `waits` do not exceed, in microseconds.
+/// Returns the value that `percent` of the sorted `waits` do not exceed, in microseconds.
 fn percentile(waits: &[Duration], percent: usize) -> f64 {
     let rank = (waits.len() * percent).div_ceil(100).max(1);
     waits.get(rank - 1).map_or(f64::NAN, |wait| wait.as_secs_f64() * 1e6)

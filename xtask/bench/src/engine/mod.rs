@@ -92,7 +92,7 @@ async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> an
     Ok(measurement)
 }
 
-/// How many calls of `run` have a result.
+/// Returns the number of calls of `run` that have a result.
 async fn finished_calls(place: &Place, run: &RunId) -> anyhow::Result<usize> {
     let (mut finished, mut after) = (0, 0);
     loop {
@@ -103,7 +103,7 @@ async fn finished_calls(place: &Place, run: &RunId) -> anyhow::Result<usize> {
     }
 }
 
-/// One run, from its start to its end.
+/// Executes one run, from its start to its end.
 async fn finish(engine: &Engine, job: LoadedJob) -> anyhow::Result<RunId> {
     let handle = engine.start(job, StartOptions::default()).await?;
     completed(&handle).await?;
@@ -121,7 +121,7 @@ async fn completed(handle: &RunHandle) -> anyhow::Result<()> {
     }
 }
 
-/// What the model of a benchmark says: it looks at the agent, the turn and the task's request, never at the history.
+/// The model of a benchmark: it answers by the agent, the turn and the task's request, never by the history.
 struct Answers {
     workload: Workload,
     n: usize,
@@ -180,14 +180,14 @@ fn delegations(tool: &str, count: usize) -> ModelTurn {
     )
 }
 
-/// The number in the task's request, `item=7`.
+/// Returns the number in the task's request, `item=7`.
 fn number(request: &ModelRequest) -> usize {
     let first = request.messages.first().and_then(|message| message.parts.first());
     let Some(Part::Request(text)) = first else { return 0 };
     text.split_once('=').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
 }
 
-/// The level in the task's request; `None` at the root.
+/// Returns the level in the task's request; `None` at the root.
 fn level(request: &ModelRequest) -> Option<usize> {
     let Some(Part::Request(text)) = request.messages.first().and_then(|message| message.parts.first()) else { return None };
     text.strip_prefix("level=").and_then(|level| level.parse().ok())

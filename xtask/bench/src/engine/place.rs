@@ -1,4 +1,4 @@
-//! Where the engine keeps a measurement's runs, and what can be seen of it from outside.
+//! Stores for a measurement's runs, and observations of them from outside.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A new store.
+    /// Returns a new store.
     pub(super) fn new(kept: Kept) -> anyhow::Result<Self> {
         match kept {
             Kept::Memory => Ok(Self { store: Arc::new(MemoryStore::keeping(ENDED_RUNS)), sqlite: None, _folder: None }),
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// The store in the file at `path`, which stays.
+    /// Returns the store in the file at `path`, which stays.
     pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
         let sqlite = Arc::new(SqliteStore::open(path)?);
         Ok(Self { store: Arc::clone(&sqlite) as Arc<dyn Store>, sqlite: Some(sqlite), _folder: None })
@@ -63,12 +63,12 @@ impl Watched {
         Arc::new(Self { store, entries: AtomicU64::new(0), appends: Mutex::default() })
     }
 
-    /// How many entries were appended.
+    /// Returns the number of appended entries.
     pub(super) fn entries_appended(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// The longest time between two successive appends of any runs, from the moment one was durable to the next.
+    /// Returns the longest time between two successive appends of any runs, from the moment one was durable to the next.
     pub(super) fn longest_gap(&self) -> Duration {
         self.appends.lock().expect("nobody panics here").longest_gap
     }

@@ -58,7 +58,7 @@ pub(super) async fn measure(n: usize) -> anyhow::Result<Measurement> {
     first.lock().expect("nobody panics here").take().context("the model was not asked")
 }
 
-/// A model that lets a run have `entries` entries, and then says nothing more.
+/// A model that answers until a run has `entries` entries, and then never again.
 struct Stalling {
     watched: Arc<Watched>,
     entries: u64,

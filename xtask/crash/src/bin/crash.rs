@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use baton_crash::{At, Case, Figures, PassName, Plan, Shape, Sweep, lay_out, ledger_configs, strays, zombies};
 use clap::{Parser, ValueEnum};
 
-/// How many violations of one job are printed.
+/// Number of printed violations of one job.
 const SHOWN: usize = 20;
 
-/// Kills a program at every place where something lasts, goes on, and compares the end with that of a run that nobody killed.
+/// Kills a program at every durable step, resumes it, and compares the end with that of an undisturbed run.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask crash", bin_name = "cargo xtask crash")]
 struct Arguments {
@@ -40,21 +40,21 @@ struct Arguments {
     /// Safeguards to go without, to see whether the kit notices: `exec.guard`, `exec.former`
     #[arg(long, value_delimiter = ',', value_name = "SAFEGUARD")]
     without: Vec<String>,
-    /// What random choices grow from
+    /// Seed of random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many trials proceed at the same time
+    /// Number of concurrent trials
     #[arg(long, default_value_t = 2)]
     parallel: usize,
     /// Another program with baton's command line, built with the feature `failpoints` of package `baton`
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// Where trials have their folders [default: the system's place for temporary files]
+    /// Parent of the trials' folders [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
 
-/// How many second kills.
+/// Number of second kills.
 #[derive(Clone, Copy, Debug)]
 struct Nested(Option<usize>);
 
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what was asked for; says whether everything held.
+/// Runs the requested trials. Returns true if there was no violation.
 fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let generated = tempfile::tempdir()?;
     let cases = arguments.cases(&generated)?;
@@ -111,7 +111,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         );
         let figures = if arguments.at.is_empty() { sweep.run() } else { sweep.run_one(&arguments.at) };
         eprintln!("{}: {:.1} s", case.name, begun.elapsed().as_secs_f64());
-        tell(case, &figures);
+        print_violations(case, &figures);
         all.push(figures);
     }
     print(&all);
@@ -206,8 +206,8 @@ impl Arguments {
     }
 }
 
-/// Says what must not be, and how to see it again.
-fn tell(case: &Case, figures: &Figures) {
+/// Prints the violations, and the command that repeats each.
+fn print_violations(case: &Case, figures: &Figures) {
     let found = figures.violations.iter().map(|(kills, violation)| (kills, violation.to_string()));
     let failed = figures.errors.iter().map(|(kills, error)| (kills, error.clone()));
     for (kills, what) in found.chain(failed).take(SHOWN) {

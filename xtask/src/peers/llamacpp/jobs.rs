@@ -1,10 +1,10 @@
-//! The jobs that a random model is given, and what must hold of them whatever it says.
+//! Jobs for a random model, and the requirements that hold for any answer.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::super::program::{Told, write_json};
+use super::super::program::{FinishedRun, write_json};
 use crate::project::root;
 
 /// The example that is run as it is, and whose agents the forced one has.
@@ -13,16 +13,16 @@ const Q3: &str = "examples/q3-sales";
 /// The document that the example is about.
 const SALES: &str = "sales_raw.csv";
 
-/// What each of its agents is made to call, first to last.
+/// Forced call of each of its agents, first to last.
 const CHAIN: [(&str, &str); 3] = [("lead", "route_to_analyst"), ("analyst", "route_to_visualizer"), ("visualizer", "handoff")];
 
-/// How many lines the document has that is read; a line is not less than ten tokens of the model.
+/// Number of lines in the document that is read; a line has at least ten tokens of the model.
 const LINES: usize = 200;
 
 /// The most tokens of an answer.
 const MAX_TOKENS: u32 = 2_000;
 
-/// What is asked of the model.
+/// A job for the model.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Job {
     /// One agent without tools.
@@ -38,7 +38,7 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// Where it is, if the others are in `jobs`.
+    /// Returns its folder, if the others are in `jobs`.
     pub(super) fn folder(self, jobs: &Path) -> PathBuf {
         match self {
             Self::Talk => jobs.join("talk"),
@@ -49,25 +49,26 @@ impl Job {
         }
     }
 
-    /// What is wrong with a run of it that came to a good end.
-    pub(super) fn faults(self, told: &Told) -> Vec<String> {
+    /// Returns the faults of a successful run of it.
+    pub(super) fn faults(self, finished: &FinishedRun) -> Vec<String> {
         let mut faults = Vec::new();
         match self {
             Self::Talk | Self::Q3 => {}
             Self::Read => {
-                let read = told.report["usage"]["input_tokens"].as_u64().unwrap_or_default();
+                let read = finished.report["usage"]["input_tokens"].as_u64().unwrap_or_default();
                 if read < 10 * LINES as u64 {
                     faults.push(format!("the document did not reach the model: it read {read} tokens"));
                 }
             }
             Self::Report => faults
-                .extend(told.inputs("report").filter(|input| !is_report(input)).map(|input| format!("{input} is no report"))),
+                .extend(finished.inputs("report").filter(|input| !is_report(input)).map(|input| format!("{input} is no report"))),
             Self::Chain => {
-                let sent = told.inputs("route_to_analyst").chain(told.inputs("route_to_visualizer"));
+                let sent = finished.inputs("route_to_analyst").chain(finished.inputs("route_to_visualizer"));
                 faults.extend(
                     sent.filter(|input| input["documents"] != json!([SALES])).map(|input| format!("{input} sends no document")),
                 );
-                let tasks = told.entries("task_created").filter_map(|row| row["holder"]["agent"].as_str()).collect::<Vec<_>>();
+                let tasks =
+                    finished.entries("task_created").filter_map(|row| row["holder"]["agent"].as_str()).collect::<Vec<_>>();
                 if tasks != CHAIN.map(|(agent, _)| agent) {
                     faults.push(format!("the tasks are those of {}", tasks.join(", ")));
                 }
@@ -99,7 +100,7 @@ pub(super) fn write(jobs: &Path) -> anyhow::Result<()> {
     write_chain(&Job::Chain.folder(jobs))
 }
 
-/// A job of one agent with these tools.
+/// Returns a job of one agent with these tools.
 fn write_alone(folder: &Path, more: Value, tools: &[&str]) -> anyhow::Result<()> {
     let mut job = json!({"job_id": "alone", "description": "One agent, asked.", "root": "one", "request": "Say how it stands."});
     job.as_object_mut().into_iter().for_each(|job| job.extend(more.as_object().cloned().unwrap_or_default()));
@@ -111,7 +112,7 @@ fn write_alone(folder: &Path, more: Value, tools: &[&str]) -> anyhow::Result<()>
     write_json(&folder.join("agents/one.json"), &agent)
 }
 
-/// The example's agents and document, with one tool that each must call.
+/// Returns the example's agents and document, with one tool that each must call.
 fn write_chain(folder: &Path) -> anyhow::Result<()> {
     let example = root().join(Q3);
     let read = |path: &str| -> anyhow::Result<Value> { Ok(serde_json::from_slice(&std::fs::read(example.join(path))?)?) };
@@ -144,7 +145,7 @@ fn write_chain(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A schema with something of everything that grammars are made of.
+/// Returns a schema with something of everything that grammars are made of.
 fn report_schema() -> Value {
     let region = json!({"enum": ["North", "South", "East", "West"]});
     let figure = object(json!({"region": region, "units": {"type": "integer"}, "rising": {"type": "boolean"}}));
@@ -156,12 +157,12 @@ fn report_schema() -> Value {
     }))
 }
 
-/// The choice that leaves the model none: a call of `tool`.
+/// Returns the choice that leaves the model none: a call of `tool`.
 pub(super) fn forced(tool: &str) -> Value {
     json!({"type": "function", "function": {"name": tool}})
 }
 
-/// The schema of an object that has all of `properties` and nothing else.
+/// Returns the schema of an object that has all of `properties` and nothing else.
 fn object(properties: Value) -> Value {
     let required: Vec<String> = properties.as_object().into_iter().flat_map(|each| each.keys().cloned()).collect();
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})

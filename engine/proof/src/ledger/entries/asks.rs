@@ -1,4 +1,4 @@
-//! What the code of calls asks models.
+//! Requests of calls' code to models.
 
 use baton_types::entry::{BudgetSettled, CallAskedModel, CallRequest};
 use baton_types::id::CallId;
@@ -37,17 +37,17 @@ impl Ledger {
         let (id, used) = (&settled.task, settled.usage.total());
         let same = ask.task == *id && ask.reserved == settled.reserved_tokens;
         self.rule(same, Invariant::BooksBalance, || format!("what is settled for {call} is not what was reserved"));
-        let told = settled.cost.map(|cost| u128::from(cost.picos()));
-        self.rule(told.is_some() || ask.cost.is_none(), Invariant::BooksBalance, || {
+        let reported = settled.cost.map(|cost| u128::from(cost.picos()));
+        self.rule(reported.is_some() || ask.cost.is_none(), Invariant::BooksBalance, || {
             format!("{call} asked at a price and cost nobody knows")
         });
         if let Some(task) = self.tasks.get_mut(id) {
             task.spent = task.spent.saturating_add(used);
         }
         self.settled.add(&settled.usage);
-        self.settled_cost = self.settled_cost.saturating_add(told.unwrap_or(0));
-        self.unpriced = self.unpriced.saturating_add(u64::from(told.is_none()));
-        self.release(id, (ask.reserved, ask.cost.unwrap_or(0)), (used, told.unwrap_or(0)));
+        self.settled_cost = self.settled_cost.saturating_add(reported.unwrap_or(0));
+        self.unpriced = self.unpriced.saturating_add(u64::from(reported.is_none()));
+        self.release(id, (ask.reserved, ask.cost.unwrap_or(0)), (used, reported.unwrap_or(0)));
     }
 
     /// Between two batches, only calls that run have requests without an answer, and none of another process.

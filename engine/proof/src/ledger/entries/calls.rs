@@ -96,7 +96,7 @@ impl Ledger {
         let name = finished.tool.as_str();
         let Some(call) = self.open_call(id, &finished.task, name) else { return };
         let (started, wrote, asked) = (call.started, std::mem::take(&mut call.wrote), Arc::clone(&call.asked));
-        let (never_begun, told) = (call.asks() && result.status == CallStatus::Cancelled, call.is_doubtful());
+        let (never_begun, informed) = (call.asks() && result.status == CallStatus::Cancelled, call.is_doubtful());
         call.status = Some(result.status);
         call.result = Some(Arc::clone(result));
         let row = finished.tool_type.behavior();
@@ -112,12 +112,12 @@ impl Ledger {
             self.rule(tool.tool_type == finished.tool_type, Invariant::TypeDecidesBehaviour, || {
                 format!("{id} ends as another kind of tool")
             });
-            // What a join cancels says nothing about the end of the turn.
+            // A call that a join cancels does not affect the end of the turn.
             let joined = result.status == CallStatus::Cancelled && tool.agent.is_some();
             let said = match row.then {
                 Then::Block if joined && finished.after == AfterExecution::Suspend => true,
                 Then::Stop => finished.after == AfterExecution::Terminate,
-                // An executor may say it in its envelope; nobody else may.
+                // An executor may set it in its envelope; nothing else may.
                 _ => row.runs_code || finished.after == asked.after_execution.unwrap_or_else(|| tool.after_by_default()),
             };
             self.rule(said, Invariant::ContentControlsNothing, || format!("nobody who may asked for what happens after {id}"));
@@ -125,7 +125,7 @@ impl Ledger {
                 tool.effect == EffectClass::AtMostOnce && row.runs_code && started.is_some_and(|(at, _)| at < takeover);
             let doubted = result.status == CallStatus::UnknownOutcome;
             let stopped = result.status == CallStatus::Cancelled;
-            self.rule(!in_doubt || doubted || stopped || told, Invariant::NoEffectTwice, || {
+            self.rule(!in_doubt || doubted || stopped || informed, Invariant::NoEffectTwice, || {
                 format!("{id} was in doubt and has a result")
             });
         }
@@ -143,7 +143,7 @@ impl Ledger {
             self.rule(real, Invariant::VersionsFormAChain, || format!("{id} has a conflict that is none"));
         }
         if row.creates_task {
-            self.callee_told(finished);
+            self.check_callee_result(finished);
         }
         if let Some(task) = self.tasks.get_mut(&finished.task) {
             task.injected.extend(result.documents.iter().cloned());
@@ -152,9 +152,9 @@ impl Ledger {
         }
     }
 
-    /// The result of a delegation or a question is that of its task; of one that was tried again, that of its last task,
-    /// with what is told of the others.
-    pub(super) fn callee_told(&mut self, finished: &CallFinished) {
+    /// Checks the result of a delegation or a question: it is that of its task. After retries it is that of the last
+    /// task, with a note on the others.
+    pub(super) fn check_callee_result(&mut self, finished: &CallFinished) {
         let Some(call) = self.call_mut(&finished.call) else { return };
         let (waited, tried_again) = (call.retry_at.take().is_some(), call.failed_attempts > 0);
         let callee = call.worked_on_by.clone();

@@ -89,7 +89,7 @@ impl Ledger {
         self.each_from(&caller, |above| change(&mut above.live_below));
     }
 
-    /// The living tasks below `top`, to be named.
+    /// Returns the live tasks below `top`, for a finding.
     fn live_below(&self, top: &TaskId) -> Vec<TaskId> {
         if self.tasks.get(top).is_none_or(|book| book.live_below == 0) {
             return Vec::new();
@@ -152,7 +152,7 @@ impl Ledger {
         }
     }
 
-    /// The engine asks about a call: whether it may begin, or what became of it.
+    /// Checks a question of the engine about a call: an approval, or a doubt about its outcome.
     pub(super) fn question_about_call(&mut self, created: &TaskCreated, caller: &TaskId, call: &CallId, concern: Concern) {
         let id = &created.task;
         let is_question = created.kind == TaskKind::Question;
@@ -223,7 +223,7 @@ impl Ledger {
         }
     }
 
-    /// The newest attempt at a delegation failed, and another is to be made.
+    /// Notes that the newest attempt at a delegation failed, and another will follow.
     pub(super) fn awaits_another_try(&mut self, id: &TaskId, state: FinalState, retry_at: Timestamp) {
         let failed = matches!(state, FinalState::Failed | FinalState::TimedOut);
         let Some(call) = self.call_mut(&id.originating_call()) else { return };
@@ -249,7 +249,7 @@ impl Ledger {
         });
     }
 
-    /// A live task is over: nothing of it runs from here on.
+    /// Closes a live task: nothing of it runs from here on.
     pub(super) fn close(&mut self, id: &TaskId, state: FinalState) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         task.ended = Some(state);

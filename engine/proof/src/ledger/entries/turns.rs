@@ -75,7 +75,7 @@ impl Ledger {
         };
         let chain: Vec<&String> = std::iter::once(&*first).chain(fallbacks).collect();
         let is_next = chain.windows(2).any(|pair| *pair[0] == request.model && pair[1] == to);
-        // What was reserved once covers whoever answers.
+        // One reservation covers every model of the chain.
         let (input_tokens, reserved) = (request.input, request.cost);
         let worst = Usage { input_tokens, output_tokens: request.reserved.saturating_sub(input_tokens), ..Usage::default() };
         let needed = self.prices.get(to).map_or(0, |price| cost(price, &worst)).min(u128::from(u64::MAX));
@@ -150,13 +150,13 @@ impl Ledger {
         if summarised.is_some() {
             task.interrupted = false;
         }
-        let told = summarised.is_none_or(|through| through == compacted.through_turn);
+        let matches = summarised.is_none_or(|through| through == compacted.through_turn);
         let older = (before.saturating_add(1)..newest).contains(&compacted.through_turn);
         self.rule(!open, Invariant::OneOwnerOneTurn, || format!("turns of {id} give way while its model is asked"));
         self.rule(older, Invariant::RequestsAreReproducible, || {
             format!("turns up to {} of {newest} of {id} give way, after those up to {before}", compacted.through_turn)
         });
-        self.rule(told, Invariant::RequestsAreReproducible, || {
+        self.rule(matches, Invariant::RequestsAreReproducible, || {
             format!("the summary of {id} was to stand for turns up to {summarised:?}")
         });
     }
@@ -195,21 +195,21 @@ impl Ledger {
         let same = (turn, reserved) == (settled.turn, settled.reserved_tokens);
         self.settled.add(usage);
         self.rule(same, Invariant::BooksBalance, || format!("what is settled for {id} is not what was reserved"));
-        // What nobody answered costs what was reserved; the rest costs what it used, at the price of the start.
+        // An unanswered request costs its reservation. Others cost their usage, at the prices of the start.
         let price = self.prices.get(&request.model);
-        let told = settled.cost.map(|cost| u128::from(cost.picos()));
+        let reported = settled.cost.map(|cost| u128::from(cost.picos()));
         let known = match price {
             // What was asked for in the original of a fork is in its books.
             _ if is_worst && usage.total() == 0 => Some(0),
-            _ if is_worst && (told.is_some() || request.cost > 0) => Some(request.cost),
+            _ if is_worst && (reported.is_some() || request.cost > 0) => Some(request.cost),
             _ if is_worst => None,
             price => price.map(|price| cost(price, usage).min(u128::from(u64::MAX))),
         };
-        self.rule(told == known, Invariant::BooksBalance, || {
-            format!("turn {turn} of {id} cost {known:?} picodollars, not {told:?}")
+        self.rule(reported == known, Invariant::BooksBalance, || {
+            format!("turn {turn} of {id} cost {known:?} picodollars, not {reported:?}")
         });
-        self.settled_cost = self.settled_cost.saturating_add(told.unwrap_or(0));
-        self.unpriced = self.unpriced.saturating_add(u64::from(told.is_none()));
-        self.release(id, (reserved, request.cost), (usage.total(), told.unwrap_or(0)));
+        self.settled_cost = self.settled_cost.saturating_add(reported.unwrap_or(0));
+        self.unpriced = self.unpriced.saturating_add(u64::from(reported.is_none()));
+        self.release(id, (reserved, request.cost), (usage.total(), reported.unwrap_or(0)));
     }
 }

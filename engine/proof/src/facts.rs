@@ -1,4 +1,4 @@
-//! What the timeline of a run under test says of its calls.
+//! Facts about the calls of a run under test, from its timeline.
 
 use baton_types::call::{CallError, CallResult, ErrorCode};
 use baton_types::entry::{CallFinished, Entry};
@@ -6,12 +6,12 @@ use baton_types::entry::{CallFinished, Entry};
 use crate::sim::Sim;
 
 impl Sim {
-    /// The entries so far.
+    /// Returns the entries so far.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.timeline.iter().map(|recorded| &recorded.entry)
     }
 
-    /// The one entry with the result of `call`.
+    /// Returns the one entry with the result of `call`.
     #[track_caller]
     pub fn finished(&self, call: &str) -> &CallFinished {
         let mut found = self.entries().filter_map(|entry| match entry {
@@ -23,13 +23,13 @@ impl Sim {
         finished
     }
 
-    /// The one result of `call`.
+    /// Returns the one result of `call`.
     #[track_caller]
     pub fn result(&self, call: &str) -> CallResult {
         CallResult::clone(&self.finished(call).result)
     }
 
-    /// Why `call` was refused.
+    /// Returns the reason why `call` was refused.
     #[track_caller]
     pub fn refusal(&self, call: &str) -> CallError {
         let found = self.entries().find_map(|entry| match entry {
@@ -39,7 +39,7 @@ impl Sim {
         found.unwrap_or_else(|| panic!("{call} was not refused"))
     }
 
-    /// The calls that were refused, in order, and why.
+    /// Returns the calls that were refused, in order, and why.
     pub fn refusals(&self) -> Vec<(&str, ErrorCode)> {
         let refused = self.entries().filter_map(|entry| match entry {
             Entry::CallRefused(refused) => Some((refused.call.as_str(), refused.error.code)),
@@ -48,7 +48,7 @@ impl Sim {
         refused.collect()
     }
 
-    /// The calls that began, in order.
+    /// Returns the calls that began, in order.
     pub fn begun(&self) -> Vec<&str> {
         let started = self.entries().filter_map(|entry| match entry {
             Entry::CallStarted(started) => Some(started.call.as_str()),

@@ -1,17 +1,17 @@
-//! Who is next: a line of each subtree, and all lines served alike.
+//! Fair queue: one queue per subtree, all served in turn.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
-/// What waits, in the order in which it is served.
+/// Waiting items, in the order in which they are served.
 ///
 /// Start-time fair queueing (Goyal, Vin and Cheng, 1996): a flow's time moves on by the cost of each of its items that is
 /// served, and the flow whose time is the earliest is served next. So flows that always have something waiting share by cost,
 /// however many items each of them has, and one that comes back has no claim to what it did not ask for. Within a flow, and
 /// among what comes again, the lower ticket is first.
 #[derive(Debug)]
-pub(super) struct Line<K, T> {
-    /// What was served once and comes again: it is next, and has paid already.
+pub(super) struct FairQueue<K, T> {
+    /// Items that were served before and return: they are next, and have paid already.
     again: BTreeMap<u64, T>,
     flows: HashMap<K, Flow<T>>,
     /// Flows in which something waits, by their time.
@@ -28,13 +28,13 @@ struct Flow<T> {
     items: BTreeMap<u64, T>,
 }
 
-impl<K, T> Default for Line<K, T> {
+impl<K, T> Default for FairQueue<K, T> {
     fn default() -> Self {
         Self { again: BTreeMap::new(), flows: HashMap::new(), waiting: BTreeSet::new(), idle: BTreeSet::new(), now: 0 }
     }
 }
 
-impl<K: Clone + Ord + Hash, T> Line<K, T> {
+impl<K: Clone + Ord + Hash, T> FairQueue<K, T> {
     /// `item` waits as the one with `ticket` in the flow `key`.
     pub(super) fn enter(&mut self, key: &K, ticket: u64, item: T) {
         let now = self.now;
@@ -52,7 +52,7 @@ impl<K: Clone + Ord + Hash, T> Line<K, T> {
         self.again.insert(ticket, item);
     }
 
-    /// What is served next, with its ticket.
+    /// Returns the item that is served next, with its ticket.
     pub(super) fn head(&self) -> Option<(u64, &T)> {
         let again = self.again.first_key_value();
         let head = again.or_else(|| self.flows[&self.waiting.first()?.1].items.first_key_value());
@@ -90,7 +90,7 @@ impl<K: Clone + Ord + Hash, T> Line<K, T> {
         Some(item)
     }
 
-    /// All that waits, in no order.
+    /// Returns all waiting items, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.again.values().chain(self.flows.values().flat_map(|flow| flow.items.values()))
     }
@@ -111,32 +111,32 @@ mod tests {
     use super::*;
 
     /// Serves `count` items; returns the flows that they are of.
-    fn serve(line: &mut Line<char, char>, count: usize) -> String {
-        (0..count).map_while(|_| line.serve(1)).map(|(_, flow)| flow).collect()
+    fn serve(queue: &mut FairQueue<char, char>, count: usize) -> String {
+        (0..count).map_while(|_| queue.serve(1)).map(|(_, flow)| flow).collect()
     }
 
     #[test]
     fn flows_are_served_alike_however_much_waits_in_each() {
-        let mut line = Line::default();
-        (0..6).for_each(|ticket| line.enter(&'a', ticket, 'a'));
-        (6..8).for_each(|ticket| line.enter(&'b', ticket, 'b'));
-        line.enter(&'c', 8, 'c');
-        assert_eq!(serve(&mut line, 5), "abcab");
+        let mut queue = FairQueue::default();
+        (0..6).for_each(|ticket| queue.enter(&'a', ticket, 'a'));
+        (6..8).for_each(|ticket| queue.enter(&'b', ticket, 'b'));
+        queue.enter(&'c', 8, 'c');
+        assert_eq!(serve(&mut queue, 5), "abcab");
         // Who comes back is served next, and not first for all that it did not ask for.
-        (9..13).for_each(|ticket| line.enter(&'c', ticket, 'c'));
-        assert_eq!(serve(&mut line, 8), "cacacaca");
-        assert_eq!((line.head(), line.flows.len()), (None, 0));
+        (9..13).for_each(|ticket| queue.enter(&'c', ticket, 'c'));
+        assert_eq!(serve(&mut queue, 8), "cacacaca");
+        assert_eq!((queue.head(), queue.flows.len()), (None, 0));
     }
 
     #[test]
     fn what_costs_more_comes_less_often() {
-        let mut line = Line::default();
-        (0..40).for_each(|ticket| line.enter(&'a', ticket, 3));
-        (40..80).for_each(|ticket| line.enter(&'b', ticket, 1));
+        let mut queue = FairQueue::default();
+        (0..40).for_each(|ticket| queue.enter(&'a', ticket, 3));
+        (40..80).for_each(|ticket| queue.enter(&'b', ticket, 1));
         let mut served = [0, 0];
         for _ in 0..40 {
-            let cost = *line.head().unwrap().1;
-            let (ticket, _) = line.serve(cost).unwrap();
+            let cost = *queue.head().unwrap().1;
+            let (ticket, _) = queue.serve(cost).unwrap();
             served[usize::from(ticket >= 40)] += 1;
         }
         assert_eq!(served, [10, 30]);
@@ -144,25 +144,25 @@ mod tests {
 
     #[test]
     fn what_comes_again_is_next_in_the_order_of_its_tickets() {
-        let mut line = Line::default();
-        (0..3).for_each(|ticket| line.enter(&'a', ticket, 'a'));
-        let (first, _) = line.serve(1).unwrap();
-        let (second, _) = line.serve(1).unwrap();
-        line.enter_again(second, 'y');
-        line.enter_again(first, 'x');
-        assert_eq!(serve(&mut line, 3), "xya");
+        let mut queue = FairQueue::default();
+        (0..3).for_each(|ticket| queue.enter(&'a', ticket, 'a'));
+        let (first, _) = queue.serve(1).unwrap();
+        let (second, _) = queue.serve(1).unwrap();
+        queue.enter_again(second, 'y');
+        queue.enter_again(first, 'x');
+        assert_eq!(serve(&mut queue, 3), "xya");
     }
 
     #[test]
     fn who_leaves_is_gone_and_nothing_of_it_stays() {
-        let mut line = Line::default();
-        (0..4).for_each(|ticket| line.enter(&(ticket % 2), ticket, ticket));
-        assert_eq!((line.leave(&1, 1), line.leave(&1, 1), line.leave(&0, 3)), (Some(1), None, None));
-        assert_eq!(line.leave(&1, 3), Some(3));
-        assert_eq!(line.iter().count(), 2);
-        assert_eq!((line.serve(1), line.serve(1), line.serve(1)), (Some((0, 0)), Some((2, 2)), None));
-        line.enter_again(0, 0);
-        assert_eq!(line.leave(&0, 0), Some(0));
-        assert!(line.flows.is_empty() && line.waiting.is_empty() && line.idle.is_empty());
+        let mut queue = FairQueue::default();
+        (0..4).for_each(|ticket| queue.enter(&(ticket % 2), ticket, ticket));
+        assert_eq!((queue.leave(&1, 1), queue.leave(&1, 1), queue.leave(&0, 3)), (Some(1), None, None));
+        assert_eq!(queue.leave(&1, 3), Some(3));
+        assert_eq!(queue.iter().count(), 2);
+        assert_eq!((queue.serve(1), queue.serve(1), queue.serve(1)), (Some((0, 0)), Some((2, 2)), None));
+        queue.enter_again(0, 0);
+        assert_eq!(queue.leave(&0, 0), Some(0));
+        assert!(queue.flows.is_empty() && queue.waiting.is_empty() && queue.idle.is_empty());
     }
 }

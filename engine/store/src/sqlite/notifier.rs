@@ -1,17 +1,17 @@
-//! The bell: how the owner of a run hears of a command that another process put into the run's inbox, and how others see
-//! whether an owner is still there.
+//! The notifier: wakes the owner of a run when another process put a command into the run's inbox, and reports whether
+//! an owner is alive.
 //!
-//! SQLite tells nobody that a file changed, and asking it again and again would be polling. So an opening that owns runs
-//! listens at a socket of its own (a Unix datagram socket), in a folder beside the store's file; whoever puts a command
-//! sends the run's name to all of them. A ring is only a hint: the inbox is the truth, and a ring that is lost costs a
-//! delay until the owner looks again, which it does whenever it wakes.
+//! SQLite sends no notification when its file changes, and repeated queries would be polling. So an opening that owns
+//! runs listens on a socket of its own (a Unix datagram socket), in a folder beside the store's file. A process that
+//! puts a command sends the run's name to all these sockets. A notification is only a hint: the inbox is the truth. A
+//! lost notification delays the command until the owner reads its inbox again, which it does whenever it wakes.
 //!
-//! A file beside the socket is the sign of life: its process has a lock on it, which the system ends with the process. A
-//! process that is stopped (`SIGSTOP`) still has its own. The socket alone is no such sign: a child that was just forked holds
-//! it until it executes its command, and may outlive a process that is killed at that moment. The lock is one of the
-//! process (`fcntl`), which no child inherits. Names are never used twice, so the files of a dead process are removed by
-//! whoever finds them. Where none can be made, nobody hears, and whether the owner is there cannot be told; the epoch
-//! keeps two owners apart all the same.
+//! A locked file beside the socket shows that its process is alive. The system releases the lock when the process
+//! ends. A stopped process (`SIGSTOP`) keeps its lock. The socket alone is no proof: a forked child holds it until it
+//! executes its command, and may outlive a process that is killed at that moment. The lock belongs to the process
+//! (`fcntl`), so a child does not inherit it. Names are never reused, so any process may remove the files of a dead
+//! one. If the files cannot be created, notifications are lost and the state of the owner is unknown. The epoch keeps
+//! two owners apart even then.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -31,21 +31,21 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 use super::reader::{self, Readers};
 use crate::inbox::Subscribers;
 
-/// The longest path that every Unix takes as a socket's address: `sun_path` has 104 bytes on BSD and macOS, 108 on Linux.
+/// Longest path that every Unix accepts as a socket's address: `sun_path` has 104 bytes on BSD and macOS, 108 on Linux.
 const ADDRESS_BYTES: usize = 100;
-/// The longest name of a run that is rung for; a longer one is found when its owner wakes.
-const RING_BYTES: usize = 256;
-/// How long a ring waits for a listener whose queue is full, which happens when its process is stopped.
-const RING_PATIENCE: Duration = Duration::from_millis(50);
-/// How often a socket is tried to be made, should its name be taken or its folder be removed meanwhile.
+/// Longest name of a run in a notification. Commands for longer names are found when the owner wakes.
+const MESSAGE_BYTES: usize = 256;
+/// Longest time that a notification waits for a listener whose queue is full, as that of a stopped process.
+const SEND_TIMEOUT: Duration = Duration::from_millis(50);
+/// Number of attempts to create a socket while names are taken or the folder is removed.
 const ATTEMPTS: usize = 8;
-/// What stands before an owner's name where people read it.
+/// Prefix of an owner's name where people read it.
 const OWNER: &str = "process ";
-/// How the names of sockets, and of files that are signs of life, end.
+/// Suffix of sockets. [`LIFE`] is that of lock files.
 const SOCKET: &str = ".sock";
 const LIFE: &str = ".life";
 
-/// The names that openings in this process listen by. A process cannot see its own locks, and would lose one by opening
+/// Names under which openings in this process listen. A process cannot see its own locks, and would lose one by opening
 /// and closing its file.
 static OWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
@@ -53,10 +53,10 @@ fn own() -> MutexGuard<'static, BTreeSet<String>> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Listens for the runs of one opening of a store, once somebody asks for it.
+/// Listens for the runs of one opening of a store, from the first call of [`Notifier::listen`].
 #[derive(Debug)]
-pub(super) struct Bell {
-    /// Where the sockets of all who own runs of this store are.
+pub(super) struct Notifier {
+    /// Folder with the sockets of all owners of runs in this store.
     folder: PathBuf,
     subscribers: Weak<Subscribers>,
     readers: Weak<Readers>,
@@ -65,7 +65,7 @@ pub(super) struct Bell {
     closed: Arc<AtomicBool>,
 }
 
-/// What an opening that listens has.
+/// Socket name and lock of an opening that listens.
 #[derive(Debug)]
 struct Listening {
     name: String,
@@ -73,8 +73,8 @@ struct Listening {
     _life: File,
 }
 
-impl Bell {
-    /// The bell of the store at `path` that `readers` read, for these subscribers.
+impl Notifier {
+    /// Returns the notifier of the store at `path`, for these readers and subscribers.
     pub(super) fn new(path: &Path, readers: &Arc<Readers>, subscribers: &Arc<Subscribers>) -> Self {
         let mut folder = path.as_os_str().to_owned();
         folder.push("-owners");
@@ -87,14 +87,14 @@ impl Bell {
         }
     }
 
-    /// Where all who listen have their sockets.
+    /// Returns the folder with all sockets.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Listens from now on, and says by which name; repeating it only says it again.
+    /// Listens from now on and returns the name of the socket. Further calls return the same name.
     pub(super) fn listen(&self) -> Option<&str> {
-        let start = || self.start().inspect_err(|_deaf| self.remove_folder()).ok();
+        let start = || self.start().inspect_err(|_error| self.remove_folder()).ok();
         self.name.get_or_init(start).as_ref().map(|listening| listening.name.as_str())
     }
 
@@ -102,32 +102,32 @@ impl Bell {
         let (listening, socket) = self.bind()?;
         let (subscribers, readers) = (Weak::clone(&self.subscribers), Weak::clone(&self.readers));
         let closed = Arc::clone(&self.closed);
-        let hear = move || {
-            let mut ring = [0; RING_BYTES];
+        let listen = move || {
+            let mut message = [0; MESSAGE_BYTES];
             loop {
-                let run = match socket.recv(&mut ring) {
-                    Ok(length) => std::str::from_utf8(&ring[..length]).map(RunId::new),
+                let run = match socket.recv(&mut message) {
+                    Ok(length) => std::str::from_utf8(&message[..length]).map(RunId::new),
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(_) => return,
                 };
-                let heard = run.map_or(Some(()), |run| look(&run, &subscribers, &readers));
-                if closed.load(Ordering::SeqCst) || heard.is_none() {
+                let open = run.map_or(Some(()), |run| announce(&run, &subscribers, &readers));
+                if closed.load(Ordering::SeqCst) || open.is_none() {
                     return;
                 }
             }
         };
-        std::thread::Builder::new().name("baton-bell".to_owned()).spawn(hear)?;
+        std::thread::Builder::new().name("baton-notifier".to_owned()).spawn(listen)?;
         own().insert(listening.name.clone());
         Ok(listening)
     }
 
-    /// Makes a socket and a sign of life under a name that was never used before.
+    /// Creates a socket and a locked file under a name that was never used before.
     fn bind(&self) -> io::Result<(Listening, UnixDatagram)> {
         let mut attempts = 0..ATTEMPTS;
         loop {
             baton_files::private::make_folder(&self.folder)?;
             let name = format!("{}-{:08x}", std::process::id(), random() >> 32);
-            // Whoever finds the socket finds the lock, so that one is taken first.
+            // A process that finds the socket expects the lock, so the lock is taken first.
             let made = lock_life(&self.folder.join(life_file(&name))).and_then(|life| {
                 let socket = at_address(&self.folder, &socket_file(&name), |address| UnixDatagram::bind(address))?;
                 Ok((life, socket))
@@ -151,11 +151,11 @@ impl Bell {
     }
 }
 
-impl Drop for Bell {
+impl Drop for Notifier {
     fn drop(&mut self) {
         let Some(Some(Listening { name, .. })) = self.name.get() else { return };
         self.closed.store(true, Ordering::SeqCst);
-        // The thread waits for a ring, so that is how it learns of the end.
+        // The thread waits for a message, so one wakes it to end.
         let _gone = send(&self.folder, &socket_file(name), "");
         remove_files(&self.folder, name);
         own().remove(name);
@@ -163,27 +163,27 @@ impl Drop for Bell {
     }
 }
 
-/// The name of an owner as people read it.
+/// Returns the name of an owner as people read it.
 pub(super) fn owner(name: Option<&str>) -> String {
     match name {
         Some(name) => format!("{OWNER}{name}"),
-        // Without a socket nobody can tell whether it lives, and a name without a dash says so.
+        // Without a socket its state is unknown. A name without a dash marks that.
         None => format!("{OWNER}{}", std::process::id()),
     }
 }
 
-/// Tells all who listen in `folder` that a command for `run` was put.
-pub(super) fn ring(folder: &Path, run: &RunId) {
-    // No folder: nobody listens.
+/// Notifies all listeners in `folder` of a command for `run`.
+pub(super) fn notify(folder: &Path, run: &RunId) {
+    // Without the folder there is no listener.
     let listening = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let sockets = listening.map(|entry| entry.file_name()).filter(|file| file.to_string_lossy().ends_with(SOCKET));
     for file in sockets {
-        // The command is durable; a process that cannot be told finds it later.
-        let _unheard = send(folder, &file, run.as_str());
+        // The command is durable; a process that cannot be reached finds it later.
+        let _unreachable = send(folder, &file, run.as_str());
     }
 }
 
-/// Whether the owner of this name is there; `None` where that cannot be told.
+/// Whether the owner of this name is alive; `None` if that is unknown.
 pub(super) fn is_there(folder: &Path, owner: &str) -> Option<bool> {
     let name = owner.strip_prefix(OWNER).filter(|name| name.contains('-'))?;
     if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
@@ -205,7 +205,7 @@ pub(super) fn is_there(folder: &Path, owner: &str) -> Option<bool> {
     }
 }
 
-/// Makes the file that is a sign of life, and locks it before anybody can look at it under this name.
+/// Creates the lock file, and locks it before it is visible under this name.
 fn lock_life(path: &Path) -> io::Result<File> {
     let unlocked = path.with_extension("new");
     let life = baton_files::private::options().write(true).create_new(true).open(&unlocked)?;
@@ -214,7 +214,7 @@ fn lock_life(path: &Path) -> io::Result<File> {
     Ok(life)
 }
 
-/// Removes what an opening of this name left.
+/// Removes the files of an opening of this name.
 fn remove_files(folder: &Path, name: &str) {
     for file in [socket_file(name), life_file(name)] {
         let _somebody_else_did = std::fs::remove_file(folder.join(file));
@@ -224,11 +224,11 @@ fn remove_files(folder: &Path, name: &str) {
 fn send(folder: &Path, file: &OsString, text: &str) -> io::Result<()> {
     let sent = at_address(folder, file, |address| {
         let socket = UnixDatagram::unbound()?;
-        socket.set_write_timeout(Some(RING_PATIENCE))?;
+        socket.set_write_timeout(Some(SEND_TIMEOUT))?;
         socket.send_to(text.as_bytes(), address)
     });
     sent.map(drop).inspect_err(|error| {
-        // Nobody can be reached there any more.
+        // The process behind this socket is gone.
         let name = file.to_str().and_then(|file| file.strip_suffix(SOCKET));
         if let (ErrorKind::ConnectionRefused, Some(name)) = (error.kind(), name) {
             remove_files(folder, name);
@@ -244,8 +244,8 @@ fn life_file(name: &str) -> OsString {
     format!("{name}{LIFE}").into()
 }
 
-/// Gives `with` an address of the socket `file` in `folder`. Where the path is too long for one, a link with a short name
-/// stands for the folder meanwhile.
+/// Calls `with` with an address of the socket `file` in `folder`. If the path is too long for an address, a temporary
+/// link with a short name replaces the folder.
 fn at_address<T>(folder: &Path, file: &OsString, with: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let address = folder.join(file);
     if address.as_os_str().len() <= ADDRESS_BYTES {
@@ -258,16 +258,17 @@ fn at_address<T>(folder: &Path, file: &OsString, with: impl FnOnce(&Path) -> io:
     answer
 }
 
-/// A number that nobody else has.
+/// Returns a random number.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Wakes those who wait for commands of `run`, if there is one they were not told of; `None` once the store is closed.
-fn look(run: &RunId, subscribers: &Weak<Subscribers>, readers: &Weak<Readers>) -> Option<()> {
+/// Wakes the subscribers of `run` if there is a command that was not announced to them. Returns `None` once the store
+/// is closed.
+fn announce(run: &RunId, subscribers: &Weak<Subscribers>, readers: &Weak<Readers>) -> Option<()> {
     let (subscribers, readers) = (subscribers.upgrade()?, readers.upgrade()?);
     if let Some(announced) = subscribers.announced(run) {
-        // An inbox that cannot be read now is read when its owner looks again, who can say so.
+        // An inbox that cannot be read now is read again by its owner, who can report the error.
         let commands = readers.read_now(|file| reader::commands(file, run, announced)).unwrap_or_default();
         if let Some((newest, _)) = commands.last() {
             subscribers.wake(run, *newest);
