@@ -39,7 +39,7 @@ fn faults(page: &str, manifest: &toml::Value, is_folder: impl Fn(&str) -> bool) 
     gone.chain(unmapped).chain(unlisted).chain(unused).collect()
 }
 
-/// The names in the first column of the table under `heading`: without backticks and parentheses, split at commas.
+/// Returns the names in the first column of the table under `heading`: without backticks and parentheses, split at commas.
 fn first_column(page: &str, heading: &str) -> BTreeSet<String> {
     let section = page.split_once(heading).map_or("", |(_, rest)| rest);
     let rows = section.lines().skip_while(|line| !line.starts_with("| ---")).skip(1).take_while(|line| line.starts_with('|'));

@@ -32,7 +32,7 @@ const CHECKED: [&str; 12] = [
 /// Folders that are built, recorded or written by tools.
 const SKIPPED: [&str; 4] = ["target", "recordings", "node_modules", ".venv"];
 /// Places that are not clean yet. The lint reports nothing for them, except with `--all`.
-const NOT_YET: [&str; 2] = ["engine/cli/", "engine/core/"];
+const NOT_YET: [&str; 2] = ["engine/cli/", "engine/machine/src/"];
 /// Widest line of the README, in characters.
 const README_WIDTH: usize = 120;
 

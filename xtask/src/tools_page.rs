@@ -103,7 +103,7 @@ pub(crate) fn render(configs: &[ToolConfig]) -> anyhow::Result<String> {
     Ok(page)
 }
 
-/// Returns the table of the six tool types, from the rows that the machine reads.
+/// Adds the table of the six tool types, from the rows that the machine reads.
 fn behavior_table(page: &mut String) -> anyhow::Result<()> {
     page.push_str("| type | creates a task | blocks the caller | runs code | logs | passes documents | then |\n");
     page.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
@@ -131,7 +131,7 @@ fn behavior_table(page: &mut String) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns one row per tool, by type.
+/// Adds one row per tool, by type.
 fn overview(page: &mut String, configs: &[ToolConfig]) -> anyhow::Result<()> {
     page.push_str("| type | tool | category | what it does |\n| --- | --- | --- | --- |\n");
     for tool_type in ToolType::ALL {
@@ -192,7 +192,7 @@ fn tool(page: &mut String, config: &ToolConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns one line: what a crash does to a call, how long it may take, whether it writes.
+/// Returns one line about crashes, time limit and writes of a call.
 fn facts(config: &ToolConfig) -> anyhow::Result<String> {
     let mut facts = Vec::new();
     if config.tool_type.behavior().runs_code {

@@ -30,7 +30,8 @@ use crate::tool::{may_need_approval, unapprovable};
 const MAX_OUTPUT_TOKENS: u64 = 1_000_000_000;
 
 impl<'s> Loader<'s> {
-    /// Joins the agents with their prompts, models and tools. Without a job, what depends on it is not told again.
+    /// Joins the agents with their prompts, models and tools. Without a job, faults that depend on it are not reported
+    /// again.
     pub(crate) fn load_agents(&mut self, job: Option<&Job>) -> BTreeMap<AgentId, Arc<Agent>> {
         let read = std::mem::take(&mut self.agents);
         let mut agents = BTreeMap::new();
@@ -114,7 +115,7 @@ impl<'s> Loader<'s> {
         self.compile(&schema, "/result_schema", text)
     }
 
-    /// The template of the system prompt, from the config or its own file.
+    /// Returns the template of the system prompt, from the config or its own file.
     fn prompt(&mut self, form: &AgentForm, text: &Text<'s>, job: Option<&Job>) -> Option<String> {
         let scope = match job {
             Some(job) => Scope::of_prompt(job.inputs.keys().map(String::as_str)),
@@ -139,7 +140,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// The file of `role` that `path` names, or the fault that it is not there.
+    /// Returns the file of `role` that `path` names, or the fault that it is not there.
     pub(crate) fn find_file(
         &mut self,
         role: Role,
@@ -169,7 +170,7 @@ impl<'s> Loader<'s> {
         None
     }
 
-    /// Checks a template; `place` is where it stands in a JSON file, `None` when it is a file of its own.
+    /// Checks a template. `place` is its place in a JSON file; `None` for a file of its own.
     pub(crate) fn check_template(&mut self, template: &str, scope: &Scope, text: &Text<'s>, place: Option<&str>) {
         for fault in template::check(template, scope) {
             let (kind, message, needle) = match &fault {
@@ -241,7 +242,7 @@ impl<'s> Loader<'s> {
         (granted, approvals)
     }
 
-    /// Whether the tool delegates to an agent whose file is broken, which is told there.
+    /// Whether the tool delegates to an agent with a broken file, whose fault is reported there.
     fn routes_to_assumed(&self, id: &str) -> bool {
         id.strip_prefix(baton_types::id::ROUTE_PREFIX).is_some_and(|agent| self.assumed_agents.contains(agent))
     }

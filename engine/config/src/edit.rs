@@ -17,7 +17,7 @@ pub enum EditFault {
     NoFile {
         /// The place.
         place: String,
-        /// What could have been meant.
+        /// Known names.
         known: Vec<String>,
     },
     /// A quotation mark has no other.
@@ -41,7 +41,7 @@ pub enum EditFault {
         place: String,
         /// The part of it that leads nowhere.
         at: String,
-        /// What stands there.
+        /// Kind of the present value.
         found: &'static str,
     },
 }
@@ -51,9 +51,9 @@ fn there_are(known: &[String]) -> String {
 }
 
 impl Sources {
-    /// Puts `value` at `place`: `job.KEY`, `agents.ID.KEY` or `tools.ID.KEY`, where a key may go on with `.KEY` into objects
-    /// and with a number into lists; a key with dots in it stands in quotation marks: `job.models."a-1.5".price`. `null` removes
-    /// what stands there. The file is written anew, so places in it may move.
+    /// Sets `value` at `place`: `job.KEY`, `agents.ID.KEY` or `tools.ID.KEY`. A key may continue with `.KEY` into
+    /// objects and with a number into lists. Quote a key that contains dots: `job.models."a-1.5".price`. `null`
+    /// removes the present value. The file is rewritten, so places in it may move.
     ///
     /// Whether the files still make a job is the loader's to say.
     pub fn set(&mut self, place: &str, value: Value) -> Result<(), EditFault> {
@@ -96,7 +96,7 @@ impl Sources {
         Ok(())
     }
 
-    /// The job's `limit` was set, or all of them: what the run's start asked for instead no longer counts.
+    /// Removes the `limit` of the run's start, or all of them, since the job's own was set.
     fn outdo_run_limits(&mut self, limit: Option<&str>) {
         let Some(source) = self.of(Role::RunLimits).next() else { return };
         let mut form: Value = serde_json::from_str(&source.text).unwrap_or_default();
@@ -107,7 +107,7 @@ impl Sources {
         self.limit_run(&left.unwrap_or_default());
     }
 
-    /// How these files differ from those `before`: a line for each, with the keys whose values changed.
+    /// Returns the differences of these files from `before`: a line for each, with the keys whose values changed.
     pub fn changes_from(&self, before: &Self) -> Vec<String> {
         let by_name = |sources: &Self| -> BTreeMap<(Role, String), String> {
             sources.files().map(|source| ((source.role, source.path.clone()), source.text.clone())).collect()
@@ -138,7 +138,7 @@ impl Sources {
     }
 }
 
-/// The parts of `place` between its dots, without the quotation marks of those that have them; `None` if one is missing.
+/// Returns the parts of `place` between its dots, without the quotation marks of those that have them; `None` if one is missing.
 fn parts(place: &str) -> Option<Vec<&str>> {
     let (mut parts, mut rest) = (Vec::new(), place);
     loop {
@@ -163,7 +163,8 @@ fn changed_keys<'a>(before: &'a Map<String, Value>, now: &'a Map<String, Value>)
     now.keys().filter(|key| before.get(*key) != now.get(*key)).chain(gone).map(String::as_str).collect()
 }
 
-/// Puts `value` under `keys`; or says how many of them lead to something without keys, and what that is.
+/// Sets `value` under `keys`. An error has the number of keys that lead to a value without keys, and the kind of that
+/// value.
 fn put(target: &mut Value, keys: &[&str], value: Value) -> Result<(), (usize, &'static str)> {
     let Some((last, above)) = keys.split_last() else { return Ok(()) };
     let mut target = target;

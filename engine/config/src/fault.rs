@@ -10,7 +10,7 @@ use crate::reader::MAX_FAULTS_PER_FILE;
 /// Declares the kinds of fault with their stable codes, so that no two kinds share one.
 macro_rules! fault_kinds {
     ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
-        /// What kind of fault it is. Codes are stable: scripts and people may look them up.
+        /// Kind of a fault. Codes are stable: scripts and people may look them up.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum FaultKind {
             $($(#[$doc])* $name,)*
@@ -20,7 +20,7 @@ macro_rules! fault_kinds {
             /// Every kind, by code.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The stable code, such as `B0102`.
+            /// Returns the stable code, such as `B0102`.
             pub const fn code(self) -> &'static str {
                 match self {
                     $(Self::$name => $code,)*
@@ -37,7 +37,7 @@ fault_kinds! {
     ParameterNotInFunction = "B0102",
     /// A key that no feature of this version reads.
     UnknownKey = "B0103",
-    /// A key that stands twice in one object.
+    /// A duplicate key in an object.
     DuplicateKey = "B0104",
     /// A value of another type than the key takes.
     WrongType = "B0105",
@@ -67,9 +67,9 @@ fault_kinds! {
     BrokenExample = "B0117",
     /// A JSON Schema that is none, or that refers outside itself.
     BadSchema = "B0118",
-    /// A tool that nobody configured.
+    /// A tool without a config.
     UnknownTool = "B0119",
-    /// An agent that nobody configured.
+    /// An agent without a config.
     UnknownAgent = "B0120",
     /// A model that the job does not name.
     UnknownModel = "B0121",
@@ -115,12 +115,12 @@ pub struct Fault {
     pub column: usize,
     /// JSON pointer of the value or key.
     pub pointer: String,
-    /// What is wrong, as a lowercase fragment.
+    /// Description of the fault, as a lowercase fragment.
     pub message: String,
-    /// What would be right.
+    /// Correct value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// What is there.
+    /// Present value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
     /// The known name that is nearest to the one found.
@@ -132,13 +132,13 @@ pub struct Fault {
     /// The line of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_line: Option<String>,
-    /// How many characters of the line are meant.
+    /// Number of marked characters of the line.
     #[serde(skip)]
     pub width: usize,
 }
 
 impl Fault {
-    /// A fault of a whole file.
+    /// Returns a fault of a whole file.
     pub fn of_file(kind: FaultKind, file: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -156,7 +156,7 @@ impl Fault {
         }
     }
 
-    /// The same fault at the bytes `range` of `text`.
+    /// Returns the same fault at the bytes `range` of `text`.
     pub fn at(mut self, text: &str, range: std::ops::Range<usize>) -> Self {
         let start = floor_boundary(text, range.start);
         let end = floor_boundary(text, range.end.max(start));
@@ -170,25 +170,25 @@ impl Fault {
         self
     }
 
-    /// The same fault with what would be right.
+    /// Returns the same fault with the correct value.
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
         self
     }
 
-    /// The same fault with what is there.
+    /// Returns the same fault with the present value.
     pub fn found(mut self, found: impl Into<String>) -> Self {
         self.found = Some(found.into());
         self
     }
 
-    /// The same fault with another place that matters.
+    /// Returns the same fault with a related place.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
 
-    /// The same fault with the name among `known` that is nearest to `name`, or, without one, all of `known`.
+    /// Returns the same fault with the name among `known` that is nearest to `name`, or, without one, all of `known`.
     pub fn near<'k>(mut self, name: &str, known: impl IntoIterator<Item = &'k str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         self.nearest = nearest(name, known.iter().copied()).map(str::to_owned);
@@ -198,7 +198,7 @@ impl Fault {
         self
     }
 
-    /// What helps: the nearest name or what was expected, then the other place.
+    /// Returns the hint: the nearest name or the correct value, then the related place.
     fn hint(&self) -> String {
         let mut hint = match (&self.nearest, &self.expected, &self.found) {
             (Some(nearest), _, _) => format!("did you mean \"{nearest}\"?"),
@@ -220,7 +220,7 @@ const MAX_LINE_KEPT: usize = 4_000;
 const MAX_LINE_SHOWN: usize = 120;
 
 impl fmt::Display for Fault {
-    /// The form of the first five minutes: code and message, place, line, carets with a hint.
+    /// Writes code and message, place, line, and carets with a hint.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "error {}: {}", self.kind.code(), clean(&self.message))?;
         let number = if self.line == 0 { String::new() } else { self.line.to_string() };
@@ -247,7 +247,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The part of a long line round `column`, and the column in it.
+/// Returns the part of a long line round `column`, and the column in it.
 fn window(line: &str, column: usize) -> (String, usize) {
     let column = column.max(1);
     if line.chars().count() <= MAX_LINE_SHOWN {
@@ -257,7 +257,7 @@ fn window(line: &str, column: usize) -> (String, usize) {
     (line.chars().skip(skip).take(MAX_LINE_SHOWN).collect(), column - skip)
 }
 
-/// The text with every control character made visible, so that a file cannot write to the terminal.
+/// Returns the text with every control character made visible, so that a file cannot write to the terminal.
 fn clean(text: &str) -> String {
     text.chars()
         .map(|character| match character {
@@ -284,7 +284,7 @@ fn floor_boundary(text: &str, offset: usize) -> usize {
 pub struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// Orders `faults` and drops what is said twice; `Ok` when there is none.
+    /// Orders `faults` and drops duplicates; `Ok` when there is none.
     pub fn none_of(mut faults: Vec<Fault>) -> Result<(), Self> {
         if faults.is_empty() {
             return Ok(());
@@ -302,12 +302,12 @@ impl Faults {
         Err(Self(bounded(faults)))
     }
 
-    /// The faults.
+    /// Returns the faults.
     pub fn iter(&self) -> std::slice::Iter<'_, Fault> {
         self.0.iter()
     }
 
-    /// How many there are; never none.
+    /// Returns the number of faults, which is at least 1.
     #[expect(clippy::len_without_is_empty, reason = "there is always at least one fault")]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -337,7 +337,7 @@ impl<'a> IntoIterator for &'a Faults {
     }
 }
 
-/// At most so many faults of each file: those that have a place, and that there are more.
+/// Returns a bounded number of faults of each file, with a note if there are more.
 fn bounded(faults: Vec<Fault>) -> Vec<Fault> {
     let mut kept: Vec<Fault> = Vec::new();
     for group in faults.chunk_by(|left, right| left.file == right.file) {

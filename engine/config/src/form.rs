@@ -1,6 +1,6 @@
 //! The forms of the files that a person writes: one source for reading, for checking and for the published JSON Schemas.
 //!
-//! A form says what one file may hold. Rules that join files are the loader's.
+//! A form defines the content of one file. Rules that join files belong to the loader.
 
 mod agent;
 mod job;
@@ -31,11 +31,11 @@ pub struct ProjectForm {
     /// The JSON Schema of this file, for editors.
     #[serde(default, rename = "$schema")]
     pub schema: Option<String>,
-    /// Where runs are kept, relative to this file; `.baton` unless said.
+    /// Folder of the runs, relative to this file (default: `.baton`).
     #[serde(default)]
     #[validate(length(min = 1))]
     pub store: Option<String>,
-    /// The folder in which jobs are looked for by name, relative to this file; this folder unless said.
+    /// Folder in which jobs are found by name, relative to this file (default: this folder).
     #[serde(default)]
     #[validate(length(min = 1))]
     pub jobs: Option<String>,

@@ -80,7 +80,7 @@ impl<'s> Loader<'s> {
         Some(job)
     }
 
-    /// The limits that the start of the run asked for.
+    /// Reads the limits that the start of the run asked for.
     fn run_limits(&mut self) -> Limits {
         let Some(read) = self.sources.of(Role::RunLimits).next().and_then(|source| self.read(source)) else {
             return Limits::default();
@@ -93,7 +93,8 @@ impl<'s> Loader<'s> {
         limits
     }
 
-    /// The inputs; a broken one is there without a value, so that templates which use it are not told.
+    /// Reads the inputs. A broken one is kept without a value, so that templates which use it are not reported as
+    /// faulty.
     fn inputs(&mut self, inputs: &Map<String, Value>, text: &Text<'s>) -> BTreeMap<String, Option<JobInput>> {
         let mut read = BTreeMap::new();
         for (name, value) in inputs {
@@ -191,7 +192,7 @@ impl<'s> Loader<'s> {
         documents
     }
 
-    /// The file that a document is read from: the one it names, else the one in `documents/`, else the one in the folder.
+    /// Returns the file of a document: the one it names, else the one in `documents/`, else the one in the folder.
     fn document_file(&mut self, path: &DocumentPath, file: Option<&str>, text: &Text<'s>, place: &str) -> Option<String> {
         let candidates = match file {
             Some(file) => match DocumentPath::parse(file) {
@@ -234,7 +235,7 @@ impl<'s> Loader<'s> {
                 }
                 (provider, script, given) => {
                     self.faults.push(unclear_model(text, &place, provider.is_some(), script.is_some(), given.is_some()));
-                    // It still has its name, so that agents which use it are not told.
+                    // It keeps its name, so that agents which use it are not reported as faulty.
                     ModelSpec::Scripted { file: String::new(), text: Arc::from(""), price: None }
                 }
             };
@@ -243,7 +244,7 @@ impl<'s> Loader<'s> {
         read.check_fallbacks(&mut self.faults);
     }
 
-    /// The script that the start of the run lets stand in for every model.
+    /// Reads the script that replaces every model, if the start of the run names one.
     fn run_script(&mut self, rules: &ModelRules<'_>, read: &mut ReadModels) {
         let Some(source) = self.sources.of(Role::RunScript).next() else { return };
         self.check_script(source, rules);
@@ -258,7 +259,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// A model that follows a script. One whose script is faulty still has its name.
+    /// Returns a model that follows a script. One whose script is faulty still has its name.
     fn scripted(&mut self, script: &str, model: &ModelForm, place: &str, text: &Text<'s>, rules: &ModelRules<'_>) -> ModelSpec {
         let source = self.find_file(Role::ModelScript, script, text, &format!("{place}/script"), "script");
         if let Some(source) = source {
@@ -269,7 +270,7 @@ impl<'s> Loader<'s> {
     }
 }
 
-/// The fault of a model that is neither a script nor a provider's, or both.
+/// Returns the fault of a model that is neither a script nor a provider's, or both.
 fn unclear_model(text: &Text<'_>, place: &str, provider: bool, script: bool, model: bool) -> Fault {
     let missing = |key: &str| {
         let message = format!("key \"{key}\" is missing");
@@ -287,7 +288,7 @@ fn unclear_model(text: &Text<'_>, place: &str, provider: bool, script: bool, mod
     }
 }
 
-/// Checks the inputs of a run and fills in defaults; tells every fault. `given` came from the one who starts the run.
+/// Checks the inputs of a run and fills in defaults; reports every fault. `given` are the inputs of the run's start.
 pub fn check_inputs(job: &Job, given: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, Faults> {
     let declared = &job.inputs;
     let mut faults = Vec::new();

@@ -1,7 +1,7 @@
 //! The loader: texts in, checked configs or *all* faults out.
 //!
-//! It never stops at the first fault. A file that cannot be read still says by its name which id it was meant for, so
-//! that one broken file does not make others look broken.
+//! It never stops at the first fault. The name of an unreadable file still gives the intended id, so that one broken
+//! file does not make others look broken.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Component, Path};
@@ -23,7 +23,7 @@ use crate::shape;
 use crate::shape::{Shape, ShapeFault};
 use crate::source::{Role, Source, Sources};
 
-/// Reads a model script that is valid JSON and tells its faults: a JSON pointer and a message each.
+/// Reads a model script that is valid JSON and reports its faults: a JSON pointer and a message each.
 ///
 /// Passed in by the caller, since the form of scripts belongs to the models.
 pub type ScriptCheck = dyn Fn(&str) -> Vec<(String, String)>;
@@ -33,8 +33,8 @@ pub type ScriptCheck = dyn Fn(&str) -> Vec<(String, String)>;
 pub enum Unconfigured {
     /// None may be without: a start.
     Refused,
-    /// Some may be without: a run pinned to older configs goes on in a program that has learned new tools. Tools that no
-    /// agent is granted are not loaded, so the program may also have lost their functions.
+    /// Allowed for some: a run pinned to older configs continues in a program with further tools. Tools that no agent
+    /// is granted are not loaded, so the program may also lack their functions.
     Allowed,
     /// Nothing will be executed: a run is only read, and no tool needs a function.
     Reading,
@@ -58,7 +58,7 @@ pub fn load(
     let job = job.expect("a job without faults was loaded");
     let configs =
         Configs { job, agents, tools: loader.tools, money_limits: loader.money_limits, compile_schema: baton_schema::compile };
-    // A run that goes on keeps the prices that it started with.
+    // A resumed run keeps the prices that it started with.
     if unconfigured == Unconfigured::Refused && !configs.money_limits.is_empty() {
         check_money(&configs, None, &prices(&configs, None, |_| false, PriceTable::embedded))?;
     }
@@ -105,7 +105,7 @@ pub fn load_project(file: &str, content: &[u8]) -> Result<ProjectForm, Faults> {
     Ok(read.expect("a project without faults was read"))
 }
 
-/// Why a project may not name `folder`, if it may not.
+/// Returns the reason why a project may not name `folder`, if it may not.
 fn misplaced(folder: &str, keeps_runs: bool) -> Option<&'static str> {
     let components = Path::new(folder).components().filter(|part| *part != Component::CurDir);
     let names: Option<Vec<_>> = components
@@ -128,7 +128,7 @@ fn misplaced(folder: &str, keeps_runs: bool) -> Option<&'static str> {
 pub(crate) struct Read<'s> {
     pub(crate) text: Text<'s>,
     pub(crate) value: Value,
-    /// Who said it.
+    /// Origin of the file.
     pub(crate) origin: Origin,
 }
 
@@ -185,8 +185,8 @@ impl<'s> Loader<'s> {
         Some(Read { text, value, origin: source.origin })
     }
 
-    /// Reads `value` as a form; its faults are kept. A form that a slip of the pen spoils is read without the slip, so that
-    /// what is wrong elsewhere in the file is told in the same go.
+    /// Reads `value` as a form and keeps its faults. A form with a simple slip is read without the slip, so that other
+    /// faults in the file are reported at the same time.
     pub(crate) fn form<T: DeserializeOwned + Validate>(&mut self, shape: &Shape, text: &Text<'s>, value: &Value) -> Option<T> {
         match shape.read(value) {
             Ok(form) => Some(form),
@@ -223,7 +223,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Tells a file that is not named after its id.
+    /// Reports a file that is not named after its id.
     pub(crate) fn check_name(&mut self, read: &Read<'s>, pointer: &str, id: &str, stem: &str) {
         if id != stem {
             let message = format!("the file is named {stem}.json, but its id is \"{id}\"");
@@ -232,7 +232,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// The tools that some agent is granted, by a name or by an object that holds it.
+    /// Returns the tools that some agent is granted, by a name or by an object that holds it.
     pub(crate) fn granted_ids(&self) -> BTreeSet<String> {
         let lists = self.agents.values().filter_map(|agent| agent.read.value.get("tools")?.as_array());
         lists.flatten().filter_map(|grant| grant.get("tool").unwrap_or(grant).as_str()).map(str::to_owned).collect()
@@ -258,7 +258,7 @@ pub(crate) fn place(text: &Text<'_>, fault: ShapeFault) -> Fault {
     placed
 }
 
-/// The file's name without folder and `.json`.
+/// Returns the file's name without folder and `.json`.
 pub(crate) fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.strip_suffix(".json").unwrap_or(name)

@@ -1,4 +1,4 @@
-//! Models of providers: how they are named, and what `models.json` says of them and of the ways to them.
+//! Models of providers: their names, and the settings of models and providers in `models.json`.
 //!
 //! Nothing here knows a provider: their names come from the caller, and what they speak is the models' business.
 
@@ -16,9 +16,10 @@ use crate::reader::{Spot, Text, pointer};
 use crate::shape::{MODELS, show};
 use crate::source::Role;
 
-/// What the loader asks about models: the form of scripts and the names of providers are not the core's.
+/// Knowledge about models that the loader needs and the core does not have: the form of scripts, and the names of
+/// providers.
 pub struct ModelRules<'a> {
-    /// Tells everything that is wrong with a script.
+    /// Reports all faults of a script.
     pub check_script: &'a ScriptCheck,
     /// The providers that the program knows.
     pub providers: &'a [&'a str],
@@ -63,7 +64,7 @@ impl ReadModels {
         self.models.insert(name.to_owned(), model);
     }
 
-    /// Tells fallbacks that are no models, and those that would be asked a second time.
+    /// Reports fallbacks that are no models, and those that would be asked a second time.
     pub(crate) fn check_fallbacks(&self, faults: &mut Vec<Fault>) {
         let who_answers = |name: &str| match self.models.get(name) {
             Some(ModelSpec::Provided(model)) => Some((model.provider.clone(), model.model.clone())),
@@ -122,7 +123,7 @@ impl<'s> Loader<'s> {
         read
     }
 
-    /// A model of a job's own: another name for a provider's.
+    /// Returns a model of a job's own: another name for a provider's.
     pub(crate) fn job_alias(
         &mut self,
         form: &ModelForm,
@@ -142,7 +143,8 @@ impl<'s> Loader<'s> {
         ModelSpec::Provided(self.alias(&alias, Origin::Job, place, text, providers))
     }
 
-    /// A broken one is there all the same, so that agents which use it are not told.
+    /// Reads another name for a provider's model. A broken one is kept, so that agents which use it are not reported
+    /// as faulty.
     fn alias(
         &mut self,
         form: &AliasForm,
@@ -168,7 +170,7 @@ impl<'s> Loader<'s> {
         ProvidedModel { settings, price, context_tokens, modalities, fallbacks, outage, ..model }
     }
 
-    /// Tells settings that would say what the engine says: they would change nothing, silently.
+    /// Reports settings that the engine sets itself: they would have no effect.
     pub(crate) fn check_settings(&mut self, settings: &Map<String, Value>, place: &str, text: &Text<'s>) {
         for key in settings.keys().filter(|key| self.own_settings.contains(*key)) {
             let message = format!("\"{key}\" is what the engine itself says in requests, and no setting");
@@ -176,7 +178,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Tells a name that cannot be one.
+    /// Reports an invalid name.
     pub(crate) fn check_model_name(&mut self, name: &str, place: &str, text: &Text<'s>) {
         let is_allowed = name.len() <= 128
             && name.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -235,7 +237,7 @@ impl<'s> Loader<'s> {
             withheld.insert(fault.line);
             self.faults.push(fault);
         }
-        // No fault shows a line that a key stands in.
+        // A fault shows no line that contains a key.
         for fault in self.faults.iter_mut().filter(|fault| fault.file == text.file && withheld.contains(&fault.line)) {
             fault.source_line = None;
         }
@@ -262,7 +264,7 @@ impl<'s> Loader<'s> {
     }
 }
 
-/// The fault of a model whose provider nobody knows, or of a name without one.
+/// Returns the fault of a model with an unknown provider, or without one.
 pub(super) fn unknown_provider(text: &Text<'_>, place: &str, model: &str, providers: &BTreeSet<String>) -> Fault {
     let provider = model.split_once(':').map_or(model, |(provider, _)| provider);
     let message = format!("the model \"{model}\" names no provider that is known");

@@ -1,4 +1,5 @@
-//! What models cost: the table that comes with the engine, what a job says itself, and which limits of money that keeps.
+//! Prices of models: the table that comes with the engine, a job's own prices, and the money limits that can rely on
+//! them.
 //!
 //! Prices are read once, when a run starts, and recorded there: what tables say later changes no run.
 
@@ -16,7 +17,7 @@ use crate::reader::{Spot, Text, pointer};
 use crate::shape::PRICES;
 use crate::source::{Role, Sources};
 
-/// Prices are said for so many tokens.
+/// Prices are per this number of tokens.
 const TOKENS: f64 = 1e6;
 
 /// The table that comes with the engine. Its rows name their source and the day on which they were read there.
@@ -30,7 +31,7 @@ pub struct PriceTable {
 }
 
 impl PriceTable {
-    /// The table that comes with the engine.
+    /// Returns the table that comes with the engine.
     pub fn embedded() -> &'static Self {
         static TABLE: LazyLock<PriceTable> = LazyLock::new(|| {
             PriceTable::load("prices.json", EMBEDDED.as_bytes())
@@ -39,7 +40,7 @@ impl PriceTable {
         &TABLE
     }
 
-    /// Reads a table, or tells every fault; `file` is its path as messages show it.
+    /// Reads a table, or reports every fault; `file` is its path as shown in messages.
     pub fn load(file: &str, content: &[u8]) -> Result<Self, Faults> {
         let mut sources = Sources::default();
         sources.add(Role::Prices, file, content);
@@ -70,24 +71,25 @@ impl PriceTable {
         Self { version: form.version.clone(), prices }
     }
 
-    /// The same table with the rows of `other`, which count where both have one.
+    /// Returns the same table with the rows of `other`, which count where both have one.
     pub fn with(mut self, other: Self) -> Self {
         self.prices.extend(other.prices);
         self
     }
 
-    /// The day that the table is of.
+    /// Returns the date of the table.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// What the model named `model` costs. A dated version costs what the name without its date does, unless it has a row.
+    /// Returns the price of the model named `model`. A dated version has the price of its undated name, unless it has
+    /// a row.
     pub fn price(&self, model: &str) -> Option<&Price> {
         self.prices.get(model).or_else(|| self.prices.get(undated(model)?))
     }
 }
 
-/// A model's name without the date at its end, which vendors write as `-20260131` or `-2026-01-31`.
+/// Returns a model's name without the date at its end, which vendors write as `-20260131` or `-2026-01-31`.
 fn undated(model: &str) -> Option<&str> {
     let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     let (name, last) = model.rsplit_once('-')?;
@@ -100,7 +102,7 @@ fn undated(model: &str) -> Option<&str> {
 }
 
 impl PriceForm {
-    /// The price of one token of each kind.
+    /// Returns the price of one token of each kind.
     pub(crate) fn price(&self, source: String) -> Price {
         let rate = |for_a_million: f64| Money::from_usd(for_a_million / TOKENS);
         let input = rate(self.input);
@@ -115,20 +117,20 @@ impl PriceForm {
     }
 }
 
-/// The limit that `text` writes.
+/// Returns the money limit in `text`.
 pub(crate) fn money_limit(text: &Text<'_>, holder: MoneyHolder) -> MoneyLimit {
     let Fault { file, line, column, pointer, source_line, width, .. } =
         text.fault(FaultKind::UnkeepableLimit, "/limits/cost_usd", Spot::Key, "");
     MoneyLimit { holder, place: Place { file, line, column, pointer, source_line, width } }
 }
 
-/// The fault of a limit that nothing can keep.
+/// Returns the fault of a limit that cannot be enforced.
 fn unkeepable(limit: &MoneyLimit, message: String) -> Fault {
     let Place { file, line, column, pointer, source_line, width } = limit.place.clone();
     Fault { line, column, pointer, source_line, width, ..Fault::of_file(FaultKind::UnkeepableLimit, file, message) }
 }
 
-/// Where a person sets the price of `model`.
+/// Returns the place where a person sets the price of `model`.
 fn where_prices_go(model: &str) -> String {
     format!(
         "a price for \"{model}\" of your own, in ~/.config/baton/models.json or prices.json (a job's does not count), or \"tokens\" instead"
@@ -138,8 +140,8 @@ fn where_prices_go(model: &str) -> String {
 /// An agent, and whether it answers a question, where it can neither delegate nor use more than `pure` tools.
 type Working<'c> = (&'c AgentId, bool);
 
-/// What the models cost that a run may ask: `stand_in` alone where it is given, else those of the job. A program
-/// `brings` some models itself, which then answer in place of the job's of that name.
+/// Returns the prices of the models that a run may use: `stand_in` alone if given, else those of the job. A program
+/// `brings` some models itself, which then replace the job's of that name.
 ///
 /// A price that the person sets for a model counts first, then the table's. A price that only the job sets is an estimate.
 /// A script costs what the job sets, or nothing. Unknown prices are absent.
@@ -152,7 +154,7 @@ pub fn prices<'t>(
     let used = configs.agents.values().map(|agent| agent.model.as_str());
     let all = used.chain(configs.job.models.keys().map(String::as_str));
     let mut named: BTreeSet<&str> = stand_in.map_or_else(|| all.collect(), |name| BTreeSet::from([name]));
-    // Whoever stands in for the agents' models writes no summaries of what their tools write.
+    // A model that replaces the agents' models writes no summaries of their tools' texts.
     named.extend(configs.job.summary_model.as_deref());
     let fallbacks = named.iter().flat_map(|name| configs.job.fallbacks(name)).map(String::as_str);
     let names: BTreeSet<&str> = named.iter().copied().chain(fallbacks).collect();
@@ -206,14 +208,14 @@ pub fn check_money(configs: &Configs, stand_in: Option<&str>, prices: &BTreeMap<
     Faults::none_of(faults)
 }
 
-/// The model that summarises what tools write in tasks that `limit` holds, if its price is not known.
+/// Returns the model that summarizes tools' texts in tasks under `limit`, if its price is not known.
 fn unpriced_summaries<'c>(configs: &'c Configs, limit: &MoneyLimit, prices: &BTreeMap<&str, &Price>) -> Option<&'c str> {
     let model = configs.job.summary_model.as_deref().filter(|model| !prices.contains_key(model))?;
     let writes = |agent: &&AgentId| configs.agents.get(*agent).is_some_and(|agent| agent.tools.values().any(|tool| tool.writes));
     held_by(configs, &limit.holder).iter().any(writes).then_some(model)
 }
 
-/// The agents that may work on a task which `holder` holds, or below one.
+/// Returns the agents that may work on a task which `holder` holds, or below one.
 fn held_by<'c>(configs: &'c Configs, holder: &'c MoneyHolder) -> BTreeSet<&'c AgentId> {
     let mut open: Vec<Working<'_>> = match holder {
         MoneyHolder::Run => vec![(&configs.job.root, false)],
@@ -239,7 +241,7 @@ fn held_by<'c>(configs: &'c Configs, holder: &'c MoneyHolder) -> BTreeSet<&'c Ag
     seen.into_iter().map(|(agent, _)| agent).collect()
 }
 
-/// The agents that may answer the questions of `asker`.
+/// Returns the agents that may answer the questions of `asker`.
 fn masters<'c>(configs: &'c Configs, asker: &AgentId) -> Vec<Working<'c>> {
     if configs.agents.get(asker).is_none_or(|agent| agent.master == MasterRule::Person) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! JSON read strictly: one value, in UTF-8, no key twice, every number exact; and where in the text each value stands.
+//! Strict JSON with positions: one value, in UTF-8, no duplicate key, every number exact.
 
 use std::cell::{Cell, OnceCell};
 use std::fmt;
@@ -16,13 +16,13 @@ use crate::fault::{Fault, FaultKind};
 /// The most bytes a file may have.
 pub const MAX_FILE_BYTES: usize = 8 << 20;
 
-/// The most faults that one file is told of.
+/// Largest number of reported faults of one file.
 pub(crate) const MAX_FAULTS_PER_FILE: usize = 100;
 
 /// The largest magnitude below which every integer has its own `f64`.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// What a pointer means: the value there, its key, or the object in which it is missed.
+/// Meaning of a pointer: the value there, its key, or the object in which it is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spot {
     /// The value.
@@ -33,21 +33,21 @@ pub(crate) enum Spot {
 
 /// A file that was read: its tree and, on demand, its places.
 pub(crate) struct Text<'s> {
-    /// The path as messages show it.
+    /// Returns the path as messages show it.
     pub(crate) file: String,
     content: &'s str,
     places: OnceCell<Option<ast::Value<'s>>>,
-    /// How many faults were placed. Placing one reads the text, so only so many are.
+    /// Number of placed faults. Placing one reads the text, so the number is limited.
     placed: Cell<usize>,
 }
 
 impl<'s> Text<'s> {
-    /// A text whose faults are shown as those of `file`.
+    /// Returns a text whose faults are shown as those of `file`.
     pub(crate) fn new(file: String, text: &'s str) -> Self {
         Self { file, content: text, places: OnceCell::new(), placed: Cell::new(0) }
     }
 
-    /// The text.
+    /// Returns the text.
     pub(crate) fn text(&self) -> &'s str {
         self.content
     }
@@ -90,12 +90,12 @@ impl<'s> Text<'s> {
         }
     }
 
-    /// A fault at `spot` of `pointer`; if nothing is there, at the nearest thing that holds it.
+    /// Returns a fault at `spot` of `pointer`; if nothing is there, at the nearest value around it.
     pub(crate) fn fault(&self, kind: FaultKind, pointer: &str, spot: Spot, message: impl Into<String>) -> Fault {
         self.fault_at(kind, pointer, || self.range(pointer, spot), message.into())
     }
 
-    /// A fault at `range`, which is looked for and placed if not too many were.
+    /// Returns a fault at `range`, which is computed only while not too many faults were placed.
     fn fault_at(&self, kind: FaultKind, pointer: &str, range: impl FnOnce() -> Range<usize>, message: String) -> Fault {
         let mut fault = Fault::of_file(kind, &self.file, message);
         self.placed.set(self.placed.get() + 1);
@@ -106,7 +106,7 @@ impl<'s> Text<'s> {
         fault
     }
 
-    /// Where `needle` stands in the value at `pointer`; the value itself if it is not found.
+    /// Returns the place of `needle` in the value at `pointer`; the value itself if it is not found.
     pub(crate) fn range_within(&self, pointer: &str, needle: &str) -> Range<usize> {
         let value = self.range(pointer, Spot::Value);
         match self.content.get(value.clone()).and_then(|raw| raw.find(needle)) {
@@ -139,7 +139,7 @@ impl<'s> Text<'s> {
                     key = name;
                     here = value;
                 }
-                // The missing thing is told at what should hold it.
+                // A missing value is reported at its parent.
                 None => return key.unwrap_or_else(|| start(here)),
             }
         }
@@ -172,7 +172,7 @@ impl<'s> Text<'s> {
             .as_ref()
     }
 
-    /// Tells every key that stands twice and every integer that no number type holds exactly.
+    /// Reports every duplicate key and every integer that no number type holds exactly.
     fn find_suspects(&self, value: &ast::Value<'s>, pointer: &mut String, faults: &mut Vec<Fault>) {
         if self.placed.get() > MAX_FAULTS_PER_FILE {
             return;
@@ -215,7 +215,7 @@ impl<'s> Text<'s> {
         }
     }
 
-    /// The byte at serde's line and column, both from 1 and in bytes.
+    /// Returns the byte at serde's line and column, both from 1 and in bytes.
     fn offset(&self, line: usize, column: usize) -> usize {
         let start = match line {
             0 | 1 => 0,
@@ -225,7 +225,7 @@ impl<'s> Text<'s> {
     }
 }
 
-/// A JSON pointer from its reference tokens.
+/// Returns a JSON pointer from its reference tokens.
 pub(crate) fn pointer(tokens: &[&str]) -> String {
     let mut pointer = String::new();
     for token in tokens {
@@ -239,13 +239,13 @@ fn bytes(thing: &impl Ranged) -> Range<usize> {
     range.start..range.end
 }
 
-/// The place where something begins: of an object or list, no more is shown.
+/// Returns the range of a value in messages: for an object or list, only its beginning.
 fn start(thing: &impl Ranged) -> Range<usize> {
     let start = bytes(thing).start;
     start..start
 }
 
-/// serde's words without the place, which a fault says itself.
+/// Returns serde's message without the place, which the fault has itself.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);

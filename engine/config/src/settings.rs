@@ -1,4 +1,4 @@
-//! What people set of a tool: declared by its config, with defaults, and given values by the job's file of it.
+//! Settings of a tool: declared by its config, with defaults, and set by the job's file of it.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::tool::Texts;
 use crate::tool_schema::check_part;
 
 impl<'s> Loader<'s> {
-    /// The values of a tool's settings, and what its calls reach outside of a run, with who said so.
+    /// Returns the values of a tool's settings, and the outside reach of its calls, with origins.
     pub(super) fn settings(&mut self, form: &ToolForm, texts: &Texts<'_, 's>) -> (Json, Vec<Reach>) {
         if form.exec.is_some() {
             for key in ["settings", "set", "secrets"].into_iter().filter(|key| says(texts, key)) {
@@ -46,7 +46,7 @@ impl<'s> Loader<'s> {
         values.extend(known);
         let (declares, sets) = (texts.origin("settings"), texts.origin("set"));
         let mut reaches = command_reaches(form, texts.origin("exec"));
-        // Whoever declares a setting says what of it needs trust, so a declaration that needs trust itself vouches for nothing.
+        // A declaration decides which settings need trust, so a declaration that needs trust itself cannot grant any.
         reaches.extend(values.iter().map(|(name, value)| {
             let is_set = explicit.contains(name) && declared[name].get("needs_trust") == Some(&Value::Bool(true));
             let origin = if is_set { declares.max(sets) } else { declares };
@@ -63,7 +63,7 @@ impl<'s> Loader<'s> {
     }
 }
 
-/// The command of a tool, and the variables that it sees.
+/// Returns the command of a tool, and the variables that it sees.
 fn command_reaches(form: &ToolForm, origin: Origin) -> Vec<Reach> {
     let Some(exec) = &form.exec else { return Vec::new() };
     let variables = exec.env.iter().cloned().map(Target::Environment);
@@ -71,7 +71,7 @@ fn command_reaches(form: &ToolForm, origin: Origin) -> Vec<Reach> {
     targets.map(|target| Reach { holder: form.tool_id.clone(), target, origin }).collect()
 }
 
-/// The declarations without what is no word of JSON Schema.
+/// Returns the declarations without what is no word of JSON Schema.
 fn plain(declared: &Map<String, Value>) -> Map<String, Value> {
     let mut plain = declared.clone();
     for setting in plain.values_mut().filter_map(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! Checks one file against its form and tells every fault in it, by the form's own JSON Schema.
+//! Checks one file against its form and reports all its faults, by the form's own JSON Schema.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
@@ -32,7 +32,7 @@ pub(crate) struct ShapeFault {
 pub(crate) struct Shape {
     schema: Value,
     plain: Option<Plain>,
-    /// Built when a file is not accepted as it stands: the validator finds every fault.
+    /// Built when a file is not accepted: the validator finds every fault.
     validator: OnceLock<jsonschema::Validator>,
 }
 
@@ -44,8 +44,8 @@ pub(crate) static RUN_LIMITS: LazyLock<Shape> = LazyLock::new(Shape::of::<RunLim
 pub(crate) static MODELS: LazyLock<Shape> = LazyLock::new(Shape::of::<ModelsForm>);
 pub(crate) static PROJECT: LazyLock<Shape> = LazyLock::new(Shape::of::<ProjectForm>);
 
-/// The value without its faults, where they are such that the rest can still be judged: unknown keys take the name they
-/// nearly have or go, and broken limits go. `None` if anything else is wrong, since what depends on it would be told again.
+/// Returns the value without its faults, if the rest can still be judged. Misspelled keys are renamed, other unknown
+/// keys and broken limits are removed. `None` for all other faults, since dependent faults would be reported again.
 pub(crate) fn repaired(value: &Value, faults: &[ShapeFault]) -> Option<Value> {
     let mut repaired = value.clone();
     for fault in faults {
@@ -68,7 +68,7 @@ pub(crate) fn repaired(value: &Value, faults: &[ShapeFault]) -> Option<Value> {
     Some(repaired)
 }
 
-/// The published JSON Schemas of the files that the loader reads, by file name.
+/// Returns the published JSON Schemas of the files that the loader reads, by file name.
 pub fn schemas() -> Vec<(&'static str, Value)> {
     [
         ("agent.schema.json", &AGENT),
@@ -82,7 +82,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     .to_vec()
 }
 
-/// The JSON Schema (2020-12) of a form: keys that may be absent may not be `null`.
+/// Returns the JSON Schema (2020-12) of a form: keys that may be absent may not be `null`.
 pub fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with_transform(WithoutNull);
     SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value()
@@ -146,7 +146,7 @@ impl Shape {
         })
     }
 
-    /// Reads `value` as the form `T`, or tells every fault.
+    /// Reads `value` as the form `T`, or reports every fault.
     pub(crate) fn read<T: DeserializeOwned + Validate>(&self, value: &Value) -> Result<T, Vec<ShapeFault>> {
         let is_accepted = self.plain.as_ref().is_some_and(|plain| plain.accepts(value));
         if !is_accepted && !self.validator().is_valid(value) {
@@ -180,7 +180,7 @@ impl Shape {
         match error.kind() {
             Wrong::AdditionalProperties { unexpected } => {
                 let known = self.known_keys(&error.schema_path().to_string());
-                // One more than a file is told of, so that it is told that there are more.
+                // One more than the limit, so that the report can note further faults.
                 for key in unexpected.iter().take(MAX_FAULTS_PER_FILE + 1) {
                     let mut inner = place.clone();
                     push_token(&mut inner, key);
@@ -232,7 +232,7 @@ impl Shape {
         }
     }
 
-    /// Of several forms that a value may have, explains against the one it was meant to have: the one of its JSON type.
+    /// Explains a choice against the intended alternative: the one with the value's JSON type.
     fn explain_choice(
         &self,
         root: &Value,
@@ -271,7 +271,7 @@ impl Shape {
         }
     }
 
-    /// The keys of the object whose schema has the keyword at `schema_path`.
+    /// Returns the keys of the object whose schema has the keyword at `schema_path`.
     fn known_keys(&self, schema_path: &str) -> Vec<String> {
         let object = schema_path.rsplit_once('/').map_or("", |(object, _)| object);
         let properties = self.schema.pointer(object).and_then(|schema| schema.get("properties")).and_then(Value::as_object);
@@ -313,7 +313,7 @@ fn unknown_value(place: String, name: &str, found: &Value, options: &[String]) -
     wrong
 }
 
-/// The words for a place: its last key, or the element of its list.
+/// Returns the description of a place: its last key, or the element of its list.
 fn describe(place: &str) -> String {
     let mut tokens: Vec<String> = place.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
     match tokens.pop() {
@@ -339,7 +339,7 @@ fn bound(kind: &Wrong) -> Option<String> {
     })
 }
 
-/// The JSON type of a value.
+/// Returns the JSON type of a value.
 pub(crate) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -368,7 +368,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A value as a message shows it.
+/// Returns a value as a message shows it.
 pub(crate) fn show(value: &Value) -> String {
     shorten(&value.to_string())
 }

@@ -1,4 +1,4 @@
-//! What people are shown of a tool's calls before they begin: a title, and what a call would do to a document.
+//! Facts that people are shown about a tool's calls before they begin: a title, and the change of a document.
 
 use baton_types::config::{Changes, NewContent};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ impl From<ChangesForm> for Changes {
 }
 
 impl<'s> Loader<'s> {
-    /// Tells a title that is not one line of words.
+    /// Reports a title that is not one line of text.
     pub(super) fn check_title(&mut self, form: &ToolForm, texts: &Texts<'_, 's>) {
         let Some(title) = &form.title else { return };
         let is_line = |character: char| !character.is_control() && !"\u{2028}\u{2029}".contains(character);
@@ -32,7 +32,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Tells a change that names no inputs of the tool, says two things, or is made by a tool that writes nothing.
+    /// Reports a change that names no inputs of the tool, is ambiguous, or belongs to a tool that writes nothing.
     pub(super) fn check_changes(&mut self, form: &ToolForm, schema: &Value, texts: &Texts<'_, 's>) {
         let Some(changes) = &form.changes else { return };
         let mut wrong = |kind: FaultKind, key: &str, message: String, expected: &str| {

@@ -1,4 +1,4 @@
-//! Compares what a config says about a tool's input with what its function takes.
+//! Compares the declared input of a tool with the parameters of its function.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +26,7 @@ pub(crate) struct Mismatch {
 /// The properties of an object that names none.
 static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
-/// How deep parameters are compared.
+/// Deepest level at which parameters are compared.
 const MAX_DEPTH: usize = 16;
 
 /// Compares the input schema of a config with the schema of the parameters of `fn name`.
@@ -48,7 +48,7 @@ impl<'a> Comparison<'a> {
         let ours = properties(config).unwrap_or(&NOTHING);
         let theirs = match properties(function) {
             Some(theirs) => theirs,
-            // A function whose parameters are a map of anything takes what the config says.
+            // A function whose parameter is a map of anything accepts every declared input.
             None if depth > 0 || function.get("additionalProperties").is_some_and(|others| *others != Value::Bool(false)) => {
                 return;
             }
@@ -184,7 +184,7 @@ fn resolve<'v>(root: &'v Value, schema: &'v Value, depth: usize) -> &'v Value {
     schema
 }
 
-/// The JSON types that a schema allows besides `null`; `None` if it allows any.
+/// Returns the JSON types that a schema allows besides `null`; `None` if it allows any.
 fn types(root: &Value, schema: &Value, depth: usize) -> Option<Types> {
     let schema = resolve(root, schema, depth);
     let mut found = Types::default();
@@ -231,7 +231,7 @@ impl fmt::Display for Types {
     }
 }
 
-/// The words that a schema allows, if it lists them.
+/// Returns the words that a schema allows, if it lists them.
 fn words<'v>(root: &'v Value, schema: &'v Value) -> Option<Vec<&'v str>> {
     let schema = resolve(root, schema, 0);
     if !says(schema, |keyword| keyword == "enum" || CHOICES.contains(&keyword)) {

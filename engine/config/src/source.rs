@@ -7,7 +7,7 @@ use baton_types::limits::Limits;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What a file is for.
+/// Role of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -43,7 +43,7 @@ pub enum Role {
 /// One file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
-    /// What it is for.
+    /// Its role.
     pub role: Role,
     /// Its path relative to the job's folder; for a built-in tool, the path that messages show.
     pub path: String,
@@ -60,7 +60,7 @@ pub struct Source {
 /// Every file of a job. Its JSON is what a run is pinned to; [`crate::load`] reads it again on resume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sources {
-    /// What messages show before a path of the job's folder, such as `examples/q3-sales`. Not pinned.
+    /// Prefix of paths in messages, such as `examples/q3-sales`. Not pinned.
     #[serde(skip)]
     prefix: String,
     files: Vec<Source>,
@@ -72,7 +72,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// No files yet; messages show `folder` before their paths.
+    /// Returns an empty list of files; messages show `folder` before their paths.
     pub fn new(folder: impl Into<String>) -> Self {
         let mut prefix: String = folder.into();
         if !prefix.is_empty() && !prefix.ends_with('/') {
@@ -81,7 +81,7 @@ impl Sources {
         Self { prefix, ..Self::default() }
     }
 
-    /// Adds a file that the job says.
+    /// Adds a file of the job.
     pub fn add(&mut self, role: Role, path: impl Into<String>, content: impl AsRef<[u8]>) {
         self.add_from(Origin::Job, role, path, content);
     }
@@ -96,7 +96,7 @@ impl Sources {
         self.files.push(Source { role, path: path.into(), text, invalid_at, origin });
     }
 
-    /// Adds a file as it is, whoever said it.
+    /// Adds a file unchanged, from any origin.
     pub fn add_source(&mut self, source: Source) {
         self.files.push(source);
     }
@@ -134,7 +134,7 @@ impl Sources {
         self.existing.contains(path)
     }
 
-    /// Says that the folder holds `path`, which nothing names: messages may propose it.
+    /// Notes that the folder holds `path`, which nothing names: messages may suggest it.
     pub fn add_nearby(&mut self, path: impl Into<String>) {
         self.nearby.insert(path.into());
     }
@@ -144,28 +144,28 @@ impl Sources {
         self.existing.union(&self.nearby).map(String::as_str)
     }
 
-    /// The files, in the order they were added.
+    /// Returns the files, in the order they were added.
     pub fn files(&self) -> impl Iterator<Item = &Source> {
         self.files.iter()
     }
 
-    /// The files, to be changed.
+    /// Returns the files, to be changed.
     pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut Source> {
         self.files.iter_mut()
     }
 
-    /// The files of `role`.
+    /// Returns the files of `role`.
     pub fn of(&self, role: Role) -> impl Iterator<Item = &Source> {
         self.files.iter().filter(move |source| source.role == role)
     }
 
-    /// The same files in the order of role and path, so that equal jobs are pinned to equal texts.
+    /// Returns the same files in the order of role and path, so that equal jobs are pinned to equal texts.
     pub fn in_order(mut self) -> Self {
         self.files.sort_by(|left, right| (left.role, &left.path).cmp(&(right.role, &right.path)));
         self
     }
 
-    /// The path as messages show it.
+    /// Returns the path as messages show it.
     pub fn display(&self, source: &Source) -> String {
         match source.role {
             Role::BuiltinTool | Role::RunLimits | Role::RunScript | Role::UserModels => source.path.clone(),
@@ -173,12 +173,12 @@ impl Sources {
         }
     }
 
-    /// A path of the job's folder as messages show it.
+    /// Returns a path of the job's folder as messages show it.
     pub fn display_path(&self, path: &str) -> String {
         format!("{}{path}", self.prefix)
     }
 
-    /// The files of `role` by path.
+    /// Returns the files of `role` by path.
     pub(crate) fn by_path(&self, role: Role) -> BTreeMap<&str, &Source> {
         self.of(role).map(|source| (source.path.as_str(), source)).collect()
     }

@@ -22,11 +22,11 @@ static TEMPLATES: LazyLock<Templates> = LazyLock::new(|| Templates::new(SyntaxCo
 pub struct TemplateError {
     /// Which template.
     pub what: String,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub message: String,
 }
 
-/// What is wrong with a template before anybody renders it.
+/// A fault of a template, found before it is rendered.
 #[derive(Debug, PartialEq)]
 pub(crate) enum TemplateFault {
     /// It cannot be read.
@@ -42,20 +42,20 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// The variables of a job's request.
+    /// Returns the variables of a job's request.
     pub(crate) fn of_request<'i>(inputs: impl IntoIterator<Item = &'i str>) -> Self {
         let fixed = ["job.id", "job.description", "agents"].map(str::to_owned);
         Self { names: fixed.into_iter().chain(inputs.into_iter().map(|input| format!("inputs.{input}"))).collect() }
     }
 
-    /// The variables of a system prompt.
+    /// Returns the variables of a system prompt.
     pub(crate) fn of_prompt<'i>(inputs: impl IntoIterator<Item = &'i str>) -> Self {
         let mut scope = Self::of_request(inputs);
         scope.names.extend(["agent.id", "agent.description", "tools"].map(str::to_owned));
         scope
     }
 
-    /// The same variables and every input, for a job whose inputs could not be read.
+    /// Returns the same variables and every input, for a job whose inputs could not be read.
     pub(crate) fn with_any_input(mut self) -> Self {
         self.names.push("inputs.*".to_owned());
         self
@@ -73,7 +73,7 @@ impl Scope {
     }
 }
 
-/// Tells everything that is wrong with the template `text`.
+/// Reports all faults of the template `text`.
 pub(crate) fn check(text: &str, scope: &Scope) -> Vec<TemplateFault> {
     let used = match TEMPLATES.check(text) {
         Ok(used) => used,
@@ -107,7 +107,7 @@ fn render(what: String, text: &str, variables: &Value) -> Result<String, Templat
     })
 }
 
-/// About how many bytes `value` has as JSON.
+/// Returns about the number of bytes of `value` as JSON.
 fn weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),

@@ -22,7 +22,7 @@ use crate::reader::{Spot, Text, pointer};
 use crate::shape::{TOOL, show};
 use crate::source::Role;
 
-/// How long a call may run when its config does not say.
+/// Longest time of a call (default).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Keys that stand in place of each other.
@@ -36,7 +36,7 @@ pub(super) struct Texts<'t, 's> {
 }
 
 impl<'t, 's> Texts<'t, 's> {
-    /// The text that holds what is at `pointer`.
+    /// Returns the text that holds what is at `pointer`.
     pub(super) fn text(&self, pointer: &str) -> &'t Text<'s> {
         let key = pointer.split('/').nth(1).unwrap_or_default();
         let chosen = match (self.over, self.base) {
@@ -48,7 +48,7 @@ impl<'t, 's> Texts<'t, 's> {
         &chosen.text
     }
 
-    /// Who said `key` of the tool: what counts is the text that holds it.
+    /// Returns the origin of `key` of the tool: that of the text which holds it.
     pub(super) fn origin(&self, key: &str) -> Origin {
         let holds = |read: &&Read<'_>| read.value.get(key).is_some();
         let said = [self.over, self.base].into_iter().flatten().find(holds).or(self.base).or(self.over);
@@ -149,7 +149,7 @@ impl<'s> Loader<'s> {
         tools
     }
 
-    /// Tells tools whose ids differ only by `-` and `_`.
+    /// Reports tools whose ids differ only by `-` and `_`.
     fn check_twins(&mut self, base: &BTreeMap<String, Read<'s>>, over: &BTreeMap<String, Read<'s>>) {
         let mut seen: HashMap<String, (&str, &Read<'s>)> = HashMap::new();
         for (id, read) in base.iter().chain(over.iter()) {
@@ -166,7 +166,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// The config that a tool which delegates to `agent` has when nobody writes one.
+    /// Returns the default config of the tool that delegates to `agent`.
     fn route_config(&self, agent: &str) -> Map<String, Value> {
         let known = self.agents.get(agent).and_then(|agent| agent.read.value.get("description")).and_then(Value::as_str);
         let description = format!("Delegate a task to the agent {agent} and wait for its result. {}", known.unwrap_or_default());
@@ -255,7 +255,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// A refinement may say other things of a tool, but it stays what it is. Returns what it may not change.
+    /// Checks that a refinement does not change the nature of a tool. Returns the changes that are not allowed.
     fn check_refinement(&mut self, texts: &Texts<'_, 's>, below: &Map<String, Value>, over: &Read<'s>) -> Map<String, Value> {
         let mut unchanged = Map::new();
         if over.value.get("tool_id").is_none() {
@@ -270,7 +270,7 @@ impl<'s> Loader<'s> {
                     self.faults.push(fault().expected(show(kept)).found(show(refined)));
                     unchanged.insert(key.to_owned(), kept.clone());
                 }
-                // Whoever wrote the tool knows what its calls change, and people rely on what they are shown of that.
+                // Only the tool's author knows the changes that its calls make, and people rely on this display.
                 None if key == "changes" => self.faults.push(fault().expected("none")),
                 _ => {}
             }
@@ -345,7 +345,7 @@ impl<'s> Loader<'s> {
         self.tools.insert(id, Arc::new(tool));
     }
 
-    /// Tells keys that exclude each other or mean nothing for this type.
+    /// Reports keys that exclude each other or have no meaning for this type.
     fn check_keys(&mut self, tool_type: ToolType, value: &Value, texts: &Texts<'_, 's>) {
         let row = tool_type.behavior();
         for (short, full) in ALTERNATIVES {
@@ -377,7 +377,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Tells an approval that nobody could be asked for, and a question that could never come up.
+    /// Reports an approval without a possible approver, and a question that could never occur.
     fn check_questions(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) {
         if form.approval.is_some() && !may_need_approval(tool_type) {
             self.faults.push(unapprovable(texts.text("/approval"), "/approval", tool_type));
@@ -408,7 +408,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// What runs the tool. A function tool has exactly one executor, the others have none.
+    /// Returns the executor of the tool. A function tool has exactly one, other tools have none.
     fn executor(&mut self, tool_type: ToolType, form: &ToolForm, texts: &Texts<'_, 's>) -> Option<Executor> {
         let id = &form.tool_id;
         let known = self.sources.by_path(Role::CommandFile);
@@ -451,7 +451,7 @@ impl<'s> Loader<'s> {
     }
 }
 
-/// The keys of `below`, replaced by those of `over`; a key also replaces the one it stands in place of.
+/// Returns the keys of `below`, replaced by those of `over`; a key also replaces its alternative.
 fn merge(mut below: Map<String, Value>, over: &Value) -> Map<String, Value> {
     for (key, value) in over.as_object().into_iter().flatten() {
         for (short, full) in ALTERNATIVES {
@@ -471,7 +471,7 @@ pub(crate) const fn may_need_approval(tool_type: ToolType) -> bool {
     matches!(tool_type, ToolType::FunctionTool | ToolType::AgentAsTool | ToolType::Handoff)
 }
 
-/// An approval of calls that need none.
+/// Returns the fault of an approval for calls that need none.
 pub(crate) fn unapprovable(text: &Text<'_>, pointer: &str, tool_type: ToolType) -> Fault {
     let message = format!("\"approval\" means nothing for a tool of type {tool_type}");
     text.fault(FaultKind::MisplacedKey, pointer, Spot::Key, message).expected("it for a function_tool, agent_as_tool or handoff")

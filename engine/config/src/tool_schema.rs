@@ -1,4 +1,4 @@
-//! What a tool's calls take and give: schemas from both dialects, checked against types, functions and examples.
+//! Inputs and outputs of a tool's calls: schemas from both dialects, checked against types, functions and examples.
 
 use baton_schema::{Others, Slip, check_keywords, object_schema, part_schema};
 use baton_types::config::Example;
@@ -102,7 +102,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Tells inputs that calls of the type are read for.
+    /// Reports inputs that are missing for this type of tool.
     pub(super) fn check_type_inputs(&mut self, tool_type: ToolType, schema: &Value, short: bool, texts: &Texts<'_, 's>) {
         let needed: &[(&str, Option<&str>, bool)] = match tool_type {
             ToolType::AgentAsTool => &[("request", Some("string"), true), ("documents", Some("array"), false)],
@@ -229,7 +229,7 @@ pub(crate) fn is_name(name: &str) -> bool {
         && characters.all(|each| each.is_ascii_alphanumeric() || each == '_' || each == '-')
 }
 
-/// Tells what of a part's keys does not go with its type, and values that break it.
+/// Reports keys of a part that do not match its type, and values that break it.
 pub(crate) fn check_part(text: &Text<'_>, part: &Value, place: &str, faults: &mut Vec<Fault>) {
     let Some(keys) = part.as_object() else { return };
     let kind = keys.get("type").and_then(Value::as_str).unwrap_or_default();

@@ -67,8 +67,8 @@ fn copy(from: &Path, to: &Path, root: &Path) {
     }
 }
 
-/// Returns an error that has a span. The closing "aborting due to" has none. Errors inside a macro of the standard
-/// library get the place where the fixture uses that macro.
+/// Returns an error that has a span. The closing "aborting due to" has none. An error inside a macro of the standard
+/// library is shown at the place that called it, so that place counts.
 fn complaint(message: &Value) -> Option<Complaint> {
     if message["level"] != "error" {
         return None;

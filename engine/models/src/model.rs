@@ -22,7 +22,7 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// what belongs to a conversation in the request and nowhere else.
 #[async_trait]
 pub trait Model: Send + Sync {
-    /// Returns the faults of `tools` that cannot be offered to this model, before its first request. `settings` are
+    /// Fails with the faults of `tools` that cannot be offered to this model, before its first request. `settings` are
     /// those of the agent that will offer them.
     fn check_tools(&self, _tools: &[Arc<ToolDefinition>], _settings: &Json) -> Result<(), Vec<SchemaFault>> {
         Ok(())

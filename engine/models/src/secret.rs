@@ -39,8 +39,8 @@ impl Secrets {
         secrets
     }
 
-    /// Returns the secret of a provider or a tool as removed from answers. Secrets of fewer than eight bytes are not
-    /// removed, since they would hit ordinary text.
+    /// Returns the secret of a provider or a tool as removed from the answers of models and tools. Secrets of fewer
+    /// than eight bytes are not removed.
     pub fn in_answers(secret: &str) -> Self {
         if secret.len() < SHORTEST_IN_ANSWERS { Self::default() } else { Self::of(secret) }
     }

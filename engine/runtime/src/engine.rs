@@ -352,7 +352,7 @@ pub(crate) fn template(error: &TemplateError) -> RunError {
 }
 
 impl Shared {
-    /// The function of that name, if the program has it.
+    /// Returns the function of that name, if the program has it.
     pub(crate) fn function(&self, name: FunctionName) -> Option<&'static ToolFunction> {
         self.functions.binary_search_by_key(&name.id, |function| function.id).ok().map(|place| self.functions[place])
     }

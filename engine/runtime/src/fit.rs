@@ -54,7 +54,7 @@ pub(crate) fn unfit_tools(
 
 impl LoadedJob {
     /// Returns the tools that would prevent the start of a run, because the models of its agents cannot be offered
-    /// them. No key is needed.
+    /// them. No key is read and nothing is sent.
     pub fn unfit_tools(&self) -> Vec<UnfitTool> {
         let job = &self.configs.job;
         unfit_tools(&self.configs, None, |name, tools, settings| match job.model(name) {
@@ -150,8 +150,8 @@ fn places(pointer: &str) -> impl Iterator<Item = String> {
     short.into_iter().chain([format!("/input_schema{pointer}")])
 }
 
-/// Returns the byte range of the value that `pointer` names in the JSON `text`, or of the nearest value around it.
-/// `None` if the text is no JSON.
+/// Returns the byte range of the key that `pointer` leads to in the JSON `text`, or of the nearest key around it;
+/// `None` if not even its first key exists.
 fn range(text: &str, pointer: &str) -> Option<Range<usize>> {
     let (mut here, mut found) = (text, None);
     for token in tokens(pointer) {

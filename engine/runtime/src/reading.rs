@@ -86,7 +86,8 @@ impl Shared {
         Ok((reading, prompts))
     }
 
-    /// Returns the next entries, some at a time; none at the end. Configs that they adopt are loaded into `prompts`.
+    /// Returns the next entries, some at a time; none at the end. The run and `prompts` then know the configs that
+    /// these entries adopt.
     pub(crate) async fn page(&self, reading: &mut Reading, prompts: &mut Prompts) -> Result<Vec<Arc<Recorded>>, RunError> {
         let mut page = self.store.entries(&reading.id, reading.run.last_seq(), PAGE).await?;
         page.retain(|recorded| recorded.seq <= reading.through);

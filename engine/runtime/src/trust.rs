@@ -124,7 +124,8 @@ pub(crate) fn asked_models<'c>(configs: &'c Configs, stand_in: Option<&'c str>) 
 }
 
 /// Returns the file of the job's folder that a command's argument names, if any: relative to the folder, or in any
-/// other spelling of its path.
+/// spelling of a path that leads into it (`..`, links on the way there, `/proc/self/root`). Links inside of the folder
+/// are refused.
 pub(crate) fn named_file(folder: Option<&Path>, argument: &str) -> io::Result<Option<PathBuf>> {
     let Some(folder) = folder.and_then(|folder| folder.canonicalize().ok()) else { return Ok(None) };
     if let Some(file) = led_to(&folder, &folder, Path::new(argument))? {
@@ -165,7 +166,7 @@ pub(crate) struct CommandFiles(BTreeMap<String, ContentHash>);
 
 impl CommandFiles {
     /// Returns the files named by the commands in `reaches`. A file that the configs pin must be unchanged since they
-    /// were read.
+    /// were read: a person judges what will run.
     fn judged(configs: &Configs, reaches: &[Reach], folder: Option<&Path>) -> Result<(Self, Vec<Reach>), RunError> {
         let pinned: BTreeMap<&str, &str> = configs.granted_tools().flat_map(pinned_files).collect();
         let (mut files, mut scripts) = (BTreeMap::new(), Vec::new());

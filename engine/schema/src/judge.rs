@@ -16,10 +16,10 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 /// The most subschemas that one value is held against: references that branch would double them with every line.
 const MAX_STEPS: usize = 10_000;
 
-/// The most faults that a check tells.
+/// Largest number of reported faults of a check.
 const MAX_FAULTS: usize = 20;
 
-/// The deepest value of which faults are told one by one where a schema's choices are recursive.
+/// Deepest value whose faults are reported one by one if a schema's choices are recursive.
 const MAX_TOLD_DEPTH: usize = 3;
 
 /// Compiles `schema`; the error names the place where it is no schema. Nothing is ever fetched.
@@ -55,7 +55,7 @@ pub fn judge(schema: &Value, value: &Value) -> Vec<SchemaFault> {
 #[derive(Debug)]
 struct Compiled {
     json: Json,
-    /// The schema, if it says nothing out of the ordinary; then most values need no validator.
+    /// The simple form of the schema, if it has one; then most values need no validator.
     plain: Option<Plain>,
     /// Filled at once for a schema that is not plain, else when a value is not accepted.
     validator: OnceLock<Result<Box<jsonschema::Validator>, String>>,
@@ -98,7 +98,7 @@ impl Judge for Compiled {
     }
 }
 
-/// How many lists and objects lie in one another.
+/// Returns the depth of nested lists and objects.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(values) => 1 + values.iter().map(depth).max().unwrap_or(0),
@@ -113,7 +113,7 @@ fn build(schema: &Value) -> Result<Box<jsonschema::Validator>, String> {
     options.build(schema).map(Box::new).map_err(|error| format!("{error} (at {:?})", error.instance_path().to_string()))
 }
 
-/// The pointer of a reference that leaves the schema or is resolved while it runs.
+/// Returns the pointer of a reference that leaves the schema or is resolved while it runs.
 fn reference_outside(schema: &Value, pointer: &mut String) -> Option<String> {
     let mut inside = |key: &str, value: &Value| {
         let length = pointer.len();
@@ -134,7 +134,7 @@ fn reference_outside(schema: &Value, pointer: &mut String) -> Option<String> {
     }
 }
 
-/// The pointer of a reference that would be followed for ever, or nearly so, without going down into the value, and what
+/// Returns the pointer of a reference that would be followed for ever, or nearly so, without going down into the value, and what
 /// is wrong with it.
 fn endless_reference(schema: &Value) -> Option<(String, &'static str)> {
     let mut done = HashMap::new();
@@ -169,7 +169,8 @@ fn collect_references(schema: &Value, pointer: &mut String, found: &mut Vec<Stri
     }
 }
 
-/// How many subschemas following the schema at `pointer` in place meets; `None` if it comes to no end.
+/// Returns the number of subschemas that are met when the schema at `pointer` is followed in place; `None` if that
+/// never ends.
 fn steps(root: &Value, pointer: &str, path: &mut Vec<String>, done: &mut HashMap<String, usize>) -> Option<usize> {
     if let Some(known) = done.get(pointer) {
         return Some(*known);

@@ -13,17 +13,17 @@ use crate::pointer::push_token;
 /// A fault in a schema; the pointer is into the schema.
 #[derive(Debug, PartialEq)]
 pub struct KeywordFault {
-    /// What is wrong.
+    /// Kind of the fault.
     pub kind: Slip,
     /// JSON pointer into the schema.
     pub pointer: String,
-    /// What is wrong, in words.
+    /// Description of the fault.
     pub message: String,
     /// The known name that is nearest to the one found.
     pub nearest: Option<String>,
 }
 
-/// What people get wrong in schemas that the standard accepts.
+/// Mistakes in schemas that the standard accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slip {
     /// A keyword that is none; the pointer ends with it.
@@ -65,7 +65,7 @@ const PLAIN: [&str; 38] = [
     "title", "type", "uniqueItems", "writeOnly",
 ];
 
-/// Tells every keyword that is none, every required key that is not described, and every default that breaks its schema.
+/// Reports every unknown keyword, every required key without a description, and every default that breaks its schema.
 /// Keywords that begin with `x-` are the writer's own.
 pub fn check_keywords(schema: &Value) -> Vec<KeywordFault> {
     let mut faults = Vec::new();

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Whether an object with named properties may hold others besides.
+/// Rule for further properties of an object with named ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Others {
     /// It may not: inputs.
@@ -11,7 +11,7 @@ pub enum Others {
     Allowed,
 }
 
-/// The schema of an object with `parts`, which the form has checked. The order of keys is kept.
+/// Returns the schema of an object with `parts`, which the form has checked. The order of keys is kept.
 pub fn object_schema(parts: &Map<String, Value>, others: Others) -> Value {
     let mut schema = Map::new();
     schema.insert("type".to_owned(), json!("object"));
@@ -19,7 +19,7 @@ pub fn object_schema(parts: &Map<String, Value>, others: Others) -> Value {
     Value::Object(schema)
 }
 
-/// The schema of one part: a name of a type, or an object that has one.
+/// Returns the schema of one part: a name of a type, or an object that has one.
 pub fn part_schema(part: &Value, others: Others) -> Value {
     let mut schema = Map::new();
     match part {
@@ -32,7 +32,7 @@ pub fn part_schema(part: &Value, others: Others) -> Value {
                         schema.insert("items".to_owned(), part_schema(items, others));
                     }
                     ("properties", Value::Object(properties)) => put_properties(&mut schema, properties, others),
-                    // Whether a part is required is said by the object that holds it.
+                    // The object that holds a part determines whether the part is required.
                     ("required", Value::Bool(_)) => {}
                     (kept, value) => {
                         schema.insert(kept.to_owned(), value.clone());

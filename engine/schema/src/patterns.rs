@@ -1,12 +1,12 @@
 //! Patterns of the files that people write, each with a function that needs no regular expression.
 
-/// What names of environment variables match.
+/// Pattern of names of environment variables.
 pub const ENV_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]{0,127}$";
 
-/// What days match.
+/// Pattern of days.
 pub const DAY_PATTERN: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$";
 
-/// What names that templates use match.
+/// Pattern of names that templates use.
 pub const NAME_PATTERN: &str = "^[a-z][a-z0-9_]*$";
 
 /// Whether `name` matches [`NAME_PATTERN`].
@@ -28,7 +28,7 @@ pub fn is_day(text: &str) -> bool {
     text.len() == 10 && text.bytes().enumerate().all(fits)
 }
 
-/// The address of a page that says something.
+/// Address of a page.
 pub const PAGE_PATTERN: &str = "^https://[^ ]+$";
 
 /// Whether `text` matches [`PAGE_PATTERN`].

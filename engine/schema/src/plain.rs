@@ -30,7 +30,7 @@ pub struct Plain {
     definitions: Box<[Rules]>,
 }
 
-/// What one subschema demands, all of it.
+/// All rules of one subschema.
 type Rules = Box<[Rule]>;
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ enum Rule {
     Properties(Box<[(Box<str>, Rules)]>, Option<Rules>),
 }
 
-/// What a size is the size of.
+/// Unit of a size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Sizes {
     Text,
@@ -64,7 +64,7 @@ enum Sizes {
 }
 
 impl Plain {
-    /// Understands `schema`, or not: then it says more, or it is no schema.
+    /// Compiles `schema`; `None` if it has further keywords or is no schema.
     pub fn of(schema: &Value) -> Option<Self> {
         let named = match schema.get("$defs") {
             Some(definitions) => definitions.as_object()?.iter().collect(),
@@ -114,7 +114,7 @@ impl Plain {
     }
 }
 
-/// The number, if no neighbour shares its `f64`.
+/// Returns the number, if no neighbour shares its `f64`.
 fn exact(value: &Value) -> Option<f64> {
     value.as_f64().filter(|number| number.abs() < MAX_EXACT)
 }
@@ -174,7 +174,7 @@ impl Reader<'_> {
         Some(rules.into())
     }
 
-    /// A choice of which no value can meet two members: different words, and at most one object beside them.
+    /// Returns a choice whose members exclude each other: different constants, and at most one object in addition.
     fn one_of(&self, members: &[Value]) -> Option<Rule> {
         let (objects, named): (Vec<Value>, Vec<Value>) = members.iter().cloned().partition(|member| member["type"] == "object");
         let named = Rule::OneOf(words(&named)?);
@@ -185,7 +185,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What `properties` and `additionalProperties` say together.
+    /// Compiles `properties` and `additionalProperties` together.
     fn properties(&self, keywords: &Map<String, Value>) -> Option<Rule> {
         let named = keywords.get("properties").and_then(Value::as_object);
         if named.is_some_and(|named| named.len() > MAX_PROPERTIES) {
@@ -201,7 +201,7 @@ impl Reader<'_> {
     }
 }
 
-/// The words among which exactly one is meant, if the members of a choice are nothing but different words.
+/// Returns the constants of a choice whose members are different constants and nothing else.
 fn words(members: &[Value]) -> Option<Box<[Value]>> {
     let mut words: Vec<Value> = Vec::new();
     for member in members {
@@ -233,7 +233,7 @@ const STRING: u8 = 1 << 4;
 const ARRAY: u8 = 1 << 5;
 const OBJECT: u8 = 1 << 6;
 
-/// The type of `value`. A number that was written with a fraction may yet be an integer: that is for the validator.
+/// Returns the type of `value`. A number that was written with a fraction may yet be an integer: that is for the validator.
 fn type_of(value: &Value) -> u8 {
     match value {
         Value::Null => NULL,
@@ -267,7 +267,7 @@ fn size(bound: &Value) -> Option<usize> {
     bound.as_u64().and_then(|bound| usize::try_from(bound).ok())
 }
 
-/// The patterns of the engine's own forms, which need no regular expressions.
+/// Returns the patterns of the engine's own forms, which need no regular expressions.
 fn known_pattern(pattern: &str) -> Option<fn(&str) -> bool> {
     match pattern {
         ID_PATTERN => Some(is_valid_id),
@@ -289,7 +289,7 @@ mod tests {
         options.build(schema).map_err(|error| error.to_string())
     }
 
-    /// One schema or more for each keyword, right and wrong ones.
+    /// Returns one or more schemas for each keyword, valid and invalid ones.
     fn schemas() -> Vec<Value> {
         vec![
             json!({"type": "integer"}),

@@ -56,7 +56,7 @@ pub(super) fn metered<'s>(plain: &Instructions<'s>) -> Instructions<'s> {
     metered
 }
 
-/// Appends what stands for `instruction`; `moved` says where the target of a jump is now.
+/// Appends the replacement of `instruction`; `moved` returns the new target of a jump.
 fn expand<'s>(instruction: &Instruction<'s>, moved: impl Fn(u32) -> u32, steps: &mut Vec<Instruction<'s>>) {
     let filter = |name, arguments| Instruction::ApplyFilter(name, Some(arguments), BY_NAME);
     match instruction {
@@ -166,7 +166,7 @@ fn product(left: &Value, right: &Value) -> Result<Value, Error> {
     Ok(Value::from(number(left)? * number(right)?))
 }
 
-/// What `namespace()` gives: names that can be set from within a loop.
+/// Result of `namespace()`: names that can be set from within a loop.
 ///
 /// minijinja's own would let a namespace hold itself, or a chain of namespaces as long as a loop goes round. Neither
 /// could be shown, compared or dropped.

@@ -5,10 +5,10 @@ use minijinja::{Environment, Error, State, filters};
 
 use super::meter::{ENTRY, Extent, charge};
 
-/// What a filter will make of its arguments, in bytes.
+/// Number of bytes that a filter will make of its arguments.
 type Cost = fn(&[Value]) -> Result<u64, Error>;
 
-/// Puts a charge before each filter that needs one, and removes those that nobody needs.
+/// Adds a charge before each filter that needs one, and removes unused filters.
 pub(super) fn install(environment: &mut Environment<'static>) {
     macro_rules! charge_before {
         ($($name:ident: $cost:expr,)*) => {$(
@@ -42,7 +42,7 @@ fn guarded(
     }
 }
 
-/// The argument at `position`, or the one called `name`.
+/// Returns the argument at `position`, or the one called `name`.
 fn argument(arguments: &[Value], position: usize, name: &str) -> Option<Value> {
     let is_named = |value: &&Value| value.kind() == ValueKind::Map;
     let named = arguments.last().filter(is_named).and_then(|named| named.get_attr(name).ok());
@@ -67,7 +67,7 @@ fn escaped(arguments: &[Value]) -> Result<u64, Error> {
     Ok(text(arguments)?.saturating_mul(6))
 }
 
-/// An entry for each character of a text, or for each value of a list.
+/// Returns an entry for each character of a text, or for each value of a list.
 fn entries(arguments: &[Value]) -> Result<u64, Error> {
     let mut entries = 0;
     for argument in arguments {
@@ -123,7 +123,8 @@ fn tojson(arguments: &[Value]) -> Result<u64, Error> {
     Ok(value.nodes.saturating_mul(spaces).saturating_add(value.text.saturating_mul(6)))
 }
 
-/// Every number of a format may be a width, and every placeholder may show everything.
+/// Returns the most bytes that a format can make: every number may be a width, and every placeholder may show
+/// everything.
 fn format(arguments: &[Value]) -> Result<u64, Error> {
     let form = arguments.first().and_then(Value::as_str).unwrap_or_default();
     let mut widths: u64 = form

@@ -1,4 +1,4 @@
-//! Templates that can exhaust neither memory nor the stack, whoever wrote them.
+//! Templates that can exhaust neither memory nor the stack, even hostile ones.
 //!
 //! minijinja's fuel bounds the instructions of one rendering. It does not see that forty concatenations can make a
 //! terabyte, nor that a filter can, nor how deep the parser recurses. Three things are added here:
@@ -33,7 +33,7 @@ const MAX_FRAMES: usize = 64;
 /// Bytes that one rendering may make, beside four for every byte that it is filled with.
 const BYTES: u64 = 64 * 1_024 * 1_024;
 
-/// What templates are rendered by: strictness, filters and bounds.
+/// Environment of templates: strict mode, filters and limits.
 #[derive(Debug, Clone)]
 pub struct Templates {
     environment: Environment<'static>,
@@ -44,7 +44,7 @@ pub struct Templates {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TemplateError {
-    /// What is wrong, as a fragment.
+    /// Description of the fault, as a fragment.
     pub message: String,
     /// The line that it is in, from 1.
     pub line: Option<usize>,
@@ -144,7 +144,7 @@ fn used(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
     names.into_iter().filter(|name| name != scan::ONE).collect()
 }
 
-/// An error in the words of minijinja; `source` is the text that it was found in.
+/// Returns an error in the words of minijinja; `source` is the text that it was found in.
 fn fault(error: &Error, source: &str) -> TemplateError {
     let kind = error.kind().to_string();
     let message = error.detail().map_or_else(|| kind.clone(), |detail| format!("{kind}: {detail}"));

@@ -1,4 +1,4 @@
-//! What a rendering has made so far, and how much more it may make.
+//! Memory that a rendering has used, and its limit.
 //!
 //! A rendering takes place on one thread, so the meter is the thread's: filters and operators have no other way to it.
 
@@ -12,7 +12,7 @@ use super::code::Namespace;
 /// The levels that a value may have: more than any JSON that was read, and few enough to be walked on any stack.
 const MAX_LEVELS: usize = 200;
 
-/// What an entry of a list or an object takes, beside its content.
+/// Size of an entry of a list or an object, without its content.
 pub(super) const ENTRY: u64 = 32;
 
 thread_local! {
@@ -46,14 +46,14 @@ fn exhausted() -> Error {
     Error::new(ErrorKind::InvalidOperation, "the template makes too much text or too long lists")
 }
 
-/// How large a value is.
+/// Size of a value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extent {
     /// The most bytes that it has as text.
     pub(super) text: u64,
     /// Its values, one within another and itself.
     pub(super) nodes: u64,
-    /// How many levels it has.
+    /// Number of its levels.
     pub(super) levels: usize,
     /// Whether a namespace is in it.
     pub(super) holds_namespace: bool,
@@ -104,7 +104,7 @@ impl Extent {
     }
 }
 
-/// The most bytes that `text` takes as part of a list.
+/// Returns the most bytes that `text` takes as part of a list.
 fn quoted(text: &str) -> u64 {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\'));
     2 + text.len() as u64 * if is_plain { 1 } else { 8 }

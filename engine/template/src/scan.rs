@@ -1,4 +1,4 @@
-//! How deep a template nests, judged by its tokens: the parser, the compiler and the dropping of a tree all recurse.
+//! Nesting of a template, judged by its tokens: the parser, the compiler and the dropping of a tree all recurse.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use crate::TemplateError;
 /// Brackets, operators and blocks that may lie within each other. Prompts need ten.
 const MAX_NESTING: usize = 120;
 
-/// A variable that is 1. It stands in every product, so that no product is constant: the compiler would make
+/// A variable that is 1. It is part of every product, so that no product is constant: the compiler would evaluate
 /// `'a' * 100000000` while a template is read.
 pub(super) const ONE: &str = "__one";
 
-/// What is put behind the sign of a product.
+/// Text that is inserted after the sign of a product.
 pub(super) const FACTOR: &str = " __one *";
 
 /// Refuses a template that nests too deep. Returns it with a factor [`ONE`] in every product.
@@ -54,7 +54,7 @@ pub(super) fn judge<'s>(source: &'s str, is_expression: bool, syntax: &SyntaxCon
     Ok(Cow::Owned(judged))
 }
 
-/// How deep the tokens so far nest. Operators of one expression nest in each other; a comma begins anew.
+/// Nesting of the tokens so far. Operators of one expression nest in each other; a comma begins anew.
 #[derive(Default)]
 struct Nesting {
     /// The depth at which each open block began. An `elif` is a block within the `if`.

@@ -1,4 +1,4 @@
-//! What a tool asks of a model: one request, one answer, no tools.
+//! A tool's request to a model: one request, one answer, no tools.
 
 use baton_types::message::{Message, Part, Role};
 use baton_types::model::{FinishReason, Usage};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 pub struct ModelAsk {
     /// The model's name: one of the job's, or `PROVIDER:MODEL`.
     pub model: String,
-    /// What the model is told beforehand.
+    /// System prompt.
     pub system: String,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
@@ -19,30 +19,30 @@ pub struct ModelAsk {
 }
 
 impl ModelAsk {
-    /// A request with nothing but a model's name.
+    /// Returns a request with nothing but a model's name.
     pub fn of(model: impl Into<String>) -> Self {
         Self { model: model.into(), ..Self::default() }
     }
 
-    /// The same with what the model is told beforehand.
+    /// Returns the same request with a system prompt.
     pub fn system(mut self, text: impl Into<String>) -> Self {
         self.system = text.into();
         self
     }
 
-    /// The same with what whoever asks says next.
+    /// Returns the same request with a further user message.
     pub fn user(mut self, text: impl Into<String>) -> Self {
         self.messages.push(Message { role: Role::User, parts: vec![Part::Request(text.into())] });
         self
     }
 
-    /// The same with what the model said next.
+    /// Returns the same request with a further answer of the model.
     pub fn assistant(mut self, text: impl Into<String>) -> Self {
         self.messages.push(Message { role: Role::Assistant, parts: vec![Part::Text(text.into())] });
         self
     }
 
-    /// The same with a setting, unless there is nothing to set.
+    /// Returns the same request with a setting, unless there is nothing to set.
     pub fn set(mut self, name: &str, value: Option<impl Into<Value>>) -> Self {
         if let Some(value) = value {
             self.settings.insert(name.to_owned(), value.into());
@@ -51,17 +51,17 @@ impl ModelAsk {
     }
 }
 
-/// What a model answered to a tool.
+/// A model's answer to a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelReply {
-    /// The text.
+    /// Returns the text.
     pub text: String,
-    /// Who answered: the model as its provider calls it, or by the name it was asked by.
+    /// The model that answered: its name at the provider, or the name it was asked by.
     pub model: String,
     /// Why the model stopped.
     pub finish: FinishReason,
-    /// What it used; an estimate where the provider did not say.
+    /// Its usage; an estimate if the provider did not report it.
     pub usage: Usage,
-    /// What it cost; `None` where no price is known.
+    /// Its cost; `None` if no price is known.
     pub cost: Option<Money>,
 }

@@ -14,20 +14,20 @@ use crate::error::{ToolError, ToolErrorKind, parse_path};
 use crate::host::{RecallScope, RecalledCall, ToolHost};
 use crate::measure::measure;
 
-/// Who calls, for [`ToolContext::new`].
+/// Caller of a function, for [`ToolContext::new`].
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The run.
     pub run: RunId,
-    /// The calling task.
+    /// Returns the calling task.
     pub task: TaskId,
-    /// The calling agent.
+    /// Returns the calling agent.
     pub agent: AgentId,
-    /// The call.
+    /// Returns the call.
     pub call: CallId,
 }
 
-/// What a tool function is given: the workspace as it was when the call began, and the shell's services.
+/// Context of a tool function: the workspace at the beginning of the call, and the shell's services.
 pub struct ToolContext {
     caller: Caller,
     documents: Documents,
@@ -36,82 +36,82 @@ pub struct ToolContext {
     effects: Mutex<CollectedEffects>,
 }
 
-/// What a function did through its context, taken by the shell when it returns.
+/// Effects of a function through its context, taken by the shell when it returns.
 #[derive(Debug, Default)]
 pub struct CollectedEffects {
     /// Its writes with their facts, in order; at most one per path.
     pub writes: Vec<(PendingWrite, ContentFacts)>,
     /// The documents it asked to inject into the calling task.
     pub loads: Vec<DocumentRef>,
-    /// What it asked to happen after the result.
+    /// Wish for the step after the result.
     pub after: Option<AfterExecution>,
 }
 
 /// A document that a function wants to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingWrite {
-    /// Where.
+    /// Path.
     pub path: DocumentPath,
-    /// What.
+    /// Content.
     pub content: Content,
     /// Such as `text/csv`; worked out from path and content when absent.
     pub mime_type: Option<String>,
-    /// What the document is for; kept from the version before when absent.
+    /// Purpose of the document; kept from the version before when absent.
     pub description: Option<String>,
     /// Words to find it by; kept from the version before when absent.
     pub tags: Option<Vec<String>>,
 }
 
 impl PendingWrite {
-    /// A write of `content` to `path`, the rest worked out or kept.
+    /// Returns a write of `content` to `path`, the rest worked out or kept.
     pub fn new(path: DocumentPath, content: impl Into<Content>) -> Self {
         Self { path, content: content.into(), mime_type: None, description: None, tags: None }
     }
 }
 
 impl ToolContext {
-    /// A context for one call. `documents` is the snapshot that the function sees.
+    /// Returns a context for one call. `documents` is the snapshot that the function sees.
     pub fn new(caller: Caller, documents: Documents, may_write: bool, host: Arc<dyn ToolHost>) -> Self {
         Self { caller, documents, may_write, host, effects: Mutex::default() }
     }
 
-    /// The run that the call belongs to.
+    /// Returns the run that the call belongs to.
     pub fn run(&self) -> &RunId {
         &self.caller.run
     }
 
-    /// The calling task.
+    /// Returns the calling task.
     pub fn task(&self) -> &TaskId {
         &self.caller.task
     }
 
-    /// The calling agent.
+    /// Returns the calling agent.
     pub fn agent(&self) -> &AgentId {
         &self.caller.agent
     }
 
-    /// The call.
+    /// Returns the call.
     pub fn call(&self) -> &CallId {
         &self.caller.call
     }
 
-    /// The key under which a service must do this call's effect once only: the run and the call.
+    /// Returns the idempotency key of this call's effect: the run and the call.
     pub fn idempotency_key(&self) -> String {
         format!("{}/{}", self.caller.run, self.caller.call)
     }
 
-    /// The documents as they were when the call began, without the function's own writes.
+    /// Returns the documents as they were when the call began, without the function's own writes.
     pub fn documents(&self) -> &Documents {
         &self.documents
     }
 
-    /// The newest version of the document at `path`.
+    /// Returns the newest version of the document at `path`.
     pub fn document(&self, path: &str) -> Result<&Arc<DocumentVersion>, ToolError> {
         let parsed = parse_path(path)?;
         self.documents.get(&parsed).map(|document| document.current()).ok_or_else(|| self.unknown_document(path))
     }
 
-    /// The bytes of the document at `path`: the function's own write if it made one, else the newest version.
+    /// Returns the bytes of the document at `path`: the function's own write if it made one, else the newest version.
     pub async fn read(&self, path: &str) -> Result<Content, ToolError> {
         let parsed = parse_path(path)?;
         if let Some((write, _)) = self.lock().writes.iter().find(|(write, _)| write.path == parsed) {
@@ -121,13 +121,13 @@ impl ToolContext {
         self.host.content(hash).await
     }
 
-    /// The text of the document at `path`; an error if it is not UTF-8.
+    /// Returns the text of the document at `path`; an error if it is not UTF-8.
     pub async fn read_text(&self, path: &str) -> Result<String, ToolError> {
         let content = self.read(path).await?;
         String::from_utf8(content.to_vec()).map_err(|_| ToolError::new(format!("document {path} is not text in UTF-8")))
     }
 
-    /// Whether the tool's config says `"writes": true`.
+    /// Whether the tool's config has `"writes": true`.
     pub fn may_write(&self) -> bool {
         self.may_write
     }
@@ -135,7 +135,8 @@ impl ToolContext {
     /// Collects a write and measures it; it becomes a version when the call succeeds. A second write to one path replaces
     /// the first.
     ///
-    /// Refused unless the tool's config says `"writes": true`, and for a path that another document's path looks like.
+    /// Refused unless the tool's config has `"writes": true`, and for a path that could be confused with another
+    /// document's.
     pub fn write(&self, write: PendingWrite) -> Result<ContentFacts, ToolError> {
         if !self.may_write {
             return Err(ToolError::new("this tool may not write documents: its config lacks \"writes\": true"));
@@ -168,7 +169,7 @@ impl ToolContext {
         self.lock().after = Some(after);
     }
 
-    /// The moment now.
+    /// Returns the moment now.
     pub fn now(&self) -> Timestamp {
         self.host.now()
     }
@@ -179,7 +180,7 @@ impl ToolContext {
         self.check_cancelled()
     }
 
-    /// An error if the call was cancelled. Long loops ask now and then.
+    /// Fails if the call was cancelled. Long loops check now and then.
     pub fn check_cancelled(&self) -> Result<(), ToolError> {
         if self.host.is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
     }
@@ -189,26 +190,26 @@ impl ToolContext {
         self.host.cancelled().await;
     }
 
-    /// Tells whoever watches how far the call is.
+    /// Reports the progress of the call to watchers.
     pub fn progress(&self, message: &str) {
         self.host.progress(message);
     }
 
-    /// The secret of that name.
+    /// Returns the secret of that name.
     pub fn secret(&self, name: &str) -> Result<String, ToolError> {
         self.host.secret(name).ok_or_else(|| ToolError::new(format!("the secret {name} is not set")))
     }
 
-    /// What people set of the tool, as its config declares it.
+    /// Returns the tool's settings, in the form that its config declares.
     pub fn settings<T: serde::de::DeserializeOwned>(&self) -> Result<T, ToolError> {
         serde_json::from_str(self.host.settings().text())
             .map_err(|error| ToolError::new(format!("the tool's settings do not fit its function: {error}")))
     }
 
-    /// Asks a model once, by any name that an agent of the job could use. It is asked as agents' models are: with the same
-    /// keys, the same retries and the same scripts, and within the same limits. The most that it may use is reserved on the
-    /// calling task and all above it: this waits while others' reservations leave no room, and counts what it used, or all that
-    /// was reserved where nobody says or nobody waits for the answer any more.
+    /// Asks a model once, by any name that an agent of the job could use. The request has the same keys, retries,
+    /// scripts and limits as agents' requests. Its largest possible usage is reserved on the calling task and all
+    /// tasks above it. This waits while the reservations of others leave no room. Afterwards the real usage counts, or
+    /// the whole reservation if the usage is unknown or the call no longer waits for the answer.
     ///
     /// # Errors
     ///
@@ -218,7 +219,7 @@ impl ToolContext {
         self.host.ask(ask).await
     }
 
-    /// Earlier calls of the logging tool `tool`, oldest first.
+    /// Returns earlier calls of the logging tool `tool`, oldest first.
     pub async fn recall(&self, tool: &str, scope: RecallScope) -> Result<Vec<RecalledCall>, ToolError> {
         self.host.recall(tool, scope).await
     }

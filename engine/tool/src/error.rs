@@ -1,9 +1,9 @@
-//! What a tool function answers when it cannot do what was asked.
+//! Errors of tool functions.
 
 use baton_types::json::Json;
 use baton_types::path::DocumentPath;
 
-/// What a tool function says when it cannot do what was asked. It becomes a `failed` result that the agent reads.
+/// Error of a tool function. It becomes a `failed` result that the agent reads.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
@@ -11,14 +11,14 @@ pub struct ToolError {
     pub message: String,
     /// Expected and received, or whatever helps the agent to do better; `null` without.
     pub detail: Json,
-    /// What kind of failure it is.
+    /// Kind of the failure.
     pub kind: ToolErrorKind,
 }
 
-/// The kinds of failure that the engine tells apart.
+/// Kinds of failure that the engine distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolErrorKind {
-    /// The tool said no.
+    /// The tool reported a failure.
     Failed,
     /// The tool noticed that it was cancelled.
     Cancelled,
@@ -31,24 +31,24 @@ pub enum ToolErrorKind {
 }
 
 impl ToolError {
-    /// A failure with a sentence for the agent.
+    /// Returns a failure with a sentence for the agent.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), detail: Json::null(), kind: ToolErrorKind::Failed }
     }
 
-    /// The same failure with a detail.
+    /// Returns the same failure with a detail.
     pub fn with_detail(mut self, detail: impl Into<Json>) -> Self {
         self.detail = detail.into();
         self
     }
 
-    /// The same failure as another kind.
+    /// Returns the same failure as another kind.
     pub fn of_kind(mut self, kind: ToolErrorKind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// The function noticed its cancellation.
+    /// Returns the error of a function that noticed its cancellation.
     pub fn cancelled() -> Self {
         Self::new("the call was cancelled").of_kind(ToolErrorKind::Cancelled)
     }

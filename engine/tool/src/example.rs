@@ -14,7 +14,7 @@ use crate::context::ToolContext;
 use crate::error::ToolError;
 use crate::host::BoxFuture;
 
-/// How far two numbers may lie apart and still be the same: sums of decimals differ in their last digits.
+/// Largest difference of two numbers that count as the same: sums of decimals differ in their last digits.
 const TOLERANCE: f64 = 1e-9;
 
 /// Why an example does not hold.
@@ -41,31 +41,31 @@ pub enum ExampleFailure {
         what: &'static str,
         /// JSON pointer.
         pointer: String,
-        /// What was expected and found.
+        /// Expected and present value.
         message: String,
     },
-    /// The function said no.
+    /// The function returned an error.
     #[error("the call failed: {0}")]
     Failed(ToolError),
     /// The function panicked.
     #[error("the tool's code panicked: {message}")]
     Panicked {
-        /// What it said.
+        /// Message of the panic.
         message: String,
     },
-    /// The output is another than the example says.
+    /// The output differs from the example's.
     #[error("{}", differences(.0))]
     Differs(Vec<Difference>),
 }
 
-/// One value that came out otherwise than the example says.
+/// One value that differs from the example's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Where, as a JSON pointer into the output.
+    /// JSON pointer into the output.
     pub pointer: String,
-    /// What the example says.
+    /// Value in the example.
     pub expected: Value,
-    /// What came out; `None` if nothing stands there.
+    /// Value in the output; `None` if there is none.
     pub found: Option<Value>,
 }
 
@@ -122,7 +122,7 @@ pub async fn run_example(functions: &[&ToolFunction], tool: &Tool, example: &Exa
     if found.is_empty() { Ok(()) } else { Err(ExampleFailure::Differs(found)) }
 }
 
-/// Where an output lacks or contradicts what an example says of it.
+/// Returns the places where an output lacks or contradicts values of the example.
 pub fn compare_output(expected: &Value, found: &Value) -> Vec<Difference> {
     let mut differences = Vec::new();
     compare(expected, Some(found), String::new(), &mut differences);

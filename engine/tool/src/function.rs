@@ -11,14 +11,14 @@ use crate::host::BoxFuture;
 
 /// A registered tool function. Written by `#[tool]`; collected by `inventory` in no particular order.
 ///
-/// A crate that nobody names is not linked and its functions vanish: whoever lists tools writes
-/// `use my_tools as _;`. A config without its function is a start-up fault, so the absence cannot be silent.
+/// A crate without any reference is not linked and its functions vanish: programs write `use my_tools as _;`. A config
+/// without its function is a start-up fault, so the absence cannot be silent.
 pub struct ToolFunction {
     /// The tool id it serves.
     pub id: &'static str,
     /// Its name in Rust.
     pub name: &'static str,
-    /// Where it is written.
+    /// Source file.
     pub file: &'static str,
     /// The line of its signature.
     pub line: u32,
@@ -33,20 +33,21 @@ pub struct ToolFunction {
 inventory::collect!(ToolFunction);
 
 impl ToolFunction {
-    /// The name by which configs refer to it.
+    /// Returns the name by which configs refer to it.
     pub const fn name(&self) -> FunctionName {
         FunctionName { id: self.id, name: self.name }
     }
 }
 
-/// All linked functions, ordered by id. Two of one id are both listed: the loader refuses them.
+/// Returns all linked functions, ordered by id. Two of one id are both listed: the loader refuses them.
 pub fn registered_functions() -> Vec<&'static ToolFunction> {
     let mut functions: Vec<_> = inventory::iter::<ToolFunction>.into_iter().collect();
     functions.sort_by_key(|function| (function.id, function.file, function.line));
     functions
 }
 
-/// The JSON Schema of `T` without references, so that its properties can be compared; used by the code that `#[tool]` writes.
+/// Returns the JSON Schema of `T` without references, so that its properties can be compared; used by the code that
+/// `#[tool]` writes.
 pub fn schema_of<T: schemars::JsonSchema>() -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>().to_value()

@@ -15,11 +15,11 @@ use crate::error::ToolError;
 /// A boxed future, so that functions and hosts can stand behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a running function may ask of the shell. Implemented by the runtime, and by a still one for tests.
+/// Services of the shell for a running function. Implemented by the runtime, and by a test host.
 pub trait ToolHost: Send + Sync {
-    /// The bytes stored under `hash`.
+    /// Returns the bytes stored under `hash`.
     fn content(&self, hash: ContentHash) -> BoxFuture<'_, Result<Content, ToolError>>;
-    /// The moment now.
+    /// Returns the moment now.
     fn now(&self) -> Timestamp;
     /// Waits; returns early when the call is cancelled.
     fn sleep(&self, duration: Duration) -> BoxFuture<'_, ()>;
@@ -27,13 +27,13 @@ pub trait ToolHost: Send + Sync {
     fn is_cancelled(&self) -> bool;
     /// Completes when the call is cancelled or times out.
     fn cancelled(&self) -> BoxFuture<'_, ()>;
-    /// Tells whoever watches how far the call is.
+    /// Reports the progress of the call to watchers.
     fn progress(&self, message: &str);
-    /// The secret of that name, if the tool's config names it and it is set.
+    /// Returns the secret of that name, if the tool's config names it and it is set.
     fn secret(&self, name: &str) -> Option<String>;
-    /// Earlier calls of a tool that only logs its input, oldest first.
+    /// Returns earlier calls of a tool that only logs its input, oldest first.
     fn recall(&self, tool: &str, scope: RecallScope) -> BoxFuture<'_, Result<Vec<RecalledCall>, ToolError>>;
-    /// What people set of the tool: an object.
+    /// Returns the tool's settings: an object.
     fn settings(&self) -> Json;
     /// Asks a model once.
     fn ask(&self, ask: ModelAsk) -> BoxFuture<'_, Result<ModelReply, ToolError>>;
@@ -41,12 +41,12 @@ pub trait ToolHost: Send + Sync {
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()>;
 }
 
-/// Whose calls are recalled.
+/// Scope of recalled calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecallScope {
-    /// Those of the calling task.
+    /// Calls of the calling task.
     Task,
-    /// Those of the calling agent in every run of the store.
+    /// Calls of the calling agent in every run of the store.
     Agent,
 }
 

@@ -23,7 +23,7 @@ pub use example::{Difference, ExampleFailure, compare_output, run_example};
 pub use function::{ToolFunction, from_input, registered_functions, schema_of, to_output};
 pub use host::{BoxFuture, RecallScope, RecalledCall, ToolHost};
 
-/// What the code that `#[tool]` writes refers to; not for use by hand.
+/// Items for the code that `#[tool]` writes; not for use by hand.
 #[doc(hidden)]
 pub mod __private {
     pub use baton_types::json::Json;

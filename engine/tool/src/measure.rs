@@ -9,7 +9,7 @@ use baton_types::path::DocumentPath;
 const SUMMARY_CHARACTERS: usize = 200;
 /// The most names that a summary lists.
 const SUMMARY_NAMES: usize = 12;
-/// How much of a JSON text is read for its summary; parsing more would cost more than it tells.
+/// Number of bytes of a JSON text that are read for its summary; parsing more would cost more than it is worth.
 const SUMMARY_JSON_BYTES: usize = 4 << 20;
 /// The most characters a declared media type may have (RFC 6838 §4.2 bounds each of its two names by 127).
 const MIME_TYPE_CHARACTERS: usize = 255;
@@ -50,7 +50,7 @@ pub fn measure(path: &DocumentPath, content: &[u8], declared: Option<&str>) -> C
     }
 }
 
-/// The format that the first bytes give away.
+/// Returns the format that the first bytes give away.
 fn signature(content: &[u8]) -> Option<&'static (&'static [u8], &'static str, &'static str)> {
     if content.len() >= 12 && content.starts_with(b"RIFF") && &content[8..12] == b"WEBP" {
         return Some(&(b"RIFF", "image/webp", "WebP image"));
@@ -58,11 +58,11 @@ fn signature(content: &[u8]) -> Option<&'static (&'static [u8], &'static str, &'
     SIGNATURES.iter().find(|(first, _, _)| content.starts_with(first))
 }
 
-/// The media type by content, declaration and extension, in that order.
+/// Returns the media type by content, declaration and extension, in that order.
 fn mime_type(path: &DocumentPath, is_text: bool, by_content: Option<&str>, declared: Option<&str>) -> String {
     let by_extension = mime_guess::from_path(path.as_str()).first_raw();
     if let Some(found) = by_content {
-        // Office documents, e-books and the like are ZIP archives, and only their extension says which.
+        // Office documents, e-books and the like are ZIP archives, which only their extensions distinguish.
         let refined = by_extension.filter(|guess| found == "application/zip" && guess.starts_with("application/"));
         return refined.unwrap_or(found).to_owned();
     }
@@ -106,7 +106,7 @@ fn may_be_text(mime_type: &str) -> bool {
     }
 }
 
-/// What kind of data it is, with the size of an image where its header says it plainly.
+/// Returns the kind of data, with the size of an image if its header has it.
 fn binary_summary(name: &str, content: &[u8]) -> String {
     let side = |start: usize| content.get(start..start + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
     match (name, side(16), side(20)) {
@@ -115,7 +115,7 @@ fn binary_summary(name: &str, content: &[u8]) -> String {
     }
 }
 
-/// The shape of data, else the first heading, else the first words.
+/// Returns the summary of a text: the shape of data, else the first heading, else the first words.
 fn text_summary(mime_type: &str, text: &str) -> String {
     let shape = match mime_type.split(';').next().unwrap_or_default() {
         "text/csv" => table_summary(text, b','),
@@ -134,7 +134,7 @@ fn text_summary(mime_type: &str, text: &str) -> String {
     }
 }
 
-/// The first five lines of `text` that are not blank, cut where no summary reaches.
+/// Returns the first five lines of `text` that are not blank, cut where no summary reaches.
 fn first_lines(text: &str) -> &str {
     let text = text.trim_start();
     let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
@@ -161,7 +161,7 @@ fn table_summary(text: &str, delimiter: u8) -> Option<String> {
     Some(format!("table of {rows} row{} with columns {}", plural(rows), listed(columns.iter(), columns.len())))
 }
 
-/// Kind and keys; `None` if the text is not JSON or too long to look at.
+/// Returns kind and keys; `None` if the text is not JSON or too long to parse.
 fn json_summary(text: &str) -> Option<String> {
     if text.len() > SUMMARY_JSON_BYTES {
         return None;
@@ -179,7 +179,7 @@ fn json_summary(text: &str) -> Option<String> {
     })
 }
 
-/// The first names of `count`, and that there are more.
+/// Returns the first `count` names, and a note if there are more.
 fn listed<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
     let mut text = names.take(SUMMARY_NAMES).collect::<Vec<_>>().join(", ");
     if count > SUMMARY_NAMES {
@@ -192,13 +192,13 @@ fn plural(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// Whether a text of this media type is told by its words, so that a model may say it better than they do.
+/// Whether a text of this media type is summarized by its first words, so that a model may summarize it better.
 pub fn is_told_by_words(facts: &ContentFacts) -> bool {
     let kind = facts.mime_type.split(';').next().unwrap_or_default();
     kind.starts_with("text/") && !matches!(kind, "text/csv" | "text/tab-separated-values")
 }
 
-/// What a model says of a text, as a summary may stand; `None` if it says nothing.
+/// Returns a model's answer in the form of a summary; `None` if it is empty.
 pub fn summary_of(said: &str) -> Option<String> {
     Some(shortened(said)).filter(|summary| !summary.is_empty())
 }

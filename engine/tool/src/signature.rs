@@ -1,4 +1,4 @@
-//! What a Rust signature says about JSON: read by the code that `#[tool]` writes, while it is compiled.
+//! JSON types of a Rust signature, used at compile time by the code that `#[tool]` writes.
 //!
 //! The compiler, not the macro, judges types, so that aliases and newtypes are understood. It judges only what it can
 //! know from a type alone; whole schemas are compared at start-up.
@@ -24,7 +24,7 @@ pub enum JsonType {
     Array,
     /// Names and values.
     Object,
-    /// Whatever comes.
+    /// Any value.
     Any,
     /// Not known from the type alone: a struct or an enum of the tool's own.
     Unknown,
@@ -83,7 +83,7 @@ impl<T> Probe<Option<T>> {
     pub const OPTIONAL: bool = true;
 }
 
-/// What [`Probe`] says of a type that is not [`JsonTyped`].
+/// Result of [`Probe`] for a type that is not [`JsonTyped`].
 pub trait UnknownByDefault {
     /// Not known.
     const TYPE: JsonType = JsonType::Unknown;
@@ -91,7 +91,7 @@ pub trait UnknownByDefault {
 
 impl<T: ?Sized> UnknownByDefault for Probe<T> {}
 
-/// What [`Probe`] says of a type that is no `Option`.
+/// Result of [`Probe`] for a type that is no `Option`.
 pub trait OptionalByDefault {
     /// It must be given.
     const OPTIONAL: bool = false;

@@ -62,7 +62,7 @@ pub struct TestContext {
 }
 
 impl TestContext {
-    /// A document in the workspace; given again, its next version.
+    /// Adds a document to the workspace; given again, its next version.
     ///
     /// # Panics
     /// If `path` cannot be the path of a document.
@@ -70,7 +70,7 @@ impl TestContext {
         self.with_described_document(path, content, "", &[])
     }
 
-    /// A document with a description and tags.
+    /// Adds a document with a description and tags.
     ///
     /// # Panics
     /// If `path` cannot be the path of a document.
@@ -95,8 +95,8 @@ impl TestContext {
         self
     }
 
-    /// An earlier call of the logging tool `tool`, one second after the one before. Calls of the task are also calls of
-    /// the agent.
+    /// Adds an earlier call of the logging tool `tool`, one second after the one before. Calls of the task are also
+    /// calls of the agent.
     pub fn with_recalled(mut self, tool: &str, scope: RecallScope, input: impl Into<Json>) -> Self {
         let task = match scope {
             RecallScope::Task => self.caller.task.clone(),
@@ -111,19 +111,19 @@ impl TestContext {
         self
     }
 
-    /// A secret that the tool may read.
+    /// Adds a secret that the tool may read.
     pub fn with_secret(mut self, name: &str, value: &str) -> Self {
         self.host.secrets.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// What people set of the tool: an object.
+    /// Sets the tool's settings: an object.
     pub fn with_settings(mut self, settings: impl Into<Json>) -> Self {
         self.host.settings = settings.into();
         self
     }
 
-    /// A model that answers whatever the tool asks.
+    /// Sets the model that answers the tool's requests.
     pub fn with_model(mut self, model: impl Fn(&ModelAsk) -> Result<ModelReply, ToolError> + Send + Sync + 'static) -> Self {
         self.host.model = Some(Box::new(model));
         self
@@ -147,35 +147,35 @@ impl TestContext {
         })
     }
 
-    /// Whether the tool may write documents, as its config's `writes` says; it may unless told otherwise.
+    /// Sets whether the tool may write documents, like `writes` of its config (default: true).
     pub fn may_write(mut self, may_write: bool) -> Self {
         self.may_write = may_write;
         self
     }
 
-    /// The call, which also seeds tools that use chance.
+    /// Sets the call, which also seeds tools that use chance.
     pub fn with_call(mut self, call: &str) -> Self {
         self.caller.call = CallId::new(call);
         self.caller.task = self.caller.call.task();
         self
     }
 
-    /// A call that was cancelled before it began.
+    /// Cancels the call before it begins.
     pub fn cancelled(self) -> Self {
         self.host.cancelled.store(true, Ordering::Relaxed);
         self
     }
 
-    /// The context.
+    /// Returns the context.
     pub fn build(self) -> ToolContext {
         ToolContext::new(self.caller, self.documents, self.may_write, Arc::new(self.host))
     }
 }
 
-/// What answers a tool in a test.
+/// Model for a tool in a test.
 type StillModel = Box<dyn Fn(&ModelAsk) -> Result<ModelReply, ToolError> + Send + Sync>;
 
-/// How many bytes a part says.
+/// Returns the number of bytes of text in a part.
 fn said(part: &Part) -> usize {
     if let Part::Request(text) | Part::Text(text) = part { text.len() } else { 0 }
 }

@@ -24,13 +24,13 @@ pub struct ModelCall {
     /// `false` sends the result to the user instead of the agent (seeds 000 and 001).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_to_llm: Option<bool>,
-    /// What this call asks to happen after its result.
+    /// Wish of this call for the step after its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_execution: Option<AfterExecution>,
 }
 
 impl ModelCall {
-    /// A plain native call.
+    /// Returns a plain native call.
     pub fn new(tool: impl Into<String>, input: impl Into<Json>) -> Self {
         Self {
             tool: tool.into(),
@@ -43,7 +43,7 @@ impl ModelCall {
     }
 }
 
-/// What happens to the calling task once the turn's last result is in.
+/// Next step of the calling task after the turn's last result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterExecution {
@@ -53,13 +53,13 @@ pub enum AfterExecution {
     Terminate,
 }
 
-/// How a call ended. Other spellings exist only on a wire.
+/// Final status of a call. Other spellings exist only on a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
     /// It did what was asked.
     Success,
-    /// It did not; the error says why.
+    /// It did not; the error has the reason.
     Failed,
     /// Somebody stopped it.
     Cancelled,
@@ -72,7 +72,7 @@ pub enum CallStatus {
 }
 
 impl CallStatus {
-    /// The name used on timelines.
+    /// Returns the name used on timelines.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -92,24 +92,24 @@ pub struct CallError {
     pub code: ErrorCode,
     /// One sentence.
     pub message: String,
-    /// What was expected and what was received, where that helps.
+    /// Expected and received values, where they help.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub detail: Json,
 }
 
 impl CallError {
-    /// An error without detail.
+    /// Returns an error without detail.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), detail: Json::null() }
     }
 
-    /// The same error with a detail.
+    /// Returns the same error with a detail.
     pub fn with_detail(mut self, detail: impl Into<Json>) -> Self {
         self.detail = detail.into();
         self
     }
 
-    /// The error as the JSON an agent reads.
+    /// Returns the error as the JSON an agent reads.
     pub fn to_value(&self) -> Value {
         let mut value = json!({"code": self.code, "message": self.message});
         if !self.detail.is_null() {
@@ -141,7 +141,7 @@ pub enum ErrorCode {
     LimitReached,
     /// The same tool, input and result too often in a row.
     Repeated,
-    /// The tool said no.
+    /// The tool reported a failure.
     ToolFailed,
     /// The tool's code panicked.
     Panicked,
@@ -161,16 +161,16 @@ pub enum ErrorCode {
     ContextExceeded,
     /// The turn was cut, filtered or refused, so its calls were not executed.
     TurnDiscarded,
-    /// Nobody answered in time.
+    /// No answer came in time.
     Unanswered,
     /// A fork would have had an effect that its original did not have.
     EffectNotAllowed,
-    /// Whoever must approve the call did not.
+    /// The approver refused the call.
     Denied,
 }
 
 impl ErrorCode {
-    /// The name used on timelines and in results.
+    /// Returns the name used on timelines and in results.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::UnknownTool => "unknown_tool",
@@ -202,7 +202,7 @@ impl ErrorCode {
 /// The exactly one result of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallResult {
-    /// How it ended.
+    /// Final status.
     pub status: CallStatus,
     /// The output.
     #[serde(default, skip_serializing_if = "CallOutput::is_null")]
@@ -216,12 +216,12 @@ pub struct CallResult {
 }
 
 impl CallResult {
-    /// A success with `output`.
+    /// Returns a success with `output`.
     pub fn success(output: impl Into<Json>) -> Self {
         Self { status: CallStatus::Success, output: CallOutput::Inline(output.into()), error: None, documents: Vec::new() }
     }
 
-    /// A result without success, for `error`.
+    /// Returns a result without success, for `error`.
     pub fn error(status: CallStatus, error: CallError) -> Self {
         Self { status, output: CallOutput::default(), error: Some(error), documents: Vec::new() }
     }
@@ -252,7 +252,7 @@ pub struct KeptOutput {
 }
 
 impl CallOutput {
-    /// The value that the agent receives: the output, or where the document is.
+    /// Returns the value that the agent receives: the output, or where the document is.
     pub fn shown(&self) -> Cow<'_, Json> {
         match self {
             Self::Inline(output) => Cow::Borrowed(output),
@@ -265,7 +265,7 @@ impl CallOutput {
         self.shown().value()
     }
 
-    /// The JSON text of [`CallOutput::shown`].
+    /// Returns the JSON text of [`CallOutput::shown`].
     pub fn text(&self) -> Cow<'_, str> {
         match self.shown() {
             Cow::Borrowed(output) => Cow::Borrowed(output.text()),
@@ -278,7 +278,7 @@ impl CallOutput {
         matches!(self, Self::Inline(output) if output.is_null())
     }
 
-    /// The document that holds the output, if one does.
+    /// Returns the document that holds the output, if one does.
     pub fn kept(&self) -> Option<&KeptOutput> {
         match self {
             Self::Inline(_) => None,
@@ -300,13 +300,13 @@ impl From<Json> for CallOutput {
 }
 
 impl KeptOutput {
-    /// The output that `version` holds.
+    /// Returns the output that `version` holds.
     pub fn new(version: &DocumentVersion) -> Self {
         let ContentFacts { size_bytes, token_count, summary, hash: _, mime_type: _ } = &version.content;
         Self { document: version.reference(), size_bytes: *size_bytes, token_count: *token_count, summary: summary.clone() }
     }
 
-    /// What the agent receives in place of the output.
+    /// Returns the JSON that the agent receives in place of the output.
     fn pointer(&self) -> Json {
         let mut pointer = json!({
             "document": self.document.path, "size_bytes": self.size_bytes, "token_count": self.token_count,

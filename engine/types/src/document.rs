@@ -49,9 +49,9 @@ pub struct ContentFacts {
 pub struct Write {
     /// Which document.
     pub path: DocumentPath,
-    /// What it shall hold.
+    /// New content.
     pub content: ContentFacts,
-    /// What it is for; kept from the version before when absent.
+    /// Purpose of the document; kept from the version before when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Words to find it by; kept from the version before when absent.
@@ -69,9 +69,9 @@ pub struct DocumentVersion {
     /// The version it was made from; `None` for the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<u32>,
-    /// What it holds.
+    /// Its content.
     pub content: ContentFacts,
-    /// What it is for.
+    /// Its purpose.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Words to find it by.
@@ -83,7 +83,7 @@ pub struct DocumentVersion {
     /// The call that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    /// Who wrote it; `None` for the job's own documents.
+    /// Its author; `None` for the job's own documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<Principal>,
     /// When it was written.
@@ -96,7 +96,7 @@ impl DocumentVersion {
         DocumentRef { path: self.path.clone(), version: self.version }
     }
 
-    /// Who wrote it, for agents: a task id, a person or program, or `job` for the job's own documents.
+    /// Returns its author for agents: a task id, a person or program, or `job` for the job's own documents.
     pub fn author(&self) -> String {
         match (&self.task, &self.created_by) {
             (Some(task), _) => task.to_string(),
@@ -113,17 +113,17 @@ pub struct Document {
 }
 
 impl Document {
-    /// The newest version.
+    /// Returns the newest version.
     pub fn current(&self) -> &Arc<DocumentVersion> {
         self.versions.last().expect("a document has at least one version")
     }
 
-    /// Version `version`, if it exists.
+    /// Returns version `version`, if it exists.
     pub fn version(&self, version: u32) -> Option<&Arc<DocumentVersion>> {
         self.versions.get((version as usize).checked_sub(1)?)
     }
 
-    /// All versions, oldest first.
+    /// Returns all versions, oldest first.
     pub fn versions(&self) -> impl ExactSizeIterator<Item = &Arc<DocumentVersion>> {
         self.versions.iter()
     }
@@ -142,7 +142,8 @@ pub struct Documents {
 pub struct Names(RedBlackTreeMapSync<String, DocumentPath>);
 
 impl Names {
-    /// Another path that `path` could be taken for (case, compatibility forms), or that one of the two would be a folder of.
+    /// Returns another path that could be confused with `path` (case, compatibility forms), or of which one would be a
+    /// folder of the other.
     pub fn twin(&self, path: &DocumentPath) -> Option<&DocumentPath> {
         let skeleton = path.skeleton();
         if let Some(existing) = self.0.get(&skeleton) {
@@ -161,27 +162,27 @@ impl Names {
 }
 
 impl Documents {
-    /// The document at `path`.
+    /// Returns the document at `path`.
     pub fn get(&self, path: &DocumentPath) -> Option<&Arc<Document>> {
         self.by_path.get(path)
     }
 
-    /// The newest version number of `path`; `None` if there is no such document.
+    /// Returns the newest version number of `path`; `None` if there is no such document.
     pub fn head(&self, path: &DocumentPath) -> Option<u32> {
         self.get(path).map(|document| document.current().version)
     }
 
-    /// The version that `reference` names.
+    /// Returns the version that `reference` names.
     pub fn version(&self, reference: &DocumentRef) -> Option<&Arc<DocumentVersion>> {
         self.get(&reference.path)?.version(reference.version)
     }
 
-    /// All documents, ordered by path.
+    /// Returns all documents, ordered by path.
     pub fn iter(&self) -> impl Iterator<Item = (&DocumentPath, &Arc<Document>)> {
         self.by_path.iter()
     }
 
-    /// How many documents there are.
+    /// Returns the number of documents.
     pub fn len(&self) -> usize {
         self.by_path.size()
     }
@@ -191,12 +192,12 @@ impl Documents {
         self.by_path.is_empty()
     }
 
-    /// Another document that `path` could be taken for; see [`Names::twin`].
+    /// Returns another document whose path could be confused with `path`; see [`Names::twin`].
     pub fn twin(&self, path: &DocumentPath) -> Option<&DocumentPath> {
         self.names.twin(path)
     }
 
-    /// The paths, to see whether several new ones go together.
+    /// Returns the paths, to see whether several new ones go together.
     pub fn names(&self) -> &Names {
         &self.names
     }

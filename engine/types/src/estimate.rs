@@ -4,20 +4,20 @@
 /// an exact tokenizer costs about 120 ms and 70 MB to load, and would be exact for one vendor only.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// What one image costs at most, as Anthropic's vision guide bounds it (about 1,600 tokens).
+/// Largest number of tokens of one image, as in Anthropic's vision guide (about 1,600 tokens).
 const TOKENS_PER_IMAGE: u64 = 1_600;
 
-/// The estimate for `bytes` bytes of text, rounded up.
+/// Returns the estimate for `bytes` bytes of text, rounded up.
 pub const fn text_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN)
 }
 
-/// The bytes of text that `tokens` tokens stand for.
+/// Returns the bytes of text that correspond to `tokens` tokens.
 pub const fn text_bytes(tokens: u64) -> u64 {
     tokens.saturating_mul(BYTES_PER_TOKEN)
 }
 
-/// The estimate for a content of `mime_type`.
+/// Returns the estimate for a content of `mime_type`.
 pub fn content_tokens(mime_type: &str, bytes: u64) -> u64 {
     if mime_type.starts_with("image/") && mime_type != "image/svg+xml" { TOKENS_PER_IMAGE } else { text_tokens(bytes) }
 }

@@ -1,4 +1,4 @@
-//! What enters the machine and what leaves it.
+//! Input and output of the machine.
 //!
 //! Both lists are closed and exhaustive on purpose: a shell that forgets a case must not compile.
 
@@ -68,7 +68,7 @@ pub enum Event {
     },
     /// An executor answered a [`Effect::Execute`].
     CallReturned {
-        /// The call.
+        /// Returns the call.
         call: CallId,
         /// The outcome.
         outcome: Outcome,
@@ -76,7 +76,7 @@ pub enum Event {
     /// The code of a running call wants to ask a model. Refused where a limit does not allow it
     /// ([`Refusal::LimitReached`]), and while others' reservations stand in the way ([`Refusal::NoRoom`]).
     CallAsksModel {
-        /// Who asks.
+        /// The asking call.
         by: CallRequest,
         /// The model, as the code names it.
         model: String,
@@ -89,7 +89,7 @@ pub enum Event {
     },
     /// A model answered the code of a call, or did not.
     CallHeardModel {
-        /// Who asked.
+        /// The asking call.
         by: CallRequest,
         /// The used tokens and their cost. `None` if unknown, which counts as the whole reservation.
         used: Option<(Usage, Option<Money>)>,
@@ -98,7 +98,7 @@ pub enum Event {
     PersonAnswered {
         /// The question's task.
         question: TaskId,
-        /// Who answers: a person, or a program for one.
+        /// Author of the answer: a person, or a program for one.
         by: Principal,
         /// The answer.
         answer: Json,
@@ -113,17 +113,17 @@ pub enum Event {
         task: TaskId,
         /// Why.
         reason: String,
-        /// Who.
+        /// Author.
         by: Principal,
     },
     /// A person stops the run from taking further steps; what is in flight may finish.
     PauseRequested {
-        /// Who.
+        /// Author.
         by: Principal,
     },
     /// A person continues a paused run.
     UnpauseRequested {
-        /// Who.
+        /// Author.
         by: Principal,
     },
     /// A person sends a message into the next request of a task.
@@ -132,7 +132,7 @@ pub enum Event {
         task: TaskId,
         /// The message.
         text: String,
-        /// Who.
+        /// Author.
         by: Principal,
     },
     /// The moment of [`baton_machine::Run::next_wake`] has come.
@@ -142,14 +142,14 @@ pub enum Event {
         /// The name of the process.
         process: String,
     },
-    /// A person lets the run go on by configs that the shell brought with [`baton_machine::Run::know_configs`]: whatever was in
-    /// flight is gone. The first event of a fork, or in place of [`Event::TakenOver`].
+    /// A person continues the run with configs that the shell registered with [`baton_machine::Run::know_configs`];
+    /// work in flight is lost. The first event of a fork, or in place of [`Event::TakenOver`].
     Adopted {
         /// Which configs, and why.
         adoption: Adoption,
         /// Documents that the person writes at the same moment.
         documents: Vec<Write>,
-        /// Who.
+        /// Author.
         by: Principal,
     },
 }
@@ -167,12 +167,12 @@ pub struct Outcome {
     pub writes: Vec<Write>,
     /// Documents to inject into the calling task.
     pub loads: Vec<DocumentRef>,
-    /// What the executor's typed envelope requests for the end of the turn; never read from content.
+    /// Wish of the executor's typed envelope for the end of the turn; never read from content.
     pub after: Option<AfterExecution>,
 }
 
 impl Outcome {
-    /// A success with `output` and nothing else.
+    /// Returns a success with `output` and nothing else.
     pub fn success(output: impl Into<Json>) -> Self {
         Self {
             status: CallStatus::Success,
@@ -184,7 +184,7 @@ impl Outcome {
         }
     }
 
-    /// An outcome without success.
+    /// Returns an outcome without success.
     pub fn error(status: CallStatus, error: CallError) -> Self {
         Self {
             status,
@@ -225,7 +225,7 @@ pub enum Effect {
     },
     /// Run the tool's executor; answer with [`Event::CallReturned`].
     Execute {
-        /// The calling task.
+        /// Returns the calling task.
         task: TaskId,
         /// The agent that calls.
         agent: AgentId,
@@ -289,7 +289,7 @@ pub enum Refusal {
     /// The call has made that request already, and it is open.
     #[error("request {request} of call {call} is under way")]
     AlreadyAsked {
-        /// The call.
+        /// Returns the call.
         call: CallId,
         /// Which of its requests.
         request: u32,
@@ -318,7 +318,7 @@ pub enum Refusal {
     /// Only people and programs outside the run answer a question to a person.
     #[error("{by} is neither a person nor a program, and cannot answer for a person")]
     NotAPerson {
-        /// Who tried.
+        /// Author of the attempt.
         by: Principal,
     },
     /// Somebody answered first.
@@ -326,13 +326,13 @@ pub enum Refusal {
     QuestionClosed {
         /// The question's number.
         number: u32,
-        /// How it was closed.
+        /// End of the question.
         how: String,
     },
     /// The answer does not meet the question's schema.
     #[error("the answer does not fit the question: {reason}")]
     InvalidAnswer {
-        /// What does not fit.
+        /// Description of the mismatch.
         reason: String,
     },
     /// The configs lack something that living tasks need.

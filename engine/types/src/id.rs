@@ -19,7 +19,7 @@ macro_rules! text_id {
                 Self(text.into())
             }
 
-            /// The id as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -102,20 +102,20 @@ text_id! {
 }
 
 impl TaskId {
-    /// The root task of every run.
+    /// Returns the root task of every run.
     pub fn root() -> Self {
         Self::new("0")
     }
 
-    /// The id of the call at `position` (from 1) of this task's turn `turn` (from 1).
+    /// Returns the id of the call at `position` (from 1) of this task's turn `turn` (from 1).
     pub fn call(&self, turn: u32, position: u32) -> CallId {
         CallId::new(format!("{self}/{turn}.{position}"))
     }
 }
 
 impl TaskId {
-    /// The call that this task answers: the one whose id it bears, or whose later attempt or question it is (`0/2.1/retry.2`).
-    /// Meaningless for the root.
+    /// Returns the call that this task answers: the call with its id, or the one whose later attempt or question it is
+    /// (`0/2.1/retry.2`). Meaningless for the root.
     pub fn originating_call(&self) -> CallId {
         let mut id = CallId(Arc::clone(&self.0));
         while id.position().is_none()
@@ -128,37 +128,37 @@ impl TaskId {
 }
 
 impl CallId {
-    /// The task that this call creates, if its tool creates one: it bears the call's id.
+    /// Returns the task that this call creates, if its tool creates one: it bears the call's id.
     pub fn created_task(&self) -> TaskId {
         TaskId(Arc::clone(&self.0))
     }
 
-    /// The task of the attempt numbered `number`, from 1, where a failed delegation is tried again.
+    /// Returns the task of the attempt numbered `number`, from 1, where a failed delegation is tried again.
     pub fn attempt(&self, number: u32) -> TaskId {
         if number <= 1 { self.created_task() } else { TaskId::new(format!("{self}/retry.{number}")) }
     }
 
-    /// The question whether this call may begin: the first, or a later one about a call that has changed since.
+    /// Returns the question whether this call may begin: the first, or a later one about a call that has changed since.
     pub fn approval(&self, number: u32) -> TaskId {
         if number <= 1 { TaskId::new(format!("{self}/approval")) } else { TaskId::new(format!("{self}/approval.{number}")) }
     }
 
-    /// The question what became of this call.
+    /// Returns the question about the outcome of this call.
     pub fn outcome(&self) -> TaskId {
         TaskId::new(format!("{self}/outcome"))
     }
 
-    /// The task that makes this call.
+    /// Returns the task that makes this call.
     pub fn task(&self) -> TaskId {
         TaskId::new(self.task_text())
     }
 
-    /// The text of [`CallId::task`].
+    /// Returns the text of [`CallId::task`].
     pub fn task_text(&self) -> &str {
         self.0.rsplit_once('/').map_or(&*self.0, |(task, _)| task)
     }
 
-    /// The turn and the position of this call, both from 1; `None` if the text is not a call id.
+    /// Returns the turn and the position of this call, both from 1; `None` if the text is not a call id.
     pub fn position(&self) -> Option<(u32, u32)> {
         let (turn, position) = self.0.rsplit_once('/')?.1.split_once('.')?;
         Some((turn.parse().ok()?, position.parse().ok()?))
@@ -174,7 +174,7 @@ pub const MAX_AGENT_ID_LENGTH: usize = MAX_ID_LENGTH - ROUTE_PREFIX.len();
 /// Tools that delegate to an agent are named by this prefix and the agent's id.
 pub const ROUTE_PREFIX: &str = "route_to_";
 
-/// The pattern of every configuration id, as it stands in the JSON Schemas.
+/// Pattern of every configuration id in the JSON Schemas.
 pub const ID_PATTERN: &str = "^[a-z][a-z0-9]*([_-][a-z0-9]+)*$";
 
 /// Whether `text` matches [`ID_PATTERN`] and [`MAX_ID_LENGTH`].
@@ -204,17 +204,17 @@ impl ContentHash {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// A hash from its 32 bytes.
+    /// Returns a hash from its 32 bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// A hash from its 64 hexadecimal digits.
+    /// Returns a hash from its 64 hexadecimal digits.
     pub fn from_hex(text: &str) -> Option<Self> {
         blake3::Hash::from_hex(text).ok().map(|hash| Self(*hash.as_bytes()))
     }

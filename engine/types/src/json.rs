@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 pub struct Json(Arc<RawValue>);
 
 impl Json {
-    /// The payload `null`.
+    /// Returns the payload `null`.
     pub fn null() -> Self {
         static NULL: LazyLock<Json> = LazyLock::new(|| Json(RawValue::NULL.to_owned().into()));
         NULL.clone()
@@ -31,7 +31,7 @@ impl Json {
         serde_json::value::to_raw_value(value).map(|raw| Self(raw.into()))
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn text(&self) -> &str {
         self.0.get()
     }

@@ -17,7 +17,7 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub turns: Option<u32>,
-    /// How deep delegations may nest; the root has depth 0.
+    /// Deepest nesting of delegations; the root has depth 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 10_000))]
     pub depth: Option<u32>,
@@ -52,7 +52,7 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = MAX_DOLLARS))]
     pub cost_usd: Option<f64>,
-    /// Bytes of one call's output; a larger output is an error result, whoever is to be shown it.
+    /// Bytes of one call's output; a larger output is an error result, whether it is for the agent or the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub result_bytes: Option<u64>,
@@ -60,7 +60,7 @@ pub struct Limits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 256))]
     pub inline_result_bytes: Option<u64>,
-    /// How often in a row one tool may give the same result for the same input before it is refused.
+    /// Number of times in a row that one tool may give the same result for the same input before it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 1_000_000))]
     pub repeats: Option<u32>,
@@ -84,12 +84,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What a run is held to where its job says nothing.
+    /// Returns the limits of a run whose job sets none.
     pub fn run_defaults() -> Self {
         Self { turns: Some(10_000), depth: Some(16), live_tasks: Some(1_000), parallel_calls: Some(64), ..Self::default() }
     }
 
-    /// What a task is held to where neither its agent nor the tool that created it says anything.
+    /// Returns the limits of a task for which neither its agent nor the tool that created it sets any.
     pub fn task_defaults() -> Self {
         Self {
             turns: Some(100),
@@ -103,7 +103,7 @@ impl Limits {
         }
     }
 
-    /// These limits, with what they leave open taken from `fallback`.
+    /// Returns these limits, completed from `fallback`.
     pub fn or(&self, fallback: &Self) -> Self {
         Self {
             turns: self.turns.or(fallback.turns),
@@ -125,7 +125,7 @@ impl Limits {
         }
     }
 
-    /// The most money that may be spent, where there is such a limit.
+    /// Returns the most money that may be spent, where there is such a limit.
     pub fn cost(&self) -> Option<Money> {
         self.cost_usd.map(Money::from_usd)
     }
@@ -175,7 +175,7 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
-    /// The name of the limit in configs, with its level.
+    /// Returns the name of the limit in configs, with its level.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Turns => "limits.turns",

@@ -1,4 +1,4 @@
-//! What a model is asked and what it answers, without any vendor's words.
+//! Requests to models and their answers, independent of vendors.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -36,7 +36,7 @@ pub struct ModelRequest {
     pub tools: Arc<[Arc<ToolDefinition>]>,
     /// The agent's settings (temperature and the like), as written in its config.
     pub settings: Json,
-    /// The schema that a text without calls has to meet, where the request says it. A provider may hold the model to it.
+    /// Schema that a text without calls must meet, if the request has one. A provider may enforce it.
     pub result_schema: Option<Json>,
     /// The hash of everything above that a provider sees.
     pub hash: ContentHash,
@@ -61,12 +61,12 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// The definitions, shared.
+    /// Returns the definitions, shared.
     pub fn tools(&self) -> &Arc<[Arc<ToolDefinition>]> {
         &self.tools
     }
 
-    /// The hash of all that a provider sees of them.
+    /// Returns the hash of all that a provider sees of them.
     pub fn hash(&self) -> ContentHash {
         *self.hash.get_or_init(|| ContentHash::of(&serde_json::to_vec(&self.tools).expect("tool definitions always serialise")))
     }
@@ -104,7 +104,7 @@ pub struct ModelTurn {
 }
 
 impl ModelTurn {
-    /// A turn that makes `calls`.
+    /// Returns a turn that makes `calls`.
     pub fn calls(calls: Vec<ModelCall>) -> Self {
         Self { calls, finish: FinishReason::ToolCalls, ..Self::text("") }
     }
@@ -176,7 +176,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The same, as far as it can be true: a provider's counts, of at most [`Self::MOST`] tokens each.
+    /// Returns the same usage with plausible counts: at most [`Self::MOST`] tokens each.
     pub fn bounded(self) -> Self {
         Self {
             input_tokens: self.input_tokens.min(Self::MOST),
@@ -190,7 +190,7 @@ impl Usage {
     /// The most tokens that a provider's count is taken for.
     pub const MOST: u64 = 1 << 47;
 
-    /// Input and output together.
+    /// Returns the sum of input and output.
     pub fn total(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }

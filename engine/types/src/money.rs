@@ -1,6 +1,6 @@
 //! Money, and what tokens cost. Whole numbers only: sums of any order are the same, and no cent is lost.
 //!
-//! Where prices come from is said in [`baton_config::PriceTable`]; that limits of money are kept, in [`baton_machine`].
+//! [`baton_config::PriceTable`] describes the source of prices; [`baton_machine`] enforces money limits.
 
 use std::fmt;
 
@@ -25,29 +25,29 @@ impl Money {
     /// More than any limit allows: what something costs whose price is not known, where a limit of money must be kept.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// An amount in picodollars.
+    /// Returns an amount in picodollars.
     pub const fn from_picos(picos: u64) -> Self {
         Self(picos)
     }
 
-    /// The amount in picodollars.
+    /// Returns the amount in picodollars.
     pub const fn picos(self) -> u64 {
         self.0
     }
 
-    /// The amount nearest to `usd` US dollars; nothing for what is negative or no number.
+    /// Returns the amount nearest to `usd` US dollars; nothing for what is negative or no number.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float stops at the bounds")]
     pub fn from_usd(usd: f64) -> Self {
         Self((usd * PER_DOLLAR).round() as u64)
     }
 
-    /// The amount in US dollars, for programs that read reports.
+    /// Returns the amount in US dollars, for programs that read reports.
     #[expect(clippy::cast_precision_loss, reason = "for people, not for sums")]
     pub fn as_usd(self) -> f64 {
         self.0 as f64 / PER_DOLLAR
     }
 
-    /// Both together.
+    /// Returns both together.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
@@ -114,7 +114,7 @@ impl Price {
     /// The source of the price of a script, which costs nothing.
     pub const SCRIPTED: &'static str = "scripted";
 
-    /// The price of a script.
+    /// Returns the price of a script.
     pub fn scripted() -> Self {
         Self {
             input: Money::ZERO,
@@ -126,7 +126,7 @@ impl Price {
         }
     }
 
-    /// The price of a model that a server on this machine runs.
+    /// Returns the price of a model that a server on this machine runs.
     pub fn local() -> Self {
         Self { source: "runs on this machine".to_owned(), ..Self::scripted() }
     }
@@ -138,7 +138,7 @@ impl Price {
         fresh.plus(self.cached_input.times(cached)).plus(self.output.times(usage.output_tokens))
     }
 
-    /// The most that a request of `input` tokens and an answer of `output` tokens can cost.
+    /// Returns the most that a request of `input` tokens and an answer of `output` tokens can cost.
     pub fn worst_case(&self, input: u64, output: u64) -> Money {
         self.input.max(self.cached_input).times(input).plus(self.output.times(output))
     }
@@ -168,14 +168,14 @@ impl Cost {
         self.unpriced += other.unpriced;
     }
 
-    /// The whole of it; `None` if some of it is not known.
+    /// Returns the whole of it; `None` if some of it is not known.
     pub fn total(&self) -> Option<Money> {
         (self.unpriced == 0).then_some(self.known)
     }
 }
 
 impl fmt::Display for Cost {
-    /// The amount, or `?` where it is not known: never less than what was spent.
+    /// Writes the amount, or `?` if it is not known: never less than what was spent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.total() {
             Some(total) => total.fmt(f),

@@ -18,7 +18,7 @@ pub struct DocumentPath(Arc<str>);
 pub struct PathError {
     /// The refused text, shortened.
     pub path: String,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub reason: &'static str,
 }
 
@@ -102,12 +102,13 @@ impl DocumentPath {
         Ok(Self(normal.as_ref().into()))
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What the path looks like: two paths with one skeleton would be one file on some systems, or one name to a reader.
+    /// Returns the skeleton of the path. Two paths with one skeleton would be one file on some systems, or one name to
+    /// a reader.
     pub fn skeleton(&self) -> String {
         if self.0.is_ascii() {
             return self.0.to_ascii_lowercase();
@@ -115,14 +116,14 @@ impl DocumentPath {
         self.0.split('/').map(component_skeleton).collect::<Vec<_>>().join("/")
     }
 
-    /// The part after the last dot of the last component, in lower case; empty without one.
+    /// Returns the part after the last dot of the last component, in lower case; empty without one.
     pub fn extension(&self) -> String {
         let name = self.0.rsplit('/').next().unwrap_or_default();
         name.rsplit_once('.').map(|(_, extension)| extension.to_lowercase()).unwrap_or_default()
     }
 }
 
-/// The skeleton of one component. A component whose letters all look like ASCII letters is these letters.
+/// Returns the skeleton of one component. A component whose letters all look like ASCII letters is these letters.
 fn component_skeleton(component: &str) -> String {
     let normal: String = component.nfkc().collect();
     let folded: String = normal.chars().flat_map(char::to_lowercase).collect();
@@ -134,7 +135,7 @@ fn component_skeleton(component: &str) -> String {
     shapes.into_iter().find(|shapes| shapes.is_ascii()).map_or(folded, |shapes| shapes.to_ascii_lowercase())
 }
 
-/// The shapes of `text` by the table of Unicode's report 39. What is ASCII is itself: the table would make `m` two letters.
+/// Returns the shapes of `text` by the table of Unicode's report 39. What is ASCII is itself: the table would make `m` two letters.
 fn shapes_of(text: &str) -> String {
     let mut shapes = String::new();
     for character in text.chars() {
@@ -166,7 +167,7 @@ fn is_blank(character: char) -> bool {
             | '\u{F0000}'..='\u{10FFFF}')
 }
 
-/// Control, format, bidirectional and tag characters, which a reader cannot see.
+/// Whether `character` is invisible: control, format, bidirectional and tag characters.
 fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{00AD}' | '\u{061C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'

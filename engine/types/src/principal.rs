@@ -1,4 +1,4 @@
-//! Who did something, typed: a person and an agent of the same name are never the same principal.
+//! Typed principals: a person and an agent of the same name are never the same principal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, PersonName, ProgramId, is_valid_id};
 
-/// Who answered, approved, cancelled, steered or wrote. Stored externally tagged: `{"person": "ann"}`, `{"agent": "lead"}`,
-/// `{"program": "nightly"}`, `"engine"`.
+/// Author of an answer, approval, cancellation, steering message or document. Stored externally tagged:
+/// `{"person": "ann"}`, `{"agent": "lead"}`, `{"program": "nightly"}`, `"engine"`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Principal {
@@ -23,12 +23,12 @@ pub enum Principal {
 }
 
 impl Principal {
-    /// The person called `name`.
+    /// Returns the person called `name`.
     pub fn person(name: impl Into<Arc<str>>) -> Self {
         Self::Person(PersonName::new(name))
     }
 
-    /// The program called `id`.
+    /// Returns the program called `id`.
     pub fn program(id: impl Into<Arc<str>>) -> Self {
         Self::Program(ProgramId::new(id))
     }

@@ -26,12 +26,12 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The schema of this text, judged by `judge`.
+    /// Returns the schema of this text, judged by `judge`.
     pub fn new(json: Json, judge: impl Judge + 'static) -> Self {
         Self { json, judge: Box::new(judge) }
     }
 
-    /// The schema as JSON.
+    /// Returns the schema as JSON.
     pub fn json(&self) -> &Json {
         &self.json
     }
@@ -47,6 +47,6 @@ impl Schema {
 pub struct SchemaFault {
     /// JSON pointer into the value.
     pub pointer: String,
-    /// What was expected and what was found.
+    /// Expected and present value.
     pub message: String,
 }

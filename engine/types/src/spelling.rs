@@ -1,6 +1,6 @@
 //! Names that were probably meant.
 
-/// The name among `known` that `name` was probably meant to be.
+/// Returns the name among `known` that `name` probably means.
 pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let allowed = (name.chars().count() / 3).clamp(1, 4);
     known

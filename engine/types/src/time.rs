@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// A moment from microseconds since 1970.
+    /// Returns a moment from microseconds since 1970.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
@@ -21,19 +21,19 @@ impl Timestamp {
         self.0
     }
 
-    /// The moment `duration` later; stops at the end of time.
+    /// Returns the moment `duration` later; at most the end of time.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// How long after `earlier` this moment is; zero if it is before (clocks may step back).
+    /// Returns the time from `earlier` to this moment; zero if it is before (clocks may step back).
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
 impl fmt::Display for Timestamp {
-    /// ISO 8601 in UTC with microseconds: `2026-11-21T09:30:00.000000Z`.
+    /// Writes ISO 8601 in UTC with microseconds: `2026-11-21T09:30:00.000000Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0) {
             Ok(moment) => write!(f, "{moment:.6}"),

@@ -29,15 +29,15 @@ pub struct Behavior {
     pub blocks_caller: bool,
     /// Whether a call runs an executor: a function, a command, a service.
     pub runs_code: bool,
-    /// What the timeline keeps of a call.
+    /// Part of a call that the timeline keeps.
     pub logs: Logs,
     /// Whether documents may be attached to a call.
     pub passes_documents: bool,
-    /// What happens to the calling task after the call.
+    /// Next step of the calling task after the call.
     pub then: Then,
 }
 
-/// What the timeline keeps of a call.
+/// Part of a call that the timeline keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logs {
     /// Input and result.
@@ -52,14 +52,14 @@ pub enum Logs {
     Request,
 }
 
-/// What happens to the calling task after the call.
+/// Next step of the calling task after the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It goes on with the result.
+    /// It continues with the result.
     Continue,
     /// It ends; result and documents are injected into its caller.
     Stop,
-    /// It waits, then goes on with the result and its documents.
+    /// It waits, then continues with the result and its documents.
     Block,
     /// It begins.
     Enter,
@@ -99,7 +99,7 @@ impl ToolType {
         }
     }
 
-    /// The name used in configs and on timelines.
+    /// Returns the name used in configs and on timelines.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::FunctionTool => "function_tool",

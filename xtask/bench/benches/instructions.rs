@@ -101,7 +101,7 @@ fn count(step: &str, part: &str) -> anyhow::Result<u64> {
     }
 }
 
-/// The version of the compiler.
+/// Returns the version of the compiler.
 fn rustc() -> anyhow::Result<String> {
     let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(program).arg("--version").output().context("rustc cannot be started")?;

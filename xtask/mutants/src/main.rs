@@ -27,7 +27,7 @@ use self::trial::{Test, Verdict};
 /// The crates that are changed and whose tests are tried, by folder; each is called `baton-` and the folder's name.
 const CRATES: [&str; 6] = ["engine/types", "engine/machine", "engine/schema", "engine/config", "engine/tool", "engine/template"];
 
-/// Files of them that are left as they are: the provider tests cover them, and nobody has judged their survivors.
+/// Files that are left out: the provider tests cover them, and their survivors have not been judged.
 const UNTOUCHED: &str = "engine/schema/src/provider/";
 
 /// Which mutants are tried.

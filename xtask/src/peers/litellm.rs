@@ -202,7 +202,7 @@ fn configured(cases: &[Case]) -> Value {
     })
 }
 
-/// Returns a job of one agent, with tools that the mocks know.
+/// Writes a job of one agent, with tools that the mocks know.
 fn write_job(folder: &Path) -> anyhow::Result<()> {
     let job = json!({"job_id": "talk", "description": "One agent, asked.", "root": "parrot", "request": "Say it.",
         "outage_seconds": 5});

@@ -265,7 +265,7 @@ fn two_at_once(program: &Program, job: &Path, server: &Server) -> anyhow::Result
     Ok(row)
 }
 
-/// Returns the server dies in the middle of an answer and stays away.
+/// Kills the server in the middle of an answer; it stays away.
 fn killed(program: &Program, job: &Path, server: Server) -> anyhow::Result<Row> {
     let run = program.begin(KILLED, job, &["--model", KILLED])?;
     server.wait_for_log(STREAM_BEGINS)?;

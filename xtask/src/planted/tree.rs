@@ -112,7 +112,7 @@ fn planted(file: &str, text: &str, bugs: &[&Bug]) -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// The `lib.rs` of the crate that `file` belongs to: where its switches are read.
+/// Returns the `lib.rs` of the crate of `file`, which reads its switches.
 fn library(file: &str) -> String {
     file.split_once("/src/").map_or_else(String::new, |(folder, _)| format!("{folder}/src/lib.rs"))
 }

@@ -165,10 +165,11 @@ fn comments(source: &str) -> Vec<(usize, &str, bool)> {
             [b'\'', ..] => character(&source[at..]),
             _ => 1,
         };
-        let end = (at + skipped).min(bytes.len());
-        line += bytes[at..end].iter().filter(|byte| **byte == b'\n').count();
-        if let Some(last) = source.as_bytes()[at..end].iter().rposition(|byte| *byte == b'\n') {
-            line_start = at + last + 1;
+        for (offset, byte) in rest.iter().enumerate().take(skipped) {
+            if *byte == b'\n' {
+                line += 1;
+                line_start = at + offset + 1;
+            }
         }
         at += skipped;
     }

@@ -20,7 +20,7 @@ pub struct AgentForm {
     #[validate(length(min = 1, max = 55))]
     #[schemars(regex(pattern = ID_PATTERN))]
     pub agent_id: String,
-    /// What the agent is good at; agents that may call it read this.
+    /// Skills of the agent, for agents that may call it.
     #[validate(length(min = 1, max = 20_000))]
     pub description: String,
     /// The name of its model among the job's `models`.
@@ -31,19 +31,20 @@ pub struct AgentForm {
     /// The tools it may use: their ids, or ids with what is asked of their calls; `route_to_<agent_id>` delegates to an agent.
     #[serde(default)]
     pub tools: Vec<GrantForm>,
-    /// What a turn without calls means: its text is the result (`handoff`, the default), or the agent is reminded to use a tool.
+    /// Meaning of a turn without calls: its text is the result (`handoff`, the default), or the agent is reminded to
+    /// use a tool.
     #[serde(default)]
     pub on_text: Option<OnText>,
-    /// Who answers its questions: the agent that called it (the default), or a person.
+    /// Recipient of its questions: the agent that called it (the default), or a person.
     #[serde(default)]
     pub master: Option<MasterRule>,
-    /// What it awaits of the delegations it makes in one turn: the result of each (`all`, the default), the first success,
-    /// or a number of successes.
+    /// Number of awaited delegations of one turn: the result of each (`all`, the default), the first success, or a
+    /// number of successes.
     #[serde(default)]
     pub join: Option<Join>,
-    /// What stands for older turns once a conversation comes near the end of its window (`limits.context_tokens`, or that of
-    /// the model): a digest of what was said and called (`digest`, the default), or what its model writes in a turn of its
-    /// own (`model`).
+    /// Replacement of older turns once a conversation comes near the end of its window (`limits.context_tokens`, or
+    /// that of the model). It is a digest of texts and calls (`digest`, the default), or a summary that its model
+    /// writes in a turn of its own (`model`).
     #[serde(default)]
     pub summary: Option<Summary>,
     /// Limits of its tasks.
@@ -75,7 +76,7 @@ pub enum GrantForm {
 pub struct FullGrantForm {
     /// The tool's id.
     pub tool: String,
-    /// Who must approve each call by this agent before it begins: a person, or its master. Where the tool's config asks for
+    /// Approver of each call by this agent before it begins: a person, or its master. Where the tool's config requires
     /// an approval as well, a person's counts.
     #[serde(default)]
     pub approval: Option<Approver>,
@@ -86,7 +87,7 @@ pub struct FullGrantForm {
 #[serde(untagged)]
 #[schemars(rename = "Prompt")]
 pub enum PromptForm {
-    /// The text.
+    /// Returns the text.
     Text(#[schemars(length(min = 1))] String),
     /// A file.
     File(FileForm),

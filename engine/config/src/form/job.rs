@@ -23,13 +23,13 @@ pub struct JobForm {
     #[validate(length(min = 1, max = 64))]
     #[schemars(regex(pattern = ID_PATTERN))]
     pub job_id: String,
-    /// What the job is for.
+    /// Purpose of the job.
     #[validate(length(min = 1, max = 20_000))]
     pub description: String,
     /// The agent that the run begins with.
     #[validate(length(min = 1))]
     pub root: String,
-    /// What the root agent is asked, a template: the text, or the text with the inputs that it uses.
+    /// Request to the root agent, a template: the text, or the text with the inputs that it uses.
     pub request: RequestForm,
     /// The documents that the workspace begins with.
     #[serde(default)]
@@ -57,7 +57,7 @@ pub struct JobForm {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Validate)]
 #[serde(deny_unknown_fields)]
 pub struct RunLimitsForm {
-    /// Those that stand in place of the job's own.
+    /// Limits that replace the job's own.
     pub limits: Limits,
 }
 
@@ -66,7 +66,7 @@ pub struct RunLimitsForm {
 #[serde(untagged)]
 #[schemars(rename = "Request")]
 pub enum RequestForm {
-    /// The text.
+    /// Returns the text.
     Text(#[schemars(length(min = 1))] String),
     /// The text and its inputs.
     WithInputs(RequestWithInputsForm),
@@ -94,13 +94,13 @@ pub struct InputForm {
     /// The JSON type of the value. Use `schema` instead where JSON Schema is needed.
     #[serde(default, rename = "type")]
     pub kind: Option<TypeName>,
-    /// The value as a JSON Schema (2020-12); stands in place of `type` and what goes with it.
+    /// The value as a JSON Schema (2020-12); replaces `type` and its related keys.
     #[serde(default)]
     pub schema: Option<Map<String, Value>>,
-    /// What the value means.
+    /// Meaning of the value.
     #[serde(default)]
     pub description: Option<String>,
-    /// What it is when nobody says; an input without a default must be given.
+    /// Default value; an input without a default is required.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Value")]
     pub default: Option<Value>,
@@ -108,10 +108,10 @@ pub struct InputForm {
     #[serde(default, rename = "enum")]
     #[schemars(length(min = 1))]
     pub allowed: Option<Vec<Value>>,
-    /// What the elements of an array are.
+    /// Schema of the elements of an array.
     #[serde(default)]
     pub items: Option<Box<PartForm>>,
-    /// What an object holds; it holds nothing else.
+    /// Properties of an object; it has no others.
     #[serde(default)]
     pub properties: Option<BTreeMap<String, PartForm>>,
     /// The least number that is allowed.
@@ -133,7 +133,7 @@ pub enum DocumentForm {
     Full(FullDocumentForm),
 }
 
-/// A document with what is said about it.
+/// A document with a description.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "FullDocument")]
@@ -141,12 +141,12 @@ pub struct FullDocumentForm {
     /// Its path in the workspace.
     #[schemars(length(min = 1))]
     pub path: String,
-    /// The file it is read from, relative to the job's folder; the file of that path in `documents/`, or else in the
-    /// folder itself, unless said.
+    /// File of the document, relative to the job's folder (default: the file of that path in `documents/`, or else in
+    /// the folder itself).
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub file: Option<String>,
-    /// What it is for.
+    /// Purpose of the document.
     #[serde(default)]
     pub description: Option<String>,
     /// Words to find it by.

@@ -62,8 +62,8 @@ pub struct ToolForm {
     #[serde(default)]
     #[validate(range(min = 1, max = 86_400))]
     pub timeout_seconds: Option<u32>,
-    /// How long a call may give no sign of life: no progress told, nothing written by its command. Past it, the call ends
-    /// as `timeout`. Unless said, silence is no reason.
+    /// Longest time without a sign of life of a call: no progress report, no output of its command. After it, the call
+    /// ends as `timeout` (default: no limit).
     #[serde(default)]
     #[validate(range(min = 1, max = 86_400))]
     pub idle_seconds: Option<u32>,
@@ -81,7 +81,7 @@ pub struct ToolForm {
     #[serde(default)]
     #[validate(length(max = 64))]
     pub tags: Vec<String>,
-    /// What happens to the calling task after the call: `suspend` asks the agent again, `terminate` ends the task.
+    /// Next step of the calling task after the call: `suspend` asks the agent again, `terminate` ends the task.
     #[serde(default)]
     pub after_execution: Option<AfterExecution>,
     /// The agent that an `agent_as_tool` delegates to.
@@ -92,15 +92,15 @@ pub struct ToolForm {
     /// Limits of the tasks that calls of this tool create.
     #[serde(default)]
     pub limits: Option<Limits>,
-    /// What happens when a task that an `agent_as_tool` delegated fails or times out: its result returns to the caller
+    /// Consequence when a task that an `agent_as_tool` delegated fails or times out: its result returns to the caller
     /// (`return`, the default), or a new task tries again.
     #[serde(default)]
     pub on_failure: Option<OnFailure>,
-    /// Who must approve each call before it begins: a person, or the calling task's master.
+    /// Approver of each call before it begins: a person, or the calling task's master.
     #[serde(default)]
     pub approval: Option<Approver>,
-    /// What happens to an `at_most_once` call of which a crash left it unknown whether it took effect: its result says so
-    /// (`return`, the default), or the calling task's master is asked what became of it (`ask`).
+    /// Consequence for an `at_most_once` call whose effect is unknown after a crash: its result reports that
+    /// (`return`, the default), or the calling task's master is asked about it (`ask`).
     #[serde(default)]
     pub on_unknown_outcome: Option<OnUnknownOutcome>,
     /// The command that runs a function tool which has no Rust function.

@@ -6,7 +6,7 @@ use baton_config::{FaultKind, Role, load_project};
 
 use crate::support::{JOB, WORD_COUNT_CONFIG, sound};
 
-/// The `n_` files of `JSONTestSuite` by name and content, or, where they are not at hand, some of the same kinds.
+/// Returns the `n_` files of `JSONTestSuite` by name and content, or, where they are not at hand, some of the same kinds.
 fn refused_texts() -> Vec<(String, Vec<u8>)> {
     let folder = std::env::var_os("BATON_FIXTURES")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures"), PathBuf::from);

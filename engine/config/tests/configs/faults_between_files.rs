@@ -4,7 +4,7 @@ use baton_config::Role;
 
 use crate::support::{NOTE, check, sound};
 
-// (6) Names that nobody has, that the engine keeps, or that two have.
+// (6) Names that are unknown, reserved by the engine, or used twice.
 
 #[test]
 fn an_unknown_tool_names_the_nearest() {
@@ -267,7 +267,7 @@ error B0128: this script cannot be followed
 
 // What people are shown of a call.
 
-/// A tool that writes documents, with `title` and `changes`.
+/// Returns a tool that writes documents, with `title` and `changes`.
 fn publishing(title: &str, changes: &str) -> String {
     format!(
         r#"{{

@@ -1,4 +1,4 @@
-//! Faults of one file: what one file says wrong by itself.
+//! Faults of a single file.
 
 use crate::support::{check, sound};
 
@@ -184,7 +184,7 @@ error B0105: "items" is of the wrong type
     );
 }
 
-/// Every fault of `files`, as people see them.
+/// Returns every fault of `files`, as people see them.
 fn faults(files: crate::support::Files) -> String {
     files.load().expect_err("the files have a fault").to_string()
 }

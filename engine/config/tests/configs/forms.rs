@@ -1,4 +1,4 @@
-//! What the form of a file says: every kind of slip with the words that set it right.
+//! Messages of forms: every kind of slip, with the message that helps to correct it.
 
 use baton_config::Role;
 

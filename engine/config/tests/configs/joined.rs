@@ -1,4 +1,4 @@
-//! What comes out of a sound job.
+//! Configs of a valid job.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The loader: every fault of every file, told at once, at its place.
+//! The loader: every fault of every file, reported at once, at its place.
 
 mod agents;
 mod broken_json;

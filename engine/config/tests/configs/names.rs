@@ -4,7 +4,7 @@ use baton_config::{PriceTable, Role};
 
 use crate::support::{Files, sound};
 
-/// Expects every right name to be taken and every wrong one to be told once, in these words.
+/// Expects every valid name to be accepted and every invalid one to be reported once, with this message.
 fn check_names(named: impl Fn(&str) -> Files, right: &[&str], wrong: &[&str], words: &str) {
     for name in right {
         assert_eq!(named(name).told(), "", "{name}");

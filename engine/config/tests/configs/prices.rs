@@ -7,7 +7,7 @@ use baton_types::money::{Money, Price};
 
 use crate::support::sound;
 
-/// What a person sees when `model`, which the program brings itself, answers for all.
+/// Returns the message when `model`, which the program brings itself, answers for all.
 fn refused_with(configs: &Configs, model: &str) -> String {
     let prices = prices(configs, Some(model), |_| true, PriceTable::embedded);
     check_money(configs, Some(model), &prices).expect_err("the limit cannot be kept").to_string()
@@ -77,7 +77,7 @@ fn a_limit_of_money_needs_the_price_of_who_summarises_what_tools_write_below_it(
     limited("acme:m").load().expect("nothing is written");
     job("acme:m").load().expect("nothing is limited");
     let configs = writing("scripted").load().expect("a script is free");
-    // Who stands in for the agents' models makes no summaries.
+    // A model that replaces the agents' models makes no summaries.
     let brought = |stand_in| prices(&configs, stand_in, |name| name == "scripted", PriceTable::embedded);
     let refused = check_money(&configs, Some("demo"), &brought(Some("demo"))).unwrap_err().to_string();
     assert!(refused.contains("agent \"counter\" may run on \"demo\""), "{refused}");

@@ -1,4 +1,4 @@
-//! JSON as it is read: what is exact stays exact, and what is wrong is told where it stands.
+//! Reading of JSON: exact values stay exact, and faults are reported at their place.
 
 use std::collections::BTreeMap;
 

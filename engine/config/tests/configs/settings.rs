@@ -1,4 +1,4 @@
-//! What people set of a tool: declared once, set by the job, and trusted where that reaches further.
+//! Settings of a tool: declared once, set by the job, and trusted where that widens the reach.
 
 use baton_config::Role;
 use baton_types::config::{Origin, Tool};
@@ -8,7 +8,7 @@ use crate::support::{Files, sound};
 
 const BUILT_IN: &str = "tool-configs/word_count.json";
 
-/// The sound job, whose built-in tool has settings, and whose own file of it says `keys` besides.
+/// Returns the valid job, whose built-in tool has settings, and whose own file of it adds `keys`.
 fn set(keys: &str) -> Files {
     let settings = r#""settings": {
     "most": { "type": "integer", "description": "At most", "default": 3, "minimum": 1 },
@@ -21,7 +21,7 @@ fn set(keys: &str) -> Files {
     files.with(Role::Tool, "tools/word_count.json", format!("{{ \"tool_id\": \"word_count\"{keys} }}"))
 }
 
-/// What a person would have to trust, a line each.
+/// Returns the facts that a person would have to trust, a line each.
 fn to_trust(tool: &Tool) -> Vec<String> {
     tool.reaches.iter().filter(|reach| reach.origin.needs_trust()).map(ToString::to_string).collect()
 }

@@ -1,4 +1,4 @@
-//! What a config says of a tool's input against what its function takes, through all that types can say.
+//! Declared inputs of tools compared with their functions' parameters, for all types.
 
 use baton_config::{Role, Unconfigured, load};
 use baton_tool::ToolFunction;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{WORD_COUNT, rules, sound};
 
-/// What is told of a tool with the input schema `config` that a function with `function` serves.
+/// Returns the faults of a tool with the input schema `config` and the function `function`.
 fn told(config: &Value, function: fn() -> Value) -> Vec<String> {
     let tool = json!({"tool_id": "probe", "type": "function_tool", "description": "d", "input_schema": config});
     // The engine's functions live as long as the program; so does this one.
@@ -83,7 +83,7 @@ fn a_reference_that_comes_to_no_end_says_nothing_of_a_type() {
     assert_eq!(told(&config, circle), [""; 0]);
 }
 
-/// A parameter `a` that is a string behind `LINKS` references.
+/// Returns a parameter `a` that is a string behind `LINKS` references.
 fn behind_references<const LINKS: usize>() -> Value {
     let mut definitions: serde_json::Map<String, Value> =
         (1..LINKS).map(|link| (format!("d{link}"), json!({"$ref": format!("#/$defs/d{}", link + 1)}))).collect();
@@ -91,12 +91,12 @@ fn behind_references<const LINKS: usize>() -> Value {
     json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d1"}}, "$defs": definitions})
 }
 
-/// A parameter `a` that is a string within `LEVELS` choices of one schema each.
+/// Returns a parameter `a` that is a string within `LEVELS` choices of one schema each.
 fn within_choices_of_one<const LEVELS: usize>() -> Value {
     of(json!({"a": (0..LEVELS).fold(json!({"type": "string"}), |inner, _| json!({"allOf": [inner]}))}))
 }
 
-/// A parameter `a` that is a string or a boolean by `LEVELS` choices.
+/// Returns a parameter `a` that is a string or a boolean by `LEVELS` choices.
 fn behind_choices<const LEVELS: usize>() -> Value {
     let choice = |inner, _| json!({"anyOf": [inner, {"type": "boolean"}]});
     of(json!({"a": (0..LEVELS).fold(json!({"type": "string"}), choice)}))

@@ -101,11 +101,11 @@ pub(crate) struct Files {
     texts: Vec<(Role, String, Vec<u8>)>,
     documents: Vec<String>,
     functions: Vec<&'static ToolFunction>,
-    /// Who said the tool configs that do not lie in `tools/`.
+    /// Origin of the tool configs outside of `tools/`.
     builtin: Origin,
 }
 
-/// The sound job.
+/// Returns the sound job.
 pub(crate) fn sound() -> Files {
     let files = [
         (Role::Job, "job.json", JOB),
@@ -154,7 +154,7 @@ impl Files {
         self
     }
 
-    /// Lets `origin` have said the tool configs that do not lie in `tools/`.
+    /// Sets the origin of the tool configs outside of `tools/`.
     pub(crate) fn said_by(mut self, origin: Origin) -> Self {
         self.builtin = origin;
         self
@@ -184,18 +184,18 @@ impl Files {
         load(sources, &self.functions, Unconfigured::Refused, &rules())
     }
 
-    /// What a person sees of a faulty job.
+    /// Returns the message about a faulty job.
     pub(crate) fn faults(&self) -> String {
         self.load().expect_err("the job is faulty").to_string()
     }
 
-    /// What a person sees; nothing if the job is sound.
+    /// Returns the message; empty if the job is valid.
     pub(crate) fn told(&self) -> String {
         self.load().err().map(|faults| faults.to_string()).unwrap_or_default()
     }
 }
 
-/// A program that knows two providers.
+/// Returns a program that knows two providers.
 pub(crate) fn rules() -> ModelRules<'static> {
     ModelRules { check_script: &check_script, providers: &["acme", "local"], own_settings: &["messages"] }
 }

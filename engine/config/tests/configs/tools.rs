@@ -1,4 +1,4 @@
-//! Tools from several files: whose text says what, what runs them, and what an approval of a call binds.
+//! Tools from several files: the effective text, the executor, and the facts that an approval of a call binds.
 
 use baton_config::{Role, Unconfigured, load};
 use baton_types::call::AfterExecution;
@@ -15,7 +15,7 @@ fn a_fault_of_a_refined_tool_is_told_in_the_file_that_says_it() {
     let refined =
         |keys: &str| sound().with(Role::Tool, "tools/word_count.json", format!("{{ \"tool_id\": \"word_count\"{keys} }}"));
     for (files, place) in [
-        // Only the built-in config says it; the refinement does; both do.
+        // First only the built-in config has it, then the refinement, then both.
         (refined("").edited(BUILT_IN, "\"effect\": \"pure\"", "\"timeout_seconds\": 0"), "tool-configs/word_count.json:11:22"),
         (refined(", \"timeout_seconds\": 0"), "demo/tools/word_count.json:1:47"),
         (
@@ -28,7 +28,7 @@ fn a_fault_of_a_refined_tool_is_told_in_the_file_that_says_it() {
     }
     let configs = refined(", \"timeout_seconds\": 9").load().expect("it is sound");
     assert_eq!(configs.tools["word_count"].source.as_deref(), Some("demo/tools/word_count.json"));
-    // What neither says is missed in the refinement, which is where the job can say it.
+    // A key that neither has is reported in the refinement, where the job can add it.
     let neither = refined("").edited(BUILT_IN, "  \"description\": \"Counts words\",\n", "").faults();
     assert!(
         neither.contains("key \"description\" is missing") && neither.contains("demo/tools/word_count.json:1:1"),

@@ -1,4 +1,4 @@
-//! What stands for older turns when no model wrote a summary: what was said and called in them, in short.
+//! Digest of older turns when no model wrote a summary: their texts and calls, shortened.
 //!
 //! A digest is a pure function of the turns and of how long it may be. What is newest stays, and what people said before
 //! all else.
@@ -12,10 +12,10 @@ use baton_types::message::{Message, Part};
 
 use super::weight::SUMMARY_FRAME_TOKENS;
 
-/// What stands first where earlier lines had no room.
+/// First line if earlier lines had no room.
 const LEFT_OUT: &str = "(earlier lines are left out)";
 
-/// How the line of a person's words begins.
+/// Prefix of a line with a person's words.
 const PERSON: &str = "a person said: ";
 
 /// Bytes kept of what a person said.
@@ -25,7 +25,7 @@ const SAID_BYTES: usize = 400;
 /// Bytes kept of a call's input, and of its output.
 const CALL_BYTES: usize = 160;
 
-/// The digest of the turns in `older`, of at most `tokens` tokens (≈), after the one that `opening` may have of turns before.
+/// Returns the digest of the turns in `older`, of at most `tokens` tokens (≈), after the one that `opening` may have of turns before.
 pub(super) fn digest(opening: &Message, older: &[Arc<Message>], tokens: u64) -> String {
     let before = opening.parts.iter().filter_map(|part| match part {
         Part::Summary { text, .. } => Some(text.lines().map(str::to_owned)),
@@ -39,7 +39,7 @@ pub(super) fn digest(opening: &Message, older: &[Arc<Message>], tokens: u64) -> 
     newest(&lines, cut, usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// What `part` leaves behind; `None` for what says nothing once its turn is over.
+/// Returns the line of `part`; `None` for parts without a meaning after their turn.
 fn line(part: &Part) -> Option<String> {
     let text = match part {
         Part::Text(text) => format!("you said: {}", short(text, SAID_BYTES)),
@@ -77,8 +77,8 @@ fn told(output: &CallOutput) -> Option<String> {
     (!output.is_null()).then(|| output.text().into_owned())
 }
 
-/// The newest of `lines` that `most` bytes hold, people's words before all others; whether there were more, or had been,
-/// stands first.
+/// Returns the newest of `lines` that fit into `most` bytes, people's words before all others. The first line notes
+/// lines that were left out, now or before.
 fn newest(lines: &[String], cut: bool, most: usize) -> String {
     let Some(mut room) = most.checked_sub(LEFT_OUT.len()) else { return String::new() };
     let mut kept = vec![false; lines.len()];

@@ -17,7 +17,7 @@ use baton_types::model::{ModelRequest, Offer};
 use super::digest::digest;
 use super::weight::injection;
 
-/// What a conversation begins with.
+/// Beginning of a conversation.
 #[derive(Debug)]
 pub struct TranscriptStart<'a> {
     /// The agent that holds the task.
@@ -32,7 +32,7 @@ pub struct TranscriptStart<'a> {
     pub documents: &'a Documents,
     /// The tokens of documents that one edge into this task may inject whole.
     pub inject_tokens: Option<u64>,
-    /// For a question: the master's conversation as it stood when the question was asked.
+    /// For a question: the master's conversation at the time of the question.
     pub master: Option<&'a Transcript>,
 }
 
@@ -52,9 +52,9 @@ pub struct Transcript {
     hash: ContentHash,
     /// The running sum of their weights, so that asking for it costs nothing however long the conversation is.
     weight: usize,
-    /// Where the task's own request stands among them; before it, a question has its master's.
+    /// Index of the task's own request among them; before it, a question has its master's messages.
     opening: usize,
-    /// Where each turn begins among them, from the first that no summary stands for.
+    /// Index of each turn's beginning among them, from the first turn that is not summarized.
     begins: Vec<(u32, usize)>,
     /// Whether the turn that was last asked for writes a summary.
     summarising: bool,
@@ -63,9 +63,9 @@ pub struct Transcript {
     turn: u32,
     model: String,
     last_turn: Option<LimitKind>,
-    /// What the answer to a question has to meet.
+    /// Schema that the answer to a question must meet.
     answer_schema: Json,
-    /// What a text has to meet, where the request says so.
+    /// Schema that a text must meet, if the request has one.
     result_schema: Option<Json>,
     /// The hash of all that a provider sees beside the messages; made anew when it changes.
     frame: Option<ContentHash>,
@@ -81,7 +81,7 @@ struct PendingCall {
 }
 
 impl Transcript {
-    /// The conversation of a task before its first turn.
+    /// Returns the conversation of a task before its first turn.
     pub fn new(start: TranscriptStart<'_>) -> Self {
         let TranscriptStart { agent, system, created, asker, documents, inject_tokens, master } = start;
         let mut transcript = Self {
@@ -156,7 +156,7 @@ impl Transcript {
         }
     }
 
-    /// Goes on under other configs: what was said stays as it was rendered; the prompt, the tools and the settings are those
+    /// Continues with other configs. Earlier messages stay as they were rendered. Prompt, tools and settings are those
     /// of `agent` from the next request on, which begins a new prefix.
     pub fn adopt(&mut self, agent: &Arc<Agent>, system: Arc<str>, inject_tokens: Option<u64>) {
         self.agent = Arc::clone(agent);
@@ -165,7 +165,7 @@ impl Transcript {
         self.frame = None;
     }
 
-    /// The request for the turn that was last asked for.
+    /// Returns the request for the turn that was last asked for.
     pub fn request(&self) -> ModelRequest {
         ModelRequest {
             task: self.task.clone(),
@@ -183,17 +183,17 @@ impl Transcript {
         }
     }
 
-    /// The messages so far.
+    /// Returns the messages so far.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }
 
-    /// The turn that was last asked for; 0 before the first.
+    /// Returns the turn that was last asked for; 0 before the first.
     pub fn turn(&self) -> u32 {
         self.turn
     }
 
-    /// About how many bytes the conversation holds in memory, contents of documents excepted.
+    /// Returns about the number of bytes that the conversation holds in memory, without contents of documents.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -206,7 +206,8 @@ impl Transcript {
         }
     }
 
-    /// The hash of all that a provider sees beside the conversation: prompt, model, settings and tools.
+    /// Returns the hash of everything that a provider sees besides the conversation: prompt, model, settings and
+    /// tools.
     fn frame_hash(&self) -> ContentHash {
         let frame = (&self.system, &self.model, &self.agent.settings, self.offer().hash());
         let frame = ContentHash::of(&serde_json::to_vec(&frame).expect("texts always serialise"));
@@ -275,7 +276,8 @@ impl Transcript {
     }
 
     fn finished(&mut self, entry: &CallFinished, documents: &Documents) {
-        // What a tool loads, the agent asked for by name; only what others attach is held to the edge's budget.
+        // The agent named the documents that a tool loads; the edge's budget applies only to documents that others
+        // attach.
         let budget = self.inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
         let mut parts: Vec<Part> = document_parts(&entry.result.documents, documents, budget).collect();
         parts.extend(entry.conflicts.iter().filter_map(|conflict| {
@@ -288,7 +290,8 @@ impl Transcript {
         });
     }
 
-    /// A summary takes the place of the turns that it stands for, beside the task's request; a turn that only wrote it goes.
+    /// Replaces the summarized turns by the summary, except for the task's request. Removes a turn that only wrote the
+    /// summary.
     fn compacted(&mut self, entry: &Compacted) {
         if self.summarising {
             self.summarising = false;

@@ -1,4 +1,4 @@
-//! What entries add to a conversation, in tokens (≈): the machine adds these up where the transcript adds the text.
+//! Weight of entries in a conversation, in tokens (≈): the machine adds these up where the transcript adds the text.
 
 use std::sync::Arc;
 
@@ -9,45 +9,45 @@ use baton_types::entry::{CallFinished, ModelAnswered, TaskCreated};
 use baton_types::estimate::text_tokens;
 use baton_types::message::FRAME_BYTES;
 
-/// Tokens (≈) of what stands round a summary.
+/// Tokens (≈) of the text around a summary.
 pub(crate) const SUMMARY_FRAME_TOKENS: u64 = 48;
 
-/// The prompt and the tool definitions of an agent.
+/// Returns the tokens of an agent's prompt and tool definitions.
 pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
     let tools: usize =
         agent.offered.iter().map(|tool| tool.id.as_str().len() + tool.description.len() + tool.input_schema.text().len()).sum();
     text_tokens((agent.system_prompt.len() + tools) as u64)
 }
 
-/// The request of a task with its documents.
+/// Returns the tokens of a task's request with its documents.
 pub(crate) fn created_tokens(entry: &TaskCreated, documents: &Documents, budget: Option<u64>) -> u64 {
     let schema = if entry.answer_schema.is_null() { 0 } else { entry.answer_schema.text().len() };
     text_tokens((entry.request.len() + schema) as u64 + FRAME_BYTES) + injected_tokens(&entry.documents, documents, budget)
 }
 
-/// What the model said.
+/// Returns the tokens of a model's answer.
 pub(crate) fn answered_tokens(entry: &ModelAnswered) -> u64 {
     let calls: u64 = entry.calls.iter().map(|call| (call.tool.len() + call.input.text().len()) as u64 + FRAME_BYTES).sum();
     let reasoning = if entry.reasoning.is_null() { 0 } else { entry.reasoning.text().len() };
     text_tokens((entry.text.len() + reasoning) as u64 + calls)
 }
 
-/// What a person says into a task.
+/// Returns the tokens of a person's steering message.
 pub(crate) fn steer_tokens(text: &str) -> u64 {
     text_tokens(text.len() as u64 + FRAME_BYTES)
 }
 
-/// A summary that a model wrote.
+/// Returns the tokens of a summary that a model wrote.
 pub(crate) fn summary_tokens(text: &str) -> u64 {
     text_tokens(text.len() as u64) + SUMMARY_FRAME_TOKENS
 }
 
-/// An error result.
+/// Returns the tokens of an error result.
 pub(crate) fn error_tokens(error: &CallError) -> u64 {
     text_tokens((error.message.len() + error.detail.text().len()) as u64 + FRAME_BYTES)
 }
 
-/// A result with its documents.
+/// Returns the tokens of a result with its documents.
 pub(crate) fn result_tokens(entry: &CallFinished, documents: &Documents, budget: Option<u64>) -> u64 {
     let said: usize = entry.said.iter().map(|said| said.question.len() + said.answer.text().len()).sum();
     let conflicts: u64 = entry
@@ -72,7 +72,7 @@ fn injected_tokens(references: &[DocumentRef], documents: &Documents, budget: Op
         .sum()
 }
 
-/// The documents that one edge injects, in order: whole while the edge's budget of tokens lasts, else as a pointer.
+/// Returns the documents that one edge injects, in order: whole while the edge's budget of tokens lasts, else as a pointer.
 pub(super) fn injection<'a>(
     references: &'a [DocumentRef],
     documents: &'a Documents,

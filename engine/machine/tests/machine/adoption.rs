@@ -1,4 +1,4 @@
-//! Configs that a run goes on by: a migration, and the first own entry of a fork.
+//! Adopted configs: a migration, and the first own entry of a fork.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn forking(at: Timestamp) -> Adoption {
     Adoption { fork: Some(fork), ..adoption() }
 }
 
-/// The run of `sim`, read back, which adopts `configs`.
+/// Returns the run of `sim`, read back, which adopts `configs`.
 fn adopting(sim: &Sim, configs: &Arc<Configs>, adoption: Adoption, at: Timestamp) -> Result<(Run, Vec<Effect>), Refusal> {
     let mut run = sim.fold();
     run.know_configs(adoption.configs, Arc::clone(configs));
@@ -43,7 +43,7 @@ fn tokens(tokens: u64) -> Limits {
     Limits { tokens: Some(tokens), ..Limits::default() }
 }
 
-/// A root that waits for two children; each has made one call of `post`, which has a result, and one that runs.
+/// Returns a root that waits for two children; each has made one call of `post`, which has a result, and one that runs.
 fn two_children() -> Sim {
     let mut sim = Sim::new(&team("post", Limits::default(), Limits::default(), "children"))
         .agent("root", [turn([route("child", "a"), route("other", "b")])])

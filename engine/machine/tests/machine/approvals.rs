@@ -26,7 +26,7 @@ fn no(reason: &str) -> Value {
     json!({"approved": false, "reason": reason})
 }
 
-/// A root with a tool of its own that a person must approve.
+/// Returns a root with a tool of its own that a person must approve.
 fn careful() -> JobDraft {
     job([agent("root", "delete work look save")]).tools([
         function("delete").approved_by(Approver::Person),
@@ -209,7 +209,7 @@ fn an_agent_that_answers_a_question_is_offered_nothing_that_must_be_approved() {
     assert_eq!(offered, ["handoff"]);
 }
 
-/// The run as it is, in a process that has other configs by now.
+/// Returns the run as it is, in a process that has other configs by now.
 fn with_other_configs(sim: &Sim, draft: &JobDraft) -> Run {
     Run::fold(draft.build(), &sim.timeline)
 }

@@ -24,7 +24,7 @@ fn by(call: &str, request: u32) -> CallRequest {
     CallRequest { call: call.into(), request }
 }
 
-/// What code that asks sends: tokens of its request and of the longest answer, at 2 picodollars each, unless nobody knows.
+/// Returns a request from code: tokens of its input and of the longest answer, at 2 picodollars each if priced.
 fn asks(call: &str, request: u32, (input_tokens, output_tokens): (u64, u64), is_priced: bool) -> Event {
     let worst_cost = is_priced.then(|| Money::from_picos(2 * (input_tokens + output_tokens)));
     Event::CallAsksModel { by: by(call, request), model: "helper".to_owned(), input_tokens, output_tokens, worst_cost }
@@ -35,7 +35,7 @@ fn heard(call: &str, request: u32, (input_tokens, output_tokens): (u64, u64)) ->
     Event::CallHeardModel { by: by(call, request), used: Some((usage, Some(Money::from_picos(2 * usage.total())))) }
 }
 
-/// A root that calls `work`, which runs until it is told to end.
+/// Returns a root that calls `work`, which runs until the test ends it.
 fn worker(limits: Limits) -> JobDraft {
     let root = agent("root", "work").settings(json!({"max_tokens": OUTPUT}));
     job([root]).tool(function("work")).limits(limits)

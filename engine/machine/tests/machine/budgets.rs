@@ -33,7 +33,7 @@ fn is_last(prompted: &Prompted<'_>) -> bool {
     prompted.request.tools.iter().all(|tool| tool.id.as_str() == "handoff")
 }
 
-/// A turn that used all that was reserved for it.
+/// Returns a turn that used all that was reserved for it.
 fn spending_all(prompted: &Prompted<'_>, turn: ModelTurn) -> ModelTurn {
     let output_tokens = prompted.reserved - prompted.input;
     ModelTurn { usage: Some(Usage { input_tokens: prompted.input, output_tokens, ..Usage::default() }), ..turn }
@@ -51,8 +51,8 @@ fn limit_of(sim: &Sim, task: &str) -> Option<LimitKind> {
     })
 }
 
-/// The tree of one random run: a root with up to 64 children at once, some of which have children of their own, on three
-/// models of random prices, with limits on the run, on agents and on the tools that delegate.
+/// Returns the tree of one random run: a root with up to 64 children at once, some of which have children of their
+/// own. It has three models of random prices, and limits on the run, on agents and on the tools that delegate.
 fn random_tree(random: &mut Random) -> JobDraft {
     let mut limits = |of_tokens: usize, of_picos: usize| Limits {
         tokens: random.once_in(3).then(|| 500 + random.below(of_tokens) as u64),
@@ -76,7 +76,7 @@ fn random_tree(random: &mut Random) -> JobDraft {
     draft
 }
 
-/// Up to 64 delegations at once in the first turn, then some work, then a handoff; uses any part of what was reserved.
+/// Returns up to 64 delegations at once in the first turn, then some work, then a handoff; uses any part of what was reserved.
 fn random_turn(random: &mut Random, prompted: &Prompted<'_>) -> ModelTurn {
     let said = match (prompted.request.agent.as_str(), prompted.turn) {
         _ if is_last(prompted) => turn([handoff("what I have")]),
@@ -95,7 +95,7 @@ fn random_turn(random: &mut Random, prompted: &Prompted<'_>) -> ModelTurn {
     ModelTurn { usage: Some(usage), ..said }
 }
 
-/// What came of some random runs.
+/// Figures of some random runs.
 #[derive(Default)]
 struct Found {
     tasks: usize,
@@ -328,8 +328,9 @@ fn what_a_caller_needs_for_its_last_turn_is_not_spent_below_it() {
     assert!(sim.ledger.settled.total() <= 8_000 && sim.ledger.settled_cost <= 60_000);
 }
 
-/// What siblings spend of a limit above them is set aside for their caller, not for the last turns of the others: one that
-/// comes too late ends with what it has, without a turn of its own. Nothing overshoots, and its documents are kept.
+/// Spending of siblings under a common limit leaves room for their caller, not for the last turns of the others. A
+/// sibling that comes too late ends with its present result, without a further turn. No limit is exceeded, and its
+/// documents are kept.
 #[test]
 fn a_task_whose_siblings_spent_the_shared_limit_ends_partial_with_its_documents() {
     let draft = job([
@@ -443,7 +444,7 @@ fn tokens(tokens: u64) -> Limits {
     Limits { tokens: Some(tokens), ..Limits::default() }
 }
 
-/// A root that calls `callees`, each of which may answer with so many tokens; stopped where they have been asked.
+/// Returns a root that calls `callees`, each of which may answer with so many tokens; stopped where they have been asked.
 fn callees_asked(limit: u64, callees: &[(&str, u64)]) -> Sim {
     let of_100 = |id: &str, tools: &str, most: u64| agent(id, tools).settings(json!({"max_tokens": most}));
     let routes: Vec<String> = callees.iter().map(|(id, _)| format!("route_to_{id}")).collect();
@@ -459,7 +460,7 @@ fn callees_asked(limit: u64, callees: &[(&str, u64)]) -> Sim {
     sim
 }
 
-/// The tasks that are being asked now, in their normal turns.
+/// Returns the tasks that are being asked now, in their normal turns.
 fn asked(sim: &Sim) -> Vec<String> {
     let normal = sim.pending.iter().filter(|work| sim.run.task(work.task()).is_some_and(|task| task.last_turn().is_none()));
     normal.map(|work| work.task().to_string()).collect()
@@ -498,7 +499,7 @@ fn a_request_that_fits_is_not_held_up_by_one_before_it_that_does_not() {
     sim.assert_over();
 }
 
-/// What the requests of the root were settled at.
+/// Returns the settled usage and cost of the root's requests.
 fn settled(sim: &Sim) -> Vec<(Usage, Option<Money>)> {
     let settled = sim.entries().filter_map(|entry| match entry {
         Entry::BudgetSettled(settled) if settled.task == "0" => Some((settled.usage, settled.cost)),

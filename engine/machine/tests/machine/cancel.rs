@@ -39,7 +39,7 @@ impl Tree {
     }
 }
 
-/// What was tried.
+/// Numbers of trials.
 #[derive(Debug, Default)]
 struct Tried {
     steps: usize,

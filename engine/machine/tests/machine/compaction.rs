@@ -1,4 +1,4 @@
-//! Older turns give way before a request exceeds its window: to a digest, or to what the agent's model writes.
+//! Older turns are replaced before a request exceeds its window: by a digest, or by a summary of the agent's model.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn asks_for_summary(prompted: &Prompted<'_>) -> bool {
     matches!(last, Some(Part::Notice(Notice::Summarise { .. })))
 }
 
-/// A result of about `tokens` tokens.
+/// Returns a result of about `tokens` tokens.
 fn result_of(tokens: usize) -> impl FnMut(&crate::support::script::Execution) -> Outcome + 'static {
     move |_| Outcome::success(json!("x".repeat(tokens * 4)))
 }
@@ -63,7 +63,7 @@ fn compactions(sim: &Sim) -> Vec<&Compacted> {
     compacted.collect()
 }
 
-/// The summary in the newest request of the root.
+/// Returns the summary in the newest request of the root.
 fn summary(sim: &Sim) -> Option<(u32, String)> {
     let request = sim.request("0");
     request.messages[0].parts.iter().find_map(|part| match part {
@@ -256,7 +256,7 @@ fn what_no_compaction_makes_short_enough_is_never_sent() {
     sim.assert_over();
     let refused = sim.task("0/1.1").result.clone().unwrap();
     assert_eq!((refused.status, sim.task("0/1.1").turns), (CallStatus::Partial, 0), "it was never asked");
-    // What the root itself said is as long, and is too much for its own window as well.
+    // The root's own text is as long, and is too much for its own window as well.
     assert_eq!(sim.task("0").result.as_ref().unwrap().status, CallStatus::Partial);
     let limits = sim.entries().filter_map(|entry| match entry {
         Entry::TaskEnded(ended) => ended.limit,
@@ -321,7 +321,7 @@ fn a_provider_that_takes_no_request_of_that_length_is_asked_a_shorter_one() {
     assert_eq!(sim.task("0").result.as_ref().unwrap().status, CallStatus::Success);
     assert!(!compactions(&sim).is_empty());
 
-    // Whatever is refused is refused again; once only the newest turn is left, nothing more gives way.
+    // Every rejected request is rejected again. Once only the newest turn is left, nothing more is replaced.
     for (from_turn, expected) in [(1, 0), (10, 1)] {
         let sim = Sim::new(&draft)
             .agent_with("root", move |prompted| match prompted.turn {
@@ -417,7 +417,7 @@ fn nothing_that_a_model_makes_up_stands_in_a_digest_as_a_persons_words() {
     assert!(!text.lines().any(|line| line.starts_with("a person said")), "{text}");
 }
 
-/// Goes on with `run` as a shell would, calls of `work` with results of 300 tokens, for so many turns.
+/// Continues `run` as a shell would, with calls of `work` that have results of 300 tokens, for this number of turns.
 fn go_on(run: &mut Run, mut effects: Vec<Effect>, turns: u32) -> Vec<Entry> {
     let (mut entries, mut at) = (Vec::new(), 2_000_000_000);
     while let Some(effect) = effects.pop() {
@@ -457,7 +457,7 @@ fn configs_that_are_adopted_may_bring_a_window() {
         _ => None,
     });
     assert!(asked.clone().map(|asked| asked.reserved_tokens).max().unwrap() <= WINDOW);
-    // Of what was said before, no turn is known by its length: it stays.
+    // Turns before the last summary have no known length, so they stay.
     let before = asked.map(|asked| asked.input_tokens).next().unwrap();
     let left = entries.iter().filter_map(|entry| match entry {
         Entry::Compacted(compacted) => Some(compacted.context_tokens),

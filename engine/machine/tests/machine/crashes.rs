@@ -1,5 +1,5 @@
-//! Another process takes the run over at any step: nothing finished runs again, what is in doubt is said, and the same
-//! tasks wait for the same things (`no_effect_twice`, `acknowledged_is_durable`).
+//! Another process takes the run over at any step: nothing finished runs again, calls in doubt are reported, and the
+//! same tasks wait for the same things (`no_effect_twice`, `acknowledged_is_durable`).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::support::{
     Sim, agent, ask, call, function, handoff, handoff_with, job, note, print, route, route_with, says, turn, write, writes,
 };
 
-/// The job of the seed, as a machine sees it: an analyst with data, a chart drawn by another, questions up to a person.
+/// Returns the job of the seed, as a machine sees it: an analyst with data, a chart drawn by another, questions up to a person.
 fn sales() -> JobDraft {
     job([
         agent("root", "route_to_analyst ask_master"),
@@ -67,7 +67,7 @@ fn data() -> Vec<Write> {
     vec![write("sales.csv", "a,b\n1,2\n")]
 }
 
-/// Goes on until a person is asked or nothing more happens, answers, and goes on.
+/// Continues until a person is asked or nothing more happens, answers, and repeats.
 fn finish(sim: &mut Sim) {
     sim.settle();
     while let Some(question) = sim.asked.first().cloned() {
@@ -121,7 +121,7 @@ fn finished_calls(sim: &Sim) -> BTreeSet<CallId> {
     sim.ledger.calls.iter().filter(|(_, call)| call.status.is_some()).map(|(id, _)| id.clone()).collect()
 }
 
-/// The tasks that wait, and the calls they wait for.
+/// Returns the tasks that wait, and the calls they wait for.
 fn waiting(sim: &Sim) -> Vec<(TaskId, Vec<CallId>)> {
     let tasks = sim.ledger.live_tasks().map(|(id, _)| sim.run.task(id).expect("a live task exists"));
     let waiting = tasks.map(|task| (task.id.clone(), task.awaited().collect::<Vec<_>>()));

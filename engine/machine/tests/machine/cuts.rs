@@ -1,4 +1,4 @@
-//! Where a timeline may be cut, and that a fork goes on from there.
+//! Possible cuts of a timeline, and forks that continue from there.
 
 use std::sync::Arc;
 use std::time::Duration;

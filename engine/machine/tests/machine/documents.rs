@@ -25,7 +25,7 @@ fn code(sim: &Sim, call: &str) -> Option<ErrorCode> {
     sim.result(call).error.as_ref().map(|error| error.code)
 }
 
-/// The versions that were written, in order.
+/// Returns the versions that were written, in order.
 fn written(sim: &Sim) -> Vec<&DocumentVersion> {
     let versions = sim.timeline.iter().filter_map(|recorded| match &recorded.entry {
         Entry::DocumentWritten(version) => Some(&**version),
@@ -42,7 +42,7 @@ fn shown_to(sim: &Sim, task: &str) -> Vec<String> {
     names(&shown(&sim.request(task)))
 }
 
-/// An executor that writes what the call's `x` says: `path=text`, several separated by `;`.
+/// Returns an executor that makes the writes in the call's `x`: `path=text`, several separated by `;`.
 fn save(execution: &Execution) -> Outcome {
     let input = execution.input.value();
     let asked = input["x"].as_str().expect("x is a string").to_owned();
@@ -50,7 +50,7 @@ fn save(execution: &Execution) -> Outcome {
     writes(json!("saved"), all.map(|(path, text)| write(path, text)).collect())
 }
 
-/// An executor that loads the newest version of the document named by `x`, which the test knows.
+/// Returns an executor that loads the newest version of the document named by `x`, which the test knows.
 fn load(path: &'static str, version: u32) -> impl FnMut(&Execution) -> Outcome {
     move |_| Outcome { loads: vec![DocumentRef { path: document_path(path), version }], ..Outcome::success(json!("loaded")) }
 }
@@ -267,7 +267,7 @@ fn two_spellings_never_become_two_documents() {
     }
 }
 
-/// What comes from outside with documents is refused before anything of it is appended.
+/// Documents from outside are refused before anything of them is appended.
 #[test]
 fn documents_that_look_alike_are_refused_with_an_answer_and_with_configs_and_leave_the_run_as_it_was() {
     let draft = job([agent("root", "ask_master")]);

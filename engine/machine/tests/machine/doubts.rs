@@ -19,7 +19,7 @@ fn posting() -> JobDraft {
     ])
 }
 
-/// A run that crashed while `post` ran.
+/// Returns a run that crashed while `post` ran.
 fn crashed() -> Sim {
     let mut sim =
         Sim::new(&posting()).holding("post").agent("root", [turn([call("post", "a")]), turn([handoff("done")])]).start();

@@ -1,4 +1,5 @@
-//! However a task ends, its caller gets exactly one typed result, in the same batch, and goes on (`ending_wakes_the_caller`).
+//! Every end of a task gives its caller exactly one typed result, in the same batch, and the caller continues
+//! (`ending_wakes_the_caller`).
 
 use baton_types::call::{AfterExecution, CallError, CallStatus, ErrorCode};
 use baton_types::entry::{Entry, FinalState};
@@ -14,7 +15,7 @@ use crate::support::{
     Sim, agent, ask, call, check, error, function, handoff, job, print, route, says, stopped, then, to_user, turn,
 };
 
-/// What the caller must be told.
+/// The expected result for the caller.
 struct Expected {
     state: FinalState,
     status: CallStatus,
@@ -31,7 +32,7 @@ fn failed(state: FinalState, status: CallStatus, code: ErrorCode) -> Expected {
     Expected { state, status, code: Some(code), output: "null", limit: None }
 }
 
-/// A root that delegates to `child` and hands off once it is told.
+/// Returns a root that delegates to `child` and hands off once it has the result.
 fn delegating(child: AgentDraft) -> JobDraft {
     job([agent("root", "route_to_child"), child, agent("grandchild", "work")])
         .tools([function("work"), function("last").after(AfterExecution::Terminate)])
@@ -41,7 +42,8 @@ fn with_root(sim: Sim) -> Sim {
     sim.agent("root", [turn([route("child", "do it")]), turn([handoff("root done")])])
 }
 
-/// Asserts that the task `0/1.1` ended as expected and that the root was told once, in that batch, and went on.
+/// Asserts that the task `0/1.1` ended as expected, that the root got the result once, in that batch, and that it
+/// continued.
 fn check_ending(name: &str, sim: &Sim, expected: &Expected) {
     let context = format!("{name}:\n{}", print::timeline(&sim.timeline));
     sim.assert_over();

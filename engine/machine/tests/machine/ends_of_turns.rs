@@ -1,4 +1,4 @@
-//! What the end of a turn does: who may terminate, what goes to the user, and what counts as a reminder (rules 5 to 8).
+//! Ends of turns: termination, results for the user, and reminders (rules 5 to 8).
 
 use baton_types::call::{AfterExecution, CallStatus, ErrorCode};
 use baton_types::entry::{Entry, FinalState, Notice, ReminderReason};
@@ -219,7 +219,7 @@ fn a_turn_that_says_return_to_the_agent_is_a_native_one() {
     assert_eq!(turns(&sim), 2);
 }
 
-/// The notices at the head of the root's turns.
+/// Returns the notices at the head of the root's turns.
 fn notices(sim: &Sim) -> Vec<Option<Notice>> {
     let asked = sim.timeline.iter().filter_map(|recorded| match &recorded.entry {
         Entry::ModelRequested(asked) if asked.task == TaskId::root() => Some(asked.notice.clone()),

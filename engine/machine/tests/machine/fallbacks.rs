@@ -13,7 +13,7 @@ use crate::support::jobs::JobDraft;
 use crate::support::script::{Answer, Prompted, error};
 use crate::support::{Sim, agent, call, check, function, handoff, job, turn};
 
-/// An agent on `script`, which falls back to `second` and then to `third`.
+/// Returns an agent on `script`, which falls back to `second` and then to `third`.
 fn with_fallbacks() -> JobDraft {
     let price = |output| Price {
         input: Money::from_picos(1),

@@ -1,4 +1,4 @@
-//! What a turn's delegations are awaited for, and what a failed one leads to: the whole table, and what it must not touch.
+//! Joins of a turn's delegations and consequences of failures: the whole table, and its limits.
 
 use expect_test::expect;
 use std::sync::Arc;
@@ -47,15 +47,15 @@ fn the_verdict_is_that_of_the_table() {
 
 // ---- The whole table.
 
-/// What one attempt of a delegation comes to.
+/// Outcomes of one attempt at a delegation.
 const OUTCOMES: [CallStatus; 5] =
     [CallStatus::Success, CallStatus::Failed, CallStatus::Partial, CallStatus::Timeout, CallStatus::Cancelled];
 
-/// What the text of the rules says of the delegations, without the machine: a status for each that has its result.
+/// The delegations by the text of the rules, without the machine: a status for each that has its result.
 #[derive(Clone)]
 struct Expected {
     join: Join,
-    /// How many further attempts each may have.
+    /// Further attempts of each.
     left: Vec<u32>,
     results: Vec<Option<CallStatus>>,
 }
@@ -82,7 +82,7 @@ impl Expected {
     }
 }
 
-/// A run in which the root has just delegated, and every way in which it can go on.
+/// A run in which the root has just delegated, and every possible continuation.
 #[derive(Clone)]
 struct Walk {
     run: Run,
@@ -91,7 +91,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// The root delegates to as many agents as `retries` has numbers: how often each may be tried again.
+    /// Begins a run whose root delegates to as many agents as `retries` has numbers: the further attempts of each.
     fn begin(join: Join, retries: &[u32], pause: u32) -> Self {
         let names: Vec<String> = (0..retries.len()).map(|index| format!("worker{index}")).collect();
         let granted: Vec<String> = names.iter().map(|name| format!("route_to_{name}")).collect();
@@ -130,7 +130,7 @@ impl Walk {
         self.event(Event::ModelAnswered { task: task.clone(), turn: 1, request: ContentHash::of(b""), answer, recorded: None });
     }
 
-    /// The attempt that works on each delegation, where one does.
+    /// Returns the attempt that works on each delegation, where one does.
     fn working(&self, delegations: usize) -> Vec<(usize, TaskId)> {
         let live = self.run.graph().iter().filter(|task| task.is_live() && task.id != TaskId::root());
         let found: Vec<(usize, TaskId)> = live
@@ -143,7 +143,7 @@ impl Walk {
         found
     }
 
-    /// The agent of `task` ends it with `status`, through a tool that ends its task.
+    /// Lets the agent of `task` end it with `status`, through a tool that ends its task.
     fn ends(&mut self, task: &TaskId, status: CallStatus) {
         self.answered(task, vec![call("last", "x")]);
         let outcome = match status {
@@ -167,7 +167,7 @@ impl Walk {
         results
     }
 
-    /// No result of a task that ended is lost: its call has it, or the call was tried again.
+    /// Checks that no result of an ended task is lost: its call has it, or the call was tried again.
     fn check_nothing_is_lost(&self) {
         for recorded in &self.timeline {
             let Entry::TaskEnded(ended) = &recorded.entry else { continue };
@@ -180,7 +180,7 @@ impl Walk {
         }
     }
 
-    /// The root's agent is asked again, and nothing else is left to do.
+    /// Checks that the root's agent is asked again, and that nothing else is left to do.
     fn check_rest(&self) {
         let root = self.run.task(&TaskId::root()).expect("the root exists");
         assert_eq!(root.turns, 2, "the caller is asked once more, and once only");
@@ -191,7 +191,7 @@ impl Walk {
     }
 }
 
-/// Every next event, with one of `outcomes` where an attempt ends; none at the end, where all has come as it must.
+/// Returns every next event, with one of `outcomes` where an attempt ends; none at the end, where all has come as it must.
 fn branches(walk: &Walk, expected: &Expected, outcomes: &[CallStatus]) -> Vec<(Walk, Expected)> {
     let delegations = expected.results.len();
     assert_eq!(walk.results(delegations), expected.results, "{} with {:?} left", expected.join, expected.left);
@@ -222,7 +222,7 @@ fn branches(walk: &Walk, expected: &Expected, outcomes: &[CallStatus]) -> Vec<(W
     branches
 }
 
-/// Every order of ends and every outcome of `outcomes`, from here on; how many ways there were.
+/// Explores every order of ends and every outcome in `outcomes`, from here on. Returns the number of ways.
 fn explore(walk: &Walk, expected: &Expected, outcomes: &[CallStatus]) -> usize {
     let branches = branches(walk, expected, outcomes);
     let ways: usize = branches.iter().map(|(walk, expected)| explore(walk, expected, outcomes)).sum();

@@ -1,4 +1,5 @@
-//! What comes late, twice or from nowhere is recorded or refused, and never applied (`every_call_has_one_result`, `ended_stays_ended`).
+//! Late, duplicate and unexpected events are recorded or refused, and never applied (`every_call_has_one_result`,
+//! `ended_stays_ended`).
 
 use baton_types::call::{CallStatus, ErrorCode};
 use baton_types::entry::{ControlAction, Entry, FinalState, Notice, ReminderReason, RunStarted};
@@ -18,7 +19,7 @@ fn two_agents() -> JobDraft {
         .tools([function("work"), function("save").writing()])
 }
 
-/// How many entries say that something came late.
+/// Returns the number of `late` entries.
 fn late(sim: &Sim) -> usize {
     let late = sim.timeline.iter().filter(|recorded| match &recorded.entry {
         Entry::Control(control) => matches!(control.action, ControlAction::Late { .. }),
@@ -27,7 +28,7 @@ fn late(sim: &Sim) -> usize {
     late.count()
 }
 
-/// The run, which is told something that nobody waits for, has recorded it and changed nothing else.
+/// Sends an event that nothing waits for. Checks that the run recorded it and changed nothing else.
 fn told_in_vain(sim: &mut Sim, event: Event) {
     let (entries, known) = (sim.timeline.len(), late(sim));
     let effects = sim.pending.len();
@@ -256,7 +257,7 @@ fn a_pause_lets_what_runs_finish_and_begins_nothing() {
     sim.assert_over();
 }
 
-/// What stands at the heads of the turns of `task`, one list per turn that has any.
+/// Returns the notices at the heads of the turns of `task`, one list per turn that has any.
 fn heads(sim: &Sim, task: &str) -> Vec<Vec<Notice>> {
     let notices = |parts: &[Part]| {
         let notices = parts.iter().filter_map(|part| match part {
@@ -297,7 +298,7 @@ fn a_persons_message_does_not_displace_a_reminder() {
     sim.event(Event::PauseRequested { by: Principal::person("ada") }).expect("a run may be paused");
     sim.release("work");
     sim.event(Event::UnpauseRequested { by: Principal::person("ada") }).expect("a run may go on");
-    // Turn 2 is asked now; what is said before its empty answer comes stands beside the reminder that follows.
+    // Turn 2 is asked now. A message before its empty answer is shown together with the reminder that follows.
     sim.event(Event::Steered { task: TaskId::root(), text: "hurry".to_owned(), by: Principal::person("ada") }).expect("it lives");
     sim.settle();
     sim.assert_over();

@@ -1,4 +1,4 @@
-//! How long requests are taken to be before a provider counts them: all that is sent counts, and nothing else.
+//! Estimated lengths of requests before a provider counts them: everything that is sent counts, and nothing else.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::support::jobs::ToolDraft;
 use crate::support::{Sim, agent, call, function, handoff, handoff_with, job, route_with, turn, write, writes};
 
-/// A request of one part, and what it is estimated to take.
+/// Returns a request of one part, and what it is estimated to take.
 fn tokens_with(part: Part) -> u64 {
     tokens_of("", &[], vec![part])
 }
@@ -128,7 +128,7 @@ fn documents_that_are_sent_count_whole_and_pointers_and_former_versions_do_not()
     assert_eq!(conflict(Some(&long), &short), conflict(None, &short));
 }
 
-/// A root that is shown 20 documents of 10,000 tokens each, which exceed the budget of its edge.
+/// Returns a root that is shown 20 documents of 10,000 tokens each, which exceed the budget of its edge.
 fn shown_many(sim: impl FnOnce(Sim) -> Sim, shown: ToolDraft) -> Sim {
     let limits = Limits { inject_tokens: Some(100), ..Limits::default() };
     let draft = job([agent("root", "look route_to_child").limits(limits), agent("child", "")]).tool(shown);

@@ -178,7 +178,7 @@ fn limits_of_the_tool_that_delegates_come_before_those_of_the_agent() {
     assert_eq!(sim.task("0/1.1").result.as_ref().map(|result| result.status), Some(CallStatus::Partial));
 }
 
-/// What a turn uses of what was reserved for it.
+/// Usage of a turn, compared with its reservation.
 #[derive(Clone, Copy)]
 enum Spends {
     /// All of it: the worst case.
@@ -187,7 +187,7 @@ enum Spends {
     Tokens(u64, u64),
 }
 
-/// A model that makes `calls` until its last turn, and says what its turns used.
+/// Returns a model that makes `calls` until its last turn, and reports the usage of its turns.
 fn spending(calls: impl Fn(u32) -> ModelTurn + 'static, spends: Spends) -> impl FnMut(&Prompted<'_>) -> Answer {
     move |prompted| {
         let turn = if is_last(prompted) { turn([handoff("what I have")]) } else { calls(prompted.turn) };
@@ -212,7 +212,8 @@ fn tokens(tokens: u64) -> Limits {
     Limits { tokens: Some(tokens), ..no_limits() }
 }
 
-/// After every batch: what was spent and is reserved stays within `limit` for `top` and all below it.
+/// Runs `sim`. Checks after every batch that usage and reservations stay within `limit` for `top` and all tasks below
+/// it.
 fn run_within(sim: &mut Sim, top: &str, limit: u64) {
     sim.begin(Vec::new());
     loop {
@@ -335,7 +336,7 @@ fn what_models_used_is_what_the_timeline_settles() {
     assert_eq!(sim.run.totals().usage, sim.used);
 }
 
-/// A root that makes the same call again and again until it is refused.
+/// Returns a root that makes the same call again and again until it is refused.
 fn repeating(repeats: Option<u32>) -> (JobDraft, ModelTurn) {
     let draft =
         job([agent("root", "work other").limits(Limits { repeats, ..no_limits() })]).tools([function("work"), function("other")]);

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::script::{then, to_user};
 use crate::support::{Sim, agent, call, function, handoff, job, route, turn, write, writes};
 
-/// A long output of `tool`, as a shell brings it: with the document that it would be kept as.
+/// Returns a long output of `tool`, as a shell brings it: with the document that it would be kept as.
 fn long_output(tool: &str, output: Value) -> Outcome {
     let output = Json::from(output);
     let (document, _) = long_output::document(&tool.into(), &output);

@@ -11,7 +11,7 @@ use crate::oracle::{Fate, Kind, Next, mixtures, row};
 use crate::support::jobs::JobDraft;
 use crate::support::{Sim, agent, ask, call, call_with, function, handoff, job, malformed, note, print, route, says, tool, turn};
 
-/// How the invalid call is invalid.
+/// Flaw of the invalid call.
 #[derive(Clone, Copy, Debug)]
 enum Flaw {
     UnknownTool,
@@ -41,7 +41,7 @@ impl Flaw {
     }
 }
 
-/// A root that delegates to the agent whose turn is mixed, which may call a worker and ask the root.
+/// Returns a root that delegates to the agent whose turn is mixed, which may call a worker and ask the root.
 fn three_agents() -> JobDraft {
     job([agent("root", "route_to_mixer"), agent("mixer", "work jot ask_master route_to_worker"), agent("worker", "")]).tools([
         function("work"),
@@ -75,7 +75,7 @@ fn run_mixture(draft: &JobDraft, kinds: &[Kind], flaw: Flaw, seed: Option<u64>) 
     }
 }
 
-/// Where in the timeline things happened to one call.
+/// Entries about one call.
 #[derive(Debug, Default)]
 struct Traces {
     started: Option<usize>,

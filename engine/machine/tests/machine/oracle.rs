@@ -1,4 +1,4 @@
-//! What a mixed turn must do, worked out from the text of docs/RULES.md and from nothing else.
+//! Expected outcome of a mixed turn, derived only from the text of docs/RULES.md.
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,18 +14,18 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 6] = [Self::Function, Self::Note, Self::Handoff, Self::Delegate, Self::Ask, Self::Invalid];
 
-    /// Rule 3: delegations, questions and the handoff act last.
+    /// Returns true for delegations, questions and the handoff, which act last (rule 3).
     pub(crate) fn acts_last(self) -> bool {
         matches!(self, Self::Delegate | Self::Ask | Self::Handoff)
     }
 
-    /// Rule 3: the caller blocks on delegations and questions.
+    /// Returns true for delegations and questions, which block the caller (rule 3).
     pub(crate) fn blocks(self) -> bool {
         matches!(self, Self::Delegate | Self::Ask)
     }
 }
 
-/// What becomes of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Its result is a success.
@@ -34,7 +34,7 @@ pub(crate) enum Fate {
     Refused,
 }
 
-/// What becomes of the task.
+/// Outcome of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The handoff ended it.
@@ -52,7 +52,7 @@ pub(crate) struct Row {
     pub(crate) next: Next,
 }
 
-/// The row of a turn that makes calls of `kinds`, where everything that can succeed does.
+/// Returns the row of a turn that makes calls of `kinds`, where everything that can succeed does.
 pub(crate) fn row(kinds: &[Kind]) -> Row {
     let handoffs = kinds.iter().filter(|kind| **kind == Kind::Handoff).count();
     let any_blocks = kinds.iter().any(|kind| kind.blocks());
@@ -74,7 +74,7 @@ pub(crate) fn row(kinds: &[Kind]) -> Row {
     Row { fates: kinds.iter().map(fate).collect(), next }
 }
 
-/// Every ordered pair and triple of kinds.
+/// Returns every ordered pair and triple of kinds.
 pub(crate) fn mixtures() -> Vec<Vec<Kind>> {
     let pairs = Kind::ALL.iter().flat_map(|first| Kind::ALL.iter().map(move |second| vec![*first, *second]));
     let pairs: Vec<Vec<Kind>> = pairs.collect();

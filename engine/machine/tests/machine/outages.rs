@@ -15,7 +15,7 @@ fn worked_seconds(seconds: u64) -> Limits {
     Limits { worked_seconds: Some(seconds), ..Limits::default() }
 }
 
-/// The request of the root's turn `turn` waits for `seconds`.
+/// Lets the request of the root's turn `turn` wait for `seconds`.
 fn wait_for_provider(sim: &mut Sim, turn: u32, seconds: u64, stops: bool, uncharged: bool) {
     sim.wait_idly(seconds);
     let milliseconds = seconds * 1_000;
@@ -24,7 +24,7 @@ fn wait_for_provider(sim: &mut Sim, turn: u32, seconds: u64, stops: bool, unchar
     sim.event(Event::ModelWaited { task: TaskId::root(), turn, waited }).unwrap();
 }
 
-/// What was settled for requests, in tokens.
+/// Returns the settled usage of requests, in tokens.
 fn settled(sim: &Sim) -> Vec<u64> {
     let settled = sim.timeline.iter().filter_map(|recorded| match &recorded.entry {
         Entry::BudgetSettled(settled) => Some(settled.usage.total()),
@@ -105,7 +105,7 @@ fn a_request_known_to_be_uncharged_costs_nothing_when_another_process_asks_again
         sim.crash();
         sim.settle();
         sim.assert_over();
-        // A process that went on may have asked again before it died.
+        // A process that continued may have asked again before it died.
         assert_eq!(settled(&sim)[0] == 0, stops && uncharged, "stops {stops}, uncharged {uncharged}");
     }
 }

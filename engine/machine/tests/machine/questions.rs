@@ -309,7 +309,7 @@ fn a_question_that_an_agent_does_not_answer_in_time_goes_on_to_the_next_master()
     assert_eq!((answered.status, answered.output), (CallStatus::Success, Json::from(json!("blue")).into()));
 }
 
-/// A leaf whose question the middle leaves lying until it goes on to the root.
+/// Returns a leaf whose question the middle does not answer, until it is escalated to the root.
 fn left_lying(limits: Limits) -> Sim {
     let question = call_with("ask_master", json!({"question": "which?", "deadline_seconds": 60, "on_deadline": "escalate"}));
     let draft = job([agent("root", "route_to_middle"), agent("middle", "route_to_leaf look"), agent("leaf", "ask_master")])

@@ -1,5 +1,6 @@
-//! What a model is sent: a pure function of the timeline that only grows, in which text is only ever a value
-//! (`requests_are_reproducible`, `requests_are_valid`). That requests only append and are the same on every fold is checked by every other test as well.
+//! Rendered requests: a pure function of the timeline that only grows, in which text is only ever a value
+//! (`requests_are_reproducible`, `requests_are_valid`). Every other test also checks that requests only append and are
+//! the same on every fold.
 
 use std::sync::Arc;
 
@@ -40,13 +41,13 @@ fn two_agents() -> JobDraft {
     job([agent("root", "work route_to_child"), agent("child", "work ask_master")]).tool(function("work").writing())
 }
 
-/// The blocks of every message of `request`, where every content is `text`.
+/// Returns the blocks of every message of `request`, where every content is `text`.
 fn blocks(request: &ModelRequest, text: &str) -> Vec<Value> {
     let content = |_: ContentHash| -> Option<Content> { Some(text.as_bytes().into()) };
     request.messages.iter().map(|message| message_blocks(message, &content)).collect()
 }
 
-/// What stands in a JSON value besides its texts.
+/// Returns the shape of a JSON value without its texts.
 fn shape(value: &Value) -> Value {
     match value {
         Value::String(_) => json!("text"),
@@ -352,7 +353,7 @@ fn a_request_says_the_schema_of_its_result_and_one_of_an_older_program_keeps_its
     assert_eq!((rendered(false).hash, rendered(false).result_schema), (plain.request("0").hash, None));
 }
 
-/// What `task` is estimated to send next, where `said` is the length of one of the texts before.
+/// Returns the estimated size of the next request of `task`, where `said` is the length of one earlier text.
 fn context_after(task: &str, said: usize, place: &str) -> u64 {
     let long = "x".repeat(said);
     let at = |wanted: &str| if place == wanted { long.clone() } else { String::new() };
@@ -411,7 +412,7 @@ fn a_conversation_weighs_about_what_its_texts_do() {
         }
         transcript.weight()
     };
-    // The input stands with its call; nothing else of the conversation repeats it.
+    // The input is part of its call; nothing else of the conversation repeats it.
     assert_eq!(weight(8_000) - weight(4_000), 4_000);
 }
 

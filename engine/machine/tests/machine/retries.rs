@@ -1,4 +1,4 @@
-//! Delegations that are tried again: when, by whom, how often, and what is told when it was no use.
+//! Retried delegations: time, holder and number of attempts, and the result if all fail.
 
 use baton_machine::Run;
 use baton_types::call::{CallStatus, ErrorCode};
@@ -15,7 +15,7 @@ use crate::support::jobs::{AgentDraft, JobDraft, ToolDraft};
 use crate::support::script::Answer;
 use crate::support::{Sim, agent, ask, call, check, function, handoff, job, route, says, turn};
 
-/// A root whose delegation to `child` is tried again `times` times, ten seconds after it failed first.
+/// Returns a root whose delegation to `child` is tried again `times` times, ten seconds after it failed first.
 fn tried_again(times: u32, child: AgentDraft) -> JobDraft {
     with_root(agent("root", "route_to_child ask_master"), times, child)
 }
@@ -25,7 +25,7 @@ fn with_root(root: AgentDraft, times: u32, child: AgentDraft) -> JobDraft {
     job([root, child]).tools([function("work"), ToolDraft::route("child").on_failure(OnFailure::Retry(retry))])
 }
 
-/// A child that fails in its first `times` attempts and then says `answer`.
+/// Returns a child that fails in its first `times` attempts and then answers `answer`.
 fn fails(sim: Sim, times: u32, answer: &str) -> Sim {
     let answer = answer.to_owned();
     let mut left = times;
@@ -174,7 +174,7 @@ fn attempts_count_as_delegations() {
     let root = agent("root", "route_to_child").limits(Limits { children: Some(2), ..Limits::default() });
     let mut sim = fails(Sim::new(&with_root(root, 5, agent("child", ""))), 9, "never").start();
     sim.wait(10);
-    // The second was the last one allowed, so nobody waits for a third.
+    // The second was the last one allowed, so there is no third.
     sim.assert_over();
     assert_eq!(sim.ledger.tasks.len(), 3);
     assert_eq!(sim.result("0/1.1").error.unwrap().detail.value()["failed_attempts"]["count"], 1);
@@ -255,8 +255,9 @@ fn what_comes_late_for_a_failed_attempt_is_not_applied_to_the_next() {
     assert_eq!(sim.executions("0/1.1/retry.2/1.1"), 1);
 }
 
-/// The root delegates to `child`, which fails at once and is tried again after ten seconds, and to `slow`, whose deadline is
-/// after `deadline` seconds; nobody wakes the run for a hundred seconds. What happens then, in order.
+/// Runs a root that delegates to `child`, which fails at once and is tried again after ten seconds, and to `slow`,
+/// whose deadline is after `deadline` seconds. The run is not woken for a hundred seconds. Returns the events after
+/// that, in order.
 fn when_woken_late(deadline: u64) -> Vec<&'static str> {
     let retry = Retry { times: 1, backoff_seconds: 10 };
     let slow = agent("slow", "work").limits(Limits { deadline_seconds: Some(deadline), ..Limits::default() });

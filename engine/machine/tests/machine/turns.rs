@@ -1,4 +1,4 @@
-//! The rules of one turn in detail: what runs when, what is refused and why, and what is said to whom.
+//! The rules of one turn in detail: execution order, refusals with reasons, and recipients of results.
 
 use expect_test::expect;
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ use crate::support::{
     write, writes,
 };
 
-/// The calls that run, in the order in which they were begun.
+/// Returns the calls that run, in the order in which they were begun.
 fn running(sim: &Sim) -> Vec<String> {
     let calls = sim.pending.iter().map(|work| match work {
         Work::Execute(execution) => format!("{} {}", execution.call, execution.tool),
@@ -28,7 +28,7 @@ fn running(sim: &Sim) -> Vec<String> {
     calls.collect()
 }
 
-/// The refusals of a run, in order.
+/// Returns the refusals of a run, in order.
 fn refusals(sim: &Sim) -> Vec<&CallRefused> {
     let refused = sim.timeline.iter().filter_map(|recorded| match &recorded.entry {
         Entry::CallRefused(refused) => Some(refused),
@@ -343,7 +343,7 @@ fn a_task_whose_calls_wait_for_a_place_works_and_is_not_blocked() {
         .holding("work")
         .agent("root", [turn([route("one", "1"), route("two", "2")]), turn([handoff("done")])])
         .agent("one", [turn([call("work", "a")])])
-        // What is refused has its result at once, and the turn still waits for nobody but the run.
+        // A refused call has its result at once, and the turn still waits only for the running one.
         .agent("two", [turn([malformed("work"), call("work", "b")])])
         .start();
     assert_eq!(running(&sim), ["0/1.1/1.1 work"]);

@@ -19,7 +19,7 @@ use crate::support::shapes::{TOOLS, any_decision, any_outcome, any_turn, job_of_
 use crate::support::sim::Work;
 use crate::support::{Sim, print, write};
 
-/// A run whose models, tools and schedule come from `seed`.
+/// Returns a run whose models, tools and schedule come from `seed`.
 fn random_sim(seed: u64, agents: usize, draft: &JobDraft) -> Sim {
     let chance = Rc::new(RefCell::new(Random::seeded(seed ^ 0x5EED)));
     let mut sim = Sim::new(draft).by_chance(seed);
@@ -38,7 +38,7 @@ fn random_sim(seed: u64, agents: usize, draft: &JobDraft) -> Sim {
     sim
 }
 
-/// Something that comes from outside, whatever the run is doing.
+/// Sends an event from outside, whatever the run is doing.
 fn disturb(random: &mut Random, sim: &mut Sim) {
     let any_task = |random: &mut Random, sim: &Sim| {
         let tasks: Vec<TaskId> = sim.ledger.tasks.keys().cloned().collect();
@@ -104,7 +104,7 @@ fn deliver_late(sim: &mut Sim, late: Work) {
     }
 }
 
-/// Sends in what nobody waits for: it is recorded or refused, and changes nothing else.
+/// Sends an event that nothing waits for. It is recorded or refused, and changes nothing else.
 fn deliver(sim: &mut Sim, event: Event) {
     let (live, documents) = (sim.ledger.live_tasks().count(), sim.ledger.heads.clone());
     let calls = sim.ledger.calls.values().filter(|call| call.status.is_some()).count();
@@ -142,7 +142,7 @@ fn walk(seed: u64) -> Sim {
         if random.once_in(12) {
             disturb(&mut random, &mut sim);
         } else if !sim.step() {
-            // Nothing runs: somebody has to answer, or to let the run go on, or time has to pass.
+            // Nothing runs: a person has to answer or to continue the run, or time has to pass.
             let _ = sim.event(Event::UnpauseRequested { by: Principal::person("ada") });
             let waits = |sim: &Sim| sim.ledger.live_tasks().any(|(task, _)| sim.ledger.waits_for_an_attempt(task));
             if sim.pending.is_empty() && !sim.ended && waits(&sim) {
@@ -158,7 +158,7 @@ fn walk(seed: u64) -> Sim {
     panic!("the walk does not end:\n{}", print::timeline(&sim.timeline));
 }
 
-/// What the walks came by: tasks, entries, calls approved, delegations tried again, questions what became of a call.
+/// Numbers over all walks: tasks, entries, approved calls, retried delegations, questions about outcomes.
 type Seen = [usize; 5];
 
 /// Walks with `seed`; what there was.

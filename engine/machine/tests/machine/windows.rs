@@ -1,8 +1,8 @@
-//! When older turns give way, and which: every compaction of seeded tasks by a second reading of the rule.
+//! Compactions of seeded tasks, checked by a second implementation of the rule.
 //!
-//! At four fifths of the window, turns that make up a tenth of it at least give way; beyond the window, whatever may. As many of
-//! the newest four stay as leave half of the window free, and the newest always stays. A digest takes at most 2,000 tokens, an
-//! eighth of the window and half of what it stands for.
+//! At four fifths of the window, turns are replaced if they make up at least a tenth of it. Beyond the window, any
+//! turns are replaced. At most the newest four stay, as far as half of the window remains free, and the newest always
+//! stays. A digest takes at most 2,000 tokens, an eighth of the window and half of the turns that it replaces.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ struct Mark {
     tokens: u64,
 }
 
-/// What the rule makes of the entries of one task.
+/// The rule, applied to the entries of one task.
 #[derive(Default)]
 struct Rule {
     window: u64,
@@ -63,9 +63,9 @@ struct Rule {
     through: u32,
     turns: u32,
     marks: Vec<Mark>,
-    /// The turn that was asked for a summary, and what it is to stand for.
+    /// The turn that was asked for a summary, and the last turn that the summary will replace.
     asked: Option<(u32, u32)>,
-    /// The turns that were for summaries alone, which no later request tells.
+    /// Turns that only wrote summaries, which no later request shows.
     summaries: Vec<u32>,
     /// The length that a compaction has just left.
     left: Option<u64>,
@@ -86,7 +86,8 @@ impl Rule {
         [2_000, self.window / 8, dropped / 2].into_iter().min().unwrap().max(FRAME)
     }
 
-    /// The last turn that gives way before a request of `input` tokens, and how many tokens do.
+    /// Returns the last turn that is replaced before a request of `input` tokens, and the tokens of the replaced
+    /// turns.
     fn plan(&mut self, input: u64, again: bool) -> Option<(u32, u64)> {
         let needed = input + OUTPUT;
         let bound = if again { self.window } else { self.window - self.window / 5 };
@@ -97,7 +98,7 @@ impl Rule {
         let (mut chosen, mut leaves_half) = (None, false);
         for at in 0..self.marks.len() {
             let Mark { turn, tokens } = self.marks[at];
-            // The first turn that is left gives way as a whole, or stays as a whole.
+            // The first remaining turn is replaced as a whole, or stays as a whole.
             if turn <= self.through + 1 {
                 continue;
             }
@@ -131,7 +132,7 @@ impl Rule {
         match (asked.notice.as_ref(), self.left.take()) {
             (_, Some(left)) => assert_eq!(asked.input_tokens, left, "what a compaction leaves is what is asked next"),
             (Some(Notice::Summarise { through_turn }), None) if !again => {
-                // What asks for it stands in the request, and its turns are those that it may stand for.
+                // The request itself asks for the summary, and its turns are those that the summary may replace.
                 let plan = self.plan(asked.input_tokens, false);
                 assert_eq!(plan.map(|plan| plan.0), Some(*through_turn), "{asked:?}");
                 let with_asking = asked.input_tokens + OUTPUT + ASKING;
@@ -184,7 +185,7 @@ impl Rule {
     }
 }
 
-/// Runs `sim` to its end and holds it against the rule; `crashes` says when another process takes it over.
+/// Runs `sim` to its end and checks it against the rule; `crashes` decides when another process takes it over.
 fn holds(mut sim: Sim, window: u64, by_model: bool, mut crashes: impl FnMut() -> bool) -> Rule {
     let mut rule = Rule { window, by_model, ..Rule::default() };
     sim.begin(Vec::new());
@@ -225,7 +226,8 @@ fn limit_of_root(sim: &Sim) -> Option<LimitKind> {
 /// More bytes than a line of a digest has here.
 const LINE_BYTES: u64 = 300;
 
-/// A digest is no longer than it counts, and tells every turn that it stands for, unless it says that it had no room.
+/// Checks that a digest is no longer than its counted size, and covers every turn that it replaces, unless it notes a
+/// lack of room.
 fn shown(opening: &[Part], rule: &mut Rule) {
     let Some(text) = opening.iter().find_map(|part| if let Part::Summary { text, .. } = part { Some(text) } else { None }) else {
         return;
@@ -272,7 +274,8 @@ fn older_turns_give_way_by_the_rule_whatever_the_results_are() {
         let sim = works(&worker(window, by_model), results, "word".to_owned());
         met.append(&mut holds(sim, window, by_model, || false).met);
     }
-    // Each edge once exactly: results one token longer from run to run, before and after what may give way.
+    // Each edge once exactly: results one token longer from run to run, before and after the turns that may be
+    // replaced.
     for tokens in 0..300 {
         for results in [[tokens, 900], [tokens, 1_300], [60, 700 + tokens], [90, 1_000 + tokens]] {
             let window = 1_500;

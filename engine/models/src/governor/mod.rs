@@ -176,7 +176,7 @@ impl Permit {
     }
 
     /// Records that the request met congestion: fewer requests run concurrently. If the rate was the reason, or the
-    /// provider `asked` for a pause, no request is made meanwhile.
+    /// provider `asked` for a pause, no request is made for some time, and the pushback is returned.
     pub(crate) fn congested(mut self, is_rate: bool, asked: Option<Duration>) -> Option<Pushback> {
         let grant = self.grant.take()?;
         let mut state = self.governor.state();

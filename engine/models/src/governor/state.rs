@@ -149,8 +149,8 @@ impl State {
         self.over(now);
     }
 
-    /// Records that a request met congestion. If it `pauses` the queue, or the provider `asked` for a pause, no
-    /// request is made for some time.
+    /// Records that a request met congestion. If it `pauses` the queue, or the provider `asked` for a pause, returns
+    /// the end of the pause.
     pub(super) fn congested(&mut self, now: Instant, grant: Grant, pauses: bool, asked: Option<Duration>) -> Option<Instant> {
         let is_news = self.in_flight.congested(grant.round);
         if let Some(taking) = grant.tokens {
@@ -170,7 +170,7 @@ impl State {
         until
     }
 
-    /// Whether no request waits or is in in_flight.
+    /// Whether no request waits or is in flight.
     #[cfg(test)]
     pub(super) fn is_at_rest(&self) -> bool {
         self.queue.head().is_none() && self.granted.is_empty() && self.in_flight.is_unused() && self.timer.is_none()

@@ -178,7 +178,7 @@ async fn who_is_cancelled_leaves_the_line_and_nobody_is_forgotten() {
         let governor = &governor;
         async move {
             let mut queued = queued(governor, 1);
-            // Two of three are cancelled: in the queue, as timer, admitted and not picked up, or in in_flight.
+            // Two of three are cancelled: in the queue, as timer, admitted and not picked up, or in flight.
             let work = async {
                 let permit = queued.admitted().await.unwrap();
                 tokio::time::sleep(SECOND * 2).await;

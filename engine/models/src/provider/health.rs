@@ -96,7 +96,7 @@ async fn ask(http: &reqwest::Client, endpoint: &Endpoint, url: &str) -> Result<(
 }
 
 /// Returns the names in a list of models, in the form of `OpenAI` and Anthropic (`data`, `id`) or Ollama (`models`,
-/// `name`). Entries without a name are skipped.
+/// `name`). Names that no terminal should show are skipped.
 fn names(list: &Value) -> Vec<String> {
     let entries = ["data", "models"].iter().filter_map(|key| list[*key].as_array()).flatten();
     let name = |entry: &Value| ["id", "name", "model"].iter().find_map(|key| entry[*key].as_str().map(str::to_owned));

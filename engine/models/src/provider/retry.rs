@@ -37,7 +37,7 @@ impl Retries {
     }
 
     /// Returns the same retries for a caller that repeats failed requests itself. Only rejections because of a limit
-    /// are repeated here, while the limit's pause is short enough.
+    /// are repeated here, while the provider asks for no longer pause than [`Retries::patience`].
     pub(super) fn of_attempt(self) -> Self {
         Self { most: 0, ..self }
     }
@@ -54,8 +54,8 @@ impl Retries {
         pauses.without_max_times().with_jitter().build()
     }
 
-    /// Returns the attempts at one request. It may wait for `total` while its provider rejects it because of its
-    /// limits, and for a pause of at most `longest`.
+    /// Returns the attempts at one request. While its provider rejects it because of its limits, it may wait for
+    /// `total` in all and for `longest` at a time.
     pub(super) fn attempts(&self, total: Duration, longest: Duration) -> Attempts {
         Attempts { pauses: Box::new(self.pauses()), patience: self.patience, total, longest, refused_since: None }
     }

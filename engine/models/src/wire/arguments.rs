@@ -10,7 +10,8 @@ use super::AnsweredCall;
 const PREVIEW_CHARACTERS: usize = 200;
 
 /// Returns a requested call in the machine's form. Arguments that are no JSON object are kept as a preview with the
-/// reason.
+/// reason; the machine answers them with an error that teaches. Missing arguments are an empty object, which a tool
+/// with required fields refuses.
 pub fn call_of(call: AnsweredCall) -> ModelCall {
     let AnsweredCall { id, tool, arguments } = call;
     let (input, malformed) = match read(&arguments) {

@@ -259,7 +259,7 @@ fn first_choice(value: &Value) -> Option<(usize, &Value)> {
     list(value, "/choices").iter().enumerate().find(|(_, choice)| count(choice, "/index").unwrap_or(0) == 0)
 }
 
-/// Returns the fault of a choice: the upstream of a router failed in the middle.
+/// Fails with the fault of a choice: the upstream of a router failed in the middle.
 fn fault_of_choice(choice: &Value) -> Result<(), WireError> {
     if let Some(fault) = Fault::in_envelope(choice) {
         return Err(WireError::Fault(fault));

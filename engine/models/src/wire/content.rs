@@ -74,7 +74,7 @@ impl Document<'_> {
     }
 
     /// Returns the block as text, for a model that does not accept the document's type. The document's own text is a
-    /// string in it, so it cannot end the block.
+    /// string in it, so it cannot end the block. Bytes that are no text are left out.
     pub fn envelope(&self) -> String {
         if self.data("base64").is_none() {
             return self.block.to_string();

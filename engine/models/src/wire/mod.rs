@@ -134,7 +134,7 @@ pub enum WireError {
 
 impl Dialect {
     /// Returns the body of `request` after `said`, the bytes of a conversation from [`Grown`]. The conversation comes
-    /// last in the body.
+    /// last in the body, so a later request of the same task repeats all bytes before its end.
     pub fn encode(self, request: &WireRequest<'_>, said: &[u8]) -> Vec<u8> {
         let (head, list) = match self {
             Self::Chat => (chat::preamble(request), "messages"),

@@ -215,7 +215,7 @@ fn owned((key, value): (&String, &Value)) -> (String, Value) {
     (key.clone(), value.clone())
 }
 
-/// Returns both sets of named properties, as far as neither schema rejects the other's.
+/// Merges both sets of named properties, as far as neither schema rejects the other's.
 fn join_properties(one: &mut Keywords, other: &Keywords, at: &str) -> Result<(), Unfit> {
     let named = |keywords: &Keywords| keywords.get("properties").and_then(Value::as_object).cloned();
     let (own, theirs) = (named(one), named(other));

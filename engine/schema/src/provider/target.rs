@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// Whose dialect a schema is written in.
+/// Dialect of a compiled schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// `OpenAI`: strict where a schema can be said so.
+    /// `OpenAI`: strict where the schema can be expressed.
     OpenAi,
-    /// What is compatible with `OpenAI`'s protocol and may know nothing of strict tools.
+    /// Compatible with `OpenAI`'s protocol, possibly without strict tools.
     Compatible,
     /// Anthropic.
     Anthropic,

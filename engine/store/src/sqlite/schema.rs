@@ -116,8 +116,8 @@ fn distrust_schema(connection: &Connection) -> rusqlite::Result<()> {
     settings.into_iter().try_for_each(|(setting, value)| connection.set_db_config(setting, value).map(drop))
 }
 
-/// Returns the file's format, or 0 if the file is empty. Refuses files that are no store, and stores whose format this
-/// program cannot read.
+/// Returns the file's format, or 0 if the file is empty. Refuses files that are no store, unknown formats, and stores
+/// whose schema differs from the one that this program creates.
 pub(super) fn check_format(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
     // One statement, so that another process cannot make the file ours between two of the questions.
     let question = "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),

@@ -1,4 +1,4 @@
-//! Examples of tools, run against their functions: what agents are shown comes out, or it is told what does not.
+//! Examples of tools, run against their functions: differing outputs are reported.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -12,7 +12,7 @@ use baton_types::model::Usage;
 use baton_types::money::Money;
 use serde_json::{Value, json};
 
-/// Tells what it was given, the secrets and documents that it sees, and whether it may write.
+/// Returns its input, the secrets and documents that it sees, and whether it may write.
 static TELL: ToolFunction = ToolFunction {
     id: "tell",
     name: "tell",
@@ -41,7 +41,7 @@ fn tell(keys: Value) -> Arc<Tool> {
     loaded_with(&config(keys), &TELL)
 }
 
-/// The config of a tool that tells, with `keys` of its own.
+/// Returns the config of a tool that returns its context, with `keys` of its own.
 fn config(keys: Value) -> Value {
     let mut config = json!({
         "tool_id": "tell", "type": "function_tool", "description": "Tells.",
@@ -52,7 +52,7 @@ fn config(keys: Value) -> Value {
     config
 }
 
-/// What comes of the one example of `tool`, which `TELL` runs.
+/// Runs the only example of `tool` with `TELL`.
 fn run(tool: &Tool) -> Result<(), String> {
     run_by(&TELL, tool)
 }
@@ -79,7 +79,7 @@ fn an_example_holds_when_whatever_it_gives_comes_out() {
     );
 }
 
-/// Asks a model what it was given and tells the answer.
+/// Asks a model its input and returns the answer.
 static ASK: ToolFunction = ToolFunction {
     invoke: |context, input| {
         Box::pin(async move {

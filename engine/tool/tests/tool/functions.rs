@@ -1,4 +1,4 @@
-//! What a tool function may ask its context for, and what the code that `#[tool]` writes relies on.
+//! Services of a tool function's context, and the items that the code of `#[tool]` uses.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use baton_types::path::DocumentPath;
 use baton_types::time::Timestamp;
 use serde_json::json;
 
-/// A host that writes down what it is told and is cancelled when the test says so.
+/// A host that records its messages and is cancelled on demand.
 #[derive(Default)]
 struct Watched {
     progress: Mutex<Vec<String>>,

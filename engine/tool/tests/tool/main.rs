@@ -1,4 +1,4 @@
-//! What a tool function is given, what its examples prove, and the facts of what it writes.
+//! Contexts of tool functions, their examples, and the facts of their writes.
 
 mod examples;
 mod functions;

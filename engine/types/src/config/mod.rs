@@ -185,7 +185,7 @@ impl Configs {
 }
 
 impl Agent {
-    /// Who must approve its calls of `tool`, if anybody: a person where the tool's config or the grant asks for one.
+    /// Returns the approver of its calls of `tool`, if any: a person if the tool's config or the grant requires one.
     pub fn approver(&self, tool: &Tool) -> Option<Approver> {
         tool.approval.max(self.approvals.get(&tool.id).copied())
     }

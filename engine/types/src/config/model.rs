@@ -91,8 +91,8 @@ pub struct ProviderLimits {
     pub in_flight: Option<u32>,
 }
 
-/// What a model takes besides text; what is absent is as its provider usually has it. A document that a model does not take
-/// is told by its record alone.
+/// Content that a model takes besides text (default: the usual one of its provider). If a model does not take a
+/// document, it gets the document's record alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Modalities {
@@ -110,7 +110,7 @@ pub fn may_hold_key(address: &str) -> bool {
 }
 
 impl Job {
-    /// The model called `name`: from the job's or the person's files, or `PROVIDER:MODEL`.
+    /// Returns the model called `name`: from the job's or the person's files, or `PROVIDER:MODEL`.
     pub fn model(&self, name: &str) -> Option<ModelSpec> {
         self.models.get(name).cloned().or_else(|| provided(name, &self.provider_names).map(ModelSpec::Provided))
     }
@@ -123,7 +123,7 @@ impl Job {
         }
     }
 
-    /// The context window of the model called `name` in tokens, if a config sets one.
+    /// Returns the context window of the model called `name` in tokens, if a config sets one.
     pub fn window(&self, name: &str) -> Option<u64> {
         match self.models.get(name) {
             Some(ModelSpec::Provided(provided)) => provided.context_tokens,
@@ -131,7 +131,7 @@ impl Job {
         }
     }
 
-    /// The provider of the model called `name`; a model of the program itself is its own.
+    /// Returns the provider of the model called `name`; a model of the program itself is its own.
     pub fn provider_of(&self, name: &str) -> String {
         match self.model(name) {
             Some(ModelSpec::Provided(provided)) => provided.provider,
@@ -139,7 +139,7 @@ impl Job {
         }
     }
 
-    /// The time for which a request to the model called `name` is retried while its provider is away.
+    /// Returns the time for which a request to the model called `name` is retried while its provider is away.
     pub fn outage(&self, name: &str) -> Duration {
         let of_provider = |provider: &str| self.providers.get(provider).and_then(|settings| settings.outage);
         let of_model = match self.model(name) {
@@ -149,7 +149,8 @@ impl Job {
         of_model.or(self.outage).unwrap_or(DEFAULT_OUTAGE)
     }
 
-    /// The names of the models that are asked, one after the other, when the one called `name` is not available.
+    /// Returns the names of the models that are asked, one after the other, when the one called `name` is not
+    /// available.
     pub fn fallbacks(&self, name: &str) -> &[String] {
         match self.models.get(name) {
             Some(ModelSpec::Provided(provided)) => &provided.fallbacks,
@@ -158,7 +159,7 @@ impl Job {
     }
 }
 
-/// The model that `PROVIDER:MODEL` names, if one of `providers` is its provider.
+/// Returns the model that `PROVIDER:MODEL` names, if one of `providers` is its provider.
 pub fn provided(name: &str, providers: &BTreeSet<String>) -> Option<ProvidedModel> {
     let (provider, model) = name.split_once(':')?;
     let fits = providers.contains(provider) && !model.trim().is_empty();

@@ -5,13 +5,13 @@ use crate::id::{AgentId, ToolId};
 /// A limit of money: whom it holds, and where it is written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MoneyLimit {
-    /// Whom it holds.
+    /// Subject of the limit.
     pub holder: MoneyHolder,
     /// Its key in a file.
     pub place: Place,
 }
 
-/// Whom a limit of money holds, with all tasks below.
+/// Subject of a money limit, with all tasks below.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MoneyHolder {
     /// The run.
@@ -35,6 +35,6 @@ pub struct Place {
     pub pointer: String,
     /// The line of the file.
     pub source_line: Option<String>,
-    /// How many characters of the line are meant.
+    /// Number of marked characters of the line.
     pub width: usize,
 }

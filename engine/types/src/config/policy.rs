@@ -1,5 +1,5 @@
-//! What configs say about calls beside what they do: how many delegations of a turn must succeed, what a failure leads to,
-//! who must approve a call, and who is asked when a crash left it in doubt.
+//! Policies of configs about calls: the number of delegations that must succeed, retries of failures, approvals, and
+//! calls left in doubt by a crash.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl Retry {
     }
 }
 
-/// Who must approve a call before it begins; a key of a tool, or of an agent's grant of it. The greater of two counts.
+/// Approver of a call before it begins; a key of a tool, or of an agent's grant of it. The greater of two counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Approver {

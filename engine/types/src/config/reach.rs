@@ -1,4 +1,4 @@
-//! Who said what configures a run, and what the run may reach by it outside of itself.
+//! Origins of settings, and the outside resources that a run may reach through them.
 //!
 //! Reaches are read from the loaded, effective configs, never from the file that a setting came in. Whether a person trusts
 //! them is judged where runs are started.
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{Configs, Executor, Tool};
 use crate::id::ContentHash;
 
-/// Who said something that configures a run. Later ones are trusted less.
+/// Origin of a setting that configures a run. Later ones are trusted less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -42,15 +42,15 @@ impl Origin {
 pub struct Reach {
     /// The tool or provider that reaches it.
     pub holder: String,
-    /// What is reached.
+    /// The resource.
     #[serde(flatten)]
     pub target: Target,
-    /// Who said so. No part of what is trusted.
+    /// Origin of the setting. It is no part of the trusted facts.
     #[serde(skip)]
     pub origin: Origin,
 }
 
-/// What is reached.
+/// An outside resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -95,13 +95,13 @@ pub enum Target {
 }
 
 impl Reach {
-    /// The line that identifies it, whoever said it: JSON, the same for the same reach.
+    /// Returns the line that identifies it, regardless of its origin: JSON, the same for the same reach.
     pub fn canonical(&self) -> String {
         serde_json::to_string(self).expect("a reach always serialises")
     }
 }
 
-/// One line for a person. Everything that a file said is quoted and escaped, so that no terminal acts on it.
+/// One line for a person. All text from files is quoted and escaped, so that no terminal acts on it.
 impl fmt::Display for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { holder, target, origin: _ } = self;
@@ -133,14 +133,15 @@ impl fmt::Display for Reach {
 }
 
 impl Configs {
-    /// The tools that some agent may call.
+    /// Returns the tools that some agent may call.
     pub fn granted_tools(&self) -> impl Iterator<Item = &Tool> {
         let mut seen = BTreeSet::new();
         let granted = self.agents.values().flat_map(|agent| agent.tools.values());
         granted.filter(move |tool| seen.insert(&tool.id)).map(AsRef::as_ref)
     }
 
-    /// Everything outside of a run that these configs reach, whoever said so. The files that commands name are not among them.
+    /// Returns everything outside of a run that these configs reach, from any origin. The files that commands name are
+    /// not included.
     pub fn reaches(&self) -> Vec<Reach> {
         let mut reaches: Vec<Reach> = self.granted_tools().flat_map(|tool| tool.reaches.iter().cloned()).collect();
         for (name, settings) in &self.job.providers {

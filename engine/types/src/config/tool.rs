@@ -75,7 +75,8 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// The end of a turn after a result of this tool, unless the executor or the call sets it (rule *after* of docs/RULES.md).
+    /// Returns the next step after a result of this tool, unless the executor or the call sets it (rule *after* of
+    /// docs/RULES.md).
     pub fn after_by_default(&self) -> AfterExecution {
         self.after.unwrap_or(match self.tool_type.behavior().then {
             Then::Stop => AfterExecution::Terminate,
@@ -83,8 +84,8 @@ impl Tool {
         })
     }
 
-    /// The hash of all that decides what a call with `input` would do: what an approval binds. The input counts as it is
-    /// written, byte for byte, so no two ways of reading it can differ.
+    /// Returns the hash of all that decides what a call with `input` would do: what an approval binds. The input
+    /// counts as it is written, byte for byte, so no two ways of reading it can differ.
     ///
     /// The title and the change count too, although they decide nothing: the person said yes to what they were shown. Where
     /// a config has neither, the hash is that of the versions which knew neither.
@@ -200,14 +201,14 @@ pub enum NewContent {
     Whole {
         /// The content.
         content: String,
-        /// How it is written: `base64`, else text.
+        /// Encoding of the content: `base64`, else text.
         encoding: Option<String>,
     },
     /// One block of it.
     Block {
         /// The block's number.
         block: String,
-        /// What the block shall hold.
+        /// New content of the block.
         data: Option<String>,
     },
     /// Nothing: it is known once the call has run.

@@ -15,9 +15,9 @@ use crate::tool_type::ToolType;
 /// A call was refused before it touched anything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallRefused {
-    /// The calling task.
+    /// Returns the calling task.
     pub task: TaskId,
-    /// The call.
+    /// Returns the call.
     pub call: CallId,
     /// The name the model used.
     pub tool: ToolId,
@@ -31,9 +31,9 @@ pub struct CallRefused {
 /// A call that had to be approved was; it begins when its place has come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallApproved {
-    /// The calling task.
+    /// Returns the calling task.
     pub task: TaskId,
-    /// The call.
+    /// Returns the call.
     pub call: CallId,
     /// The tool.
     pub tool: ToolId,
@@ -44,9 +44,9 @@ pub struct CallApproved {
 /// A call was accepted and begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallStarted {
-    /// The calling task.
+    /// Returns the calling task.
     pub task: TaskId,
-    /// The call.
+    /// Returns the call.
     pub call: CallId,
     /// The tool.
     pub tool: ToolId,
@@ -55,7 +55,7 @@ pub struct CallStarted {
     /// The documents attached, pinned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<DocumentRef>,
-    /// Who was called or asked.
+    /// The called agent, or the recipient of the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Holder>,
 }
@@ -63,9 +63,9 @@ pub struct CallStarted {
 /// A call has its one result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallFinished {
-    /// The calling task.
+    /// Returns the calling task.
     pub task: TaskId,
-    /// The call.
+    /// Returns the call.
     pub call: CallId,
     /// The tool.
     pub tool: ToolId,
@@ -73,12 +73,13 @@ pub struct CallFinished {
     pub tool_type: ToolType,
     /// The result, shared with the conversation.
     pub result: Arc<CallResult>,
-    /// What the result asks to happen once the turn is complete.
+    /// Wish of the result for the step after the turn.
     pub after: AfterExecution,
-    /// How often in a row this tool gave this result for this input, this time included; 0 where it is not counted.
+    /// Number of times in a row that this tool gave this result for this input, including this time; 0 if it is not
+    /// counted.
     #[serde(default)]
     pub repeat: u32,
-    /// What was asked and answered in the calling agent's name while it waited.
+    /// Questions and answers on behalf of the calling agent while it waited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<Said>,
     /// The stale bases that made the engine drop all writes of the call.
@@ -94,7 +95,7 @@ pub struct Conflict {
     /// The version the writer knew; `None` if it knew none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<u32>,
-    /// The version that stands; the task knows it from here on.
+    /// The current version; the task knows it from here on.
     pub current: u32,
 }
 
@@ -114,7 +115,7 @@ pub struct Said {
 pub struct Output {
     /// The task whose call it was.
     pub task: TaskId,
-    /// The call.
+    /// Returns the call.
     pub call: CallId,
     /// Its status.
     pub status: CallStatus,

@@ -74,7 +74,7 @@ pub enum Entry {
     QuestionClosed(QuestionClosed),
     /// A result was sent to the user instead of the agent.
     Output(Output),
-    /// What a model request really used replaces what was reserved for it.
+    /// The real usage of a model request replaces its reservation.
     BudgetSettled(BudgetSettled),
     /// Older turns of a task are replaced by a summary in later requests.
     Compacted(Compacted),
@@ -89,7 +89,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// The task that the entry belongs to; `None` for what concerns the whole run.
+    /// Returns the task that the entry belongs to; `None` for what concerns the whole run.
     pub fn task(&self) -> Option<&TaskId> {
         match self {
             Self::RunStarted(_) | Self::RunEnded(_) => None,
@@ -114,7 +114,7 @@ impl Entry {
         }
     }
 
-    /// The configs that the run goes on by from this entry on, when it changes them.
+    /// Returns the configs with which the run continues from this entry on, if it changes them.
     pub fn adopts(&self) -> Option<&Adoption> {
         match self {
             Self::Control(Control { action: ControlAction::Adopted(adoption), .. }) => Some(adoption),
@@ -122,7 +122,7 @@ impl Entry {
         }
     }
 
-    /// The stored content that the entry names: it is durable with the entry, and kept as long as the entry is.
+    /// Returns the stored content that the entry names: it is durable with the entry, and kept as long as the entry is.
     pub fn content(&self) -> Option<ContentHash> {
         match self {
             Self::DocumentWritten(version) => Some(version.content.hash),
@@ -139,7 +139,7 @@ macro_rules! names {
             /// The names of all entries.
             pub const NAMES: &[&str] = &[$($name),*];
 
-            /// The entry's name. Stored entries are tagged with it.
+            /// Returns the entry's name. Stored entries are tagged with it.
             pub const fn name(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $name,)*

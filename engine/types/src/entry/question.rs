@@ -17,7 +17,7 @@ pub struct QuestionOpened {
     pub number: u32,
     /// The task that asked.
     pub asker: TaskId,
-    /// Who is asked.
+    /// Recipient of the question.
     pub holder: Holder,
     /// The question.
     pub question: String,
@@ -27,11 +27,11 @@ pub struct QuestionOpened {
     /// The JSON Schema that an answer must meet.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub answer_schema: Json,
-    /// What happens when nobody answers before the deadline of the task.
+    /// Step to take if no answer comes before the deadline of the task.
     pub otherwise: Otherwise,
 }
 
-/// What happens to a question that nobody answered in time.
+/// Step to take for a question without an answer in time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Otherwise {
@@ -50,17 +50,17 @@ pub struct QuestionClosed {
     pub task: TaskId,
     /// Its number.
     pub number: u32,
-    /// How it closed.
+    /// End of the question.
     pub how: QuestionEnd,
 }
 
-/// How a question closed.
+/// Ways in which a question ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionEnd {
     /// Somebody answered.
     Answered {
-        /// Who answered.
+        /// Author of the answer.
         by: Principal,
         /// The answer.
         answer: Json,
@@ -68,15 +68,15 @@ pub enum QuestionEnd {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         recorded: Option<ForkPoint>,
     },
-    /// Nobody did before the deadline; the default was taken, or none.
+    /// The deadline passed; the default was used, if there is one.
     Expired {
         /// The default that was taken.
         #[serde(default, skip_serializing_if = "Json::is_null")]
         default: Json,
     },
-    /// Nobody did before the deadline, and the question went on to the next master.
+    /// The deadline passed, and the question was escalated to the next master.
     Escalated {
-        /// Who is asked now.
+        /// New recipient.
         to: Holder,
         /// By which task.
         task: TaskId,

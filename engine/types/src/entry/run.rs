@@ -38,8 +38,8 @@ pub struct RunStarted {
     pub prices: BTreeMap<String, Price>,
     /// The version of the engine that started it.
     pub engine: String,
-    /// Where it was forked from. Never in a stored entry: a fork shares the first entry of its original, and
-    /// [`Adoption::restarted`] says so.
+    /// Origin of the fork. Never in a stored entry: a fork shares the first entry of its original, and
+    /// [`Adoption::restarted`] sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkPoint>,
 }
@@ -73,7 +73,7 @@ pub struct Adoption {
 }
 
 impl Adoption {
-    /// The first entry of the run as it reads from here on.
+    /// Returns the first entry of the run with the values that hold from here on.
     pub fn restarted(&self, started: &RunStarted) -> RunStarted {
         let (model, prices) = (self.model.clone(), self.prices.clone());
         let mut started = RunStarted { configs: self.configs, model, prices, ..started.clone() };

@@ -34,7 +34,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// The agent, unless a person holds the task.
+    /// Returns the agent, unless a person holds the task.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             Self::Agent(agent) => Some(agent),
@@ -107,12 +107,12 @@ pub struct TaskCreated {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Concern {
-    /// Whether the call may begin.
+    /// Approval of a call.
     Approval {
         /// The hash of what is approved: the tool, its definition and the input.
         binds: ContentHash,
     },
-    /// Whether a call that a crash interrupted took effect.
+    /// Doubt whether a call that a crash interrupted had an effect.
     Outcome,
 }
 
@@ -147,7 +147,7 @@ pub enum FinalState {
 }
 
 impl FinalState {
-    /// The name used on timelines.
+    /// Returns the name used on timelines.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -163,7 +163,7 @@ impl FinalState {
 pub struct TaskEnded {
     /// The task.
     pub task: TaskId,
-    /// How it was closed.
+    /// Final state.
     pub state: FinalState,
     /// Its result; the caller's call gets the same, unless the config of the delegation has it tried again.
     pub result: Arc<CallResult>,

@@ -28,7 +28,7 @@ pub struct ModelRequested {
     /// Money reserved there: the most that those tokens can cost. Nothing where the price is not known.
     #[serde(default, skip_serializing_if = "Money::is_zero")]
     pub reserved_cost: Money,
-    /// Whether the request says which schema its text has to meet. Those of older programs never do.
+    /// Whether the request has the schema that its text must meet. Requests of older programs never have it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub says_result_schema: bool,
     /// Messages from people since the task's last request, in order. They precede the notice.
@@ -43,7 +43,7 @@ pub struct ModelRequested {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Notice {
-    /// The turn before did not count; the number says how many in a row.
+    /// The turn before did not count; the number counts such turns in a row.
     Reminder {
         /// 1 or 2.
         count: u32,
@@ -57,7 +57,7 @@ pub enum Notice {
     },
     /// The agent's older turns are about to be replaced. This turn writes their summary.
     Summarise {
-        /// The last turn that the summary is to stand for.
+        /// The last turn that the summary will replace.
         through_turn: u32,
     },
     /// A person sent a message into the running task. Entries have it in [`ModelRequested::steers`]; only the first
@@ -95,7 +95,7 @@ pub struct ModelAnswered {
     pub task: TaskId,
     /// Which of its turns.
     pub turn: u32,
-    /// The text.
+    /// Returns the text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     /// The calls. The call at index `i` has the id `<task>/<turn>.<i + 1>`.
@@ -153,7 +153,7 @@ pub struct CallAskedModel {
 /// A request that the code of a call makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallRequest {
-    /// The call.
+    /// Returns the call.
     pub call: CallId,
     /// Which of its requests, from 1; again from 1 when the call runs again.
     pub request: u32,
@@ -173,8 +173,8 @@ pub struct BudgetSettled {
     pub reserved_tokens: u64,
     /// The used tokens.
     pub usage: Usage,
-    /// Whether nobody knows what was used: the request was open in a crash, or was cancelled. `usage` and `cost` are then all that
-    /// was reserved, which limits count.
+    /// Whether the usage is unknown: the request was open in a crash, or was cancelled. `usage` and `cost` are then
+    /// the whole reservation, which limits count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
     /// The cost at the pinned price; absent if the price is unknown.
@@ -189,8 +189,8 @@ pub struct Compacted {
     pub task: TaskId,
     /// The last turn in the summary.
     pub through_turn: u32,
-    /// What the agent's model wrote of those turns. `None` for a digest, which rendering makes of them: what was said and
-    /// called, in short, the newest first to stay.
+    /// Summary of those turns by the agent's model. `None` for a digest, which rendering computes: the texts and calls
+    /// of the turns, shortened, of which the newest stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The most tokens (≈) that the summary takes.

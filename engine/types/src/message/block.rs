@@ -18,7 +18,7 @@ use crate::id::{AgentId, ContentHash};
 use crate::json::Json;
 use crate::path::DocumentPath;
 
-/// The contents that `message` names: whoever sends it must resolve these.
+/// Returns the contents that `message` names, which the sender must resolve.
 pub fn contents_of(message: &Message) -> Vec<ContentHash> {
     let mut hashes = Vec::new();
     for part in &message.parts {
@@ -62,7 +62,7 @@ pub fn part_block(part: &Part, content: &dyn Fn(ContentHash) -> Option<Content>)
     block
 }
 
-/// What an agent is told of a call whose result came out the same `repeat` times in a row.
+/// Returns the hint for an agent whose call came out the same `repeat` times in a row.
 pub fn repeat_hint(repeat: u32) -> Option<String> {
     (repeat >= 2).then(|| format!("the same result for the same input, {repeat} times in a row: doing it again will not help"))
 }
@@ -210,7 +210,7 @@ fn is_image(version: &DocumentVersion) -> bool {
     version.content.mime_type.starts_with("image/") && version.content.mime_type != "image/svg+xml"
 }
 
-/// The bytes of a document as a typed source: text where they are UTF-8, base64 elsewhere.
+/// Returns the bytes of a document as a typed source: text where they are UTF-8, base64 elsewhere.
 fn source(version: &DocumentVersion, content: Option<Content>) -> Value {
     let media_type = &version.content.mime_type;
     match content {
@@ -222,7 +222,7 @@ fn source(version: &DocumentVersion, content: Option<Content>) -> Value {
     }
 }
 
-/// What changed between the version a writer knew and the one that stands, as a unified diff.
+/// Returns the changes between the version that a writer knew and the current one, as a unified diff.
 fn diff(before: Option<Content>, current: Option<Content>) -> Value {
     let text =
         |content: &Option<Content>| content.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
@@ -232,7 +232,7 @@ fn diff(before: Option<Content>, current: Option<Content>) -> Value {
     Value::from(unified)
 }
 
-/// What the engine tells an agent, in words.
+/// Returns a notice of the engine to an agent as text.
 fn notice_text(notice: &Notice) -> String {
     match notice {
         Notice::Reminder { count, reason } => {

@@ -21,17 +21,17 @@ pub use weight::{FRAME_BYTES, part_bytes, request_tokens};
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Message {
-    /// Who speaks.
+    /// Role of the author.
     pub role: Role,
-    /// What is said, in order.
+    /// Content, in order.
     pub parts: Vec<Part>,
 }
 
-/// Who speaks.
+/// Role of a message's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The engine, for whoever made the request.
+    /// The engine, on behalf of the requester.
     User,
     /// The model.
     Assistant,
@@ -39,7 +39,7 @@ pub enum Role {
     Tool,
 }
 
-/// A piece of a message. Documents are named by hash; whoever sends the request resolves them.
+/// A piece of a message. Documents are named by hash; the sender of the request resolves them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -49,7 +49,7 @@ pub enum Part {
     Question {
         /// The agent that asks.
         asker: AgentId,
-        /// What it asks.
+        /// The question.
         question: String,
         /// The JSON Schema that the answer must meet; `null` without.
         #[serde(skip_serializing_if = "Json::is_null")]
@@ -57,7 +57,7 @@ pub enum Part {
     },
     /// The model's own text.
     Text(String),
-    /// What its vendor wants back unchanged before the model's own text and calls; nobody else is sent it.
+    /// Reasoning that its vendor wants back unchanged before the model's own text and calls; no other vendor gets it.
     Reasoning(Json),
     /// A call that the model made.
     Call {
@@ -68,35 +68,35 @@ pub enum Part {
     },
     /// The result of a call.
     Result {
-        /// The call.
+        /// Returns the call.
         call: CallId,
         /// As the model asked for it.
         asked: Arc<ModelCall>,
         /// The result; `None` while the call still waits, which only a question sees.
         result: Option<Arc<CallResult>>,
-        /// How often in a row the same came out; from 2 on the agent gets a hint.
+        /// Number of times in a row that the same result came; from 2 on the agent gets a hint.
         repeat: u32,
-        /// What was said in the agent's name meanwhile.
+        /// Questions and answers on the agent's behalf meanwhile.
         said: Vec<Said>,
     },
     /// A document, whole.
     Document(Arc<DocumentVersion>),
     /// A document that exceeds the token budget: its record only; `load_to_context` and the like bring the rest.
     Pointer(Arc<DocumentVersion>),
-    /// What a stale write collided with: the current version beside the one the writer knew.
+    /// Conflict of a stale write: the current version beside the one that the writer knew.
     Conflict {
         /// The version the writer knew.
         base: Option<Arc<DocumentVersion>>,
-        /// The version that stands.
+        /// The current version.
         current: Arc<DocumentVersion>,
     },
-    /// What stands for the turns up to one, which are no longer sent.
+    /// Replacement of the turns up to one, which are no longer sent.
     Summary {
         /// The last of them.
         through_turn: u32,
         /// The summary.
         text: String,
     },
-    /// What the engine tells the agent.
+    /// A notice of the engine to the agent.
     Notice(Notice),
 }

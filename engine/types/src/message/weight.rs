@@ -9,7 +9,7 @@ use crate::model::{ModelRequest, ToolDefinition};
 /// Bytes that the frame of a message, call or document adds to its text.
 pub const FRAME_BYTES: u64 = 64;
 
-/// A whole request, as it is sent: what a provider counts for it before it answers.
+/// Returns the tokens of a whole request: a provider's count before it answers.
 pub fn request_tokens(request: &ModelRequest) -> u64 {
     let tool = |tool: &ToolDefinition| tool.id.as_str().len() + tool.description.len() + tool.input_schema.text().len();
     let parts = || request.messages.iter().flat_map(|message| &message.parts);
@@ -25,7 +25,7 @@ pub fn request_tokens(request: &ModelRequest) -> u64 {
     text_tokens((request.system.len() + tools + texts) as u64) + documents
 }
 
-/// About how many bytes of text `part` is, documents excepted.
+/// Returns about the number of bytes of text in `part`, without documents.
 pub fn part_bytes(part: &Part) -> usize {
     let text = |json: &Json| json.text().len();
     match part {

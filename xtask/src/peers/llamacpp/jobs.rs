@@ -100,7 +100,7 @@ pub(super) fn write(jobs: &Path) -> anyhow::Result<()> {
     write_chain(&Job::Chain.folder(jobs))
 }
 
-/// Returns a job of one agent with these tools.
+/// Writes a job of one agent with these tools.
 fn write_alone(folder: &Path, more: Value, tools: &[&str]) -> anyhow::Result<()> {
     let mut job = json!({"job_id": "alone", "description": "One agent, asked.", "root": "one", "request": "Say how it stands."});
     job.as_object_mut().into_iter().for_each(|job| job.extend(more.as_object().cloned().unwrap_or_default()));
@@ -112,7 +112,7 @@ fn write_alone(folder: &Path, more: Value, tools: &[&str]) -> anyhow::Result<()>
     write_json(&folder.join("agents/one.json"), &agent)
 }
 
-/// Returns the example's agents and document, with one tool that each must call.
+/// Writes the example's agents and document, with one tool that each must call.
 fn write_chain(folder: &Path) -> anyhow::Result<()> {
     let example = root().join(Q3);
     let read = |path: &str| -> anyhow::Result<Value> { Ok(serde_json::from_slice(&std::fs::read(example.join(path))?)?) };
@@ -157,7 +157,7 @@ fn report_schema() -> Value {
     }))
 }
 
-/// Returns the choice that leaves the model none: a call of `tool`.
+/// Returns the `tool_choice` that forces a call of `tool`.
 pub(super) fn forced(tool: &str) -> Value {
     json!({"type": "function", "function": {"name": tool}})
 }
