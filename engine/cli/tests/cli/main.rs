@@ -7,6 +7,7 @@ mod crates;
 mod doctor;
 mod documents;
 mod exports;
+mod folds;
 mod forks;
 mod keeping;
 mod killed;
