@@ -31,4 +31,4 @@ mod stop;
 pub mod utility;
 pub mod web;
 
-pub use files::{block_text, edited_text};
+pub use files::block_text;

@@ -45,12 +45,18 @@ fn registration(options: &Options, function: &ItemFn) -> syn::Result<TokenStream
     let arguments = arguments(&core, &signature.parameters);
     let invoke = invoke(&core, &signature, function);
     let entry = entry(&core, &id, function);
+    let preview = options.preview.as_ref().map(|text| {
+        quote! {
+            #core::__private::inventory::submit! { #core::ToolPreview { id: #id, text: #text } }
+        }
+    });
     Ok(quote! {
         #(#cfg)*
         const _: () = {
             #arguments
             #invoke
             #entry
+            #preview
             #agreement
         };
     })

@@ -1,4 +1,4 @@
-//! The arguments of the attribute: `id` and `crate`.
+//! The arguments of the attribute: `id`, `preview` and `crate`.
 
 use proc_macro2::{Span, TokenStream};
 use syn::parse::Parser;
@@ -10,6 +10,8 @@ use syn::{LitStr, Path};
 pub(crate) struct Options {
     /// The tool id, where it is not the function's name.
     pub(crate) id: Option<LitStr>,
+    /// The function that previews the texts which a call makes.
+    pub(crate) preview: Option<Path>,
     /// Path of `baton_tool`.
     pub(crate) core: Option<Path>,
 }
@@ -21,10 +23,12 @@ impl Options {
         syn::meta::parser(|meta| {
             if meta.path.is_ident("id") {
                 options.id = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("preview") {
+                options.preview = Some(meta.value()?.parse()?);
             } else if meta.path.is_ident("crate") {
                 options.core = Some(meta.value()?.parse::<LitStr>()?.parse()?);
             } else {
-                return Err(meta.error("unknown argument; #[tool] knows `id = \"…\"` and `crate = \"…\"`"));
+                return Err(meta.error("unknown argument; #[tool] knows `id = \"…\"`, `preview = …` and `crate = \"…\"`"));
             }
             Ok(())
         })

@@ -1,6 +1,7 @@
 //! Tool functions as `#[tool]` registers them, and what the code that it writes relies on.
 
 use baton_types::config::FunctionName;
+use baton_types::document::DocumentVersion;
 use baton_types::json::Json;
 use serde::Serialize;
 use serde_json::Value;
@@ -37,6 +38,27 @@ impl ToolFunction {
     pub const fn name(&self) -> FunctionName {
         FunctionName { id: self.id, name: self.name }
     }
+}
+
+/// A preview of the texts that a tool function makes. `#[tool(preview = …)]` writes it beside the function.
+///
+/// People see it before they approve a call. It runs without a context, so it is a pure function of what it is given.
+pub struct ToolPreview {
+    /// The tool id that the function serves.
+    pub id: &'static str,
+    /// Returns the text that a call with this input makes of the version of a document with this content, or why the call
+    /// changes nothing.
+    pub text: PreviewText,
+}
+
+/// The function of a [`ToolPreview`].
+pub type PreviewText = fn(&Value, &DocumentVersion, &[u8]) -> Result<String, String>;
+
+inventory::collect!(ToolPreview);
+
+/// Returns the preview that the function `id` has registered.
+pub fn registered_preview(id: &str) -> Option<PreviewText> {
+    inventory::iter::<ToolPreview>.into_iter().find(|preview| preview.id == id).map(|preview| preview.text)
 }
 
 /// Returns all linked functions, ordered by id. Two of one id are both listed: the loader refuses them.

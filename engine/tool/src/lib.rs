@@ -20,7 +20,9 @@ pub use ask::{ModelAsk, ModelReply};
 pub use context::{Caller, CollectedEffects, PendingWrite, ToolContext};
 pub use error::{ToolError, ToolErrorKind, parse_path};
 pub use example::{Difference, ExampleFailure, compare_output, run_example};
-pub use function::{ToolFunction, from_input, registered_functions, schema_of, to_output};
+pub use function::{
+    PreviewText, ToolFunction, ToolPreview, from_input, registered_functions, registered_preview, schema_of, to_output,
+};
 pub use host::{BoxFuture, RecallScope, RecalledCall, ToolHost};
 
 /// Items for the code that `#[tool]` writes; not for use by hand.

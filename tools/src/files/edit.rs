@@ -37,7 +37,7 @@ struct Edited {
 }
 
 /// Changes one block of the document at `path`. What cannot be done is an answer and not a failure.
-#[tool]
+#[tool(preview = edited_text)]
 async fn edit_file_block(
     context: &ToolContext,
     path: String,
@@ -90,8 +90,8 @@ fn changed(change: &Change, version: &DocumentVersion, content: &[u8]) -> Result
     blocks::edit(text, doc_type(content, version), change).map_err(|reason| format!("{path} was not changed: {reason}"))
 }
 
-/// Returns the text that a call of `edit_file_block` with `input` would make of the document `version`, or why it would change nothing.
-pub fn edited_text(input: &Value, version: &DocumentVersion, content: &[u8]) -> Result<String, String> {
+/// Returns the text that a call with `input` makes of the document `version`, or why it changes nothing.
+fn edited_text(input: &Value, version: &DocumentVersion, content: &[u8]) -> Result<String, String> {
     let request = Request::deserialize(input).map_err(|error| error.to_string())?;
     changed(&understand(request)?, version, content).map(|changed| changed.text)
 }

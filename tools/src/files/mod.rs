@@ -9,7 +9,6 @@ mod write;
 
 use baton_types::document::DocumentVersion;
 use blocks::DocType;
-pub use edit::edited_text;
 
 /// Returns the text of the block that has the number `id` in a document, counted as agents count blocks; `None` if there is none.
 pub fn block_text<'t>(text: &'t str, mime_type: &str, id: usize) -> Option<&'t str> {

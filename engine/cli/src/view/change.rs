@@ -1,15 +1,15 @@
 //! The change that a pending approval would make to a document, as lines and as JSON.
 //!
 //! It is worked out from the call's input and the version that is stored now, by what the tool's config says its inputs mean
-//! ([`Changes`]). Nothing is run for it. So of a block, what is there and what the call gives are shown one after the other,
-//! except for `edit_file_block`: what it makes of a text is known without a run.
+//! ([`Changes`]). Nothing is run for it. A tool function may register a preview, which returns the new text. Without one, the
+//! present block and the block that the call gives are shown one after the other.
 
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use baton_tool::measure::measure;
-use baton_tools::edited_text;
+use baton_tool::{PreviewText, registered_preview};
 use baton_types::config::{Changes, Executor, NewContent, Tool};
 use baton_types::document::{DocumentRef, DocumentVersion};
 use baton_types::path::DocumentPath;
@@ -130,8 +130,8 @@ impl Change {
                 (kind, is_shown.then(|| content.clone()))
             }
             NewContent::Block { block, data } => {
-                let kind = match before.filter(|_| edits_blocks(tool)) {
-                    Some((version, content)) => match edited_text(input, version, content) {
+                let kind = match before.zip(preview_of(tool)) {
+                    Some(((version, content), text)) => match text(input, version, content) {
                         Ok(after) => Kind::between(&document, before, after.as_bytes()),
                         Err(reason) => Kind::Refused { reason },
                     },
@@ -264,9 +264,12 @@ impl Size {
     }
 }
 
-/// Whether calls of `tool` are run by the function whose edits are known here.
-fn edits_blocks(tool: &Tool) -> bool {
-    matches!(&tool.executor, Some(Executor::Function(function)) if function.id == "edit_file_block")
+/// The preview that the function of `tool` has registered.
+fn preview_of(tool: &Tool) -> Option<PreviewText> {
+    match &tool.executor {
+        Some(Executor::Function(function)) => registered_preview(function.id),
+        _ => None,
+    }
 }
 
 impl Line {
@@ -353,7 +356,7 @@ mod tests {
         assert_eq!(lines[2..], ["- a", "+ xxxxxxxxxx", "+↪xxxxxxxxxx", "+↪xxxxx"]);
         let lines = shown("", &"+x\n".repeat(100), 60, Extent::Bounded("baton show RUN --question Q1"));
         assert_eq!((lines.len(), lines[2].as_str()), (62, "+ +x"));
-        assert_eq!(lines[61], "… 41 more lines; all of it: baton show RUN --question Q1");
+        assert_eq!(lines[61], "… 41 more lines; show all: baton show RUN --question Q1");
     }
 
     #[test]
