@@ -8,7 +8,7 @@ mod sampled;
 mod trips;
 mod ways_back;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use baton_config::{ModelRules, Role, Sources, Unconfigured, load};
 use baton_schema::provider::{CompiledTool, Strictness, Target, compile};
@@ -43,12 +43,7 @@ pub(crate) fn validator(schema: &Value) -> jsonschema::Validator {
     options.build(schema).unwrap_or_else(|error| panic!("{schema} is no schema: {error}"))
 }
 
-/// Returns the folder with real data.
-pub(crate) fn fixtures() -> PathBuf {
-    std::env::var_os("BATON_FIXTURES").map_or_else(|| Path::new("../../../shared/fixtures").to_owned(), PathBuf::from)
-}
-
-/// Returns the built-in tools, as an agent that has all of them offers them.
+/// The built-in tools, as an agent that has all of them offers them.
 fn built_in() -> Vec<std::sync::Arc<ToolDefinition>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tool-configs");
     let mut sources = Sources::default();
