@@ -1,6 +1,9 @@
 //! The command line: what may be typed. One command per file in [`crate::commands`].
 
-use clap::Parser;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::app::options::Common;
 use crate::commands::Command;
@@ -14,11 +17,82 @@ use crate::commands::Command;
     max_term_width = 110,
     after_help = "Exit codes: 0 done · 1 failed · 2 bad usage or config · 3 waiting for a person · 4 limit reached ·\n\
                   5 provider or key unavailable · 6 not found · 130 interrupted (resumable)\n\
-                  Runs are named by id, by a beginning of it, or by @last."
+                  A run is named by its id, by the beginning of its id, or by @last."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) common: Common,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The verbs under their headings, as the help lists them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Set up", &["init", "new", "validate", "doctor", "tool", "completions"]),
+    ("Run jobs", &["run", "resume", "answer", "pause", "steer", "cancel"]),
+    ("Look at runs", &["ps", "show", "timeline", "graph", "doc"]),
+    ("Repeat and compare", &["fork", "replay", "diff", "export"]),
+    ("Keep the store", &["verify", "gc"]),
+];
+
+/// The program's command line, whose help lists the verbs in groups.
+pub(crate) fn program() -> clap::Command {
+    let program = Cli::command();
+    let mut template = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (heading, verbs) in GROUPS {
+        let _infallible = writeln!(template, "\n{heading}:");
+        for verb in verbs {
+            let about = program.find_subcommand(verb).and_then(clap::Command::get_about).map(ToString::to_string);
+            let _infallible = writeln!(template, "  {verb:<12} {}", about.unwrap_or_default());
+        }
+    }
+    program.help_template(template + "\nGlobal options:\n{options}{after-help}\n")
+}
+
+/// Reads the command line.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
+    let matches = program().try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The words of a command line, as a shell would split it.
+    fn words(line: &str) -> Vec<String> {
+        let parts = line.split('"').enumerate();
+        let mut words = vec![String::new()];
+        for (index, part) in parts {
+            if index % 2 == 1 {
+                words.last_mut().expect("there is a word").push_str(part);
+                continue;
+            }
+            for (number, word) in part.split(' ').enumerate() {
+                if number > 0 {
+                    words.push(String::new());
+                }
+                words.last_mut().expect("there is a word").push_str(word);
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn every_verb_has_a_heading_and_one_example_that_parses() {
+        let program = program();
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        let verbs: BTreeSet<&str> = program.get_subcommands().map(clap::Command::get_name).collect();
+        assert_eq!(grouped.len(), verbs.len(), "each verb is in one group");
+        assert_eq!(grouped.into_iter().collect::<BTreeSet<_>>(), verbs);
+        for verb in program.get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let (_, examples) = help.split_once("Example:\n").unwrap_or_else(|| panic!("{} has no example", verb.get_name()));
+            let words = words(examples.trim());
+            assert_eq!(words[1], verb.get_name());
+            parse(&words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        }
+    }
 }

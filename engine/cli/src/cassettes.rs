@@ -16,10 +16,10 @@ use crate::text::text;
 /// What executions take of recordings.
 #[derive(Debug, Args)]
 pub(crate) struct RecordingArgs {
-    /// Record what providers are asked and answer into DIR, a file each, without keys
+    /// Record requests to providers and their answers into DIR, one file each, without keys
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     record: Option<PathBuf>,
-    /// Play what --record wrote into DIR instead of asking providers: no key, no network, no pauses
+    /// Answer from the recordings in DIR instead of providers: no key, no network, no pauses
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "record")]
     replay: Option<PathBuf>,
 }
@@ -85,7 +85,7 @@ impl Recording {
             place.screen.tell(&text!("cassettes   {}", cassettes.count()));
         }
         if matches!(exit, Exit::Waiting | Exit::Interrupted) {
-            place.screen.tell(&text!("            goes on with it: {}", self.resumption(run)));
+            place.screen.tell(&text!("            to continue with it: {}", self.resumption(run)));
         }
         Ok(exit)
     }

@@ -77,7 +77,7 @@ fn read(file: &Path) -> Result<HashMap<String, String>, Failure> {
         return Ok(HashMap::new());
     }
     let content = baton_files::read(file, MAX_ENV_BYTES).map_err(|error| Failure::file(file, error))?;
-    let broken = || Failure::Usage(format!("{}: a line of it is not NAME=VALUE", file.display()));
+    let broken = || Failure::Usage(format!("{}: a line is not NAME=VALUE", file.display()));
     let content = String::from_utf8(content).map_err(|_| broken())?;
     // The parser would put variables of the person's own environment in place of `$NAME`, so it sees no dollar at all.
     let dollar = ('\u{e000}'..='\u{f8ff}').find(|letter| !content.contains(*letter)).ok_or_else(broken)?;

@@ -104,7 +104,7 @@ pub(crate) enum Failure {
     #[error("the store failed: {0}")]
     Store(String),
     /// Another process has resumed the run, so it goes on there and not here.
-    #[error("another process has taken run {run} over and goes on with it: {show}", run = .0, show = baton("show").value(.0))]
+    #[error("another process has taken over run {run} and continues it: {show}", run = .0, show = baton("show").value(.0))]
     Taken(String),
     /// The store cannot be written to now, so the run stopped; once it can, the run is resumed.
     #[error("{reason}\nnext:       {}", baton("resume").value(.run))]

@@ -99,7 +99,8 @@ impl<'v> Plan<'v> {
             let file = place.shown(&self.target.folder.join(&step.file));
             let path = &step.version.path;
             let is_renamed = step.file != path.as_str();
-            let renamed = if is_renamed { format!("   (renamed: {path} cannot be a file everywhere)") } else { String::new() };
+            let renamed =
+                if is_renamed { format!("   (renamed: {path} is not a valid file name on every system)") } else { String::new() };
             let replaces = if step.replaces { "   (replaces a file)" } else { "" };
             format!("{file}{renamed}{replaces}")
         };

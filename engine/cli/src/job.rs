@@ -121,11 +121,11 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
     if now.as_ref().is_none_or(|now| own(now) != own(&pinned)) {
         let warning = style::waiting("note:");
         let adopt = if state.ended().is_none() {
-            format!("; {} adopts the new ones", baton("resume").value(found.id()).flag("--migrate"))
+            format!("; {} adopts the new configs", baton("resume").value(found.id()).flag("--migrate"))
         } else {
             String::new()
         };
-        place.screen.tell(&text!("{} {folder} has changed since; this run keeps the configs it started with{adopt}", warning));
+        place.screen.tell(&text!("{} {folder} has changed since the run started; the run keeps its configs{adopt}", warning));
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
 pub(crate) fn of_run(place: &Place, started: &RunStarted) -> Result<LoadedJob, Failure> {
     match &started.folder {
         Some(folder) => load(place, Path::new(folder)),
-        None => Err(Failure::Usage("the run was not started from a folder, so it has no other configs".to_owned())),
+        None => Err(Failure::Usage("the run was not started from a folder, so there are no other configs".to_owned())),
     }
 }
 

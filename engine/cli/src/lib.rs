@@ -45,8 +45,6 @@ mod words;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-
 pub use baton_config as config;
 pub use baton_machine as machine;
 pub use baton_macros::tool;
@@ -79,7 +77,7 @@ pub fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     let _not_permitted = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     std::panic::set_hook(Box::new(|panic| screen::tell(&exit::panicked(panic))));
-    clap_complete::CompleteEnv::with_factory(args::Cli::command).complete();
+    clap_complete::CompleteEnv::with_factory(args::program).complete();
     ExitCode::from(run_with(std::env::args_os()))
 }
 
@@ -89,7 +87,7 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let cli = match args::Cli::try_parse_from(arguments) {
+    let cli = match args::parse(arguments) {
         Ok(cli) => cli,
         Err(error) => return app::options::refused(&error).code(),
     };

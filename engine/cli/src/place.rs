@@ -124,7 +124,9 @@ impl Place {
         self.check_scheme()?;
         self.store_file().map_or(Ok(()), |file| self.check_links(&file))?;
         let Some(file) = self.store_file() else {
-            return Err(Failure::Usage("a store in memory ends with its process: there is nothing to look after".to_owned()));
+            return Err(Failure::Usage(
+                "a store in memory ends with its process, so there is nothing to check or remove".to_owned(),
+            ));
         };
         if !file.is_file() {
             return self.without_store(&file);
@@ -260,7 +262,10 @@ impl Place {
         }
         for (origin, folder) in folders {
             if origin.needs_trust() && std::fs::symlink_metadata(&folder).is_ok_and(|facts| facts.is_symlink()) {
-                return Err(Failure::Usage(format!("{} is a symbolic link; tool configs lie in the project", folder.display())));
+                return Err(Failure::Usage(format!(
+                    "{} is a symbolic link; tool configs must be files of the project",
+                    folder.display()
+                )));
             }
             for file in json_files(&folder)? {
                 let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -112,7 +112,7 @@ pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
         Some(Err(_)) | None => {
             let labels: Vec<&str> = offered.iter().take(CHOICES_SHOWN).map(|choice| choice.label.as_str()).collect();
             let more = if offered.len() > labels.len() { ", …" } else { "" };
-            Err(format!("\"{}\" is none of {}{more}", words::preview(typed, LABEL_WIDTH).as_str(), labels.join(", ")))
+            Err(format!("\"{}\" is not one of {}{more}", words::preview(typed, LABEL_WIDTH).as_str(), labels.join(", ")))
         }
     }
 }
@@ -157,7 +157,7 @@ mod tests {
         let schema = schema(json!({"type": "string", "enum": ["revenue", "units"]}));
         assert_eq!(read_answer(&schema, "1"), Ok(json!("revenue")));
         assert_eq!(read_answer(&schema, " Units "), Ok(json!("units")));
-        assert_eq!(read_answer(&schema, "profit"), Err("\"profit\" is none of revenue, units".to_owned()));
+        assert_eq!(read_answer(&schema, "profit"), Err("\"profit\" is not one of revenue, units".to_owned()));
         assert!(read_answer(&schema, "3").is_err());
     }
 
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(read_answer(&approval, "no it is too late"), Ok(denied.clone()));
         assert_eq!(read_answer(&approval, "No: it is too late"), Ok(denied.clone()));
         assert_eq!(read_answer(&approval, &denied.to_string()), Ok(denied));
-        assert_eq!(read_answer(&approval, "perhaps"), Err("\"perhaps\" is none of yes, no".to_owned()));
+        assert_eq!(read_answer(&approval, "perhaps"), Err("\"perhaps\" is not one of yes, no".to_owned()));
         // A question with two texts takes no remark: nobody could say which one is meant.
         let two = schema(json!({
             "type": "object", "required": ["go"],

@@ -53,7 +53,7 @@ fn choose(runs: Vec<RunRecord>, name: &str) -> Result<RunRecord, Failure> {
         1 => Ok(matching.remove(0)),
         _ => {
             let ids: Vec<&str> = matching.iter().take(5).map(|run| run.id.as_str()).collect();
-            Err(Failure::Usage(format!("{name} is the beginning of several runs: {}", ids.join(", "))))
+            Err(Failure::Usage(format!("several runs begin with {name}: {}", ids.join(", "))))
         }
     }
 }

@@ -36,15 +36,15 @@ impl Scaffold {
         }
     }
 
-    /// Leaves a file out if it is there already; for files that several commands make.
+    /// Leaves a file out if it already exists; for files that several commands make.
     pub(crate) fn keep_existing(&mut self, name: &str) {
         self.files.retain(|(path, _)| !(path.ends_with(name) && path.exists()));
     }
 
-    /// Writes the files; refuses, before any is written, when one is there already.
+    /// Writes the files; refuses, before any is written, when one already exists.
     pub(crate) fn write(self, place: &Place) -> Result<Vec<String>, Failure> {
         if let Some((taken, _)) = self.files.iter().find(|(path, _)| path.exists()) {
-            return Err(Failure::Usage(format!("{} is there already; nothing was written", place.shown(taken))));
+            return Err(Failure::Usage(format!("{} already exists; nothing was written", place.shown(taken))));
         }
         let mut written = Vec::new();
         for (path, text) in self.files {

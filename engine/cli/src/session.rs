@@ -323,7 +323,7 @@ impl Session<'_> {
         let awaited = self.unrepeatable();
         if !awaited.is_empty() && !std::mem::replace(&mut self.said_awaited, true) {
             let awaited = awaited.join(", ");
-            self.say(&[text!("  stopping when {awaited} ended, which must not be repeated; Ctrl-C again ends at once")]);
+            self.say(&[text!("  stopping after {awaited} ends: it must not be repeated. Ctrl-C again stops at once")]);
         }
     }
 

@@ -107,7 +107,7 @@ impl PersonsTrust {
         let mut agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
         agreed.extend(lines.iter().map(|line| (place.to_owned(), line.clone())));
         let Some(records) = self.records.as_ref().filter(|records| !records.hold(place, &lines)) else { return Ok(()) };
-        let told = |error| Untrusted { reason: format!("trust cannot be remembered in {}: {error}", records.folder().display()) };
+        let told = |error| Untrusted { reason: format!("trust cannot be stored in {}: {error}", records.folder().display()) };
         records.keep(place, &lines).map_err(told)
     }
 
@@ -120,7 +120,7 @@ impl PersonsTrust {
             Manner::Given => return Ok(()),
             Manner::Ask if self.screen.interactive => {}
             Manner::Ask | Manner::Look => {
-                return Err(Untrusted { reason: format!("{what}:\n{list}look at all of it, then add --trust") });
+                return Err(Untrusted { reason: format!("{what}:\n{list}check every line, then add --trust") });
             }
         }
         self.screen.tell(&text!("{} {what}:", style::waiting("?")));

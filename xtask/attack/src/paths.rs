@@ -8,7 +8,7 @@ use crate::{Scene, Size, Tally};
 /// Documents of one run.
 const DOCUMENTS: usize = 16;
 
-/// Lets an agent write a document at every path, beside one that is there already.
+/// Lets an agent write a document at every path, beside one that already exists.
 pub fn attack(size: Size) -> anyhow::Result<Tally> {
     let paths = paths();
     let paths: Vec<&String> = paths.iter().step_by(if size == Size::Full { 1 } else { 8 }).collect();

@@ -70,7 +70,7 @@ impl Ledger {
 
     /// Notes the effect of `key` unless it is noted already. Returns true if it was new.
     ///
-    /// Such a note is a file of its own that appears whole under the key's name, or is there already.
+    /// Such a note is a file of its own that appears whole under the key's name, or already exists.
     pub fn note_once(&mut self, tool: &str, key: &str) -> io::Result<bool> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let folder = once(&self.path);

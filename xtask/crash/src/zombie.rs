@@ -90,7 +90,7 @@ fn zombie(case: &Case, pass: PassName) -> anyhow::Result<Tried> {
         .iter()
         .any(|passed| passed.name.is_write && passed.name.number > pass.number && passed.place == "store.append.after");
     let printed = &owner.printed;
-    let violation = if owner.status.code() != Some(TAKEN) || !owner.stderr.contains("has taken run") {
+    let violation = if owner.status.code() != Some(TAKEN) || !owner.stderr.contains("has taken over run") {
         Some(format!("the zombie ended with {}: {}", owner.status, owner.stderr.trim()))
     } else if let Some(lost) = after.lacks(printed) {
         Some(format!("entry {} ({}), which the zombie printed, is lost", lost.seq, sentence(lost)))

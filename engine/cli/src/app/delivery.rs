@@ -53,11 +53,12 @@ impl Asked<'_> {
                 self.tell(place, "done", self.found.line(entry).await?.as_ref(), done, next)
             }
             Delivery::Sent => {
-                let told = text!("the process that runs {} was told, and has not carried it out yet", run);
+                let told = text!("the process that runs {} has received the command and has not carried it out yet", run);
                 self.tell(place, "sent", None, &told, Some("show"))
             }
             Delivery::Queued => {
-                let told = text!("no process runs {}: it waits in the inbox until the run is resumed", run);
+                let told =
+                    text!("no process runs {}: the command is in the inbox and is carried out when the run is resumed", run);
                 self.tell(place, "queued", None, &told, Some("resume"))
             }
         }
@@ -90,7 +91,7 @@ impl Asked<'_> {
 /// Lets a paused run go on in the process that holds it.
 pub(crate) async fn unpause(engine: &Engine, found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
     let delivery = engine.unpause(found.id(), &terminal::person()).await.map_err(run_failure)?;
-    let done = text!("run {} goes on, in the process that runs it", style::name(found.id()));
+    let done = text!("run {} continues in the process that runs it", style::name(found.id()));
     let asked = Asked { found, verb: "resume", task: None };
     asked.delivered(place, delivery, &done, Some("show"), |action| *action == ControlAction::Unpaused).await
 }

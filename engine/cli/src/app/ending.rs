@@ -21,10 +21,10 @@ use crate::{style, terminal};
 /// What every execution does at its end.
 #[derive(Debug, Args)]
 pub(crate) struct Ending {
-    /// Write the documents that the root handed off into DIR, a new or empty folder
+    /// Write the documents of the result into DIR, a new or empty folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
-    /// Let --out replace files in a folder that is not empty
+    /// Allow --out to replace files in a folder that is not empty
     #[arg(long, requires = "out")]
     force: bool,
 }

@@ -9,17 +9,27 @@ use crate::text::{Text, text};
 
 /// The options that every command has.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Common {
-    /// The form of the result on stdout; everything else goes to stderr
-    #[arg(long, global = true, value_enum, default_value = "text", env = "BATON_OUTPUT", value_name = "FORM", hide_env = true)]
+    /// Form of the result on stdout: text, json, or ndjson (one JSON value per line). Everything else goes to stderr
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "text",
+        env = "BATON_OUTPUT",
+        value_name = "FORM",
+        hide_env = true,
+        hide_possible_values = true
+    )]
     pub(crate) output: Output,
-    /// Where runs are kept: `memory`, or a file [default: .baton/baton.db beside the project]
+    /// Store of the runs: a file, or `memory` [default: .baton/baton.db in the project]
     #[arg(long, global = true, env = "BATON_STORE", value_name = "STORE", hide_env = true)]
     pub(crate) store: Option<String>,
-    /// Ask nothing, even on a terminal
+    /// Never ask questions, even on a terminal
     #[arg(long, global = true)]
     pub(crate) no_input: bool,
-    /// Draw nothing: one line per change of state
+    /// Print one line per event instead of a live tree
     #[arg(long, global = true)]
     pub(crate) plain: bool,
 }

@@ -21,17 +21,17 @@ use crate::{approvals, question};
 /// What `answer` takes.
 #[derive(Debug, Args)]
 pub(crate) struct AnswerArgs {
-    /// The run, or the question (`Q1`) of the newest run that waits
+    /// The run, or a question (`Q1`) of the newest run that is waiting
     #[arg(value_name = "RUN|QUESTION", add = complete::runs())]
     target: String,
-    /// The question where the run has several, then the answer: a choice's number or label, text, JSON, or `-` for stdin;
-    /// after a yes or no, the reason
+    /// The question, if the run has several; then the answer: the number or label of a choice, text, JSON, or `-` for stdin.
+    /// A reason may follow yes or no
     #[arg(value_name = "ANSWER", num_args = 0..=3)]
     words: Vec<String>,
-    /// The answer as JSON, in place of ANSWER
+    /// The answer as JSON, instead of ANSWER
     #[arg(long, value_name = "JSON")]
     json: Option<String>,
-    /// A file to send along, at PATH in the workspace [default: its name]
+    /// File to send with the answer, as PATH in the workspace [default: the file's name]
     #[arg(long = "document", value_name = "FILE[=PATH]")]
     documents: Vec<String>,
 }
@@ -54,9 +54,9 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
             Some(format!("{choice} {reason}"))
         }
         [first, ..] if number.is_none() => {
-            return Err(Failure::Usage(format!("{first} is not a question; questions are called Q1, Q2, …")));
+            return Err(Failure::Usage(format!("{first} is not a question; questions are named Q1, Q2, …")));
         }
-        _ => return Err(Failure::Usage("an answer of several words is put in quotes".to_owned())),
+        _ => return Err(Failure::Usage("put an answer of several words in quotes".to_owned())),
     };
     let typed = typed.as_deref();
     let Some(answer) = given(args, typed, &schema)? else {
@@ -80,11 +80,11 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
         place.screen.text(&text!("Q{} answered: {}", question.number, Text::block(&answer_text(&answer))))?;
         let open = view.questions_for_person().count() - 1;
         if open > 0 {
-            place.screen.tell(&text!("{open} more to answer   → {}", baton("show").value(run)));
+            place.screen.tell(&text!("{open} more open   → {}", baton("show").value(run)));
         }
         match delivered {
             Delivery::Queued => place.screen.tell(&text!("{}       {}", style::faint("next:"), baton("resume").value(run))),
-            Delivery::Sent | Delivery::Done => place.screen.tell(&text!("the process that runs it goes on with the answer")),
+            Delivery::Sent | Delivery::Done => place.screen.tell(&text!("the process that runs it continues with the answer")),
         }
     } else {
         let state = match delivered {
@@ -142,7 +142,7 @@ fn choose(view: &RunView, number: Option<u32>) -> Result<&Question, Failure> {
                 Some(closed) if closed.closed.is_some() => {
                     Err(Failure::Refused(format!("question Q{number} is closed: {}", closed.ending().as_str())))
                 }
-                Some(_) => Err(Failure::Refused(format!("question Q{number} is asked of an agent, not of a person"))),
+                Some(_) => Err(Failure::Refused(format!("question Q{number} is for an agent, not for a person"))),
                 None => Err(Failure::not_found(
                     "question",
                     format!("Q{number}"),
@@ -154,7 +154,7 @@ fn choose(view: &RunView, number: Option<u32>) -> Result<&Question, Failure> {
         (None, []) => Err(Failure::Refused("no question of this run waits for a person".to_owned())),
         (None, several) => {
             let names: Vec<String> = several.iter().map(|question| format!("Q{}", question.number)).collect();
-            Err(Failure::Usage(format!("several questions are open: {}; say which one", names.join(", "))))
+            Err(Failure::Usage(format!("several questions are open: {}; choose one", names.join(", "))))
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{style, terminal};
 /// What `pause` takes.
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
-    /// The run: its id, a beginning of it, or @last
+    /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
 }
@@ -29,16 +29,16 @@ pub(crate) struct PauseArgs {
 /// What `cancel` takes.
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
-    /// The run: its id, a beginning of it, or @last
+    /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// A task with all below it: its id, or its agent where that holds one task only [default: the whole run]
+    /// The task: its id, or its agent if the agent has one task only [default: the whole run]
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// Why; whoever waits for the task is told
+    /// Reason, which the caller of the task receives
     #[arg(long, value_name = "TEXT", default_value = "a person cancelled it")]
     reason: String,
-    /// Trust what the run reaches, where no process runs it and this one has to take it over
+    /// Trust the commands, addresses, hosts and variables of the run, if this process must take it over
     #[arg(long)]
     trust: bool,
 }
@@ -46,10 +46,10 @@ pub(crate) struct CancelArgs {
 /// What `steer` takes.
 #[derive(Debug, Args)]
 pub(crate) struct SteerArgs {
-    /// The run: its id, a beginning of it, or @last
+    /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// The task (its id, or its agent) where it is not the root, then the message; `-` reads that from stdin
+    /// The task: its id or its agent [default: the root task]; then the message. `-` reads the message from stdin
     #[arg(value_name = "[TASK] MESSAGE", num_args = 1..=2, required = true)]
     words: Vec<String>,
 }
@@ -61,11 +61,11 @@ pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failu
     let engine = engine(&found.store)?;
     let run = found.id();
     if view.paused || engine.holder(run).await.map_err(run_failure)? == Holder::Nobody {
-        let still = if view.paused { "is paused already" } else { "stands still already: no process runs it" };
+        let still = if view.paused { "is paused already" } else { "is not running: no process owns it" };
         return asked.tell(place, "still", None, &text!("run {} {still}", style::name(run)), Some("resume"));
     }
     let delivery = engine.pause(run, &terminal::person()).await.map_err(run_failure)?;
-    let done = text!("run {} is paused; what was in flight may finish", style::name(run));
+    let done = text!("run {} is paused; calls and requests in progress may finish", style::name(run));
     asked.delivered(place, delivery, &done, Some("resume"), |action| *action == ControlAction::Paused).await
 }
 
@@ -87,7 +87,7 @@ pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Fai
     let done = if is_root {
         text!("run {} is cancelled", style::name(run))
     } else {
-        text!("task {task} of run {} is cancelled, with all below it", style::name(run))
+        text!("task {task} of run {} is cancelled, with all tasks below it", style::name(run))
     };
     let asked = Asked { found: &found, verb: "cancel", task: Some(task) };
     asked.delivered(place, delivery, &done, None, |action| matches!(action, ControlAction::Cancelled { .. })).await
@@ -105,7 +105,7 @@ pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failu
     let message = text_or_stdin(message, "the message is empty")?;
     let delivery =
         engine(&found.store)?.steer(found.id(), task.clone(), &message, &terminal::person()).await.map_err(run_failure)?;
-    let done = text!("{} ({task}) reads it with its next request", style::name(view.holder(&task)));
+    let done = text!("{} ({task}) receives the message with its next request", style::name(view.holder(&task)));
     let asked = Asked { found: &found, verb: "steer", task: Some(task) };
     let is_it = |action: &ControlAction| matches!(action, ControlAction::Steered { text } if *text == message);
     asked.delivered(place, delivery, &done, None, is_it).await
@@ -154,7 +154,7 @@ fn task(view: &RunView, name: &str) -> Result<TaskId, Failure> {
         [] => Err(Failure::not_found("task", name, view.order.iter().map(ToString::to_string))),
         several => {
             let ids: Vec<&str> = several.iter().map(|id| id.as_str()).collect();
-            Err(Failure::Usage(format!("{name} holds several tasks: {}; say which one", ids.join(", "))))
+            Err(Failure::Usage(format!("{name} has several tasks: {}; choose one", ids.join(", "))))
         }
     }
 }

@@ -21,10 +21,10 @@ const SHOWN: usize = 20;
 /// What `diff` takes.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// A run: its id, a beginning of it, or @last
+    /// The first run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     a: String,
-    /// The run to compare with it
+    /// The second run
     #[arg(add = complete::runs())]
     b: String,
 }
@@ -76,13 +76,13 @@ fn text(diff: &RunDiff, place: &Place) -> Result<(), Failure> {
         screen.text(&text!("{}{line}", if index == 0 { "configs     " } else { "            " }))?;
     }
     let differing: Vec<&TaskDiff> = diff.tasks.iter().filter(|task| !task.is_same()).collect();
-    screen.text(&text!("tasks       {} the same, {} not", diff.tasks.len() - differing.len(), differing.len()))?;
+    screen.text(&text!("tasks       {} the same, {} different", diff.tasks.len() - differing.len(), differing.len()))?;
     for task in differing.iter().take(SHOWN) {
         screen.text(&text!("  {}", line(task)))?;
     }
     more(differing.len(), place)?;
     let documents: Vec<_> = diff.documents.iter().filter(|document| !document.is_same()).collect();
-    screen.text(&text!("documents   {} the same, {} not", diff.documents.len() - documents.len(), documents.len()))?;
+    screen.text(&text!("documents   {} the same, {} different", diff.documents.len() - documents.len(), documents.len()))?;
     for document in documents.iter().take(SHOWN) {
         let [was, is] = document.versions.map(|count| if count == 0 { "none".to_owned() } else { format!("v{count}") });
         screen.text(&text!("  {}  {was} → {is}", document.path))?;

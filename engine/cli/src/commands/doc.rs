@@ -32,10 +32,10 @@ pub(crate) struct DocArgs {
 enum DocVerb {
     /// List the documents of a run
     Ls {
-        /// The run: its id, a beginning of it, or @last
+        /// The run: its id, the beginning of its id, or @last
         #[arg(default_value = "@last", add = complete::runs())]
         run: String,
-        /// Every version, not only the newest
+        /// List all versions, not only the newest
         #[arg(long)]
         versions: bool,
     },
@@ -47,7 +47,7 @@ enum DocVerb {
         /// The document; `PATH@2` is its second version
         path: String,
     },
-    /// Show what changed between versions of a document
+    /// Show the changes between two versions of a document
     Diff {
         /// The run
         #[arg(add = complete::runs())]
@@ -63,20 +63,20 @@ enum DocVerb {
     },
     /// Write documents into a new or empty folder
     ///
-    /// Names that cannot be files on every system are changed, and hidden ones made visible; the plan says which.
+    /// Names that are not valid file names on every system are changed, and hidden names are made visible. The plan shows them.
     Export {
         /// The run
         #[arg(add = complete::runs())]
         run: String,
         /// The documents [default: all]; `PATH@2` is the second version
         paths: Vec<String>,
-        /// The folder, new or empty [default: one named after the run]
+        /// New or empty folder [default: a folder named after the run]
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         out: Option<PathBuf>,
         /// Replace files in a folder that is not empty
         #[arg(long)]
         force: bool,
-        /// Print what would be written where, and write nothing
+        /// Print the plan and write nothing
         #[arg(long)]
         dry_run: bool,
     },
@@ -156,7 +156,7 @@ async fn diff(
     let older = match from {
         Some(number) => pick(number)?,
         None if newer.version > 1 => pick(newer.version - 1)?,
-        None => return Err(Failure::Usage(format!("{path} has one version only"))),
+        None => return Err(Failure::Usage(format!("{path} has only one version"))),
     };
     let (before, after) = (text_of(found, older).await?, text_of(found, newer).await?);
     let diff = TextDiff::from_lines(before.as_str(), after.as_str());

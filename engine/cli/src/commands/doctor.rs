@@ -34,13 +34,13 @@ const CLOCK_TOLERANCE: Duration = Duration::from_mins(5);
 /// What `doctor` takes.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The jobs whose needs are looked at [default: all of the project]
+    /// The jobs to check [default: all jobs of the project]
     #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
     jobs: Vec<PathBuf>,
-    /// Send nothing: only look at files and the environment
+    /// Send nothing. Check files and the environment only
     #[arg(long)]
     offline: bool,
-    /// Trust everything that the jobs reach outside of their runs, from now on: commands, addresses, hosts, variables
+    /// Trust the commands, addresses, hosts and variables that the jobs use, from now on
     #[arg(long)]
     trust: bool,
 }
@@ -222,7 +222,7 @@ fn look_at_job(
     let mut findings = vec![if is_trusted {
         finding(Standing::Ok, format!("{agents}, 0 faults"), None)
     } else {
-        let told = format!("{agents}, 0 faults; reaches outside of its runs, and is not trusted yet");
+        let told = format!("{agents}, 0 faults; uses commands, addresses or variables that are not trusted yet");
         finding(Standing::Warn, told, Some(format!("look at it, then {}", baton("doctor").value(&shown).flag("--trust"))))
     }];
     let unfit = job.check_tools().err();
@@ -249,7 +249,7 @@ async fn look_at_provider(
         fix,
     };
     if let Some(job) = &needed.untrusted {
-        let told = format!("not asked, because {job} is not trusted, and says where it is or which key it gets");
+        let told = format!("not checked, because {job} is not trusted and sets its address or its key");
         return vec![finding(
             Standing::Warn,
             told,
@@ -262,7 +262,7 @@ async fn look_at_provider(
     };
     let key = if endpoint.has_key() { format!("the key in {}", endpoint.key_variable) } else { "no key".to_owned() };
     if offline {
-        return vec![finding(Standing::Ok, format!("{key}; not asked, as you said"), None)];
+        return vec![finding(Standing::Ok, format!("{key}; not checked (--offline)"), None)];
     }
     let health = match providers.health(&needed.provider, needed.settings.as_ref(), variable).await {
         Ok(health) => health,

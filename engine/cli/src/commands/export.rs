@@ -15,13 +15,13 @@ use crate::text::{Text, text};
 /// What `export` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// The run: its id, a beginning of it, or @last
+    /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// As a script of what its models said, for `baton run JOB --script FILE`
+    /// Export the answers of its models, for `baton run JOB --script FILE`
     #[arg(long, required = true)]
     script: bool,
-    /// Write to FILE, which must not exist yet; `-` is stdout [default: -]
+    /// Write to FILE, which must not exist yet. `-` is stdout [default: -]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 }

@@ -22,31 +22,31 @@ use crate::trust::Manner;
 /// What `fork` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
-    /// The run to start from: its id, a beginning of it, or @last
+    /// The run to start from: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// The last entry that both share; the fork begins after the last whole step up to it [default: the first step]
+    /// Last shared entry. The fork begins after the last complete decision up to it [default: the first decision]
     #[arg(long, value_name = "SEQ")]
     at: Option<u64>,
-    /// Change a config: agents.ID.KEY, job.KEY or tools.ID.KEY, to JSON or text (null removes it); a key with dots stands in
-    /// quotation marks; several times
+    /// Change a config value: agents.ID.KEY, job.KEY or tools.ID.KEY, to JSON or text. `null` removes it. Quote keys that
+    /// contain dots. May be repeated
     #[arg(long = "set", value_name = "PLACE=VALUE", value_parser = setting)]
     settings: Vec<(String, Value)>,
-    /// Write a document before the fork goes on; several times
+    /// Write a document before the fork continues. May be repeated
     #[arg(long = "edit", value_name = "PATH=FILE", value_parser = edit)]
     edits: Vec<(DocumentPath, String)>,
-    /// One of the job's models, in place of every agent's own
+    /// Model for all agents: a name from the job
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Go on by the configs that the job's folder has now; --set comes on top
+    /// Use the current configs of the job's folder. --set is applied after them
     #[arg(long)]
     reload: bool,
-    /// Execute calls with effects outside the run: `new` only those that the original did not make, `all` of them again
+    /// Execute calls that have effects outside the run: `new` only those that the original did not make, `all` every call
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
     allow_effects: Option<Allowed>,
     #[command(flatten)]
     ending: Ending,
-    /// Trust everything that the job reaches outside of its run, from now on: commands, addresses, hosts, variables
+    /// Trust the commands, addresses, hosts and variables that the job uses, from now on
     #[arg(long)]
     trust: bool,
 }
@@ -54,9 +54,9 @@ pub(crate) struct ForkArgs {
 /// Which calls with effects a fork may execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Allowed {
-    /// Those whose result the original does not have.
+    /// Calls that have no result in the original.
     New,
-    /// All of them, also those that the original made.
+    /// All calls, also those that the original made.
     All,
 }
 
@@ -96,8 +96,8 @@ pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> 
     };
     let interruptions = Interruptions::catch()?;
     let handle = engine.fork(found.id(), &terminal::person(), options).await.map_err(run_failure)?;
-    let asked = args.at.filter(|at| *at != seq).map(|at| format!(", the last whole step up to {at}")).unwrap_or_default();
-    place.screen.tell(&text!("fork {} · of run {} after entry {seq}{asked}", style::name(handle.id()), found.id()));
+    let asked = args.at.filter(|at| *at != seq).map(|at| format!(", the last complete decision up to {at}")).unwrap_or_default();
+    place.screen.tell(&text!("fork {} of run {} after entry {seq}{asked}", style::name(handle.id()), found.id()));
     finish(&handle, seq, &found.store, place, out.as_ref(), interruptions).await
 }
 

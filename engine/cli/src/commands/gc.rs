@@ -16,19 +16,20 @@ use crate::words;
 
 /// What `gc` takes.
 #[derive(Debug, Args)]
-#[command(after_help = "Without --keep, --older-than and RUN no run is removed, and only free room is given back.\n\
-                        A run that did not end goes only by its name; one that another run was forked from stays.")]
+#[command(after_help = "Unfinished runs are removed only when named. Runs with forks are kept. Without RUN, --keep and\n\
+                        --older-than, no run is removed and only free space is returned to the system.\n\nExample:\n  \
+                        baton gc --keep 20 --dry-run")]
 pub(crate) struct GcArgs {
-    /// Remove these runs, whether they ended or not
+    /// Runs to remove, also unfinished ones
     #[arg(value_name = "RUN")]
     runs: Vec<String>,
-    /// Remove ended runs, but not the COUNT that changed last
+    /// Remove ended runs except the COUNT newest
     #[arg(long, value_name = "COUNT")]
     keep: Option<usize>,
-    /// Remove ended runs, but none that changed in the last DAYS
+    /// Remove ended runs that did not change in the last DAYS
     #[arg(long, value_name = "DAYS")]
     older_than: Option<u32>,
-    /// Remove nothing, and say what would be removed
+    /// Print what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
 }

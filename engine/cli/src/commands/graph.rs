@@ -21,7 +21,7 @@ pub(crate) struct GraphArgs {
     /// A run, or a job
     #[arg(value_name = "RUN|JOB", add = complete::runs())]
     target: String,
-    /// The language of the drawing
+    /// Language of the graph
     #[arg(long, value_enum, default_value = "mermaid", value_name = "LANGUAGE")]
     format: Language,
 }

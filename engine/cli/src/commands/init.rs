@@ -16,7 +16,7 @@ pub(crate) struct InitArgs {
     /// The folder
     #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
     dir: PathBuf,
-    /// Make a Rust crate of this name instead: the whole command line, with tools of its own
+    /// Create a Rust crate of this name instead: the Baton program with your own tools
     #[arg(long, value_name = "NAME", conflicts_with = "dir")]
     rust: Option<String>,
 }

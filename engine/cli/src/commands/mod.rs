@@ -30,51 +30,73 @@ use crate::place::Place;
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a project, with a job that runs at once
+    /// Create a project with a job that runs at once
+    #[command(after_help = "Example:\n  baton init demo")]
     Init(init::InitArgs),
-    /// Write a new tool, agent or job
+    /// Create a tool, an agent or a job
+    #[command(after_help = "Example:\n  baton new tool word_count")]
     New(new::NewArgs),
-    /// Check a job's configs and report every fault
+    /// Check the configs of jobs and report all faults
+    #[command(after_help = "Example:\n  baton validate jobs/sales")]
     Validate(validate::ValidateArgs),
     /// Run a job
+    #[command(after_help = "Example:\n  baton run examples/q3-sales --out out")]
     Run(run::RunArgs),
-    /// Continue a run that was interrupted, waited or is paused
+    /// Continue a run that was interrupted, is waiting or is paused
+    #[command(after_help = "Example:\n  baton resume @last")]
     Resume(resume::ResumeArgs),
-    /// Start a new run from some point of another
+    /// Start a new run from a point in another run
+    #[command(after_help = "Example:\n  baton fork @last --at 12 --set agents.writer.system_prompt=\"Be brief.\"")]
     Fork(fork::ForkArgs),
-    /// Read a run again without models and tools, and compare every request
+    /// Render every request of a run again and compare it with the recorded one
+    #[command(after_help = "Example:\n  baton replay @last")]
     Replay(replay::ReplayArgs),
-    /// Show where two runs differ first, and why
+    /// Show where two runs first differ, and why
+    #[command(after_help = "Example:\n  baton diff 7k2f @last")]
     Diff(diff::DiffArgs),
     /// List runs, newest first
+    #[command(after_help = "Example:\n  baton ps --limit 5")]
     Ps(ps::PsArgs),
-    /// Show a run: tree, result, documents, questions
+    /// Show a run: task tree, result, documents, questions, cost
+    #[command(after_help = "Example:\n  baton show @last --task 0/1.1 --messages")]
     Show(show::ShowArgs),
-    /// Print a run's entries in order
+    /// Print the timeline of a run
+    #[command(after_help = "Example:\n  baton timeline @last --type function_tool --output ndjson")]
     Timeline(timeline::TimelineArgs),
     /// Answer a question that waits for a person
+    #[command(after_help = "Example:\n  baton answer @last Q1 yes")]
     Answer(answer::AnswerArgs),
-    /// Let a run take no further step until it is resumed, wherever it runs
+    /// Pause a run, in any process, until it is resumed
+    #[command(after_help = "Example:\n  baton pause @last")]
     Pause(control::PauseArgs),
-    /// End a run, or one of its tasks with all below it, wherever it runs
+    /// Cancel a run in any process, or one task with all tasks below it
+    #[command(after_help = "Example:\n  baton cancel @last writer --reason \"wrong file\"")]
     Cancel(control::CancelArgs),
-    /// Send a message into a running task's next request
+    /// Send a message to a running task; its agent reads it with the next request
+    #[command(after_help = "Example:\n  baton steer @last \"Use the figures of Q3\"")]
     Steer(control::SteerArgs),
-    /// Draw who delegates to whom, of a run or a job
+    /// Draw the task graph of a run, or the agents of a job
+    #[command(after_help = "Example:\n  baton graph @last --format dot")]
     Graph(graph::GraphArgs),
-    /// Look at the documents of a run
+    /// List, print, compare and export the documents of a run
+    #[command(after_help = "Example:\n  baton doc diff @last report.md")]
     Doc(doc::DocArgs),
-    /// Write a run as something else: the script by which it runs again without a model
+    /// Export a run as a model script for offline replay
+    #[command(after_help = "Example:\n  baton export --script @last --out again.script.json")]
     Export(export::ExportArgs),
-    /// Check that the whole store is as it was written
+    /// Check the store, or one run, for damage and broken invariants
+    #[command(after_help = "Example:\n  baton verify @last")]
     Verify(verify::VerifyArgs),
-    /// Remove old runs and give their room back
+    /// Remove old runs and free their disk space
     Gc(gc::GcArgs),
-    /// Check what runs need: store, jobs, keys, providers and their models
+    /// Check what runs need: store, jobs, keys, providers, models
+    #[command(after_help = "Example:\n  baton doctor --offline")]
     Doctor(doctor::DoctorArgs),
-    /// Look at tools and try them
+    /// List, show, call and test tools
+    #[command(after_help = "Example:\n  baton tool call write_file --path a.md --content \"# Title\"")]
     Tool(tool::ToolArgs),
-    /// Print the script that completes commands in a shell
+    /// Print the completion script for a shell
+    #[command(after_help = "Example:\n  baton completions bash")]
     Completions(completions::CompletionsArgs),
 }
 

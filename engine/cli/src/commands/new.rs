@@ -23,23 +23,23 @@ pub(crate) struct NewArgs {
 /// What can be begun.
 #[derive(Debug, Subcommand)]
 enum What {
-    /// A tool: in a Rust crate a function and its config, elsewhere a command in Python and its config
+    /// Create a tool: a Rust function and its config in a Rust crate, else a Python command and its config
     Tool {
         /// Its id, such as `word_count`
         name: String,
-        /// The job that gets a tool which is a command
+        /// The job that gets the Python command
         #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
         job: Option<PathBuf>,
     },
-    /// An agent of a job
+    /// Create an agent of a job
     Agent {
         /// Its id
         name: String,
-        /// The job [default: the one in this folder, or the project's only one]
+        /// The job [default: the job in this folder, or the only job of the project]
         #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
         job: Option<PathBuf>,
     },
-    /// A job with one agent and a script for it
+    /// Create a job with one agent and its model script
     Job {
         /// Its id
         name: String,
@@ -59,12 +59,12 @@ pub(crate) fn run(args: &NewArgs, place: &Place) -> Result<Exit, Failure> {
 fn tool(name: &str, job: Option<&Path>, place: &Place) -> Result<(), Failure> {
     check_id("a tool", name, MAX_ID_LENGTH)?;
     if name.starts_with(baton_types::id::ROUTE_PREFIX) {
-        return Err(Failure::Usage(format!("{name:?} cannot be the id of a tool: route_to_ is for delegations")));
+        return Err(Failure::Usage(format!("{name:?} cannot be the id of a tool: route_to_ is reserved for delegations")));
     }
     let looks_like = |taken: &str| taken.replace('-', "_") == name.replace('-', "_");
     let built_in = crate::builtin_tool_configs().iter().filter_map(|(file, _)| file.strip_suffix(".json"));
     if let Some(taken) = built_in.chain([ToolType::Root.as_str()]).find(|taken| looks_like(taken)) {
-        return Err(Failure::Usage(format!("{name:?} cannot be the id of a new tool: {taken} is built in")));
+        return Err(Failure::Usage(format!("{name:?} cannot be the id of a new tool: {taken} is a built-in tool")));
     }
     match (job, tool_crate(place)) {
         (None, Some(home)) => rust_tool(name, &home, place),
@@ -266,8 +266,8 @@ fn job_here(job: Option<&Path>, place: &Place) -> Result<PathBuf, Failure> {
     }
     match place.jobs().as_slice() {
         [only] => place.job_folder(Path::new(only)),
-        [] => Err(Failure::Usage("there is no job here; make one first: baton new job NAME".to_owned())),
-        several => Err(Failure::Usage(format!("there are several jobs; say which: --job {}", several.join(" | ")))),
+        [] => Err(Failure::Usage("there is no job here; create one first: baton new job NAME".to_owned())),
+        several => Err(Failure::Usage(format!("there are several jobs; choose one: --job {}", several.join(" | ")))),
     }
 }
 

@@ -16,10 +16,10 @@ use crate::words;
 /// What `ps` takes.
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
-    /// Show at most this many
+    /// Number of runs to show
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20)]
     limit: usize,
-    /// Show all
+    /// Show all runs
     #[arg(long, conflicts_with = "limit")]
     all: bool,
 }

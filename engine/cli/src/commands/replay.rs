@@ -16,7 +16,7 @@ use crate::{runs, words};
 /// What `replay` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// The run: its id, a beginning of it, or @last
+    /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
 }
@@ -63,10 +63,13 @@ pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failur
         words::counted_as(report.requests, "request", "requests")
     );
     let Some(first) = report.mismatches.first() else {
-        screen.text(&text!("{} {read}, each byte for byte as it was sent; no model and no tool was called", style::good("✓")))?;
+        screen.text(&text!(
+            "{} {read}, each identical to the bytes that were sent; no model and no tool was called",
+            style::good("✓")
+        ))?;
         return Ok(exit);
     };
-    screen.text(&text!("{} {read}, {} came out differently", style::bad("✗"), report.mismatches.len()))?;
+    screen.text(&text!("{} {read}, {} different", style::bad("✗"), report.mismatches.len()))?;
     screen.text(&text!("first       entry {}, task {} ({}), turn {}", first.seq, first.task, holder(first), first.turn))?;
     screen.text(&text!("            {}", place_of(first)))?;
     screen.text(&text!("sent        {}", first.sent))?;

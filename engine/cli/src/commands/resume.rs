@@ -20,23 +20,23 @@ use crate::{job, runs};
 /// What `resume` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// The run: its id, a beginning of it, or @last
+    /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// Go on by the configs that the job's folder has now, after saying what that changes
+    /// Continue with the current configs of the job's folder, after showing what changes
     #[arg(long)]
     migrate: bool,
-    /// Do not ask before --migrate changes anything
+    /// Do not ask for confirmation of --migrate
     #[arg(long, requires = "migrate")]
     yes: bool,
-    /// Trust everything that the job reaches outside of its run, from now on: commands, addresses, hosts, variables
+    /// Trust the commands, addresses, hosts and variables that the job uses, from now on
     #[arg(long)]
     trust: bool,
     #[command(flatten)]
     ending: Ending,
     #[command(flatten)]
     recording: RecordingArgs,
-    /// Take the run from the process that holds it, which can commit nothing more from then on
+    /// Take the run from the process that owns it. That process can commit nothing more
     #[arg(long)]
     take_over: bool,
 }
@@ -93,28 +93,31 @@ async fn migrate(
     let migration = engine.migration(found.id(), sources).await.map_err(run_failure)?;
     let screen = place.screen;
     if migration.files.is_empty() {
-        screen.tell(&text!("the job is as it was when the run adopted it; nothing to migrate"));
+        screen.tell(&text!("the job has not changed since the run adopted it; nothing to migrate"));
         return Ok(None);
     }
     if !migration.hindrances.is_empty() {
         let reasons: Vec<String> = migration.hindrances.iter().map(|reason| format!("\n  {reason}")).collect();
-        return Err(Failure::Refused(format!("the run cannot go on by the job's present configs:{}", reasons.concat())));
+        return Err(Failure::Refused(format!(
+            "the run cannot continue with the current configs of the job:{}",
+            reasons.concat()
+        )));
     }
     for (index, file) in migration.files.iter().enumerate() {
         screen.tell(&text!("{}{file}", if index == 0 { "migrate     " } else { "            " }));
     }
     for task in &migration.tasks {
-        let prefix = if task.new_prefix { "; its next request starts a new prefix" } else { "" };
+        let prefix = if task.new_prefix { "; its next request starts a new cache prefix" } else { "" };
         screen.tell(&text!("  {} ({}): {}{prefix}", task.task, task.agent, task.changes.join(", ")));
     }
     if migration.tasks.is_empty() {
-        screen.tell(&text!("  no unfinished task goes on differently; tasks that are yet to come may"));
+        screen.tell(&text!("  no unfinished task changes; tasks that are created later may"));
     }
     if !args.yes {
         if !screen.interactive {
-            return Err(Failure::Usage("nothing was changed; --yes goes on by these configs".to_owned()));
+            return Err(Failure::Usage("nothing was changed; --yes continues with these configs".to_owned()));
         }
-        screen.tell(&text!("{} Go on by these configs? [y/N]", style::waiting("?")));
+        screen.tell(&text!("{} Continue with these configs? [y/N]", style::waiting("?")));
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {

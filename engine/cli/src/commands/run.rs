@@ -21,35 +21,35 @@ const NO_REQUEST: &str = "the request is empty; leave --request out for the job'
 /// What `run` takes.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The job: a folder with a job.json, or the name of one of the project's jobs
+    /// The job: a folder with a job.json, or the name of a job in the project
     #[arg(value_hint = ValueHint::DirPath, add = complete::jobs())]
     job: PathBuf,
-    /// What to do, in place of the job's own request; `-` reads it from stdin
+    /// Request to use instead of the job's own; `-` reads it from stdin
     #[arg(long, value_name = "TEXT")]
     request: Option<String>,
-    /// An input of the job; may be given several times
+    /// Input of the job. May be repeated
     #[arg(long = "input", value_name = "NAME=VALUE", value_parser = input)]
     inputs: Vec<(String, String)>,
-    /// A file to begin with, at PATH in the workspace [default: its name]; may be given several times
+    /// File to put into the workspace as PATH [default: the file's name]. May be repeated
     #[arg(long = "document", value_name = "FILE[=PATH]")]
     documents: Vec<String>,
-    /// A model in place of every agent's own: one of the job's, one of a models.json, or PROVIDER:MODEL
+    /// Model for all agents: a name from the job or a models.json, or PROVIDER:MODEL
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// A script that answers in place of every agent's model, such as one that `baton export` wrote
+    /// Model script that answers for all agents, such as one written by `baton export`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "model")]
     script: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordingArgs,
-    /// What the run may cost at most, in place of the job's own limit; every model needs a known price then
+    /// Cost limit in US dollars, instead of the job's own. Every model must have a known price
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<f64>,
-    /// How many tokens the run may use at most, in place of the job's own limit
+    /// Token limit of the run, instead of the job's own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
     #[command(flatten)]
     ending: Ending,
-    /// Trust everything that the job reaches outside of its run, from now on: commands, addresses, hosts, variables
+    /// Trust the commands, addresses, hosts and variables that the job uses, from now on
     #[arg(long)]
     trust: bool,
 }

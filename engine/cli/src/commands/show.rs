@@ -27,16 +27,16 @@ const SPENT_ROWS: usize = 20;
 /// What `show` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// The run: its id, a beginning of it, or @last
+    /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
     /// Show one task
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// Show what the task's model is sent: system prompt, conversation, tools
+    /// Show the task's next request: system prompt, conversation, tools
     #[arg(long, requires = "task")]
     messages: bool,
-    /// Show one question whole, such as Q1
+    /// Show one question in full, such as Q1
     #[arg(long, value_name = "QUESTION", conflicts_with = "task")]
     question: Option<String>,
 }
@@ -116,7 +116,7 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
     if exit == Exit::Interrupted {
         screen.tell(&match runs::is_held(&*found.store, &found.record) {
             Some(true) if !view.paused => {
-                text!("{} runs it; it can be had with baton pause, steer or cancel {}", found.owner(), found.id())
+                text!("{} runs it; use baton pause, steer or cancel {}", found.owner(), found.id())
             }
             _ => text!("{}       {}", style::faint("next:"), baton("resume").value(found.id())),
         });
@@ -208,7 +208,7 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
 async fn messages(found: &FoundRun, task: &TaskId, place: &Place) -> Result<(), Failure> {
     let engine = engine(&found.store)?;
     let request = baton_runtime::request_of(&engine, found.id(), task).await.map_err(run_failure)?;
-    let request = request.ok_or_else(|| Failure::Usage(format!("no model works on task {task}: a person holds it")))?;
+    let request = request.ok_or_else(|| Failure::Usage(format!("task {task} has no model: a person holds it")))?;
     let mut contents = HashMap::new();
     for hash in request.messages.iter().flat_map(|message| contents_of(message)) {
         if let Some(content) = engine.content(hash).await.map_err(run_failure)? {

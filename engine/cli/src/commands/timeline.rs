@@ -15,13 +15,13 @@ use crate::{style, terminal};
 /// What `timeline` takes.
 #[derive(Debug, Args)]
 pub(crate) struct TimelineArgs {
-    /// The run: its id, a beginning of it, or @last
+    /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// Only entries of this task
+    /// Only entries of this task, such as 0/2.1
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// Only entries of this type, such as `function_tool` or `task_ended`; may be given several times
+    /// Only entries of this type, such as `function_tool` or `task_ended`. May be repeated
     #[arg(long = "type", value_name = "TYPE", value_parser = known_type)]
     types: Vec<String>,
     /// Only entries after this number

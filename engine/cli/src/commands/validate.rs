@@ -16,7 +16,7 @@ use crate::words;
 /// What `validate` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// The jobs [default: the one in this folder, else all of the project]
+    /// The jobs [default: the job in this folder, else all jobs of the project]
     #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
     jobs: Vec<PathBuf>,
 }

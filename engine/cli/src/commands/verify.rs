@@ -18,8 +18,7 @@ use crate::words;
 /// What `verify` takes.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// A run, whose timeline is checked entry by entry; without one, everything in the store is read [a run: its id, a
-    /// beginning of it, or @last]
+    /// The run to check, entry by entry: its id, the beginning of its id, or @last [default: the whole store]
     #[arg(add = complete::runs())]
     run: Option<String>,
 }
@@ -116,11 +115,11 @@ fn differences(found: &FoundRun, report: &Report) -> Vec<String> {
     let record = &found.record;
     let mut differences = Vec::new();
     if record.last_seq != report.entries {
-        differences.push(format!("the store counts {} entries, and there are {}", record.last_seq, report.entries));
+        differences.push(format!("the store records {} entries, but the run has {}", record.last_seq, report.entries));
     }
     let end = report.run.as_ref().and_then(|run| run.ended());
     if let Some(end) = end.filter(|end| end.state.as_str() != record.status) {
-        differences.push(format!("the store says that the run is {}, and it is {}", record.status, end.state.as_str()));
+        differences.push(format!("the store records that the run is {}, but it is {}", record.status, end.state.as_str()));
     }
     differences
 }

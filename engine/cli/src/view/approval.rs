@@ -127,7 +127,7 @@ mod tests {
     fn long_lines_are_continued_long_texts_are_counted_and_nothing_commands_a_terminal() {
         assert_eq!(shown(json!({"a": "x".repeat(40)}), 22), format!("a:\n│ {}\n│ {}", "x".repeat(20), "x".repeat(20)));
         let long = shown(json!({"a": "x\n".repeat(LINES + 2)}), 60);
-        assert!(long.ends_with("… 2 more lines; all of it: baton show"), "{long}");
+        assert!(long.ends_with("… 2 more lines; show all: baton show"), "{long}");
         let escapes = shown(json!({"a": "\u{1b}".repeat(40)}), 22);
         assert!(
             escapes.lines().all(|line| line.chars().count() <= 22),

@@ -36,7 +36,7 @@ impl Extent<'_> {
         // The rest is counted only: it may be long, and a question is drawn often.
         more += lines.count();
         if more > 0 {
-            shown.push(text!("… {}; all of it: {command}", words::counted(more, "more line")));
+            shown.push(text!("… {}; show all: {command}", words::counted(more, "more line")));
         }
         shown
     }

@@ -149,7 +149,7 @@ fn without_middle(mut lines: Vec<Text>, room: usize) -> Vec<Text> {
     }
     let (kept, hidden) = (room.saturating_sub(1), lines.len() + 1 - room.max(1));
     let first = kept / 2;
-    let note = style::faint(format!("  … {hidden} lines are left out: the window is too small"));
+    let note = style::faint(format!("  … {hidden} lines are not shown: the window is too small"));
     lines.splice(first..first + hidden, [note]);
     lines
 }
@@ -193,7 +193,7 @@ mod tests {
         let lines = |count: usize| (1..=count).map(|number| text!("{number}")).collect::<Vec<_>>();
         let shown = |count, room| Text::joined(without_middle(lines(count), room), " ").as_str().replace("\u{1b}[2m", "");
         assert_eq!(shown(3, 3), "1 2 3");
-        assert_eq!(shown(9, 5), "1 2   … 5 lines are left out: the window is too small\u{1b}[0m 8 9");
+        assert_eq!(shown(9, 5), "1 2   … 5 lines are not shown: the window is too small\u{1b}[0m 8 9");
         for room in 0..9 {
             assert_eq!(without_middle(lines(9), room).len(), room.max(1));
         }

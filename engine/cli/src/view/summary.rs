@@ -146,7 +146,10 @@ impl RunView {
             )
         };
         let recorded = fork.recorded_turns;
-        Some(format!("{recorded} of {turns} from the recording of {}, shared up to entry {}; spent here: {own}", of.run, of.seq))
+        Some(format!(
+            "{recorded} of {turns} from the recording of {}, shared up to entry {}; spent in this fork: {own}",
+            of.run, of.seq
+        ))
     }
 
     /// A table of documents: path, version, size, tokens, author, summary.
@@ -215,8 +218,8 @@ impl RunView {
         if let Some(deadline) = row.created.deadline {
             let otherwise = match &question.otherwise {
                 Otherwise::Default(answer) => text!("the answer is {}", words::preview(answer.text(), 60)),
-                Otherwise::Escalate => text!("it goes to the next master"),
-                Otherwise::Fail => text!("the asker goes on without an answer"),
+                Otherwise::Escalate => text!("it is passed on to the next master"),
+                Otherwise::Fail => text!("the asker continues without an answer"),
             };
             lines.push(style::faint(text!("  until {deadline}; after that {}", otherwise)));
         }
@@ -243,7 +246,7 @@ impl Question {
             }
             Some(QuestionEnd::Expired { default }) if default.is_null() => text!("expired"),
             Some(QuestionEnd::Expired { default }) => {
-                text!("{} (the default, when time was up)", words::preview(default.text(), 80))
+                text!("{} (the default, after the deadline)", words::preview(default.text(), 80))
             }
             Some(QuestionEnd::Escalated { to, .. }) => text!("went on to {to}"),
             Some(QuestionEnd::Failed { reason }) => text!("no answer: {}", words::preview(reason, 80)),

@@ -29,7 +29,7 @@ fn an_answer_is_checked_first_and_resume_goes_on_with_it() {
     let folder = Folder::new();
     folder.asking_job();
     folder.baton(&["run", "asking"]).exits(3);
-    folder.baton(&["answer", "@last", "profit"]).exits(2).tells("none of revenue, units");
+    folder.baton(&["answer", "@last", "profit"]).exits(2).tells("not one of revenue, units");
     folder.baton(&["answer", "@last", "--json", "7"]).exits(2).tells("does not fit");
     folder.baton(&["answer", "@last"]).exits(2).tells("Revenue or units?").tells("no answer was given");
     folder.baton(&["answer", "@last", "Q2", "units"]).exits(6).tells("there is no question Q2");
@@ -76,7 +76,7 @@ fn several_questions_are_told_apart_by_number() {
     folder.job("twice", &[("lead", &["ask_master", "handoff"])], script, json!({}));
     folder.baton(&["run", "twice"]).exits(3).tells("(Q1): One?").tells("(Q2): Two?");
     folder.baton(&["answer", "@last", "yes"]).exits(2).tells("Q1, Q2");
-    folder.baton(&["answer", "@last", "Q2", "2 apples"]).exits(0).tells("1 more to answer");
+    folder.baton(&["answer", "@last", "Q2", "2 apples"]).exits(0).tells("1 more open");
     let resumed = folder.baton(&["resume", "@last"]).exits(3).tells("(Q1): One?").tells("taken over by process ");
     assert!(!resumed.stderr.contains("process process"), "{}", resumed.stderr);
     folder.baton_with_input(&["answer", "@last", "-"], "from stdin\n").exits(0);

@@ -9,7 +9,7 @@ use crate::support::{Folder, Ran};
 
 const FOUR_EYES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/four-eyes");
 
-/// A job whose lead calls `tool` with `input` once a person approves; `document` is there already, at `doc/NAME`.
+/// A job whose lead calls `tool` with `input` once a person approves; `document` already exists, at `doc/NAME`.
 fn approving(folder: &Folder, tool: &str, input: Value, name: &str, document: &str) {
     let script = json!({"lead": {"turns": [
         {"calls": [{"tool": "load_to_context", "input": {"path": name}}]},
@@ -96,7 +96,7 @@ fn a_change_of_a_document_is_shown_as_a_diff_and_the_rest_by_a_command() {
         let is_whole = *view == "show --question";
         assert_eq!(said.contains("+ row 300"), is_whole, "{view}: {said}");
         assert!(!said.contains("line 100\n"), "{view} shows what does not change: {said}");
-        let rest = format!("… 153 more lines; all of it: baton show {run} --question Q1");
+        let rest = format!("… 153 more lines; show all: baton show {run} --question Q1");
         assert_eq!(said.contains(&rest), !is_whole, "{view}: {said}");
     }
 }

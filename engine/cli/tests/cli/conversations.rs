@@ -98,7 +98,7 @@ const SHAPES: &[(&str, Shape)] = &[
     ("answered wrongly, then right", |round| {
         let mut screen = round.asked();
         screen.types("neither\r");
-        screen.shows("is none of");
+        screen.shows("is not one of");
         round.answer(&mut screen);
         round.ends(screen, 0, "completed");
     }),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::{Folder, Ran};
 
-/// Where this workspace is built; the crate is built there too, because nearly all of it is there already.
+/// Where this workspace is built; the crate is built there too, because nearly all of it already exists.
 fn target() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_baton")).ancestors().nth(2).expect("the program lies in target/<profile>").to_owned()
 }

@@ -61,11 +61,11 @@ fn what_a_job_lacks_is_told_with_what_mends_it() {
     folder
         .baton(&["doctor", "echoing"])
         .exits(0)
-        .says("not asked, because echoing is not trusted")
+        .says("not checked, because echoing is not trusted")
         .says("doctor echoing --trust");
     let ran = folder.baton(&["doctor", "echoing", "--trust"]).exits(5).says("cannot be reached at http://127.0.0.1:9/v1/models");
     assert!(!ran.stdout.contains(KEY) && !ran.stderr.contains(KEY));
-    folder.baton(&["doctor", "echoing", "--offline"]).exits(0).says("the key in MINE_KEY; not asked, as you said");
+    folder.baton(&["doctor", "echoing", "--offline"]).exits(0).says("the key in MINE_KEY; not checked (--offline)");
     folder.write("echoing/job.json", "{}");
     folder.baton(&["doctor", "echoing"]).exits(2).says("baton validate echoing");
     folder.baton(&["doctor", "nowhere"]).exits(6);

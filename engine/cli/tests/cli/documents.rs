@@ -86,7 +86,7 @@ fn a_difference_names_both_versions_and_who_wrote_them() {
     let report =
         folder.baton(&["doc", "diff", "@last", "out/page.md", "--from", "1", "--to", "2", "--output", "json"]).exits(0).json();
     assert_eq!((&report["from"], &report["to"]), (&json!(1), &json!(2)));
-    folder.baton(&["doc", "diff", "@last", "source.csv"]).exits(2).tells("one version only");
+    folder.baton(&["doc", "diff", "@last", "source.csv"]).exits(2).tells("only one version");
 }
 
 #[test]

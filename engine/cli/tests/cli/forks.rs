@@ -16,7 +16,7 @@ fn a_run_replays_byte_for_byte_without_its_job() {
     let folder = Folder::new();
     let run = written(&folder);
     std::fs::remove_dir_all(folder.path().join("writing")).unwrap();
-    folder.baton(&["replay", "@last"]).exits(0).says("5 requests, each byte for byte as it was sent");
+    folder.baton(&["replay", "@last"]).exits(0).says("5 requests, each identical to the bytes that were sent");
     let report = folder.baton(&["replay", &run[..4], "--output", "json"]).exits(0).json();
     assert_eq!((&report["run"], &report["identical"], &report["differences"]), (&json!(run), &json!(true), &json!([])));
     folder.baton(&["replay", "zzzz"]).exits(6);
@@ -27,14 +27,14 @@ fn a_fork_takes_recorded_answers_and_says_how_many() {
     let folder = Folder::new();
     let run = written(&folder);
     let ran = folder.baton(&["fork", &run]).exits(0).says("written").tells(&format!("of run {run} after entry"));
-    ran.tells("5 of 5 turns from the recording").tells("spent here: nothing");
+    ran.tells("5 of 5 turns from the recording").tells("spent in this fork: nothing");
     let fork = folder.last_run();
     assert_ne!(fork, run);
     folder
         .baton(&["diff", &run, &fork])
         .exits(0)
         .says("nothing differs")
-        .says("tasks       2 the same, 0 not")
+        .says("tasks       2 the same, 0 different")
         .says("cost        $0 → $0");
     folder.baton(&["replay", &fork]).exits(0).says("5 requests");
 
@@ -86,7 +86,7 @@ fn a_fork_begins_at_a_step_with_the_document_that_the_person_gives() {
     folder.write("other.csv", "a,b\n5,6\n");
     let after = at.to_string();
     let ran = folder.baton(&["fork", &run, "--at", &after, "--edit", "source.csv=other.csv"]).exits(0);
-    ran.tells("the last whole step up to");
+    ran.tells("the last complete decision up to");
     let fork = folder.last_run();
     folder.baton(&["doc", "cat", &fork, "source.csv"]).exits(0).says("5,6");
     folder.baton(&["diff", &run, &fork]).exits(0).says("cause       document: document source.csv v2 was written");
@@ -122,13 +122,13 @@ fn a_waiting_run_adopts_the_folders_configs_when_told_to() {
     folder.write("asking/agents/lead.json", agent);
     folder.baton(&["resume", &run]).exits(3).tells("has changed since").tells(&format!("baton resume {run} --migrate"));
     let told = folder.baton(&["resume", &run, "--migrate"]).exits(2).tells("agents/lead.json: system_prompt");
-    told.tells("0 (lead): system prompt; its next request starts a new prefix").tells("--yes");
+    told.tells("0 (lead): system prompt; its next request starts a new cache prefix").tells("--yes");
     folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(3);
     folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(3).tells("nothing to migrate");
     folder.baton(&["answer", &run, "units"]).exits(0);
     folder.baton(&["resume", &run]).exits(0).says("units");
     folder.baton(&["show", &run, "--task", "0", "--messages"]).exits(0).says("Do it carefully.");
-    folder.baton(&["replay", &run]).exits(0).says("2 requests, each byte for byte");
+    folder.baton(&["replay", &run]).exits(0).says("2 requests, each identical to the bytes");
 
     // What the run is in the middle of must be there.
     folder.baton(&["run", "asking"]).exits(3);

@@ -30,7 +30,7 @@ fn a_new_project_runs_at_once_and_asks_its_question() {
 fn nothing_that_is_there_is_written_over() {
     let folder = Folder::new();
     folder.write("baton.json", "{}");
-    folder.baton(&["init"]).exits(2).tells("baton.json is there already; nothing was written");
+    folder.baton(&["init"]).exits(2).tells("baton.json already exists; nothing was written");
     assert_eq!(folder.read("baton.json"), "{}");
     assert!(!folder.path().join("jobs").exists());
 }
@@ -40,7 +40,7 @@ fn a_new_tool_never_takes_the_name_of_a_built_in_one() {
     let folder = Folder::new();
     folder.baton(&["new", "job", "first"]).exits(0);
     for name in ["write_file", "write-file", "json_transform", "handoff", "root"] {
-        folder.baton(&["new", "tool", name, "--job", "first"]).exits(2).tells("is built in");
+        folder.baton(&["new", "tool", name, "--job", "first"]).exits(2).tells("is a built-in tool");
     }
     folder.baton(&["validate", "first"]).exits(0);
 }
@@ -53,7 +53,7 @@ fn a_new_job_and_a_new_agent_work_as_they_are() {
     folder.baton(&["run", "hello", "--input", "who=Ann"]).exits(0).says("Done: Greet Ann.");
     folder.baton(&["new", "agent", "helper"]).exits(0).says("hello/agents/helper.json").tells("route_to_helper");
     folder.baton(&["validate", "hello"]).exits(0).says("2 agents");
-    folder.baton(&["new", "agent", "helper"]).exits(2).tells("is there already");
+    folder.baton(&["new", "agent", "helper"]).exits(2).tells("already exists");
     for (what, name) in [("job", "Bad Name"), ("agent", "x__y"), ("tool", "route_to_x")] {
         folder.baton(&["new", what, name]).exits(2).tells("cannot be the id");
     }

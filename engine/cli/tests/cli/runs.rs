@@ -199,7 +199,7 @@ fn ctrl_c_stops_the_run_and_says_how_to_go_on() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    while !line.contains("\"entry\":\"call_started\",\"tool\":\"timer\"") {
+    while !(line.contains("\"tool\":\"timer\"") && line.contains("\"entry\":\"call_started\"")) {
         line.clear();
         assert_ne!(out.read_line(&mut line).unwrap(), 0, "the timer never started");
     }

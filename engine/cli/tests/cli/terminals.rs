@@ -159,14 +159,14 @@ fn a_pause_from_another_terminal_holds_the_next_step_until_the_run_is_resumed() 
     terminal.shows(&["call_finished", "\"gate\""]);
     folder.baton(&["show", "@last"]).exits(0).says("worker  paused");
 
-    folder.baton(&["steer", "@last", "first of all"]).exits(0).says("lead (0) reads it");
-    folder.baton(&["steer", "@last", "worker", "be brief"]).exits(0).says("worker (0/1.1) reads it");
+    folder.baton(&["steer", "@last", "first of all"]).exits(0).says("lead (0) receives the message");
+    folder.baton(&["steer", "@last", "worker", "be brief"]).exits(0).says("worker (0/1.1) receives the message");
     let told = folder.baton(&["steer", "@last", "0/1.1", "and quick", "--output", "ndjson"]).exits(0).json();
     assert_eq!((&told["task"], &told["entry"]["data"]["action"]), (&json!("0/1.1"), &json!({"steered": {"text": "and quick"}})));
     folder.baton(&["steer", "@last", "0/7.7", "hello"]).exits(6).tells("there is no task 0/7.7");
     folder.baton(&["steer", "@last", " "]).exits(2).tells("the message is empty");
 
-    folder.baton(&["resume", "@last"]).exits(0).says("goes on, in the process that runs it");
+    folder.baton(&["resume", "@last"]).exits(0).says("continues in the process that runs it");
     let ran = terminal.ends().exits(0);
     assert_eq!(ran.lines().last().unwrap()["report"]["result"], json!({"summary": "all done"}));
     let names: Vec<&str> = ran
@@ -192,7 +192,7 @@ fn a_cancel_from_another_terminal_ends_the_task_its_command_and_all_below_and_th
     let terminal = Terminal::open(&folder, &["run", "gated", "--trust"]);
     let process = gate.reached();
     let ran = folder.baton(&["cancel", "@last", "worker", "--reason", "not needed"]).exits(0);
-    ran.says("task 0/1.1").says("is cancelled, with all below it");
+    ran.says("task 0/1.1").says("is cancelled, with all tasks below it");
     wait_until_gone(&process);
     let ran = terminal.ends().exits(0);
     assert!(ran.stdout.contains("not needed"), "the caller is told why: {}", ran.stdout);
@@ -231,8 +231,8 @@ fn a_run_whose_process_was_killed_is_interrupted_and_can_be_resumed_or_cancelled
     let orphan = killed(&gate);
     folder.baton(&["ps"]).exits(0).says("interrupted").tells(&format!("baton resume {}", folder.last_run()));
     folder.baton(&["show", "@last"]).exits(0).says("interrupted: no process runs it").tells("baton resume");
-    folder.baton(&["pause", "@last"]).exits(0).says("stands still already").tells("baton resume");
-    folder.baton(&["steer", "@last", "go on"]).exits(0).says("waits in the inbox");
+    folder.baton(&["pause", "@last"]).exits(0).says("is not running").tells("baton resume");
+    folder.baton(&["steer", "@last", "go on"]).exits(0).says("the command is in the inbox");
     wait_until_gone(&orphan);
     let terminal = Terminal::open(&folder, &["resume", "@last"]);
     gate.open(&gate.reached());
@@ -256,7 +256,7 @@ fn a_run_is_taken_from_a_living_process_only_when_that_is_asked_for() {
     let of_second = gate.reached();
     // The command goes with the run: its call is made again there. Who lost the run can commit nothing of it.
     wait_until_gone(&of_first);
-    first.ends().exits(130).tells("another process has taken run");
+    first.ends().exits(130).tells("another process has taken over run");
     gate.open(&of_second);
     assert_eq!(second.ends().exits(0).lines().last().unwrap()["report"]["result"], json!({"summary": "all done"}));
 }
@@ -292,7 +292,7 @@ fn two_terminals_share_one_store() {
     let told = folder.baton(&["answer", &asking_run, "Q1", "units", "--output", "json"]).exits(0).json();
     assert_eq!(told["delivery"], "done", "the process that runs it heard of it");
     asking.shows(&["question_closed", "units"]);
-    folder.baton(&["steer", &asking_run, "worker", "hurry"]).exits(0).says("reads it with its next request");
+    folder.baton(&["steer", &asking_run, "worker", "hurry"]).exits(0).says("receives the message with its next request");
     asking.shows(&["steered", "hurry"]);
     folder.baton(&["cancel", "@last"]).exits(0).says("is cancelled");
     other.ends().exits(1).tells("cancelled by ann");
@@ -315,7 +315,7 @@ fn ctrl_c_awaits_a_command_that_must_not_be_repeated_and_a_second_one_kills_it()
     let mut terminal = Terminal::open(&folder, &["run", "gated", "--trust"]);
     let process = gate.reached();
     terminal.signal("INT");
-    terminal.tells("gate of worker ended, which must not be repeated; Ctrl-C again ends at once");
+    terminal.tells("gate of worker ends: it must not be repeated. Ctrl-C again stops at once");
     gate.open(&process);
     terminal.ends().exits(130).tells("baton resume");
     assert_eq!((&listed(&folder)["status"], &listed(&folder)["owner"]), (&json!("stopped"), &Value::Null));
@@ -368,7 +368,7 @@ fn ctrl_c_on_a_terminal_awaits_a_command_once_and_kills_it_the_second_time() {
     let process = gate.reached();
     screen.shows("worker");
     screen.types(CTRL_C);
-    screen.shows("Ctrl-C again ends at once");
+    screen.shows("Ctrl-C again stops at once");
     screen.types(CTRL_C);
     let (code, drawn) = screen.ends();
     assert_eq!(code, Some(130), "{drawn}");

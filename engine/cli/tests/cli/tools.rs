@@ -34,7 +34,7 @@ fn a_tool_is_printed_as_each_provider_is_told_of_it() {
         let name = file.strip_suffix(".json").unwrap();
         printed("openai", name).says(name);
     }
-    printed("openai", "handoff").tells("a model is not held to it").tells("/properties/result");
+    printed("openai", "handoff").tells("the provider does not enforce this schema").tells("/properties/result");
     folder.baton(&["tool", "schema", "echo", "--for", "opnai"]).exits(2).tells("openai");
 }
 

@@ -30,22 +30,22 @@ use crate::{scratch, style, words};
 /// What `tool call NAME` takes besides a flag per parameter.
 #[derive(Debug, Args)]
 struct CallArgs {
-    /// The whole input: JSON, @FILE, or - for stdin
+    /// The whole input: JSON, @FILE, or `-` for stdin
     #[arg(long, value_name = "JSON|@FILE|-")]
     input: Option<String>,
-    /// A file for the workspace, at PATH [default: its name]; may be given several times
+    /// File to put into the workspace as PATH [default: the file's name]. May be repeated
     #[arg(long = "document", value_name = "FILE[=PATH]")]
     documents: Vec<String>,
-    /// Only check the input
+    /// Check the input and call nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the documents that the call wrote into DIR
+    /// Write the documents of the call into DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The tools of this job, besides those of the program
+    /// Include the tools of this job
     #[arg(long, value_name = "JOB")]
     job: Option<PathBuf>,
-    /// Trust everything that the job reaches outside of its run, from now on: commands, addresses, hosts, variables
+    /// Trust the commands, addresses, hosts and variables that the job uses, from now on
     #[arg(long)]
     trust: bool,
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
     }
     if !matches!(tool.tool_type.behavior().then, Then::Continue) {
         let what = tool.tool_type;
-        return Err(Failure::Usage(format!("{name} is of type {what}: it acts on the task that calls it, so it needs a run")));
+        return Err(Failure::Usage(format!("{name} is of type {what}: it acts on its calling task, so it needs a run")));
     }
     let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<Vec<InitialDocument>, _>>()?;
     let job = scratch::job(place, tools.job.as_deref(), name)?;

@@ -113,7 +113,7 @@ pub(super) fn schema(tool: &Tool, target: Option<Target>, place: &Place) -> Resu
     let compiled = compile(target, &tool.definition).map_err(|fault| Failure::Usage(fault.to_string()))?;
     if let Strictness::Loose(unfit) = &compiled.strictness {
         let Unfit { pointer, reason } = unfit;
-        place.screen.tell(&style::faint(format!("a model is not held to it: {reason} (at {pointer:?})")));
+        place.screen.tell(&style::faint(format!("the provider does not enforce this schema: {reason} (at {pointer:?})")));
     }
     place.screen.json(&encode_tool(target, &compiled))
 }

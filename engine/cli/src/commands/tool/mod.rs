@@ -26,7 +26,7 @@ pub(crate) struct ToolArgs {
 /// Whose tools are meant.
 #[derive(Clone, Debug, Args)]
 struct Whose {
-    /// The tools of this job, besides those of the program
+    /// Include the tools of this job
     #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
     job: Option<PathBuf>,
 }
@@ -39,7 +39,7 @@ enum ToolVerb {
         #[command(flatten)]
         whose: Whose,
     },
-    /// Show a tool: what it does, takes and gives
+    /// Show a tool: description, input, output
     Show {
         /// The tool
         #[arg(add = complete::tools())]
@@ -47,10 +47,10 @@ enum ToolVerb {
         #[command(flatten)]
         whose: Whose,
     },
-    /// Call a tool by itself, in a workspace made for this call
+    /// Call one tool in a temporary workspace
     #[command(disable_help_flag = true)]
     Call {
-        /// The tool, then its input: `--input JSON|@FILE|-`, or a flag per parameter (`baton tool call NAME --help`)
+        /// The tool, then its input: `--input JSON|@FILE|-`, or one flag per parameter (see `baton tool call NAME --help`)
         #[arg(value_name = "NAME", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true, add = complete::tools())]
         words: Vec<String>,
     },
@@ -61,16 +61,16 @@ enum ToolVerb {
         names: Vec<String>,
         #[command(flatten)]
         whose: Whose,
-        /// Trust everything that the job reaches outside of its run, from now on: commands, addresses, hosts, variables
+        /// Trust the commands, addresses, hosts and variables that the job uses, from now on
         #[arg(long)]
         trust: bool,
     },
-    /// Print the JSON Schema of a tool's input, or the tool as a provider is told of it
+    /// Print the JSON Schema of a tool's input, or the definition that is sent to a provider
     Schema {
         /// The tool
         #[arg(add = complete::tools())]
         name: String,
-        /// The provider whose dialect it is written in
+        /// Provider whose dialect is used
         #[arg(long = "for", value_name = "PROVIDER")]
         provider: Option<Dialect>,
         #[command(flatten)]
@@ -81,13 +81,13 @@ enum ToolVerb {
 /// Whose dialect a tool is written in.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Dialect {
-    /// As models of `OpenAI` are held to it
+    /// The definition that `OpenAI` receives, in strict mode if possible
     Openai,
-    /// As Anthropic takes it
+    /// The definition that Anthropic receives
     Anthropic,
-    /// As Ollama's server reads it
+    /// The definition that Ollama receives
     Ollama,
-    /// As the Model Context Protocol has it
+    /// The definition of the Model Context Protocol
     Mcp,
 }
 
