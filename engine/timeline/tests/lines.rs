@@ -116,3 +116,16 @@ fn a_sentence_tells_tasks_of_one_agent_apart_by_the_task_of_its_line() {
         }
     }
 }
+
+#[test]
+fn the_page_of_the_format_names_every_entry_type_and_field() {
+    let page = std::fs::read_to_string("../../docs/timeline.md").unwrap();
+    for name in Entry::NAMES {
+        assert!(page.contains(&format!("| `{name}` |")), "{name} has no row");
+    }
+    let schema = baton_timeline::schema();
+    for field in schema["properties"].as_object().unwrap().keys() {
+        assert!(page.contains(&format!("`{field}`")), "{field} is not described");
+    }
+    assert!(baton_timeline::Kind::names().all(|name| page.contains(&format!("`{name}`"))));
+}
