@@ -43,7 +43,7 @@ pub(crate) fn validator(schema: &Value) -> jsonschema::Validator {
     options.build(schema).unwrap_or_else(|error| panic!("{schema} is no schema: {error}"))
 }
 
-/// The built-in tools, as an agent that has all of them offers them.
+/// Returns the built-in tools, as an agent that has all of them offers them.
 fn built_in() -> Vec<std::sync::Arc<ToolDefinition>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tool-configs");
     let mut sources = Sources::default();
