@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use anyhow::bail;
 
 use crate::project::{cargo, run_cargo};
-use crate::{architecture, dependencies, gen_docs, prose, rules_page};
+use crate::{architecture, dependencies, gen_docs, layers, prose, rules_page};
 
 /// Runs all checks; an error names those that failed.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -16,6 +16,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         run_cargo(&["clippy", "-p", "baton-crash", "--features", "failpoints", "--all-targets", "--", "-D", "warnings"]),
         gen_docs::check(),
         rules_page::check(),
+        layers::check(),
         architecture::check(),
         prose::check(),
         dependencies::check(),

@@ -7,6 +7,7 @@ mod check;
 mod crash;
 mod dependencies;
 mod gen_docs;
+mod layers;
 mod peers;
 mod planted;
 mod project;

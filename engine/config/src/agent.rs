@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::fault::{Fault, FaultKind};
 use crate::form::{AgentForm, GrantForm, PromptForm};
-use crate::load::{Loader, ReadAgent};
+use crate::loader::{Loader, ReadAgent};
 use crate::models::unknown_provider;
 use crate::price::money_limit;
 use crate::reader::{Spot, Text, pointer};

@@ -6,7 +6,7 @@ use baton_types::config::Origin;
 use baton_types::limits::Limits;
 use serde_json::{Map, Value};
 
-use crate::load::stem;
+use crate::loader::stem;
 use crate::source::{Role, Source, Sources};
 
 /// Why a value cannot be put where it should go.

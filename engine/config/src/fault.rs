@@ -5,7 +5,8 @@ use std::fmt::{self, Write as _};
 use baton_types::spelling::nearest;
 use serde::Serialize;
 
-use crate::reader::MAX_FAULTS_PER_FILE;
+/// Largest number of reported faults of one file.
+pub(crate) const MAX_FAULTS_PER_FILE: usize = 100;
 
 /// Declares the kinds of fault with their stable codes, so that no two kinds share one.
 macro_rules! fault_kinds {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::fault::{Fault, FaultKind, Faults};
 use crate::form::{DocumentForm, InputForm, JobForm, ModelForm, ProviderForm, RequestForm, RunLimitsForm};
-use crate::load::Loader;
+use crate::loader::Loader;
 use crate::models::{ModelRules, ReadModels};
 use crate::price::money_limit;
 use crate::reader::{Spot, Text, pointer};

@@ -11,10 +11,15 @@ use serde_json::{Map, Value};
 
 use crate::fault::{Fault, FaultKind};
 use crate::form::{AliasForm, ModelForm, ModelsForm, ProviderSettingsForm};
-use crate::load::{Loader, ScriptCheck};
+use crate::loader::Loader;
 use crate::reader::{Spot, Text, pointer};
 use crate::shape::{MODELS, show};
 use crate::source::Role;
+
+/// Reads a model script that is valid JSON and reports its faults: a JSON pointer and a message each.
+///
+/// Passed in by the caller, since the form of scripts belongs to the models.
+pub type ScriptCheck = dyn Fn(&str) -> Vec<(String, String)>;
 
 /// Knowledge about models that the loader needs and the core does not have: the form of scripts, and the names of
 /// providers.

@@ -12,7 +12,7 @@ use baton_types::money::{Money, Price};
 
 use crate::fault::{Fault, FaultKind, Faults};
 use crate::form::{PriceForm, PriceTableForm};
-use crate::load::Loader;
+use crate::loader::Loader;
 use crate::reader::{Spot, Text, pointer};
 use crate::shape::PRICES;
 use crate::source::{Role, Sources};

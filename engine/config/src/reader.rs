@@ -11,13 +11,10 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, MAX_FAULTS_PER_FILE};
 
 /// The most bytes a file may have.
 pub const MAX_FILE_BYTES: usize = 8 << 20;
-
-/// Largest number of reported faults of one file.
-pub(crate) const MAX_FAULTS_PER_FILE: usize = 100;
 
 /// The largest magnitude below which every integer has its own `f64`.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;

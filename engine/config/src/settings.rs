@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::fault::FaultKind;
 use crate::form::ToolForm;
-use crate::load::Loader;
+use crate::loader::Loader;
 use crate::reader::{Spot, pointer};
 use crate::shape::show;
 use crate::tool::Texts;

@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use validator::{Validate, ValidationErrors, ValidationErrorsKind};
 
-use crate::fault::{FaultKind, one_of};
+use crate::fault::{FaultKind, MAX_FAULTS_PER_FILE, one_of};
 use crate::form::{AgentForm, JobForm, ModelsForm, PriceTableForm, ProjectForm, RunLimitsForm, ToolForm};
-use crate::reader::{MAX_FAULTS_PER_FILE, Spot, pointer};
+use crate::reader::{Spot, pointer};
 
 /// A fault of one file, not yet placed in its text.
 #[derive(Debug)]

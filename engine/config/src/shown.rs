@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::fault::FaultKind;
 use crate::form::{ChangesForm, ToolForm};
-use crate::load::Loader;
+use crate::loader::Loader;
 use crate::reader::{Spot, pointer};
 use crate::shape::show;
 use crate::tool::Texts;

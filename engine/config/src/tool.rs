@@ -16,7 +16,8 @@ use serde_json::{Map, Value, json};
 
 use crate::fault::{Fault, FaultKind};
 use crate::form::{ToolForm, ToolTypeForm};
-use crate::load::{Loader, Read, Unconfigured, fault_of_function, place, place_of, same_id, stem, twin_key};
+use crate::load::Unconfigured;
+use crate::loader::{Loader, Read, fault_of_function, place, place_of, same_id, stem, twin_key};
 use crate::price::money_limit;
 use crate::reader::{Spot, Text, pointer};
 use crate::shape::{TOOL, show};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::fault::{Fault, FaultKind};
 use crate::form::ToolForm;
-use crate::load::{Loader, place_of};
+use crate::loader::{Loader, place_of};
 use crate::reader::{Spot, Text, pointer};
 use crate::shape::{show, type_of};
 use crate::tool::Texts;

@@ -9,7 +9,8 @@ use syn::{ItemFn, Path};
 
 use crate::config::{self, Config, Declared, suggestion};
 use crate::crate_path;
-use crate::options::{Options, fault};
+use crate::options::Options;
+use crate::signature::fault;
 use crate::signature::{self, Faults, Parameter, Signature};
 
 /// Returns the function unchanged, followed by its registration or by the compile errors.

@@ -2,7 +2,6 @@
 
 use proc_macro2::{Span, TokenStream};
 use syn::parse::Parser;
-use syn::spanned::Spanned;
 use syn::{LitStr, Path};
 
 /// Arguments of `#[tool(…)]`.
@@ -63,9 +62,4 @@ fn id_fault(id: &str) -> Option<&'static str> {
         return Some("it has more than 64 characters");
     }
     id.starts_with("route_to_").then_some("the prefix `route_to_` is reserved for delegations")
-}
-
-/// Points at an attribute or expression, for errors.
-pub(crate) fn fault(tokens: &impl Spanned, message: impl std::fmt::Display) -> syn::Error {
-    syn::Error::new(tokens.span(), message)
 }

@@ -1,9 +1,8 @@
 //! The signature of a tool function: what the engine gives it, what the input holds, what it returns.
 
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 use syn::{FnArg, GenericArgument, Ident, ItemFn, Pat, PathArguments, ReturnType, Type};
-
-use crate::options::fault;
 
 /// A signature that the macro understands.
 pub(crate) struct Signature {
@@ -156,4 +155,9 @@ impl Faults {
     pub(crate) fn finish(self) -> syn::Result<()> {
         self.0.map_or(Ok(()), Err)
     }
+}
+
+/// Points at an attribute or expression, for errors.
+pub(crate) fn fault(tokens: &impl Spanned, message: impl std::fmt::Display) -> syn::Error {
+    syn::Error::new(tokens.span(), message)
 }

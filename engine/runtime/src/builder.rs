@@ -11,9 +11,10 @@ use tokio::sync::Semaphore;
 
 use crate::clock::{Clock, SystemClock};
 use crate::contents::Contents;
-use crate::engine::{Engine, Models, Shared, Variable};
+use crate::engine::Engine;
 use crate::error::RunError;
 use crate::processes::COMMAND_GRACE;
+use crate::services::{Models, Services, Variable};
 use crate::trust::TrustPolicy;
 
 /// Builds an [`Engine`].
@@ -140,7 +141,7 @@ impl EngineBuilder {
         let trust = self.trust.ok_or(RunError::NoTrust)?;
         let mut functions = self.functions.unwrap_or_else(registered_functions);
         functions.sort_by_key(|function| function.id);
-        Ok(Engine(Arc::new(Shared {
+        Ok(Engine(Arc::new(Services {
             contents: Contents::new(Arc::clone(&store), self.content_bytes),
             store,
             trust,

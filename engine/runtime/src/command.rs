@@ -1,24 +1,11 @@
 //! Commands: what one process asks of the process that owns a run, by way of the store's inbox, and how they get there.
 
-use std::time::Duration;
-
-use baton_machine::Run;
-use baton_types::document::{Content, Write};
+use baton_types::document::Write;
 use baton_types::event::Event;
-use baton_types::id::{ContentHash, RunId, TaskId};
+use baton_types::id::TaskId;
 use baton_types::json::Json;
 use baton_types::principal::Principal;
 use serde::{Deserialize, Serialize};
-
-use crate::engine::{Engine, Holder};
-use crate::error::RunError;
-use crate::handle::measured;
-use crate::job::InitialDocument;
-
-/// Longest time that the sender of a command waits until the owning process has executed it.
-const SENT_PATIENCE: Duration = Duration::from_secs(3);
-/// First pause between two checks.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
 
 /// A command. Kept in the inbox as JSON until the owner has carried it out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,109 +64,5 @@ impl From<Command> for Event {
             Command::Unpause { by } => Self::UnpauseRequested { by },
             Command::Steer { task, text, by } => Self::Steered { task, text, by },
         }
-    }
-}
-
-/// Outcome of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// It is carried out and durable, by this process or by the one that the run proceeds in.
-    Done,
-    /// The owning process was notified, and has not executed it yet.
-    Sent,
-    /// It waits in the run's inbox until the run is resumed, or its owner wakes.
-    Queued,
-}
-
-impl Engine {
-    /// Answers a question, wherever its run proceeds, or when it is resumed. An answer that is refused now is an error;
-    /// one that waits in the inbox may still come too late.
-    pub async fn answer(
-        &self,
-        id: &RunId,
-        question: TaskId,
-        by: &Principal,
-        answer: Json,
-        documents: Vec<InitialDocument>,
-    ) -> Result<Delivery, RunError> {
-        let (documents, contents) = measured(&documents);
-        self.send(id, Command::Answer { question, by: by.clone(), answer, documents }, contents).await
-    }
-
-    /// Ends a task and all below it, wherever its run proceeds, or when it is resumed.
-    pub async fn cancel(&self, id: &RunId, task: TaskId, reason: &str, by: &Principal) -> Result<Delivery, RunError> {
-        self.send(id, Command::Cancel { task, reason: reason.to_owned(), by: by.clone() }, Vec::new()).await
-    }
-
-    /// Lets a run take no further step, wherever it proceeds; what is in flight may finish.
-    pub async fn pause(&self, id: &RunId, by: &Principal) -> Result<Delivery, RunError> {
-        self.send(id, Command::Pause { by: by.clone() }, Vec::new()).await
-    }
-
-    /// Continues a paused run, in whichever process it is.
-    pub async fn unpause(&self, id: &RunId, by: &Principal) -> Result<Delivery, RunError> {
-        self.send(id, Command::Unpause { by: by.clone() }, Vec::new()).await
-    }
-
-    /// Sends a message into the next request of a task, wherever its run proceeds, or when it is resumed.
-    pub async fn steer(&self, id: &RunId, task: TaskId, text: &str, by: &Principal) -> Result<Delivery, RunError> {
-        self.send(id, Command::Steer { task, text: text.to_owned(), by: by.clone() }, Vec::new()).await
-    }
-
-    async fn send(&self, id: &RunId, command: Command, contents: Vec<(ContentHash, Content)>) -> Result<Delivery, RunError> {
-        if let Some(handle) = self.live(id) {
-            handle.ask(command.into(), contents).await?;
-            return Ok(Delivery::Done);
-        }
-        let (run, _) = self.state_before(id, u64::MAX).await?;
-        run.check(&command.clone().into())?;
-        for (hash, content) in contents {
-            self.0.store.put_content(hash, content).await?;
-        }
-        let text = Json::of(&command).map_err(|error| RunError::Fault { message: error.to_string() })?;
-        let number = self.0.store.put_command(id, text).await?;
-        // Another process may have put one meanwhile: of two answers the first wins, and the second is refused.
-        let (run, waits) = self.state_before(id, number).await?;
-        let refused = run.check(&command.into()).err().filter(|_| waits);
-        match refused {
-            // One that is gone by now was taken by the run's owner, perhaps with success, and then refuses itself here.
-            Some(refusal) if self.state_before(id, number).await?.1 => Err(refusal.into()),
-            _ => self.delivered(id, number).await,
-        }
-    }
-
-    /// Returns the outcome of the command `number`, after giving a living owner a moment to execute it.
-    async fn delivered(&self, id: &RunId, number: u64) -> Result<Delivery, RunError> {
-        let (mut waited, mut pause) = (Duration::ZERO, FIRST_LOOK);
-        loop {
-            // Checked first: the run may end with the command, and then it has no owner.
-            let holder = self.holder(id).await?;
-            let waiting = self.0.store.take_commands(id, number - 1).await?;
-            if waiting.iter().all(|(waiting, _)| *waiting != number) {
-                return Ok(Delivery::Done);
-            }
-            if !matches!(holder, Holder::Elsewhere { .. }) {
-                return Ok(Delivery::Queued);
-            }
-            if waited >= SENT_PATIENCE {
-                return Ok(Delivery::Sent);
-            }
-            tokio::time::sleep(pause).await;
-            (waited, pause) = (waited + pause, (pause * 2).min(SENT_PATIENCE / 30));
-        }
-    }
-
-    /// Returns the state of a run after the commands before `number` in its inbox, and whether that command still
-    /// waits.
-    async fn state_before(&self, id: &RunId, number: u64) -> Result<(Run, bool), RunError> {
-        // The inbox is read first: what an owner takes from it meanwhile is in the timeline then.
-        let waiting = self.0.store.take_commands(id, 0).await?;
-        let mut run = self.state(id).await?;
-        for (_, earlier) in waiting.iter().filter(|(earlier, _)| *earlier < number) {
-            let earlier = serde_json::from_str::<Command>(earlier.text()).ok();
-            // One that is refused changes nothing.
-            let _refused = earlier.map(|earlier| run.handle(self.0.clock.now(), earlier.into()));
-        }
-        Ok((run, waiting.iter().any(|(waiting, _)| *waiting == number)))
     }
 }

@@ -1,47 +1,31 @@
 //! The engine: what a program builds once (see [`crate::EngineBuilder`]), to start, resume and read runs with.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use baton_config::{PriceTable, TemplateError, check_inputs, check_money, prices, render_request};
+use baton_config::{Sources, check_inputs, render_request};
 use baton_machine::Run;
-use baton_models::{Model, Providers, RunKey, ScriptFault, ScriptedModel, runs_here};
 use baton_store::{NewRun, Store, StoreError};
-use baton_tool::ToolFunction;
-use baton_types::config::{Configs, FunctionName, ModelSpec, ProviderSettings};
+use baton_types::config::Configs;
 use baton_types::document::Content;
 use baton_types::entry::{RunEnded, RunStarted};
 use baton_types::event::Event;
 use baton_types::id::{ContentHash, RunId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
-use baton_types::money::Price;
 use baton_types::time::Timestamp;
-use tokio::sync::{Semaphore, broadcast, mpsc, watch};
-use tracing::Instrument as _;
+use tokio::sync::{broadcast, mpsc, watch};
 
-use crate::actor::{Actor, Commands, Step, root_result, status};
-use crate::clock::Clock;
-use crate::contents::Contents;
+use crate::actor::{Commands, Parts, Step, root_result};
+use crate::adopting::Adopting;
 use crate::error::RunError;
-use crate::fit::unfit_tools;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
 use crate::job::{InitialDocument, LoadedJob, StartOptions, typed_inputs};
-use crate::migrate::Adopting;
-use crate::outage::Outages;
 use crate::processes;
 use crate::reading::Reading;
-use crate::recording::Recording;
+use crate::services::{Services, template};
 use crate::transcripts::{Prompts, Transcripts};
-use crate::trust::{TrustPolicy, Trusted, asked_models};
-use crate::work::Work;
 
-/// Number of entries that a live reader may lag behind before it reads the store.
-const LIVE_ENTRIES: usize = 128;
-/// Number of progress messages that a reader may lag behind before it misses some.
-const LIVE_PROGRESS: usize = 32;
 /// Characters of a run's id: 50 random bits, so that a billion runs of one store rarely share one.
 const RUN_ID_CHARACTERS: usize = 10;
 /// Number of attempts at a new id while ids are taken.
@@ -49,41 +33,9 @@ pub(crate) const RUN_ID_ATTEMPTS: usize = 5;
 /// Crockford's base 32: no letter looks like a digit.
 const RUN_ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Longest time for a connection where a fallback exists: the fallback is used within two seconds.
-const CONNECT_IN_TURN: Duration = Duration::from_millis(1_500);
-
-/// Looks up a variable of the environment.
-pub(crate) type Variable = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
-
-/// Models, by the names that agents use.
-pub(crate) type Models = Arc<BTreeMap<String, Arc<dyn Model>>>;
-
 /// Starts, resumes and reads runs. Cheap to clone; many runs proceed at the same time.
 #[derive(Clone)]
-pub struct Engine(pub(crate) Arc<Shared>);
-
-/// State shared by all runs of an engine.
-pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn Store>,
-    /// Decides which configs may run.
-    pub(crate) trust: Arc<dyn TrustPolicy>,
-    pub(crate) contents: Contents,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) variable: Variable,
-    /// Bounds the threads that tools may block.
-    pub(crate) blocking: Arc<Semaphore>,
-    /// Time between asking commands to end and killing them.
-    pub(crate) command_grace: Duration,
-    pub(crate) models: Models,
-    /// Makes the models of providers.
-    pub(crate) providers: Providers,
-    /// Prices that replace the engine's own table.
-    pub(crate) price_table: Option<PriceTable>,
-    /// Ordered by id.
-    pub(crate) functions: Vec<&'static ToolFunction>,
-    pub(crate) transcript_bytes: usize,
-    pub(crate) running: Mutex<HashMap<RunId, RunHandle>>,
-}
+pub struct Engine(pub(crate) Arc<Services>);
 
 /// Owner of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -303,6 +255,31 @@ impl Engine {
         Ok(adoption.map_or(started.clone(), |adoption| adoption.restarted(&started)))
     }
 
+    /// Returns the present state of a run, live or ended, from its timeline. Needs none of its functions and models.
+    pub async fn state(&self, id: &RunId) -> Result<Run, RunError> {
+        let (mut reading, mut prompts) = self.0.read(id).await?;
+        loop {
+            let page = self.0.page(&mut reading, &mut prompts).await?;
+            if page.is_empty() {
+                return Ok(reading.run);
+            }
+            for recorded in &page {
+                reading.apply(recorded);
+            }
+        }
+    }
+
+    /// Returns the files that a run is pinned to. The start in its state names the present ones.
+    pub async fn pinned_sources(&self, started: &RunStarted) -> Result<Sources, RunError> {
+        self.0.sources(&started.run, started.configs).await
+    }
+
+    /// Returns the configs that a run is pinned to, loaded again by the same loader. They are good for reading even if
+    /// this program lacks some of their functions.
+    pub async fn pinned_configs(&self, started: &RunStarted) -> Result<Arc<Configs>, RunError> {
+        self.0.pinned(&started.run, started.configs).await.map(|(configs, _)| configs)
+    }
+
     /// Returns the bytes of a document.
     pub async fn content(&self, hash: ContentHash) -> Result<Option<Content>, RunError> {
         Ok(self.0.contents.find(hash).await?)
@@ -331,78 +308,7 @@ async fn begin(handle: RunHandle, first: Event, contents: Vec<(ContentHash, Cont
     }
 }
 
-/// Parts of a new actor.
-pub(crate) struct Parts {
-    /// The configs of `run`, checked.
-    pub(crate) trusted: Trusted,
-    pub(crate) run: Run,
-    pub(crate) id: RunId,
-    pub(crate) epoch: u64,
-    pub(crate) commands: Commands,
-    pub(crate) models: Models,
-    pub(crate) transcripts: Transcripts,
-    pub(crate) folder: Option<PathBuf>,
-    pub(crate) last: Timestamp,
-    pub(crate) begun: Option<Step>,
-    pub(crate) recording: Option<Recording>,
-}
-
-pub(crate) fn template(error: &TemplateError) -> RunError {
-    RunError::Template { reason: error.to_string() }
-}
-
-impl Shared {
-    /// Returns the function of that name, if the program has it.
-    pub(crate) fn function(&self, name: FunctionName) -> Option<&'static ToolFunction> {
-        self.functions.binary_search_by_key(&name.id, |function| function.id).ok().map(|place| self.functions[place])
-    }
-
-    /// Spawns the actor of a run. Its first event comes with the handle.
-    pub(crate) fn spawn(self: &Arc<Self>, parts: Parts) -> RunHandle {
-        let Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording } = parts;
-        assert!(trusted.is_of(run.configs()), "a run proceeds by configs that were checked");
-        let (sender, mailbox) = mpsc::unbounded_channel();
-        let (live, _) = broadcast::channel(LIVE_ENTRIES);
-        let (progress, _) = broadcast::channel(LIVE_PROGRESS);
-        let (standing, stands) = watch::channel(Standing::Working);
-        let durable = watch::Sender::new(run.last_seq());
-        let handle = RunHandle {
-            id: id.clone(),
-            configs: Arc::clone(run.configs()),
-            store: Arc::clone(&self.store),
-            mailbox: sender.clone(),
-            live: live.downgrade(),
-            progress: progress.downgrade(),
-            standing: stands,
-        };
-        self.running().insert(id.clone(), handle.clone());
-        let span = tracing::info_span!("run", %id);
-        let actor = Actor {
-            work: Work::of_run(if begun.is_some() { status(&run) } else { "" }),
-            commands,
-            transcripts,
-            shared: Arc::clone(self),
-            id,
-            epoch,
-            run,
-            models,
-            folder,
-            files: Arc::clone(trusted.files()),
-            mailbox,
-            sender,
-            live,
-            progress,
-            standing,
-            durable,
-            last,
-            begun,
-            recording,
-            outages: Outages::default(),
-        };
-        tokio::spawn(actor.run().instrument(span));
-        handle
-    }
-
+impl Services {
     /// Returns the handle of a run that has ended: its entries and its outcome.
     fn ended_handle(&self, id: &RunId, outcome: RunOutcome) -> RunHandle {
         let configs = match &outcome {
@@ -418,11 +324,6 @@ impl Shared {
             progress: broadcast::channel(1).0.downgrade(),
             standing: watch::channel(Standing::Over(outcome)).1,
         }
-    }
-
-    /// Returns an empty cache of conversations for a run.
-    pub(crate) fn transcripts(&self, id: &RunId, prompts: Prompts) -> Transcripts {
-        Transcripts::new(Arc::clone(&self.store), id.clone(), prompts, self.transcript_bytes)
     }
 
     /// Folds the stored entries after those already read into the state and its conversations, so that no entry is
@@ -445,112 +346,6 @@ impl Shared {
         let result = root_result(self, id, run.last_seq()).await?;
         Ok(self.ended_handle(id, RunOutcome::Ended { end, result, run: Arc::new(run) }))
     }
-
-    /// `configs`, if the engine's policy lets them run.
-    pub(crate) fn trusted(
-        &self,
-        configs: &Arc<Configs>,
-        folder: Option<&Path>,
-        stand_in: Option<&str>,
-    ) -> Result<Trusted, RunError> {
-        Trusted::check(configs, folder, stand_in, &*self.trust)
-    }
-
-    /// Returns the models that a run may ask: the job's and the engine's. `stand_in` must be one of them.
-    pub(crate) fn models(&self, configs: &Trusted, stand_in: Option<&str>) -> Result<Models, RunError> {
-        let configs = configs.configs();
-        let (mut models, run) = (BTreeMap::new(), RunKey::unique());
-        // A key that no agent needs need not be there; a script needs nothing.
-        let used = asked_models(configs, stand_in);
-        let fallbacks = used.iter().flat_map(|name| configs.job.fallbacks(name)).map(String::as_str);
-        let with_fallbacks = used.iter().copied().filter(|name| !configs.job.fallbacks(name).is_empty());
-        let in_turn: BTreeSet<&str> = with_fallbacks.chain(fallbacks).collect();
-        let named = configs.job.models.keys().map(String::as_str);
-        for name in named.chain(used.iter().copied()).collect::<BTreeSet<_>>() {
-            if self.models.contains_key(name) {
-                continue;
-            }
-            let refused = |error| RunError::Model { name: name.to_owned(), error };
-            let model: Arc<dyn Model> = match configs.job.model(name) {
-                Some(ModelSpec::Scripted { text, .. }) => {
-                    Arc::new(ScriptedModel::parse(&text).map_err(|error| refused(faults(&error)))?)
-                }
-                Some(ModelSpec::Provided(provided)) if used.contains(name) => {
-                    let settings = configs.job.providers.get(&provided.provider);
-                    let hurried = in_turn.contains(name).then(|| hurried(&provided.provider, settings));
-                    let model = self.providers.model(run, &provided, hurried.as_ref().or(settings), &*self.variable);
-                    model.map_err(|error| refused(error.to_string()))?
-                }
-                Some(ModelSpec::Provided(_)) | None => continue,
-            };
-            models.insert(name.to_owned(), model);
-        }
-        models.extend(self.models.iter().map(|(name, model)| (name.clone(), Arc::clone(model))));
-        match stand_in {
-            Some(name) if !models.contains_key(name) => {
-                let providers = configs.job.provider_names.iter().map(|provider| format!("{provider}:MODEL"));
-                let known = configs.job.models.keys().cloned().chain(self.models.keys().cloned());
-                let known: BTreeSet<String> = known.chain(providers).collect();
-                Err(RunError::UnknownModel { name: name.to_owned(), known: known.into_iter().collect() })
-            }
-            _ => {
-                let models = Arc::new(models);
-                check_tools(configs, stand_in, &models).map(|()| models)
-            }
-        }
-    }
-
-    /// Returns the prices of a run's models, which stay fixed from now on. Refuses a money limit that these prices
-    /// cannot enforce.
-    pub(crate) fn prices(&self, configs: &Configs, stand_in: Option<&str>) -> Result<BTreeMap<String, Price>, RunError> {
-        let table = || self.price_table.as_ref().unwrap_or_else(|| PriceTable::embedded());
-        let mut prices = prices(configs, stand_in, |name| self.models.contains_key(name), table);
-        self.add_local_prices(configs, stand_in, &mut prices);
-        check_money(configs, stand_in, &prices).map_err(|faults| RunError::Unpriced(Arc::new(faults)))?;
-        Ok(prices)
-    }
-
-    /// Adds the price of the models that servers on this machine run, which is nothing.
-    fn add_local_prices(&self, configs: &Configs, stand_in: Option<&str>, prices: &mut BTreeMap<String, Price>) {
-        let job = &configs.job;
-        let of_agents = configs.agents.values().map(|agent| agent.model.as_str());
-        let used: BTreeSet<&str> = of_agents.chain(stand_in).chain(job.summary_model.as_deref()).collect();
-        let fallbacks = used.iter().flat_map(|name| job.fallbacks(name)).map(String::as_str);
-        for name in used.iter().copied().chain(fallbacks) {
-            if prices.get(name).is_some_and(|price| !price.is_estimate) || self.models.contains_key(name) {
-                continue;
-            }
-            if let Some(ModelSpec::Provided(provided)) = job.model(name)
-                && runs_here(&provided.provider, job.providers.get(&provided.provider), &*self.variable)
-            {
-                prices.insert(name.to_owned(), Price::local());
-            }
-        }
-    }
-
-    pub(crate) fn forget(&self, id: &RunId) {
-        self.running().remove(id);
-    }
-
-    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, RunHandle>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns the settings of a provider with a fallback: the connection timeout is short.
-fn hurried(provider: &str, settings: Option<&ProviderSettings>) -> ProviderSettings {
-    let usual = || ProviderSettings { like: provider.to_owned(), ..ProviderSettings::default() };
-    let settings = settings.cloned().unwrap_or_else(usual);
-    let connect = settings.connect.unwrap_or(CONNECT_IN_TURN).min(CONNECT_IN_TURN);
-    ProviderSettings { connect: Some(connect), ..settings }
-}
-
-/// Reports tools of agents that their models cannot be offered.
-fn check_tools(configs: &Configs, stand_in: Option<&str>, models: &Models) -> Result<(), RunError> {
-    let unfit = unfit_tools(configs, stand_in, |name, tools, settings| {
-        models.get(name).and_then(|model| model.check_tools(tools, settings).err()).unwrap_or_default()
-    });
-    if unfit.is_empty() { Ok(()) } else { Err(RunError::Tools(unfit.into_iter().map(|unfit| unfit.fault).collect())) }
 }
 
 /// Returns the job's documents, those at the path of an extra one replaced by it, then the other extra ones.
@@ -563,10 +358,6 @@ fn merged(own: Vec<InitialDocument>, extra: Vec<InitialDocument>) -> Vec<Initial
         }
     }
     documents
-}
-
-fn faults(faults: &[ScriptFault]) -> String {
-    faults.iter().map(|fault| format!("{} {}", fault.pointer, fault.message)).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns a random run id. Its prefix distinguishes runs, so it has no leading time. Ids of other runs do not help to

@@ -141,3 +141,9 @@ impl From<StoreError> for RunError {
         }
     }
 }
+
+/// Returns the message of a panic, shortened: it becomes part of a result that an agent reads.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").chars().take(500).collect()
+}

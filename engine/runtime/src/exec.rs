@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::execute::SignsOfLife;
 use crate::processes::{CALL_ID, Endings, Processes, Scratch};
+use crate::signs::SignsOfLife;
 use crate::trust::named_file;
 
 /// The most bytes a command may write to stdout, and to stderr. Larger results belong into documents of another kind.

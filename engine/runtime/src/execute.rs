@@ -1,6 +1,5 @@
 //! Running one call of a function tool: its executor, its time, its panics, what it wrote.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
@@ -19,14 +18,15 @@ use baton_types::id::ContentHash;
 use baton_types::json::Json;
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, mpsc, watch};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::engine::{Models, Shared};
+use crate::error::panic_message;
 use crate::handle::{Message, Progress};
 use crate::host::Host;
 use crate::processes::Endings;
+use crate::services::{Models, Services};
+use crate::signs::SignsOfLife;
 use crate::trust::CommandFiles;
 
 /// One call to be run, with all it may see.
@@ -78,7 +78,7 @@ enum Ended {
 impl Execution {
     /// Runs the call; `None` if it was stopped before it returned. Fails if the run must end, even if the tool would
     /// continue.
-    pub(crate) async fn run(self, shared: Arc<Shared>) -> Option<Result<Returned, ModelError>> {
+    pub(crate) async fn run(self, shared: Arc<Services>) -> Option<Result<Returned, ModelError>> {
         let (stopped, run_error) = (self.stopped.clone(), Arc::default());
         tokio::select! {
             biased;
@@ -97,7 +97,7 @@ impl Execution {
         tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| spec.command.first().cloned())
     }
 
-    async fn run_to_its_end(self, shared: Arc<Shared>, run_error: Arc<OnceLock<ModelError>>) -> Returned {
+    async fn run_to_its_end(self, shared: Arc<Services>, run_error: Arc<OnceLock<ModelError>>) -> Returned {
         if let Some(file) = self.changed_file().await {
             let changed = format!(
                 "the file {file} of {} has changed since the run read it; baton resume --migrate adopts it",
@@ -199,40 +199,6 @@ impl Execution {
     }
 }
 
-/// Moment of a call's last sign of life: progress, or output of its command.
-#[derive(Clone)]
-pub(crate) struct SignsOfLife {
-    limit: Duration,
-    last: Arc<Mutex<Instant>>,
-}
-
-impl SignsOfLife {
-    /// Allows silence for at most `limit`.
-    fn within(limit: Duration) -> Self {
-        Self { limit, last: Arc::new(Mutex::new(Instant::now())) }
-    }
-
-    /// Records a sign of life.
-    pub(crate) fn show(&self) {
-        *self.last() = Instant::now();
-    }
-
-    /// Returns once there was none for as long as the limit.
-    async fn missing(&self) {
-        loop {
-            let due = *self.last() + self.limit;
-            if due <= Instant::now() {
-                return;
-            }
-            tokio::time::sleep_until(due).await;
-        }
-    }
-
-    fn last(&self) -> std::sync::MutexGuard<'_, Instant> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Does `work` within `limit` and without a longer silence than `signs` allow. An error names the exceeded limit.
 async fn in_time<T>(limit: Duration, signs: Option<&SignsOfLife>, work: impl Future<Output = T>) -> Result<T, String> {
     let silence = async {
@@ -307,10 +273,4 @@ fn refused(error: ToolError) -> Returned {
 
 fn failed(code: ErrorCode, message: &str) -> Returned {
     (Outcome::error(CallStatus::Failed, CallError::new(code, message)), Vec::new())
-}
-
-/// Returns the message of a panic, shortened: it becomes part of a result that an agent reads.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message").chars().take(500).collect()
 }

@@ -14,6 +14,7 @@ use baton_types::id::ContentHash;
 use baton_types::path::DocumentPath;
 use serde_json::Value;
 
+pub use crate::trust::MAX_DOCUMENT_BYTES;
 use crate::trust::named_file;
 
 /// The file that makes a folder a job.
@@ -21,9 +22,6 @@ const JOB_FILE: &str = "job.json";
 
 /// The file that names models, in a job's folder and in a person's own configuration.
 pub const MODELS_FILE: &str = "models.json";
-
-/// The most bytes of a document that is read from disk.
-pub const MAX_DOCUMENT_BYTES: u64 = 512 << 20;
 
 /// The most files of a folder that messages propose from.
 const MAX_NEARBY: usize = 1_000;

@@ -10,12 +10,14 @@ use baton_types::event::Event;
 use baton_types::id::RunId;
 use baton_types::principal::Principal;
 
+use crate::actor::Parts;
 use crate::actor::{Commands, Step};
-use crate::engine::{Engine, Parts, RUN_ID_ATTEMPTS, random_run_id, template};
+use crate::engine::{Engine, RUN_ID_ATTEMPTS, random_run_id};
 use crate::error::RunError;
 use crate::handle::{RunHandle, measured};
 use crate::job::{InitialDocument, load_configs, pinned};
 use crate::reading::PAGE;
+use crate::services::template;
 
 /// Place and changes of a fork.
 #[derive(Clone, Debug, Default)]

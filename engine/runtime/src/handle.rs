@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use baton_machine::Run;
+use baton_models::ModelError;
 use baton_store::{Store, StoreError};
 use baton_types::call::CallResult;
 use baton_types::config::Configs;
@@ -19,7 +20,6 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::error::RunError;
 use crate::job::InitialDocument;
-use crate::outage::Unanswered;
 
 /// Number of entries read from the store at once.
 const PAGE: usize = 512;
@@ -366,4 +366,15 @@ impl EntryReader {
         }
         Ok(None)
     }
+}
+
+/// A model gave no answer in one attempt.
+pub(crate) struct Unanswered {
+    pub(crate) task: TaskId,
+    pub(crate) turn: u32,
+    /// The model that was asked.
+    pub(crate) model: String,
+    pub(crate) error: ModelError,
+    /// When the attempt began.
+    pub(crate) began: Timestamp,
 }

@@ -7,11 +7,12 @@
 //! The shell decides *nothing*: what an answer, a result or a crash means is the core's business.
 
 mod actor;
-mod ask;
+mod adopting;
 mod builder;
 mod clock;
 mod command;
 mod contents;
+mod delivery;
 mod diff;
 mod engine;
 mod error;
@@ -24,20 +25,21 @@ mod handle;
 mod host;
 mod job;
 mod migrate;
-mod outage;
 mod processes;
 mod reading;
 mod recording;
 mod replay;
+mod services;
+mod signs;
 mod summary;
 mod transcripts;
 pub mod trust;
-mod work;
 
 pub use baton_tool::measure::measure;
 pub use builder::EngineBuilder;
 pub use clock::{Clock, SteadyClock, SystemClock};
-pub use command::{Command, Delivery};
+pub use command::Command;
+pub use delivery::Delivery;
 pub use diff::{Cause, Divergent, DocumentDiff, RunDiff, TaskDiff, diff};
 pub use engine::{Engine, Holder};
 pub use error::RunError;

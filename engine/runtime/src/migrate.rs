@@ -6,19 +6,18 @@ use std::sync::Arc;
 use baton_config::{Sources, Unconfigured};
 use baton_machine::{Run, limits_under};
 use baton_types::config::{Agent, Configs, Tool};
-use baton_types::document::Content;
 use baton_types::entry::Adoption;
 use baton_types::event::{Event, Refusal};
 use baton_types::id::{AgentId, ContentHash, RunId, TaskId};
 use baton_types::principal::Principal;
 
-use crate::actor::Step;
-use crate::engine::{Engine, Shared, template};
+use crate::adopting::Adopting;
+use crate::engine::Engine;
 use crate::error::RunError;
 use crate::handle::RunHandle;
 use crate::job::{load_configs, pinned};
-use crate::reading::Reading;
-use crate::transcripts::{Prompts, Transcripts};
+use crate::services::template;
+use crate::transcripts::Prompts;
 
 /// Differences that other configs would make for a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,14 +41,6 @@ pub struct Divergence {
     pub changes: Vec<String>,
     /// Whether the beginning of its next request changes, so that a provider's prompt cache no longer helps.
     pub new_prefix: bool,
-}
-
-/// Configs that a run is about to adopt.
-pub(crate) struct Adopting {
-    pub(crate) configs: Arc<Configs>,
-    pinned: (ContentHash, Content),
-    changes: Vec<String>,
-    by: Principal,
 }
 
 impl Engine {
@@ -104,33 +95,6 @@ impl Engine {
     fn loaded(&self, sources: &Sources) -> Result<Configs, RunError> {
         let loaded = load_configs(sources, &self.0.functions, Unconfigured::Allowed);
         loaded.map_err(|faults| RunError::Configs(Arc::new(faults)))
-    }
-}
-
-impl Shared {
-    /// Adopts configs for a run that this process has just taken over; durable when this returns.
-    pub(crate) async fn adopt(
-        &self,
-        reading: &mut Reading,
-        transcripts: &mut Transcripts,
-        epoch: u64,
-        adopting: Adopting,
-    ) -> Result<Step, RunError> {
-        let Adopting { configs, pinned: (hash, text), changes, by } = adopting;
-        let run = &mut reading.run;
-        let model = run.started().and_then(|started| started.model.clone());
-        let before = run.last_seq();
-        let prices = self.prices(&configs, model.as_deref())?;
-        transcripts.prompts.adopt(before + 1, &configs).map_err(|error| template(&error))?;
-        run.know_configs(hash, configs);
-        reading.last = self.clock.now().max(reading.last);
-        let adoption = Adoption { configs: hash, model, prices, changes, fork: None };
-        let decision = run.handle(reading.last, Event::Adopted { adoption, documents: Vec::new(), by })?;
-        let step = Step::of(decision);
-        let mut batch = step.first_batch(&reading.id, epoch, before, run, reading.last);
-        batch.contents = vec![(hash, text)];
-        self.store.append(batch).await?;
-        Ok(step)
     }
 }
 

@@ -10,9 +10,9 @@ use baton_types::entry::{Entry, Fork, Recorded, RunStarted};
 use baton_types::id::{ContentHash, RunId};
 use baton_types::time::Timestamp;
 
-use crate::engine::{Engine, Shared, template};
 use crate::error::RunError;
 use crate::job::load_configs;
+use crate::services::{Services, template};
 use crate::transcripts::Prompts;
 use crate::trust::recognize;
 
@@ -42,34 +42,7 @@ impl Reading {
     }
 }
 
-impl Engine {
-    /// Returns the present state of a run, live or ended, from its timeline. Needs none of its functions and models.
-    pub async fn state(&self, id: &RunId) -> Result<Run, RunError> {
-        let (mut reading, mut prompts) = self.0.read(id).await?;
-        loop {
-            let page = self.0.page(&mut reading, &mut prompts).await?;
-            if page.is_empty() {
-                return Ok(reading.run);
-            }
-            for recorded in &page {
-                reading.apply(recorded);
-            }
-        }
-    }
-
-    /// Returns the files that a run is pinned to. The start in its state names the present ones.
-    pub async fn pinned_sources(&self, started: &RunStarted) -> Result<Sources, RunError> {
-        self.0.sources(&started.run, started.configs).await
-    }
-
-    /// Returns the configs that a run is pinned to, loaded again by the same loader. They are good for reading even if
-    /// this program lacks some of their functions.
-    pub async fn pinned_configs(&self, started: &RunStarted) -> Result<Arc<Configs>, RunError> {
-        self.0.pinned(&started.run, started.configs).await.map(|(configs, _)| configs)
-    }
-}
-
-impl Shared {
+impl Services {
     /// Begins to read a run: before its first entry.
     pub(crate) async fn read(&self, id: &RunId) -> Result<(Reading, Prompts), RunError> {
         let started = self.first_entry(id).await?;
@@ -124,7 +97,7 @@ impl Shared {
     }
 
     /// Returns pinned configs, loaded again by the same loader, and the reason if they are good only for reading.
-    async fn pinned(&self, run: &RunId, hash: ContentHash) -> Result<(Arc<Configs>, Option<RunError>), RunError> {
+    pub(crate) async fn pinned(&self, run: &RunId, hash: ContentHash) -> Result<(Arc<Configs>, Option<RunError>), RunError> {
         let sources = self.sources(run, hash).await?;
         let refused = match load_configs(&sources, &self.functions, Unconfigured::Allowed) {
             Ok(configs) => return Ok((Arc::new(configs), None)),

@@ -22,9 +22,9 @@ use baton_types::model::{ModelRequest, ModelTurn, Usage};
 use baton_types::principal::Principal;
 use rustc_hash::FxHashMap;
 
-use crate::engine::Shared;
 use crate::error::RunError;
 use crate::reading::PAGE;
+use crate::services::Services;
 
 /// Events of the original after the fork.
 pub(crate) struct Recording {
@@ -245,7 +245,7 @@ fn again(version: &DocumentVersion) -> Write {
     }
 }
 
-impl Shared {
+impl Services {
     /// Reads the recording of a fork's original.
     pub(crate) async fn recording(&self, fork: &Fork) -> Result<Recording, RunError> {
         let mut recording = Recording::new(fork);

@@ -15,7 +15,9 @@ use baton_types::config::{Configs, Executor, ModelSpec, Origin, Reach, Target, T
 use baton_types::id::ContentHash;
 
 use crate::error::RunError;
-use crate::folder::MAX_DOCUMENT_BYTES;
+
+/// The most bytes of a document that is read from disk.
+pub const MAX_DOCUMENT_BYTES: u64 = 512 << 20;
 
 /// Decides which configs an engine runs.
 pub trait TrustPolicy: Send + Sync {

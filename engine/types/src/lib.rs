@@ -23,3 +23,4 @@ pub mod schema;
 pub mod spelling;
 pub mod time;
 pub mod tool_type;
+mod usage;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Usage;
+use crate::usage::Usage;
 
 /// Picodollars (10⁻¹² US dollars) in a dollar.
 const PER_DOLLAR: f64 = 1e12;

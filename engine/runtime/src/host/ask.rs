@@ -21,9 +21,9 @@ use baton_types::money::{Money, Price};
 use futures_util::FutureExt;
 use serde_json::Value;
 
-use crate::execute::panic_message;
+use super::Host;
+use crate::error::panic_message;
 use crate::handle::Message;
-use crate::host::Host;
 
 /// Returns the answer to `ask`. A script answers the tool as it would an agent of the tool's name, at the turn that counts what the
 /// call has asked.

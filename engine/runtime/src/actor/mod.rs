@@ -5,6 +5,10 @@
 //! published, callers answered, and the effects performed. A failed commit ends the actor at once: it performs nothing
 //! more, its memory is lost, and the store alone has the state of the run.
 
+mod outage;
+mod spawn;
+mod work;
+
 use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -24,17 +28,18 @@ use baton_types::tool_type::Logs;
 use futures_util::FutureExt;
 use tokio::sync::{broadcast, mpsc, watch};
 
+use self::outage::Outages;
+pub(crate) use self::spawn::Parts;
+use self::work::Work;
 use crate::clock::sleep_until;
 use crate::command::Command;
-use crate::engine::{Models, Shared};
 use crate::error::RunError;
-use crate::execute::panic_message;
+use crate::error::panic_message;
 use crate::handle::{Message, OpenQuestion, Progress, Reply, RunOutcome, Standing};
-use crate::outage::Outages;
 use crate::recording::Recording;
+use crate::services::{Models, Services};
 use crate::transcripts::Transcripts;
 use crate::trust::CommandFiles;
-use crate::work::Work;
 
 /// The most messages that become one commit, so that a flood cannot starve the store of its turn.
 const MESSAGES_PER_COMMIT: usize = 1_024;
@@ -51,7 +56,7 @@ const STATUS_PAUSED: &str = "paused";
 
 /// The actor of one run.
 pub(crate) struct Actor {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Services>,
     pub(crate) id: RunId,
     pub(crate) epoch: u64,
     pub(crate) run: Run,
@@ -500,7 +505,7 @@ fn unmoved(run: &Run) -> Option<&'static str> {
 }
 
 /// Returns the result of the root task of an ended run.
-pub(crate) async fn root_result(shared: &Shared, run: &RunId, through: u64) -> Result<Arc<CallResult>, StoreError> {
+pub(crate) async fn root_result(shared: &Services, run: &RunId, through: u64) -> Result<Arc<CallResult>, StoreError> {
     let entries = shared.store.task_entries(run, &TaskId::root(), through).await?;
     let ended = entries.iter().rev().find_map(result_of_root);
     ended.ok_or_else(|| StoreError::Corrupt { what: format!("run {run} has ended, its root task has not") })

@@ -13,22 +13,11 @@ use baton_types::event::Event;
 use baton_types::id::TaskId;
 use baton_types::time::Timestamp;
 
-use crate::actor::Actor;
-use crate::handle::{Progress, ProviderAway};
+use super::Actor;
+use crate::handle::{Progress, ProviderAway, Unanswered};
 
 /// Shortest pause that watchers see: short interruptions stay silent.
 const REPORT_FROM: Duration = Duration::from_secs(1);
-
-/// A model gave no answer in one attempt.
-pub(crate) struct Unanswered {
-    pub(crate) task: TaskId,
-    pub(crate) turn: u32,
-    /// The model that was asked.
-    pub(crate) model: String,
-    pub(crate) error: ModelError,
-    /// When the attempt began.
-    pub(crate) began: Timestamp,
-}
 
 /// The open requests that had no answer so far, and the providers that are away.
 #[derive(Default)]

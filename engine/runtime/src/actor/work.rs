@@ -25,10 +25,11 @@ use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::actor::Actor;
-use crate::execute::{Execution, panic_message};
+use super::Actor;
+use crate::error::panic_message;
+use crate::execute::Execution;
 use crate::handle::Message;
-use crate::outage::Unanswered;
+use crate::handle::Unanswered;
 
 /// Longest time that the end of a run waits for calls that block their threads, in addition to the grace of commands.
 const END_GRACE: Duration = Duration::from_secs(2);

@@ -1,5 +1,7 @@
 //! Services of the shell for a running tool function.
 
+mod ask;
+
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -16,16 +18,16 @@ use baton_types::time::Timestamp;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Models, Shared};
-use crate::execute::SignsOfLife;
 use crate::handle::{Message, Progress};
+use crate::services::{Models, Services};
+use crate::signs::SignsOfLife;
 
 /// The most calls that are recalled from other runs; older ones are forgotten first.
 const RECALLED_CALLS: usize = 1_000;
 
 /// The services of one call.
 pub(crate) struct Host {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Services>,
     pub(crate) caller: Caller,
     /// The last entry that the call may see.
     pub(crate) seq: u64,
@@ -133,7 +135,7 @@ impl ToolHost for Host {
     }
 
     fn ask(&self, ask: ModelAsk) -> BoxFuture<'_, Result<ModelReply, ToolError>> {
-        Box::pin(crate::ask::answer(self, ask))
+        Box::pin(ask::answer(self, ask))
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'_, ()> {

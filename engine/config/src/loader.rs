@@ -1,0 +1,179 @@
+//! The files of a job as they were read so far, and their faults.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use baton_tool::ToolFunction;
+use baton_types::config::{MoneyLimit, Origin, Tool};
+use baton_types::id::ToolId;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use validator::Validate;
+
+use crate::fault::{Fault, FaultKind};
+use crate::form::AgentForm;
+use crate::reader::{Spot, Text};
+use crate::shape;
+use crate::shape::{Shape, ShapeFault};
+use crate::source::{Role, Source, Sources};
+
+/// A file that is JSON.
+pub(crate) struct Read<'s> {
+    pub(crate) text: Text<'s>,
+    pub(crate) value: Value,
+    /// Origin of the file.
+    pub(crate) origin: Origin,
+}
+
+/// An agent's file; the form is there if it has no fault of its own.
+pub(crate) struct ReadAgent<'s> {
+    pub(crate) read: Read<'s>,
+    pub(crate) form: Option<AgentForm>,
+}
+
+pub(crate) struct Loader<'s> {
+    pub(crate) sources: &'s Sources,
+    pub(crate) functions: BTreeMap<&'static str, &'static ToolFunction>,
+    pub(crate) faults: Vec<Fault>,
+    /// Agents that were read, by the id they were meant to have.
+    pub(crate) agents: BTreeMap<String, ReadAgent<'s>>,
+    /// Ids that a broken file was meant for.
+    pub(crate) assumed_agents: BTreeSet<String>,
+    pub(crate) assumed_tools: BTreeSet<String>,
+    pub(crate) tools: BTreeMap<ToolId, Arc<Tool>>,
+    /// Whether tools may be without an executor.
+    pub(crate) reading: bool,
+    /// Settings that are the engine's to say.
+    pub(crate) own_settings: BTreeSet<String>,
+    pub(crate) money_limits: Vec<MoneyLimit>,
+}
+
+impl<'s> Loader<'s> {
+    pub(crate) fn new(sources: &'s Sources, functions: &[&'static ToolFunction]) -> Self {
+        let mut loader = Self {
+            sources,
+            functions: BTreeMap::new(),
+            faults: Vec::new(),
+            agents: BTreeMap::new(),
+            assumed_agents: BTreeSet::new(),
+            assumed_tools: BTreeSet::new(),
+            tools: BTreeMap::new(),
+            reading: false,
+            own_settings: BTreeSet::new(),
+            money_limits: Vec::new(),
+        };
+        for function in functions {
+            if let Some(first) = loader.functions.insert(function.id, function) {
+                let message = format!("fn {} serves tool {}, which another function serves already", function.name, function.id);
+                loader.faults.push(fault_of_function(FaultKind::FunctionTwice, function, message).note(place_of(first)));
+            }
+        }
+        loader
+    }
+
+    /// Reads `source` as JSON; its faults are kept.
+    pub(crate) fn read(&mut self, source: &'s Source) -> Option<Read<'s>> {
+        let text = Text::new(self.sources.display(source), &source.text);
+        let value = text.read(source.invalid_at, &mut self.faults)?;
+        Some(Read { text, value, origin: source.origin })
+    }
+
+    /// Reads `value` as a form and keeps its faults. A form with a simple slip is read without the slip, so that other
+    /// faults in the file are reported at the same time.
+    pub(crate) fn form<T: DeserializeOwned + Validate>(&mut self, shape: &Shape, text: &Text<'s>, value: &Value) -> Option<T> {
+        match shape.read(value) {
+            Ok(form) => Some(form),
+            Err(faults) => {
+                let repaired = shape::repaired(value, &faults);
+                self.faults.extend(faults.into_iter().map(|fault| place(text, fault)));
+                repaired.and_then(|value| shape.read(&value).ok())
+            }
+        }
+    }
+
+    pub(crate) fn read_agents(&mut self) {
+        let mut places: HashMap<String, String> = HashMap::new();
+        for source in self.sources.of(Role::Agent) {
+            let stem = stem(&source.path).to_owned();
+            let Some(read) = self.read(source) else {
+                self.assumed_agents.insert(stem);
+                continue;
+            };
+            let form: Option<AgentForm> = self.form(&shape::AGENT, &read.text, &read.value);
+            let id = read.value.get("agent_id").and_then(Value::as_str).unwrap_or(&stem).to_owned();
+            if form.is_none() {
+                self.assumed_agents.extend([stem.clone(), id.clone()]);
+            }
+            if form.is_some() {
+                self.check_name(&read, "/agent_id", &id, &stem);
+            }
+            if let Some(earlier) = places.get(&twin_key(&id)) {
+                self.faults.push(same_id(&read.text, "/agent_id", "agent", &id).note(format!("the other at {earlier}")));
+            } else {
+                places.insert(twin_key(&id), read.text.place("/agent_id", Spot::Value));
+                self.agents.insert(id, ReadAgent { read, form });
+            }
+        }
+    }
+
+    /// Reports a file that is not named after its id.
+    pub(crate) fn check_name(&mut self, read: &Read<'s>, pointer: &str, id: &str, stem: &str) {
+        if id != stem {
+            let message = format!("the file is named {stem}.json, but its id is \"{id}\"");
+            let fault = read.text.fault(FaultKind::FileName, pointer, Spot::Value, message);
+            self.faults.push(fault.expected(format!("\"{stem}\", or a file named {id}.json")));
+        }
+    }
+
+    /// Returns the tools that some agent is granted, by a name or by an object that holds it.
+    pub(crate) fn granted_ids(&self) -> BTreeSet<String> {
+        let lists = self.agents.values().filter_map(|agent| agent.read.value.get("tools")?.as_array());
+        lists.flatten().filter_map(|grant| grant.get("tool").unwrap_or(grant).as_str()).map(str::to_owned).collect()
+    }
+
+    /// Whether an agent of that id exists or was meant to.
+    pub(crate) fn has_agent(&self, id: &str) -> bool {
+        self.agents.contains_key(id) || self.assumed_agents.contains(id)
+    }
+
+    /// Whether a tool of that id exists or was meant to.
+    pub(crate) fn has_tool(&self, id: &str) -> bool {
+        self.tools.contains_key(id) || self.assumed_tools.contains(id)
+    }
+}
+
+/// Places a fault of a form in the text.
+pub(crate) fn place(text: &Text<'_>, fault: ShapeFault) -> Fault {
+    let mut placed = text.fault(fault.kind, &fault.pointer, fault.spot, fault.message);
+    placed.expected = fault.expected;
+    placed.found = fault.found;
+    placed.nearest = fault.nearest;
+    placed
+}
+
+/// Returns the file's name without folder and `.json`.
+pub(crate) fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".json").unwrap_or(name)
+}
+
+/// Ids with one key are too alike to stand beside each other.
+pub(crate) fn twin_key(id: &str) -> String {
+    id.replace('-', "_").to_lowercase()
+}
+
+pub(crate) fn same_id(text: &Text<'_>, pointer: &str, what: &str, id: &str) -> Fault {
+    let message = format!("{what} \"{id}\" has the id of another, or one that differs only by - and _");
+    text.fault(FaultKind::SameId, pointer, Spot::Value, message)
+}
+
+pub(crate) fn fault_of_function(kind: FaultKind, function: &ToolFunction, message: String) -> Fault {
+    let mut fault = Fault::of_file(kind, function.file, message);
+    fault.line = function.line as usize;
+    fault
+}
+
+/// `file:line` of a function.
+pub(crate) fn place_of(function: &ToolFunction) -> String {
+    format!("{}:{}", function.file, function.line)
+}

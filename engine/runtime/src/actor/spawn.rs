@@ -1,0 +1,89 @@
+//! The start of an actor.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_machine::Run;
+use baton_types::id::RunId;
+use baton_types::time::Timestamp;
+use tokio::sync::{broadcast, mpsc, watch};
+use tracing::Instrument as _;
+
+use super::outage::Outages;
+use super::work::Work;
+use super::{Actor, Commands, Step, status};
+use crate::handle::{RunHandle, Standing};
+use crate::recording::Recording;
+use crate::services::{Models, Services};
+use crate::transcripts::Transcripts;
+use crate::trust::Trusted;
+
+/// Number of entries that a live reader may lag behind before it reads the store.
+const LIVE_ENTRIES: usize = 128;
+
+/// Number of progress messages that a reader may lag behind before it misses some.
+const LIVE_PROGRESS: usize = 32;
+
+/// Parts of a new actor.
+pub(crate) struct Parts {
+    /// The configs of `run`, checked.
+    pub(crate) trusted: Trusted,
+    pub(crate) run: Run,
+    pub(crate) id: RunId,
+    pub(crate) epoch: u64,
+    pub(crate) commands: Commands,
+    pub(crate) models: Models,
+    pub(crate) transcripts: Transcripts,
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) last: Timestamp,
+    pub(crate) begun: Option<Step>,
+    pub(crate) recording: Option<Recording>,
+}
+
+impl Services {
+    /// Spawns the actor of a run. Its first event comes with the handle.
+    pub(crate) fn spawn(self: &Arc<Self>, parts: Parts) -> RunHandle {
+        let Parts { trusted, run, id, epoch, commands, models, transcripts, folder, last, begun, recording } = parts;
+        assert!(trusted.is_of(run.configs()), "a run proceeds by configs that were checked");
+        let (sender, mailbox) = mpsc::unbounded_channel();
+        let (live, _) = broadcast::channel(LIVE_ENTRIES);
+        let (progress, _) = broadcast::channel(LIVE_PROGRESS);
+        let (standing, stands) = watch::channel(Standing::Working);
+        let durable = watch::Sender::new(run.last_seq());
+        let handle = RunHandle {
+            id: id.clone(),
+            configs: Arc::clone(run.configs()),
+            store: Arc::clone(&self.store),
+            mailbox: sender.clone(),
+            live: live.downgrade(),
+            progress: progress.downgrade(),
+            standing: stands,
+        };
+        self.running().insert(id.clone(), handle.clone());
+        let span = tracing::info_span!("run", %id);
+        let actor = Actor {
+            work: Work::of_run(if begun.is_some() { status(&run) } else { "" }),
+            commands,
+            transcripts,
+            shared: Arc::clone(self),
+            id,
+            epoch,
+            run,
+            models,
+            folder,
+            files: Arc::clone(trusted.files()),
+            mailbox,
+            sender,
+            live,
+            progress,
+            standing,
+            durable,
+            last,
+            begun,
+            recording,
+            outages: Outages::default(),
+        };
+        tokio::spawn(actor.run().instrument(span));
+        handle
+    }
+}
