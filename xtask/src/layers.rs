@@ -181,7 +181,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     if faults.is_empty() { Ok(()) } else { bail!("{}\nsee {}", faults.join("\n"), root().join(file!()).display()) }
 }
 
-/// The dependencies of `package` that its layer does not allow.
+/// Returns the dependencies of `package` that its layer does not allow.
 fn forbidden(package: &Package, allowed: &[&str]) -> Vec<String> {
     let pure = PURE.iter().find(|(name, _)| *name == package.name).map(|(_, others)| *others);
     let may = |name: &str| {
@@ -192,7 +192,7 @@ fn forbidden(package: &Package, allowed: &[&str]) -> Vec<String> {
     wrong.map(|dependency| format!("{} must not depend on {}", package.name, dependency.name)).collect()
 }
 
-/// The modules below `source` by path, each with the modules of the same crate that it names by `crate::` or `super::`. What a
+/// Returns the modules below `source` by path, each with the modules of the same crate that it names by `crate::` or `super::`. What a
 /// module re-exports of its own children is not counted; nor are tests.
 fn imports(source: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
     let mut files = BTreeMap::new();
@@ -224,7 +224,7 @@ fn read(source: &Path, folder: &Path, files: &mut BTreeMap<String, String>) -> a
     Ok(())
 }
 
-/// The modules that `text`, the code of `module`, names.
+/// Returns the modules that `text`, the code of `module`, names.
 fn named(module: &str, text: &str, known: &BTreeSet<String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let is_word = |character: char| character.is_alphanumeric() || character == '_' || character == ':';
@@ -255,7 +255,7 @@ fn is_import(before: &str) -> bool {
     before.ends_with("use ")
 }
 
-/// The paths of an import tree, or the one path that an expression begins with.
+/// Returns the paths of an import tree, or the one path that an expression begins with.
 fn paths(tree: &str) -> Vec<Vec<String>> {
     let name = |text: &str| text.chars().take_while(|each| each.is_alphanumeric() || *each == '_').collect::<String>();
     let mut prefix: Vec<String> = Vec::new();
@@ -294,7 +294,7 @@ fn paths(tree: &str) -> Vec<Vec<String>> {
     }
 }
 
-/// The module that `path`, used in `module`, leads into.
+/// Returns the module that `path`, used in `module`, leads into.
 fn resolved(module: &str, path: &[String], known: &BTreeSet<String>) -> String {
     let mut at: Vec<&str> = module.split("::").filter(|part| !part.is_empty()).collect();
     let mut rest = path;
@@ -317,7 +317,7 @@ fn resolved(module: &str, path: &[String], known: &BTreeSet<String>) -> String {
     at.join("::")
 }
 
-/// The circles of `imports`: sets of modules each of which leads to all others of its set.
+/// Returns the circles of `imports`: sets of modules each of which leads to all others of its set.
 fn circles_in(imports: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<String>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         imports.keys().map(|module| (module.as_str(), reach(module, imports))).collect();
