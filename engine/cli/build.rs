@@ -1,6 +1,6 @@
-//! Embeds the files that the program carries: built-in tool configs, JSON Schemas, and what `init` writes.
+//! Embeds files into the program: built-in tool configs, JSON Schemas, and the templates of `init`.
 //!
-//! Folders are scanned, so that no list is kept by hand and a new tool config cannot be forgotten.
+//! Folders are scanned, so a new tool config cannot be forgotten.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -32,7 +32,8 @@ const CHECKED: [&str; 12] = [
 /// Folders that are built, recorded or written by tools.
 const SKIPPED: [&str; 4] = ["target", "recordings", "node_modules", ".venv"];
 /// Places that are not clean yet. The lint reports nothing for them, except with `--all`.
-const NOT_YET: [&str; 2] = ["engine/cli/", "engine/machine/src/"];
+const NOT_YET: [&str; 4] =
+    ["engine/cli/src/commands/", "engine/cli/src/app/ending.rs", "engine/cli/src/cassettes.rs", "engine/cli/templates/"];
 /// Widest line of the README, in characters.
 const README_WIDTH: usize = 120;
 

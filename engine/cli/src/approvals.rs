@@ -1,6 +1,6 @@
 //! Reads the previews of pending approvals: the tool's title, and the change of a document.
 //!
-//! Both come from what the run is pinned to, its configs and its stored contents, so every command shows the same.
+//! Both come from the run's pinned configs and stored contents, so every command shows the same preview.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::view::RunView;
 use crate::view::approval::Preview;
 use crate::view::change::Change;
 
-/// Reads the missing previews of open approval questions, by the configs that the run is pinned to.
+/// Reads the missing previews of open approval questions, using the run's pinned configs.
 pub(crate) async fn look(view: &mut RunView, configs: &Configs, store: &Arc<dyn Store>) {
     for question in open(view) {
         if let Some(preview) = look_at(view, &question, configs, store).await {
@@ -25,13 +25,13 @@ pub(crate) async fn look(view: &mut RunView, configs: &Configs, store: &Arc<dyn 
     }
 }
 
-/// The same for a run that was found in a store.
+/// Reads the missing previews of a run that was found in a store.
 pub(crate) async fn look_in_store(found: &FoundRun, view: &mut RunView) -> Result<(), Failure> {
     let questions = open(view);
     let Some(started) = view.started.as_ref().filter(|_| !questions.is_empty()) else { return Ok(()) };
     match engine(&found.store)?.pinned_configs(started).await.map_err(run_failure) {
         Ok(configs) => look(view, &configs, &found.store).await,
-        // The question can be answered all the same.
+        // The person can still answer the question.
         Err(failure) => {
             let fault = format!("its config cannot be read: {failure}");
             let preview = Preview { fault: Some(fault), ..Preview::default() };
@@ -41,13 +41,13 @@ pub(crate) async fn look_in_store(found: &FoundRun, view: &mut RunView) -> Resul
     Ok(())
 }
 
-/// The open questions that ask for an approval.
+/// Returns the open questions that ask for an approval.
 fn open(view: &RunView) -> Vec<TaskId> {
     let open = view.questions.iter().filter(|question| question.closed.is_none());
     open.filter(|question| view.to_approve(&question.task).is_some()).map(|question| question.task.clone()).collect()
 }
 
-/// Reads the preview of the call that `task` asks about; `None` if it is up to date.
+/// Reads the preview of the call that `task` asks about; `None` if the known preview is up to date.
 async fn look_at(view: &RunView, task: &TaskId, configs: &Configs, store: &Arc<dyn Store>) -> Option<Preview> {
     let call = view.to_approve(task)?;
     let tool = configs.tools.get(call.tool.as_str())?;

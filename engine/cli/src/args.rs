@@ -1,4 +1,4 @@
-//! The command line: what may be typed. One command per file in [`crate::commands`].
+//! The command line: its verbs and options. [`crate::commands`] has one file per command.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The verbs under their headings, as the help lists them.
+/// The verbs, grouped under the headings of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "new", "validate", "doctor", "tool", "completions"]),
     ("Run jobs", &["run", "resume", "answer", "pause", "steer", "cancel"]),
@@ -35,7 +35,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Keep the store", &["verify", "gc"]),
 ];
 
-/// The program's command line, whose help lists the verbs in groups.
+/// Returns the program's command line. Its help lists the verbs in groups.
 pub(crate) fn program() -> clap::Command {
     let program = Cli::command();
     let mut template = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// The words of a command line, as a shell would split it.
+    /// Splits a command line into words, as a shell does.
     fn words(line: &str) -> Vec<String> {
         let parts = line.split('"').enumerate();
         let mut words = vec![String::new()];

@@ -1,4 +1,4 @@
-//! Recordings of what providers answer, as commands name them: a folder to record into, or one to play from.
+//! Recordings of providers' answers, as commands name them: a folder to record into, or to replay from.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,20 +24,20 @@ pub(crate) struct RecordingArgs {
     replay: Option<PathBuf>,
 }
 
-/// The cassettes of one execution, if there are any.
+/// The cassettes of one execution, if any.
 pub(crate) struct Recording {
     cassettes: Option<Arc<Cassettes>>,
-    /// The arguments that named them.
+    /// The option and the folder that named them.
     named: Option<(&'static str, PathBuf)>,
 }
 
 impl RecordingArgs {
-    /// Those of a run that starts; the folder is made before work is done.
+    /// Opens the cassettes of a run that starts. A folder to record into is created before any work.
     pub(crate) fn of_start(&self, place: &Place) -> Result<Recording, Failure> {
         self.opened(place, Cassettes::record)
     }
 
-    /// Those of a run that goes on.
+    /// Opens the cassettes of a run that continues.
     pub(crate) fn of_resumption(&self, place: &Place) -> Result<Recording, Failure> {
         self.opened(place, Cassettes::record_further)
     }
@@ -57,7 +57,7 @@ impl RecordingArgs {
 }
 
 impl Recording {
-    /// `builder` of an engine that records or plays them.
+    /// Returns `builder` with these cassettes, which its engine records or replays.
     pub(crate) fn used_by(&self, builder: EngineBuilder) -> EngineBuilder {
         match &self.cassettes {
             Some(cassettes) => builder.cassettes(Arc::clone(cassettes)),
@@ -65,7 +65,7 @@ impl Recording {
         }
     }
 
-    /// The command that resumes `run` with the same recording.
+    /// Returns the command that resumes `run` with the same recording.
     fn resumption(&self, run: &RunId) -> CommandLine {
         let resume = baton("resume").value(run);
         match &self.named {
@@ -74,8 +74,8 @@ impl Recording {
         }
     }
 
-    /// Says how the recording stands at the end of an execution of `run`. One that is not whole is a failure, whatever the run
-    /// came to.
+    /// Reports the state of the recording at the end of an execution of `run`. An incomplete recording is a failure, even if the
+    /// run succeeded.
     pub(crate) fn close(&self, run: &RunId, exit: Exit, place: &Place) -> Result<Exit, Failure> {
         let Some(cassettes) = &self.cassettes else { return Ok(exit) };
         if let Some(fault) = cassettes.fault() {
@@ -91,7 +91,7 @@ impl Recording {
     }
 }
 
-/// A fault of a recording as a failure of the command.
+/// Returns a recording's error as a failure of the command.
 pub(crate) fn failure(error: CassetteError) -> Failure {
     match error {
         CassetteError::NoRecording { folder } => Failure::not_found("recording in", folder.display().to_string(), []),

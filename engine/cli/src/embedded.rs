@@ -1,3 +1,3 @@
-//! Files that the program carries, so that it needs nothing beside it.
+//! Files that are compiled into the program, so that it needs no others.
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));

@@ -1,4 +1,5 @@
-//! What the program knows beside its arguments: the environment, the project's `.env`, and the person's own models and prices.
+//! Settings outside of the command line and the job: the environment, the project's `.env`, and the person's own models and
+//! prices.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,14 +14,14 @@ use crate::exit::Failure;
 use crate::place::Place;
 use crate::variables;
 
-/// The file of a project that holds what no config may hold.
+/// The file of a project for values that must not be in a config, such as API keys.
 const ENV_FILE: &str = ".env";
-/// The file of a person that says what models cost.
+/// The file of a person with the prices of models.
 const PRICES_FILE: &str = "prices.json";
-/// The most bytes of a `.env`.
+/// The largest size of a `.env` file in bytes.
 const MAX_ENV_BYTES: u64 = 1 << 20;
 
-/// The environment, and where it does not have a variable, the project's `.env`, as far as the person trusts it.
+/// The environment. For a variable that it does not set, the project's `.env` is used, as far as the person trusts that file.
 #[derive(Debug)]
 pub(crate) struct Environment {
     file: PathBuf,
@@ -29,19 +30,19 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// The environment at `place`. Nothing of its `.env` is trusted yet.
+    /// Reads the environment at `place`. No variable of its `.env` is trusted yet.
     pub(crate) fn at(place: &Place) -> Result<Arc<Self>, Failure> {
         let file = place.project().join(ENV_FILE);
         let of_file = read(&file)?;
         Ok(Arc::new(Self { file, of_file, released: Mutex::default() }))
     }
 
-    /// The project's `.env`.
+    /// Returns the path of the project's `.env`.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The value of `name`: the process's own, else that of the file where it was released.
+    /// Returns the value of `name`: from the process's environment, or else from the file if the variable is released.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         let of_file = || {
             let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,12 +51,12 @@ impl Environment {
         std::env::var(name).ok().or_else(of_file)
     }
 
-    /// Lets the variables `names` of the file be read.
+    /// Releases the file's variables `names`, so that [`Self::get`] returns them.
     pub(crate) fn release(&self, names: &BTreeSet<String>) {
         self.released.lock().unwrap_or_else(PoisonError::into_inner).extend(names.iter().cloned());
     }
 
-    /// Whether the file alone sets a variable that leads to a provider: its address, or its key.
+    /// Returns true if only the file sets a variable with the provider's address or key.
     pub(crate) fn leads_to(&self, provider: &str, settings: Option<&ProviderSettings>) -> bool {
         let profile = Profile::named(settings.map_or(provider, |settings| settings.like.as_str()));
         let names = profile.into_iter().flat_map(|profile| [Some(profile.key.variable), profile.base_url_variable]).flatten();
@@ -63,23 +64,23 @@ impl Environment {
         !self.reaches(&names.chain(own).map(str::to_owned).collect(), |_| true).is_empty()
     }
 
-    /// Those of `names` that the file alone sets. The values of keys are not shown.
+    /// Returns a reach for each of `names` that only the file sets. The values of keys are not shown.
     pub(crate) fn reaches(&self, names: &BTreeSet<String>, is_key: impl Fn(&str) -> bool) -> Vec<Reach> {
         let alone = names.iter().filter(|name| std::env::var_os(name).is_none());
         alone.filter_map(|name| Some(variables::variable(ENV_FILE, name, self.of_file.get(name)?, is_key(name)))).collect()
     }
 }
 
-/// The variables of a `.env` file; none if there is no file. What is wrong with it is told without a word of it.
+/// Reads the variables of a `.env` file; none if there is no file. Error messages never quote the file.
 fn read(file: &Path) -> Result<HashMap<String, String>, Failure> {
-    // Some keep a folder of that name, which has nothing to do with us.
+    // Some projects have a folder of that name, which does not concern Baton.
     if !baton_files::is_there(file) || std::fs::symlink_metadata(file).is_ok_and(|facts| facts.is_dir()) {
         return Ok(HashMap::new());
     }
     let content = baton_files::read(file, MAX_ENV_BYTES).map_err(|error| Failure::file(file, error))?;
     let broken = || Failure::Usage(format!("{}: a line is not NAME=VALUE", file.display()));
     let content = String::from_utf8(content).map_err(|_| broken())?;
-    // The parser would put variables of the person's own environment in place of `$NAME`, so it sees no dollar at all.
+    // The parser would replace `$NAME` with a variable of the person's environment, so it must not see any dollar sign.
     let dollar = ('\u{e000}'..='\u{f8ff}').find(|letter| !content.contains(*letter)).ok_or_else(broken)?;
     let literal = without_dollars(&content, dollar).map_err(|(line, column)| {
         Failure::Usage(format!(
@@ -91,7 +92,7 @@ fn read(file: &Path) -> Result<HashMap<String, String>, Failure> {
     Ok(variables.into_iter().map(|(name, value)| (name, value.replace(dollar, "$"))).collect())
 }
 
-/// The text of a `.env` with `stand_in` in place of each dollar, escaped or in single quotes. Any other dollar outside of a
+/// Returns the text of a `.env` with `stand_in` for each dollar that is escaped or in single quotes. Any other dollar outside a
 /// comment is an error: its line and column.
 fn without_dollars(content: &str, stand_in: char) -> Result<String, (usize, usize)> {
     let (mut literal, mut line, mut column) = (String::with_capacity(content.len()), 1, 0);
@@ -132,18 +133,18 @@ fn without_dollars(content: &str, stand_in: char) -> Result<String, (usize, usiz
     Ok(literal)
 }
 
-/// The person's own `models.json`, if there is one: its path as messages show it, and what it says.
+/// Reads the person's own `models.json`, if there is one. Returns its path for messages, and its content.
 pub(crate) fn user_models() -> Result<Option<(String, Vec<u8>)>, Failure> {
     user_file(MODELS_FILE)
 }
 
-/// The person's own `prices.json`, if there is one: rows that stand beside the program's table, or in place of its own.
+/// Reads the person's own `prices.json`, if there is one. Its rows extend or replace those of the built-in table.
 pub(crate) fn user_prices() -> Result<Option<PriceTable>, Failure> {
     let Some((path, content)) = user_file(PRICES_FILE)? else { return Ok(None) };
     PriceTable::load(&path, &content).map(Some).map_err(|faults| Failure::Faults(faults.to_string()))
 }
 
-/// A file of the person's own: its path as messages show it, and what it says.
+/// Reads a file of the person's own configuration folder. Returns its path for messages, and its content.
 fn user_file(name: &str) -> Result<Option<(String, Vec<u8>)>, Failure> {
     let folder = |variable: &str| std::env::var_os(variable).filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let Some(config) = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config"))) else { return Ok(None) };
@@ -195,7 +196,7 @@ mod tests {
             let shown = written(text).unwrap_err().shown();
             assert!(shown.as_str().contains(&format!(".env{place}no variables are expanded")), "{text:?}: {shown:?}");
         }
-        // Where this code and the parser see quotes differently, the parser still sees no dollar.
+        // Even where this code and the parser disagree about quotes, the parser sees no dollar.
         let path = std::env::var("PATH").unwrap();
         for text in ["A='x\\'$PATH''\n'\n", "A='\n'$PATH\n", "A=\\\n'$PATH'\n", "A=x 'b' '$PATH'\n", "A=# '\nB='$PATH'\n"] {
             assert!(written(text).is_err() || written(text).unwrap().values().all(|value| !value.contains(&path)), "{text:?}");

@@ -1,4 +1,4 @@
-//! How the program ends: the exit codes, and the failures that lead to them.
+//! The exit codes of the program, and the failures that lead to them.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
@@ -12,29 +12,29 @@ use crate::shell::baton;
 use crate::style;
 use crate::text::{Text, text};
 
-/// What a script that started the program can tell apart.
+/// The outcomes that a script can distinguish by the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// What was asked is done.
+    /// The command succeeded.
     Done,
-    /// The job, or the tool that was called, failed.
+    /// The job, or the called tool, failed.
     Failed,
     /// The command line or a config is wrong; nothing was started.
     Usage,
-    /// Only a person's answer lets the run go on.
+    /// The run needs a person's answer to continue.
     Waiting,
     /// A limit was reached.
     Limit,
     /// A provider or its key is not available.
     Unavailable,
-    /// There is no such run, task, document, tool or file.
+    /// The named run, task, document, tool or file does not exist.
     NotFound,
-    /// Stopped by the person; can be resumed.
+    /// The run stopped before its end, for example by Ctrl-C, and can be resumed.
     Interrupted,
 }
 
 impl Exit {
-    /// The number that the process ends with.
+    /// Returns the exit code of the process.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -48,7 +48,7 @@ impl Exit {
         }
     }
 
-    /// How a run's end is told to whoever started the program.
+    /// Returns the outcome of a run that has ended.
     pub(crate) fn of_run(ended: &RunEnded) -> Self {
         match (ended.status, ended.state) {
             _ if ended.limit.is_some() => Self::Limit,
@@ -64,26 +64,26 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not do what was asked. Its text is one line, or several when it lists what is known.
+/// The reason why a command failed. Its text is one line, or several if it lists the known names.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line asks for something that makes no sense here.
+    /// The command line asks for something that is not possible.
     #[error("{0}")]
     Usage(String),
-    /// Configs are faulty; the text is the loader's report.
+    /// The configs are faulty; the text is the loader's report.
     #[error("{0}")]
     Faults(String),
-    /// Something named does not exist.
+    /// A name on the command line has no match.
     #[error("there is no {what} {name}{}", nearest(.known, .name))]
     NotFound {
-        /// What kind of thing.
+        /// The kind of thing, such as "run".
         what: &'static str,
-        /// The name given.
+        /// The name on the command line.
         name: String,
-        /// What does exist.
+        /// The existing names.
         known: Vec<String>,
     },
-    /// The request was understood and refused.
+    /// The request is valid, but was refused.
     #[error("{0}")]
     Refused(String),
     /// A provider or its key is not available.
@@ -92,26 +92,26 @@ pub(crate) enum Failure {
     /// A file could not be read or written.
     #[error("{path}: {error}")]
     File {
-        /// Which one.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
-    /// The reader of our output went away.
+    /// The result could not be written to stdout.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
     /// The store failed.
     #[error("the store failed: {0}")]
     Store(String),
-    /// Another process has resumed the run, so it goes on there and not here.
+    /// Another process has taken over the run and continues it.
     #[error("another process has taken over run {run} and continues it: {show}", run = .0, show = baton("show").value(.0))]
     Taken(String),
-    /// The store cannot be written to now, so the run stopped; once it can, the run is resumed.
+    /// The store cannot be written to at the moment, so the run stopped. It can be resumed once the store works again.
     #[error("{reason}\nnext:       {}", baton("resume").value(.run))]
     Stopped {
         /// The run.
         run: String,
-        /// Why it stopped.
+        /// The store's error.
         reason: String,
     },
     /// The engine failed.
@@ -120,18 +120,18 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A [`Failure::NotFound`] with the names that would have been found.
+    /// Returns a [`Failure::NotFound`] with the existing names.
     pub(crate) fn not_found(what: &'static str, name: impl Into<String>, known: impl IntoIterator<Item = String>) -> Self {
         Self::NotFound { what, name: name.into(), known: known.into_iter().collect() }
     }
 
-    /// A [`Failure::File`], or [`Failure::NotFound`] when that is what the system says.
+    /// Returns a [`Failure::File`], or a [`Failure::NotFound`] if the file does not exist.
     pub(crate) fn file(path: &std::path::Path, error: io::Error) -> Self {
         let path = path.display().to_string();
         if error.kind() == io::ErrorKind::NotFound { Self::not_found("file", path, []) } else { Self::File { path, error } }
     }
 
-    /// How the process ends.
+    /// Returns the exit code for this failure.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) | Self::Faults(_) => Exit::Usage,
@@ -142,7 +142,7 @@ impl Failure {
         }
     }
 
-    /// The failure as stderr shows it: the loader's report as it is, everything else after `error:`.
+    /// Renders the failure for stderr: the loader's report as it is, any other failure after `error:`.
     pub(crate) fn shown(&self) -> Text {
         match self {
             Self::Faults(report) => Text::block(report),
@@ -150,13 +150,13 @@ impl Failure {
         }
     }
 
-    /// Whether nobody reads what we print any more (`baton timeline … | head`), which is not worth a message.
+    /// Whether the reader of stdout is gone (`baton timeline … | head`), which needs no message.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 
-/// A panic as stderr shows it. Its message may quote anything.
+/// Renders a panic for stderr. The message is escaped, because it may quote any text.
 pub(crate) fn panicked(panic: &PanicHookInfo<'_>) -> Text {
     let backtrace = Backtrace::capture();
     let panic = text!("{} {}", style::bad("internal error:"), Text::block(&panic.to_string()));
@@ -166,7 +166,7 @@ pub(crate) fn panicked(panic: &PanicHookInfo<'_>) -> Text {
     }
 }
 
-/// The rest of a "there is no …" sentence: the nearest known name, or all of them when they are few.
+/// Returns the end of a "there is no …" sentence: the nearest known name, or all of them if they are few.
 pub(crate) fn nearest(known: &[String], name: &str) -> String {
     match baton_types::spelling::nearest(name, known.iter().map(String::as_str)) {
         Some(candidate) => format!("; did you mean {candidate}?"),

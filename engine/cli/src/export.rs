@@ -1,7 +1,7 @@
-//! Documents leave the workspace: by a plan, into a new or empty folder, under names that are files everywhere.
+//! Exports documents from the workspace into a folder, following a plan, with file names that are valid on every system.
 //!
-//! A document's name was chosen by a model. So nothing hidden is ever written, nothing is written through a link, and
-//! nothing that is there is replaced unless a person asked for it.
+//! Models choose the names of documents. Therefore an export writes no hidden file and writes nothing through a link. It
+//! replaces existing files only on a person's request.
 
 mod names;
 
@@ -27,7 +27,7 @@ pub(crate) struct Plan<'v> {
 /// One document of a plan.
 struct Step<'v> {
     version: &'v DocumentVersion,
-    /// Its file, below the folder.
+    /// The path of its file, relative to the folder.
     file: String,
     replaces: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Exported {
     pub(crate) failed: Vec<(String, io::Error)>,
 }
 
-/// A folder that documents may be written into.
+/// A folder for exported documents.
 #[derive(Debug)]
 pub(crate) struct Target {
     folder: PathBuf,
@@ -58,7 +58,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// `folder`, if it is new or empty, or if `is_forced` allows to replace files in it.
+    /// Returns `folder` as a target if it is new or empty, or if `is_forced` allows to replace files in it.
     pub(crate) fn checked(folder: PathBuf, is_forced: bool, place: &Place) -> Result<Self, Failure> {
         let shown = place.shown(&folder);
         if folder.exists() && !folder.is_dir() {
@@ -77,7 +77,7 @@ impl Target {
 }
 
 impl<'v> Plan<'v> {
-    /// A plan for `versions` below the folder of `target`.
+    /// Plans the export of `versions` into the folder of `target`.
     pub(crate) fn new(versions: &[&'v DocumentVersion], target: &'v Target) -> Self {
         let paths: Vec<&str> = versions.iter().map(|version| version.path.as_str()).collect();
         let steps = versions.iter().zip(names::files(&paths)).map(|(version, file)| {
@@ -87,13 +87,13 @@ impl<'v> Plan<'v> {
         Self { target, steps: steps.collect() }
     }
 
-    /// The plan in one line.
+    /// Renders the plan as one line.
     pub(crate) fn headline(&self, place: &Place) -> String {
         let noun = if self.steps.len() == 1 { "document" } else { "documents" };
         format!("exports {} {noun} into {}", self.steps.len(), place.shown(&self.target.folder))
     }
 
-    /// The plan, a line for each document.
+    /// Renders the plan, one line per document.
     pub(crate) fn lines(&self, place: &Place) -> Vec<String> {
         let line = |step: &Step<'_>| {
             let file = place.shown(&self.target.folder.join(&step.file));
@@ -113,7 +113,7 @@ impl<'v> Plan<'v> {
         lines.filter(|(_, step)| step.replaces || step.file != step.version.path.as_str()).map(|(line, _)| line).collect()
     }
 
-    /// The plan as JSON.
+    /// Returns the plan as values for JSON.
     pub(crate) fn report(&self, place: &Place) -> Vec<impl Serialize + use<>> {
         let report = |step: &Step<'_>| StepReport {
             document: step.version.reference().to_string(),
@@ -124,7 +124,7 @@ impl<'v> Plan<'v> {
         self.steps.iter().map(report).collect()
     }
 
-    /// Writes the documents. One that cannot be written does not stop the others.
+    /// Writes the documents. A document that cannot be written does not stop the others.
     pub(crate) async fn carry_out(&self, store: &Arc<dyn Store>) -> Result<Exported, Failure> {
         let Target { folder, is_forced } = self.target;
         fs::create_dir_all(folder).map_err(|error| Failure::File { path: folder.display().to_string(), error })?;
@@ -149,7 +149,7 @@ impl<'v> Plan<'v> {
 }
 
 impl Exported {
-    /// The files, or a failure that names every document that could not be written.
+    /// Returns the written files, or a failure that names every document that could not be written.
     pub(crate) fn files(self) -> Result<Vec<PathBuf>, Failure> {
         let mut failed = self.failed.into_iter();
         let Some((path, error)) = failed.next() else { return Ok(self.written) };
@@ -159,14 +159,14 @@ impl Exported {
     }
 }
 
-/// The bytes of a document's version.
+/// Reads the content of a document's version.
 pub(crate) async fn content(store: &Arc<dyn Store>, version: &DocumentVersion) -> Result<Arc<[u8]>, Failure> {
     let found = store.content(version.content.hash).await.map_err(store_failure)?;
     found.ok_or_else(|| Failure::Store(format!("the content of {} is missing", version.reference())))
 }
 
-/// The place of `file` below `folder`. Folders on the way are made; one that is a link is refused, because it leads
-/// somewhere that nobody named.
+/// Returns the path of `file` below `folder`, and creates missing folders on the way. A link on the way is refused, because it
+/// may lead outside of the folder.
 fn place_for(folder: &Path, file: &str) -> io::Result<PathBuf> {
     let mut place = folder.to_owned();
     let mut components = file.split('/').peekable();
@@ -183,7 +183,7 @@ fn place_for(folder: &Path, file: &str) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Writes a file that is not there yet. Neither a file nor a link that appeared meanwhile is written to.
+/// Writes a new file. A file or link that another process created in the meantime is left alone.
 fn write_new_file(file: &Path, content: &[u8]) -> io::Result<()> {
     let mut new = fs::File::create_new(file)?;
     new.write_all(content).inspect_err(|_| {
@@ -191,7 +191,7 @@ fn write_new_file(file: &Path, content: &[u8]) -> io::Result<()> {
     })
 }
 
-/// Writes beside the file and renames, so that a reader sees the old file or the new one and no link is ever followed.
+/// Writes a temporary file next to `file` and renames it. A reader sees the old file or the new one, and links are not followed.
 fn replace_file(file: &Path, content: &[u8], index: usize) -> io::Result<()> {
     let aside = file.with_file_name(format!(".baton-{}-{index}", std::process::id()));
     let written = write_new_file(&aside, content).and_then(|()| fs::rename(&aside, file));

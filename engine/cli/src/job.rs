@@ -1,4 +1,4 @@
-//! Jobs as commands read them: the folder, the tool configs of the program, the faults; and failures in the program's words.
+//! Loads jobs for commands: their folders, the program's tool configs, and the faults. Maps errors to failures of a command.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,20 +20,20 @@ use crate::shell::baton;
 use crate::text::text;
 use crate::{environment, style};
 
-/// A job that was looked at.
+/// The outcome of checking a job.
 pub(crate) enum Checked {
-    /// It may run.
+    /// The job without faults.
     Sound(LoadedJob),
-    /// It may not.
+    /// The faults of the job.
     Faulty(Faults),
 }
 
-/// Reads the job called `name`, or says everything that is wrong with it.
+/// Loads the job `name`, or fails with all its faults.
 pub(crate) fn load(place: &Place, name: &Path) -> Result<LoadedJob, Failure> {
     load_with(place, name, None)
 }
 
-/// Reads the job called `name`, for which the script in the file `script` answers.
+/// Loads the job `name`. If `script` names a model script, that script answers for all agents.
 pub(crate) fn load_with(place: &Place, name: &Path, script: Option<&Path>) -> Result<LoadedJob, Failure> {
     match check_with(place, name, script)? {
         Checked::Sound(job) => Ok(job),
@@ -41,7 +41,7 @@ pub(crate) fn load_with(place: &Place, name: &Path, script: Option<&Path>) -> Re
     }
 }
 
-/// Looks at the job called `name`. Where it has faults, tools that its models could not be offered are among them.
+/// Checks the job `name`. The faults of a faulty job include the tools that its models' providers would reject.
 pub(crate) fn check(place: &Place, name: &Path) -> Result<Checked, Failure> {
     let (sources, files) = read(place, name, None)?;
     match checked(sources.clone(), &files)? {
@@ -55,11 +55,11 @@ fn check_with(place: &Place, name: &Path, script: Option<&Path>) -> Result<Check
     checked(sources, &files)
 }
 
-/// The texts of the job called `name`, and the folder that has its documents.
+/// Reads the configs of the job `name`, and opens the folder of its documents.
 fn read(place: &Place, name: &Path, script: Option<&Path>) -> Result<(Sources, JobFolder), Failure> {
     let folder = place.job_folder(name)?;
     let configs = place.tool_configs(Some(&folder))?;
-    // The folder as the person would type it, since faults show it.
+    // Faults show this path, so it is the path that the person would type.
     let shown = place.shown(&folder);
     let (mut sources, files) = read_job(&folder_to_read(place, &shown, &folder), &configs.borrowed()).map_err(folder_failure)?;
     if let Some((path, content)) = environment::user_models()? {
@@ -72,7 +72,7 @@ fn read(place: &Place, name: &Path, script: Option<&Path>) -> Result<(Sources, J
     Ok((sources, files))
 }
 
-/// The job that `sources` make, or everything that is wrong with them.
+/// Loads the job from `sources`, or returns all their faults.
 fn checked(sources: Sources, files: &JobFolder) -> Result<Checked, Failure> {
     let loaded = match LoadedJob::from_sources(sources, &registered_functions()) {
         Ok(job) => job,
@@ -88,7 +88,7 @@ fn checked(sources: Sources, files: &JobFolder) -> Result<Checked, Failure> {
     Ok(Checked::Sound(job))
 }
 
-/// The folder relative to where the program runs, where that means the same.
+/// Returns the relative path of the folder, if the process runs in the place's current folder; else the absolute one.
 fn folder_to_read(place: &Place, shown: &str, folder: &Path) -> std::path::PathBuf {
     match std::env::current_dir() {
         Ok(current) if current == place.current => Path::new(shown).to_owned(),
@@ -96,14 +96,14 @@ fn folder_to_read(place: &Place, shown: &str, folder: &Path) -> std::path::PathB
     }
 }
 
-/// The tools of the program alone, by id.
+/// Loads the program's tools without those of any job, by id.
 pub(crate) fn tools(place: &Place) -> Result<BTreeMap<ToolId, Arc<Tool>>, Failure> {
     let mut sources = Sources::default();
     place.tool_configs(None)?.add_to(&mut sources);
     load_tools(&sources, &registered_functions(), Unconfigured::Refused).map_err(|faults| Failure::Faults(faults.to_string()))
 }
 
-/// Says that a resumed run keeps the configs it started with, when the job's folder has others by now.
+/// Prints a note if the job's folder has changed since the start of a resumed run, which keeps its configs.
 pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), Failure> {
     let engine = engine(&found.store)?;
     let state = engine.state(found.id()).await.map_err(run_failure)?;
@@ -130,7 +130,7 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
     Ok(())
 }
 
-/// The job of a run as its folder has it now.
+/// Loads the job of a run from the current files of its folder.
 pub(crate) fn of_run(place: &Place, started: &RunStarted) -> Result<LoadedJob, Failure> {
     match &started.folder {
         Some(folder) => load(place, Path::new(folder)),

@@ -1,18 +1,6 @@
 //! Hierarchical multi-agent jobs from JSON: library and program.
 //!
-//! As a library: [`Engine::builder`] embeds the engine. As the whole command line with your own tools in it:
-//!
-//! ```no_run
-//! // use my_tools as _; // names the crate, so that its tools are linked
-//! fn main() -> std::process::ExitCode {
-//!     baton::main()
-//! }
-//! ```
-//!
-//! A tool is a function under [`macro@tool`] and a JSON of the same name in `tool-configs/`. A crate of tools needs no
-//! dependency but this one.
-//!
-//! This is the only package that links everything; nothing depends on it but programs.
+//! As a library: [`Engine::builder`] embeds the engine. As a program: [`main`] is the whole command line, with your own tools:
 
 mod app;
 mod approvals;
@@ -64,15 +52,16 @@ use crate::exit::Exit;
 use crate::place::Place;
 use crate::screen::Screen;
 
-/// The configs of the built-in tools, as `(file name, text)`, ordered by name.
+/// Returns the configs of the built-in tools, as `(file name, text)`, ordered by name.
 pub fn builtin_tool_configs() -> &'static [(&'static str, &'static str)] {
     embedded::TOOL_CONFIGS
 }
 
-/// The whole command line, with every tool that is linked into the program. What `main` of a program with its own tools calls.
+/// Runs the whole command line, with every tool that is linked into the program. A program with its own tools calls this from
+/// its `main`.
 ///
-/// On Linux the process can be neither traced nor read through `/proc` by other processes of its user from here on: the
-/// commands of tools must not read API keys from its environment or memory. There are no core dumps of it either.
+/// From here on, other processes of the same user on Linux can neither trace this process nor read it through `/proc`. Commands
+/// of tools must not read API keys from its environment or memory. The process leaves no core dumps either.
 pub fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     let _not_permitted = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
@@ -81,7 +70,8 @@ pub fn main() -> ExitCode {
     ExitCode::from(run_with(std::env::args_os()))
 }
 
-/// The same with `arguments`, the program's name first; returns the exit code. For tests of a program's own tools.
+/// Runs the command line with `arguments`, the program's name first; returns the exit code. Meant for tests of a program's own
+/// tools.
 pub fn run_with<I, T>(arguments: I) -> u8
 where
     I: IntoIterator<Item = T>,
@@ -96,7 +86,7 @@ where
         let tokio =
             tokio::runtime::Runtime::new().map_err(|error| exit::Failure::Engine(format!("tokio cannot start: {error}")))?;
         let ended = tokio.block_on(commands::perform(cli.command, &place));
-        // A thread that waits for the keyboard, or a tool that does not listen, must not hold up the end.
+        // A thread that waits for the keyboard, or a tool that ignores cancellation, must not delay the exit.
         tokio.shutdown_background();
         ended
     });

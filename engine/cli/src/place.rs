@@ -1,4 +1,4 @@
-//! Where things are: the project found upward, the store beside it, the jobs and tool configs of both.
+//! The place of a command: the project in or above the current folder, its store, its jobs and its tool configs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,32 +10,32 @@ use baton_types::config::Origin;
 use crate::exit::Failure;
 use crate::screen::Screen;
 
-/// The file that marks a project's folder.
+/// The file that marks the folder of a project.
 pub(crate) const PROJECT_FILE: &str = "baton.json";
-/// The file that makes a folder a job.
+/// The file that marks the folder of a job.
 pub(crate) const JOB_FILE: &str = "job.json";
-/// The folder that state is kept in.
+/// The folder for state.
 const STATE_FOLDER: &str = ".baton";
-/// The folder that a crate's or project's tool configs are kept in.
+/// The folder for tool configs of a crate or a project.
 const TOOL_CONFIGS: &str = "tool-configs";
-/// Folders of a project that jobs are looked for in when they are called by name.
+/// Folders of a project that are searched for a job's name.
 const JOB_FOLDERS: [&str; 3] = ["jobs", "examples", "."];
 
-/// Where a command works, and what it prints on.
+/// The folder in which a command works, the store it uses, and the screen it prints on.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// What is printed on.
+    /// The screen.
     pub(crate) screen: Screen,
-    /// Where the command was typed.
+    /// The current folder.
     pub(crate) current: PathBuf,
-    /// The store that was asked for.
+    /// The store from the options or the environment.
     store: Option<String>,
-    /// What the project's file says.
+    /// The settings from the project's file.
     settings: Project,
 }
 
 impl Place {
-    /// The folder the program was started in.
+    /// Returns the place at the current folder of the process.
     pub(crate) fn here(screen: Screen, store: Option<String>) -> Result<Self, Failure> {
         let current = std::env::current_dir().map_err(|error| Failure::file(Path::new("."), error))?;
         let mut place = Self { screen, current, store: store.filter(|store| !store.is_empty()), settings: Project::default() };
@@ -47,17 +47,17 @@ impl Place {
         Ok(place)
     }
 
-    /// The same place with another screen.
+    /// Returns the same place with another screen.
     pub(crate) fn with_screen(&self, screen: Screen) -> Self {
         Self { screen, ..self.clone() }
     }
 
-    /// The nearest folder upward with a project file, else the present one.
+    /// Returns the nearest folder with a project file, from the current folder upward; else the current folder.
     pub(crate) fn project(&self) -> &Path {
         self.current.ancestors().find(|folder| baton_files::is_there(&folder.join(PROJECT_FILE))).unwrap_or(&self.current)
     }
 
-    /// The folder of everything that outlives a command.
+    /// Returns the folder for state that outlives a command.
     pub(crate) fn state(&self) -> PathBuf {
         match std::env::var_os("BATON_HOME").filter(|home| !home.is_empty()) {
             Some(home) => PathBuf::from(home),
@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// The store's file; `None` for a store in memory.
+    /// Returns the path of the store's file; `None` for a store in memory.
     pub(crate) fn store_file(&self) -> Option<PathBuf> {
         match self.store.as_deref() {
             Some("memory") => None,
@@ -74,7 +74,7 @@ impl Place {
         }
     }
 
-    /// Opens the store, creating it if need be.
+    /// Opens the store, and creates it if it does not exist.
     pub(crate) fn open_store(&self) -> Result<Arc<dyn Store>, Failure> {
         self.check_scheme()?;
         let Some(file) = self.store_file() else { return Ok(Arc::new(MemoryStore::default())) };
@@ -84,7 +84,7 @@ impl Place {
         Ok(Arc::new(store))
     }
 
-    /// Opens the store if there is one; looking at runs creates nothing.
+    /// Opens the store if it exists. Reading runs creates no store.
     pub(crate) fn existing_store(&self) -> Result<Option<Arc<dyn Store>>, Failure> {
         self.check_scheme()?;
         match self.store_file() {
@@ -93,9 +93,9 @@ impl Place {
         }
     }
 
-    /// There is no store at `file`: no run yet, unless it was asked for or something else is there.
+    /// Returns `None` if no run was stored yet. Fails if the person named the store, or if something else exists at `file`.
     fn without_store<T>(&self, file: &Path) -> Result<Option<T>, Failure> {
-        // A store whose log was left behind was moved away: that there are no runs would be wrong.
+        // A log without its store means that the store was moved away. To report that there are no runs would be wrong.
         if let Err(error @ StoreError::OrphanedLog { .. }) = SqliteStore::open_to_read(file) {
             return Err(Failure::Store(error.to_string()));
         }
@@ -105,7 +105,7 @@ impl Place {
         Ok(None)
     }
 
-    /// Opens the store to be read, if there is one.
+    /// Opens the store for reading, if it exists.
     pub(crate) fn store_to_read(&self) -> Result<Option<Arc<SqliteStore>>, Failure> {
         self.check_scheme()?;
         self.store_file().map_or(Ok(()), |file| self.check_links(&file))?;
@@ -119,7 +119,7 @@ impl Place {
         }
     }
 
-    /// Opens the store's file, if there is one.
+    /// Opens the store's file, if it exists.
     pub(crate) fn store_on_disk(&self) -> Result<Option<SqliteStore>, Failure> {
         self.check_scheme()?;
         self.store_file().map_or(Ok(()), |file| self.check_links(&file))?;
@@ -134,8 +134,8 @@ impl Place {
         SqliteStore::open(&file).map(Some).map_err(|error| Failure::Store(format!("{}: {error}", file.display())))
     }
 
-    /// Refuses to keep a project's runs behind a link: it may have been sent, and lead anywhere. Where a person says
-    /// themselves that runs are kept, links are theirs.
+    /// Refuses a store behind a link inside the project. Such a link may have come with the project, and may lead anywhere. A
+    /// person who sets the place of the store is responsible for its links.
     fn check_links(&self, file: &Path) -> Result<(), Failure> {
         let Ok(below) = file.strip_prefix(self.project()) else { return Ok(()) };
         if self.store.is_some() || std::env::var_os("BATON_HOME").is_some_and(|home| !home.is_empty()) {
@@ -157,7 +157,7 @@ impl Place {
         }
     }
 
-    /// A store that this program does not have must not become a file of a strange name.
+    /// Refuses an address such as `postgres://…`. Without this check, it would become the name of a file.
     fn check_scheme(&self) -> Result<(), Failure> {
         match self.store.as_deref().and_then(|store| store.split_once("://")) {
             Some((scheme, _)) => {
@@ -167,8 +167,8 @@ impl Place {
         }
     }
 
-    /// State is not to be committed; a folder that says so itself needs no help from the project's `.gitignore`. A folder that
-    /// holds other files too is left as it is: they may be meant to be committed.
+    /// Adds a `.gitignore` to a folder for state, so that state is not committed. A folder that also has other files is left as
+    /// it is, since those may be meant for a commit.
     fn ignore_state(&self, folder: &Path) {
         let marker = folder.join(".gitignore");
         let mut names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -178,7 +178,7 @@ impl Place {
         }
     }
 
-    /// The folder of the job called `name`: a folder, a `job.json`, or the name of one of the project's jobs.
+    /// Returns the folder of the job `name`: a folder, a `job.json`, or the name of one of the project's jobs.
     pub(crate) fn job_folder(&self, name: &Path) -> Result<PathBuf, Failure> {
         let given = self.current.join(name);
         if given.join(JOB_FILE).is_file() {
@@ -198,7 +198,7 @@ impl Place {
         Err(Failure::not_found("job", name.display().to_string(), self.jobs()))
     }
 
-    /// The folders whose folders may be called by name: the one that the project's file names, else the usual ones.
+    /// Returns the folders whose jobs can be named: the folder in the project's file, else the usual ones.
     fn job_folders(&self) -> Vec<PathBuf> {
         match &self.settings.jobs {
             Some(jobs) => vec![self.project().join(jobs)],
@@ -206,13 +206,13 @@ impl Place {
         }
     }
 
-    /// Where a new job goes: the project's folder of jobs, if it has one, else here.
+    /// Returns the folder for new jobs: the project's folder of jobs, if it has one, else the current folder.
     pub(crate) fn home_of_new_jobs(&self) -> PathBuf {
         let named = self.project().join(self.settings.jobs.as_deref().unwrap_or("jobs"));
         if self.settings.jobs.is_some() || named.is_dir() { named } else { self.current.clone() }
     }
 
-    /// The project's jobs, as they may be called.
+    /// Returns the names of the project's jobs.
     pub(crate) fn jobs(&self) -> Vec<String> {
         let mut jobs: Vec<String> = self
             .job_folders()
@@ -228,21 +228,21 @@ impl Place {
         jobs
     }
 
-    /// The job in the folder where the command was typed, if there is one and [`Place::jobs`] does not name it.
+    /// Returns the job in the current folder, if there is one and [`Place::jobs`] does not have it.
     pub(crate) fn other_job_here(&self) -> Option<PathBuf> {
         let is_named = |name: &String| self.job_folder(Path::new(name)).is_ok_and(|folder| is_same(&folder, &self.current));
         (self.current.join(JOB_FILE).is_file() && !self.jobs().iter().any(is_named)).then(|| PathBuf::from("."))
     }
 
-    /// `path` as a person in this folder would type it.
+    /// Returns `path` as a person in the current folder would type it.
     pub(crate) fn shown(&self, path: &Path) -> String {
         let relative = path.strip_prefix(&self.current).unwrap_or(path);
         if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
     }
 
-    /// Tool configs besides those of a job's `tools/`: those that the program carries, and those in the nearest `tool-configs/`
-    /// upward of the program itself, of where the command was typed, and of the job. A file replaces a carried one of the same
-    /// name. Only those beside the program are the person's; the others may have been sent.
+    /// Returns the tool configs outside of a job's `tools/`. They are the built-in configs, and the files in the nearest
+    /// `tool-configs/` above the program, the current folder and the job. A file replaces a built-in config of the same name.
+    /// Only the files next to the program belong to the person; the others may have come with the job.
     pub(crate) fn tool_configs(&self, job: Option<&Path>) -> Result<ToolConfigs, Failure> {
         let mut configs = ToolConfigs::default();
         for (name, text) in crate::builtin_tool_configs() {
@@ -277,22 +277,23 @@ impl Place {
     }
 }
 
-/// Tool configs besides those of a job's `tools/`: who said each, its path as messages show it, and its text.
+/// Tool configs outside of a job's `tools/`: the origin of each, its path for messages, and its text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ToolConfigs(Vec<(Origin, String, String)>);
 
 impl ToolConfigs {
-    /// As the reader of jobs takes them.
+    /// Returns the configs in the form that the reader of jobs expects.
     pub(crate) fn borrowed(&self) -> Vec<(Origin, &str, &str)> {
         self.0.iter().map(|(origin, path, text)| (*origin, path.as_str(), text.as_str())).collect()
     }
 
-    /// Adds them to `sources`.
+    /// Adds the configs to `sources`.
     pub(crate) fn add_to(&self, sources: &mut Sources) {
         self.0.iter().for_each(|(origin, path, text)| sources.add_from(*origin, Role::BuiltinTool, path.as_str(), text));
     }
 
-    /// Adds a file called `name`. One with the text of the one that it replaces changes nothing, whoever wrote it.
+    /// Adds a file called `name`, and removes the config that it replaces. If both have the same text, the more trusted origin
+    /// remains.
     fn replace(&mut self, name: &str, origin: Origin, path: String, text: String) {
         let known = self.0.iter().position(|(_, known, _)| Path::new(known).file_name() == Some(name.as_ref()));
         let replaced = known.map(|at| self.0.remove(at));
@@ -301,25 +302,25 @@ impl ToolConfigs {
     }
 }
 
-/// Whether two paths lead to the same folder.
+/// Returns true if two paths lead to the same folder.
 fn is_same(left: &Path, right: &Path) -> bool {
     left == right || matches!((left.canonicalize(), right.canonicalize()), (Ok(left), Ok(right)) if left == right)
 }
 
-/// `start` and the folders above it, up to the first that is the root of a project or of a repository: what lies above
-/// that belongs to somebody else.
+/// Returns `start` and the folders above it, up to the first root of a project or repository. The folders above that root may
+/// belong to somebody else.
 fn within_project(start: &Path) -> impl Iterator<Item = &Path> {
     let is_root = |folder: &Path| folder.join(PROJECT_FILE).is_file() || folder.join(".git").exists();
     let mut done = false;
     start.ancestors().take_while(move |folder| !std::mem::replace(&mut done, is_root(folder)))
 }
 
-/// The bytes of a config, which is a file, and as many as its reader judges.
+/// Reads a config, which must be a file. At most one byte more than its reader accepts is read.
 fn read_config(file: &Path) -> Result<Vec<u8>, Failure> {
     baton_files::read_start(file, MAX_FILE_BYTES as u64 + 1).map_err(|error| Failure::file(file, error))
 }
 
-/// The JSON files right in `folder`, by name.
+/// Returns the JSON files in `folder` itself, ordered by name.
 pub(crate) fn json_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(folder).map_err(|error| Failure::file(folder, error))?;
     let mut files: Vec<PathBuf> = entries

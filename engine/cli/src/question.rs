@@ -1,26 +1,27 @@
-//! Answers as a person gives them: what the choices are, and how a typed line becomes a value that fits.
+//! Answers of a person: the choices that a question offers, and the conversion of a typed line into a valid value.
 
 use baton_types::json::Json;
 use serde_json::{Value, json};
 
 use crate::{shell, words};
 
-/// The most choices that a message lists, and the most of each that is shown: they are an agent's words.
+/// The largest number of choices in a message, and the largest width of each, since an agent writes them.
 pub(crate) const CHOICES_SHOWN: usize = 24;
 const LABEL_WIDTH: usize = 120;
 
-/// One of the answers that a question offers.
+/// One of the choices that a question offers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Choice {
-    /// What the person reads and may type.
+    /// The text that the person reads and may type.
     pub(crate) label: String,
-    /// What the asker gets.
+    /// The value that the asker receives.
     pub(crate) value: Value,
 }
 
-/// The answers that `schema` offers; none when it leaves the answer free.
+/// Returns the choices that `schema` offers; none if it accepts free answers.
 ///
-/// An object that must have one key, and that key a choice, is answered by that choice: an approval by `yes` or `no`.
+/// An object with exactly one required key, whose value is a choice, is answered by that choice. An approval is thus answered by
+/// `yes` or `no`.
 pub(crate) fn choices(schema: &Json) -> Vec<Choice> {
     let schema = schema.value();
     match decisive(&schema) {
@@ -32,7 +33,7 @@ pub(crate) fn choices(schema: &Json) -> Vec<Choice> {
     }
 }
 
-/// The one key that an answer must have, with its schema, where that is all that decides.
+/// Returns the only required key of an answer, with its schema; `None` if there is not exactly one.
 fn decisive(schema: &Value) -> Option<(&str, &Value)> {
     match schema["required"].as_array()?.as_slice() {
         [Value::String(key)] if schema["type"] == "object" => Some((key, schema["properties"].get(key)?)),
@@ -40,7 +41,7 @@ fn decisive(schema: &Value) -> Option<(&str, &Value)> {
     }
 }
 
-/// The one key of `schema` that takes a remark beside the choice: its only other text.
+/// Returns the key of `schema` for a remark after the choice: its only other field that is a text.
 fn remark(schema: &Value) -> Option<&str> {
     let (decisive, _) = decisive(schema)?;
     let mut texts = schema["properties"].as_object()?.iter().filter(|(key, part)| *key != decisive && part["type"] == "string");
@@ -74,11 +75,11 @@ fn choices_of(schema: &Value) -> Vec<Choice> {
         .collect()
 }
 
-/// An answer as it would be typed after `baton answer RUN Q1`, for a question with `schema`.
+/// Returns an example of an answer to type after `baton answer RUN Q1`, for a question with `schema`.
 pub(crate) fn example(schema: Option<&Json>) -> String {
     let offered = schema.map(choices).unwrap_or_default();
     match offered.first() {
-        // A label that a shell could read otherwise is an agent's text, so its number stands for it.
+        // An agent's label may have a special meaning for a shell, so the example uses its number.
         Some(choice) if !shell::is_plain_word(&choice.label) => "1".to_owned(),
         Some(choice) => choice.label.clone(),
         None => "\"…\"".to_owned(),
@@ -87,7 +88,7 @@ pub(crate) fn example(schema: Option<&Json>) -> String {
 
 /// Reads `typed` as an answer to a question with `schema`: a choice's number or label, text, or JSON.
 ///
-/// Text is taken as text whenever the schema accepts text; only then is it tried as JSON. The error says what would fit.
+/// Text that the schema accepts is taken as text; other text is parsed as JSON. The error describes the accepted answers.
 pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
     let typed = typed.trim();
     if typed.is_empty() {
@@ -117,7 +118,7 @@ pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
     }
 }
 
-/// A choice with a remark after it, where the question takes one: `no it is too late`, `no: it is too late`.
+/// Returns the choice and the remark after it, if the question takes one: `no it is too late`, `no: it is too late`.
 fn with_remark(schema: &Value, offered: &[Choice], typed: &str) -> Option<Value> {
     let key = remark(schema)?;
     let (label, said) = typed.split_once([' ', ':', ','])?;
@@ -127,7 +128,7 @@ fn with_remark(schema: &Value, offered: &[Choice], typed: &str) -> Option<Value>
     Some(answer)
 }
 
-/// Whether `answer` meets `schema`; a question without one takes anything.
+/// Checks `answer` against `schema`. A question without a schema accepts any answer.
 pub(crate) fn check(schema: &Json, answer: &Value) -> Result<(), String> {
     if schema.is_null() {
         return Ok(());
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!(read_answer(&approval, "No: it is too late"), Ok(denied.clone()));
         assert_eq!(read_answer(&approval, &denied.to_string()), Ok(denied));
         assert_eq!(read_answer(&approval, "perhaps"), Err("\"perhaps\" is not one of yes, no".to_owned()));
-        // A question with two texts takes no remark: nobody could say which one is meant.
+        // A question with two texts takes no remark, since it would not be clear which of the two is meant.
         let two = schema(json!({
             "type": "object", "required": ["go"],
             "properties": {"go": {"type": "boolean"}, "a": {"type": "string"}, "b": {"type": "string"}}

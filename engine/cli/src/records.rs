@@ -1,7 +1,7 @@
-//! What a person has trusted: one file per yes, in their own state folder and never in a project.
+//! Records of the trust that a person gave: one file per yes, in the person's own state folder and never in a project.
 //!
-//! Files are named by a key that only this person has, so nobody can send one along. A file holds what was trusted, a line
-//! each, and holds by its name: one that was changed is none.
+//! The files are named with a keyed hash whose key only this person has, so a project cannot bring its own. A file contains the
+//! trusted lines. Its name must match its text, so a changed file is ignored.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,11 +12,11 @@ use baton_files::private;
 
 use crate::exit::Failure;
 
-/// The variable that says where the person's state is kept.
+/// The environment variable with the folder of the person's state.
 pub(crate) const STATE_VARIABLE: &str = "BATON_STATE_HOME";
-/// The file that holds the key.
+/// The file of the key.
 const KEY_FILE: &str = "key";
-/// The most bytes of a record.
+/// The largest size of a record in bytes.
 const MAX_RECORD_BYTES: u64 = 8 << 20;
 
 /// A person's records.
@@ -27,7 +27,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// The records of the person who runs the program; `None` if the environment names no home to keep them in.
+    /// Opens the records of the person who runs the program; `None` if the environment names no folder for them.
     pub(crate) fn open() -> Result<Option<Self>, Failure> {
         let Some(folder) = state_folder().map(|state| state.join("trust")) else { return Ok(None) };
         let failed = |error| Failure::File { path: folder.display().to_string(), error };
@@ -36,18 +36,18 @@ impl Records {
         Ok(Some(Self { folder, key }))
     }
 
-    /// Where they are.
+    /// Returns the folder of the records.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether one yes for `place` covers all of `lines`.
+    /// Returns true if one yes for `place` covers all of `lines`.
     pub(crate) fn hold(&self, place: &str, lines: &BTreeSet<String>) -> bool {
         let files = fs::read_dir(self.of_place(place)).into_iter().flatten().flatten();
         files.map(|file| file.path()).any(|file| self.read(place, &file).is_some_and(|known| known.is_superset(lines)))
     }
 
-    /// Remembers a yes for `lines` at `place`.
+    /// Stores a yes for `lines` at `place`.
     pub(crate) fn keep(&self, place: &str, lines: &BTreeSet<String>) -> io::Result<()> {
         let folder = self.of_place(place);
         private::make_folder(&folder)?;
@@ -59,7 +59,7 @@ impl Records {
         fs::rename(&aside, &file)
     }
 
-    /// The lines of a record, if its name is that of its text.
+    /// Reads the lines of a record; `None` if its name does not match its text.
     fn read(&self, place: &str, file: &Path) -> Option<BTreeSet<String>> {
         let text = String::from_utf8(baton_files::read(file, MAX_RECORD_BYTES).ok()?).ok()?;
         let is_own = file.file_name().is_some_and(|name| name == self.name(&format!("{place}\n{text}")).as_str());
@@ -75,8 +75,9 @@ impl Records {
     }
 }
 
-/// Where the person's state is kept: as they say, else as the XDG base directory specification says
-/// (<https://specifications.freedesktop.org/basedir-spec/latest/>). Relative paths would depend on the folder of a job.
+/// Returns the folder of the person's state: [`STATE_VARIABLE`], or else the folder of the XDG base directory specification
+/// (<https://specifications.freedesktop.org/basedir-spec/latest/>). Relative paths are ignored, since they would depend on the
+/// folder of a job.
 fn state_folder() -> Option<PathBuf> {
     let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute());
     named(STATE_VARIABLE)
@@ -84,12 +85,13 @@ fn state_folder() -> Option<PathBuf> {
         .or_else(|| Some(named("HOME")?.join(".local/state/baton")))
 }
 
-/// The person's key; made at random where there is none.
+/// Reads the person's key, and creates a random one if there is none.
 fn key(file: &Path) -> io::Result<[u8; 32]> {
     if !baton_files::is_there(file) {
         let mut random = [0; 32];
         fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-        // Written whole before it has its name: another process may look for it at the same time, and the first one counts.
+        // The key is complete before the file gets its name. If two processes create a key at the same time, the first one
+        // counts.
         let aside = file.with_extension(format!("{}.part", std::process::id()));
         let _left_by_a_crash = fs::remove_file(&aside);
         private::write_new(&aside, &random)?;

@@ -1,4 +1,4 @@
-//! Runs by the names people give them: an id, a beginning of it, or `@last`.
+//! Finds runs by the names that people use: an id, the beginning of an id, or `@last`.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::exit::Failure;
 use crate::place::Place;
 use crate::view::RunView;
 
-/// How many entries are read at a time: few, because one may be as long as what a tool was given.
+/// Number of entries per read. It is small, since one entry may contain a tool's whole input.
 const PAGE: usize = 100;
 
-/// The store and one run in it.
+/// A run and the store that has it.
 pub(crate) struct FoundRun {
     /// The store.
     pub(crate) store: Arc<dyn Store>,
@@ -22,12 +22,12 @@ pub(crate) struct FoundRun {
     pub(crate) record: RunRecord,
 }
 
-/// Finds the run that `name` means in the place's store, to do something with it.
+/// Finds the run that `name` means in the place's store, for changes.
 pub(crate) async fn find(place: &Place, name: &str) -> Result<FoundRun, Failure> {
     find_in(place.existing_store()?, name).await
 }
 
-/// Finds the run that `name` means in the place's store, to look at it: nothing is written.
+/// Finds the run that `name` means in the place's store, for reading only.
 pub(crate) async fn find_to_read(place: &Place, name: &str) -> Result<FoundRun, Failure> {
     find_in(place.store_to_read()?.map(|store| store as Arc<dyn Store>), name).await
 }
@@ -39,7 +39,7 @@ async fn find_in(store: Option<Arc<dyn Store>>, name: &str) -> Result<FoundRun, 
     Ok(FoundRun { store, record })
 }
 
-/// The run among `runs` (newest first) that `name` means.
+/// Returns the run among `runs` (newest first) that `name` means.
 fn choose(runs: Vec<RunRecord>, name: &str) -> Result<RunRecord, Failure> {
     if name == "@last" {
         return runs.into_iter().next().ok_or_else(|| Failure::not_found("run", name, []));
@@ -58,7 +58,7 @@ fn choose(runs: Vec<RunRecord>, name: &str) -> Result<RunRecord, Failure> {
     }
 }
 
-/// Whether `text` may name a run rather than something else; used where a command takes a run or another thing.
+/// Returns true if `text` names a run. Commands that take a run or something else use it.
 pub(crate) async fn is_run(place: &Place, text: &str) -> Result<bool, Failure> {
     match find_to_read(place, text).await {
         Ok(_) => Ok(true),
@@ -68,22 +68,22 @@ pub(crate) async fn is_run(place: &Place, text: &str) -> Result<bool, Failure> {
 }
 
 impl FoundRun {
-    /// The run's id.
+    /// Returns the run's id.
     pub(crate) fn id(&self) -> &RunId {
         &self.record.id
     }
 
-    /// Who took the run over last, as people read it.
+    /// Returns the process that took the run last, as text for people.
     pub(crate) fn owner(&self) -> &str {
         self.record.owner.as_deref().unwrap_or("no process")
     }
 
-    /// How the run stands, in the word that lists show.
+    /// Returns the run's status, as lists show it.
     pub(crate) fn status(&self) -> &str {
         status(&*self.store, &self.record)
     }
 
-    /// Gives the entries of the run to `with`, in order, a page at a time.
+    /// Calls `with` for each entry of the run in order. Entries are read in pages.
     pub(crate) async fn each_entry(&self, mut with: impl FnMut(&Recorded) -> Result<(), Failure>) -> Result<(), Failure> {
         let mut pages = self.pages();
         while let Some(page) = pages.next().await? {
@@ -92,17 +92,17 @@ impl FoundRun {
         Ok(())
     }
 
-    /// The entries of the run in order, a page at a time.
+    /// Returns a reader of the run's entries in order, a page at a time.
     pub(crate) fn pages(&self) -> Pages<'_> {
         Pages { run: self, after: Some(0) }
     }
 
-    /// All entries of the run, in order.
+    /// Returns all entries of the run, in order.
     pub(crate) async fn entries(&self) -> Result<Vec<Arc<Recorded>>, Failure> {
         self.entries_after(0).await
     }
 
-    /// The entries of the run after entry `seq`, in order.
+    /// Returns the entries of the run after entry `seq`, in order.
     pub(crate) async fn entries_after(&self, seq: u64) -> Result<Vec<Arc<Recorded>>, Failure> {
         let mut entries: Vec<Arc<Recorded>> = Vec::new();
         loop {
@@ -116,12 +116,12 @@ impl FoundRun {
         }
     }
 
-    /// A reader of the run's entries, before the first.
+    /// Returns a reader that renders the run's entries as lines, from the first entry on.
     pub(crate) fn reader(&self) -> Reader {
         Reader::new(self.id().clone())
     }
 
-    /// The line of entry `seq`.
+    /// Returns the line of entry `seq`.
     pub(crate) async fn line(&self, seq: u64) -> Result<Option<Line>, Failure> {
         let (mut reader, mut found) = (self.reader(), None);
         self.each_entry(|entry| {
@@ -135,14 +135,14 @@ impl FoundRun {
         Ok(found)
     }
 
-    /// The run, folded.
+    /// Returns the fold of the run.
     pub(crate) async fn view(&self) -> Result<RunView, Failure> {
         let entries = self.entries().await?;
         Ok(RunView::of(entries.iter().map(AsRef::as_ref)))
     }
 }
 
-/// The entries of a run, as they are read.
+/// A reader of a run's entries in pages.
 pub(crate) struct Pages<'a> {
     run: &'a FoundRun,
     /// The last entry that was read; `None` after the last page.
@@ -150,7 +150,7 @@ pub(crate) struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    /// The next page; `None` when all entries were read.
+    /// Returns the next page; `None` after the last one.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<Arc<Recorded>>>, Failure> {
         let Some(after) = self.after else { return Ok(None) };
         let page = self.run.store.entries(self.run.id(), after, PAGE).await.map_err(store_failure)?;
@@ -159,10 +159,10 @@ impl Pages<'_> {
     }
 }
 
-/// What lists show of a run whose process is gone.
+/// The status of a run whose process is gone.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
-/// How a run stands, in the word that lists show: a run that proceeds is interrupted when its owner is gone.
+/// Returns a run's status, as lists show it. A running run is interrupted if the process that owns it is gone.
 pub(crate) fn status<'a>(store: &dyn Store, record: &'a RunRecord) -> &'a str {
     match record.status.as_str() {
         "running" if is_held(store, record) == Some(false) => INTERRUPTED,
@@ -170,12 +170,12 @@ pub(crate) fn status<'a>(store: &dyn Store, record: &'a RunRecord) -> &'a str {
     }
 }
 
-/// Whether a process that is there holds the run; `None` where that cannot be told.
+/// Returns whether a live process owns the run; `None` if that cannot be found out.
 pub(crate) fn is_held(store: &dyn Store, record: &RunRecord) -> Option<bool> {
     record.owner.as_deref().map_or(Some(false), |owner| store.is_there(owner))
 }
 
-/// A store's error as a failure of the command.
+/// Returns a store's error as a failure of the command.
 pub(crate) fn store_failure(error: baton_store::StoreError) -> Failure {
     match error {
         baton_store::StoreError::UnknownRun(run) => Failure::not_found("run", run.as_str(), []),

@@ -1,4 +1,4 @@
-//! Files written for a person to begin with: never over one that is there.
+//! Writes new files for a person to start from, and never replaces existing ones.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::place::Place;
 use crate::style;
 use crate::text::text;
 
-/// Files that are to be written, all or none.
+/// Files to write, all or none.
 #[derive(Debug)]
 pub(crate) struct Scaffold {
     folder: PathBuf,
@@ -17,7 +17,7 @@ pub(crate) struct Scaffold {
 }
 
 impl Scaffold {
-    /// Nothing yet, below `folder`.
+    /// Returns an empty scaffold below `folder`.
     pub(crate) fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), files: Vec::new() }
     }
@@ -27,7 +27,7 @@ impl Scaffold {
         self.files.push((self.folder.join(path), text.into()));
     }
 
-    /// Adds the files of a template; `with` gets path and text and gives them as they shall be.
+    /// Adds the files of a template. `with` converts each path and each text.
     pub(crate) fn add_template(&mut self, files: &[(&str, &str)], with: impl Fn(&str) -> String) {
         for (path, text) in files {
             let path = path.strip_suffix(".template").unwrap_or(path);
@@ -36,12 +36,12 @@ impl Scaffold {
         }
     }
 
-    /// Leaves a file out if it already exists; for files that several commands make.
+    /// Leaves out a file that already exists. This is for files that several commands create.
     pub(crate) fn keep_existing(&mut self, name: &str) {
         self.files.retain(|(path, _)| !(path.ends_with(name) && path.exists()));
     }
 
-    /// Writes the files; refuses, before any is written, when one already exists.
+    /// Writes the files; refuses before the first one if any of them already exists.
     pub(crate) fn write(self, place: &Place) -> Result<Vec<String>, Failure> {
         if let Some((taken, _)) = self.files.iter().find(|(path, _)| path.exists()) {
             return Err(Failure::Usage(format!("{} already exists; nothing was written", place.shown(taken))));
@@ -59,7 +59,7 @@ impl Scaffold {
     }
 }
 
-/// Says what was written, and what to type next.
+/// Prints the written files, and the commands to type next.
 pub(crate) fn report(place: &Place, written: &[String], next: &[String]) -> Result<(), Failure> {
     if !place.screen.is_text() {
         return place.screen.json(&serde_json::json!({"written": written, "next": next}));

@@ -1,5 +1,5 @@
-//! One call of one tool, in a run that is made for it and kept in memory: the same machine, shell and checks as any run,
-//! so that what works here works for an agent.
+//! Makes one call of one tool in a run of its own, which is kept in memory. Machine, runtime and checks are those of any run, so
+//! the call behaves as it does for an agent.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,22 +28,22 @@ use crate::text::text;
 use crate::trust::Manner;
 use crate::{environment, job};
 
-/// The agent that makes the call, and its model.
+/// The id of the job and of its agent, and the name of the agent's model.
 const CALLER: &str = "scratch-caller";
 
-/// What came of a call.
+/// The outcome of a call.
 pub(crate) struct Called {
-    /// Its one result.
+    /// The result of the call.
     pub(crate) result: Arc<CallResult>,
-    /// How long it took.
+    /// The duration of the call.
     pub(crate) duration: Duration,
-    /// What it wrote.
+    /// The documents that the call wrote.
     pub(crate) written: Vec<Arc<DocumentVersion>>,
     store: Arc<dyn Store>,
 }
 
 impl Called {
-    /// Writes what the call wrote into the folder of `target`.
+    /// Writes the call's documents into the folder of `target`.
     pub(crate) async fn export(&self, target: &Target, place: &Place) -> Result<(), Failure> {
         let written: Vec<&DocumentVersion> = self.written.iter().map(Arc::as_ref).collect();
         let plan = Plan::new(&written, target);
@@ -52,7 +52,8 @@ impl Called {
     }
 }
 
-/// A job whose only agent may call `tool`: with the tools, agents and documents of the job called `name`, or the program's.
+/// Returns a job whose only agent may call `tool`. It has the tools, agents and documents of the job `name`, or else the tools
+/// of the program.
 pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<LoadedJob, Failure> {
     let mut sources = Sources::default();
     let mut config = json!({"models": {}});
@@ -92,7 +93,7 @@ pub(crate) fn job(place: &Place, name: Option<&Path>, tool: &str) -> Result<Load
     Ok(loaded)
 }
 
-/// Makes the call.
+/// Makes the call in a new run, and returns its outcome.
 pub(crate) async fn call(
     place: &Place,
     job: LoadedJob,
@@ -133,7 +134,7 @@ pub(crate) async fn call(
     Ok(Called { result, duration, written, store })
 }
 
-/// Waits for the end. Whoever makes a call by hand approves it by that, where it must be approved.
+/// Waits for the end of the run. A person who makes a call by hand approves it, so an approval question is answered by yes.
 async fn approved_outcome(handle: &RunHandle) -> Result<RunOutcome, Failure> {
     let approval = TaskId::root().call(1, 1).approval(1);
     if let RunOutcome::WaitingForPerson = handle.outcome_without_people().await
@@ -145,7 +146,7 @@ async fn approved_outcome(handle: &RunHandle) -> Result<RunOutcome, Failure> {
     Ok(handle.outcome().await)
 }
 
-/// The one result of `call`, and how long it took.
+/// Returns the result of `call`, and its duration.
 fn result_of(entries: &[Arc<Recorded>], call: &CallId) -> Option<(Arc<CallResult>, Duration)> {
     let mut began = None;
     for recorded in entries {

@@ -1,4 +1,4 @@
-//! Where words go: results on stdout, everything else on stderr; colour for people, never in JSON.
+//! Writes results to stdout and everything else to stderr, in colour for people and never in JSON.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -20,19 +20,19 @@ pub(crate) enum Output {
     Ndjson,
 }
 
-/// What the program knows about where its words end up.
+/// The form of the output, and the abilities of the streams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
     /// The form of results.
     pub(crate) output: Output,
-    /// Whether a person can be asked.
+    /// Whether the program may ask the person questions.
     pub(crate) interactive: bool,
-    /// Whether stderr can be drawn upon.
+    /// Whether a live tree may be drawn on stderr.
     pub(crate) live: bool,
 }
 
 impl Screen {
-    /// Looks at the streams and the environment.
+    /// Detects the abilities of the streams from the terminal and the environment.
     pub(crate) fn detect(output: Output, no_input: bool, plain: bool) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -83,7 +83,7 @@ impl Screen {
         Ok(out.flush()?)
     }
 
-    /// Prints content on stdout: to a file or a pipe byte for byte, to a terminal as text that it can only show.
+    /// Prints content on stdout: byte for byte to a file or a pipe, with control characters escaped to a terminal.
     #[expect(clippy::unused_self, reason = "printing goes through the screen")]
     pub(crate) fn content(self, content: &[u8]) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
@@ -95,14 +95,14 @@ impl Screen {
         Ok(out.flush()?)
     }
 
-    /// Prints text that is no result on stderr.
+    /// Prints text that is not a result on stderr.
     #[expect(clippy::unused_self, reason = "printing goes through the screen")]
     pub(crate) fn tell(self, text: &Text) {
         tell(text);
     }
 }
 
-/// Prints text on stderr. A stderr that went away is not worth failing for.
+/// Prints text on stderr. A closed stderr is ignored.
 pub(crate) fn tell(text: &Text) {
     let text = text.as_str();
     let mut err = anstream::stderr().lock();
@@ -122,7 +122,7 @@ impl JsonList {
             return self.screen.json(value);
         }
         let before = if std::mem::take(&mut self.is_empty) { "[\n  " } else { ",\n  " };
-        // A line break in a text is escaped, so each one here is of the layout.
+        // Line breaks inside texts are escaped, so every line break here belongs to the layout.
         let value = escaped_json(serde_json::to_string_pretty(value).map_err(io::Error::from)?).replace('\n', "\n  ");
         let mut out = io::stdout().lock();
         out.write_all(before.as_bytes())?;

@@ -1,7 +1,7 @@
-//! A run as it proceeds under a person's eyes: entries are shown as they come, questions are asked, Ctrl-C stops it.
+//! A run while a person watches: shows entries as they arrive, asks questions, and stops the run on Ctrl-C.
 //!
-//! [`conversation`] decides what is asked and when the run stops here. This shell takes in the run's entries, draws, reads keys
-//! and hands answers over.
+//! [`conversation`] decides which question is asked and when the run stops. This shell receives the run's entries, draws, reads
+//! keys and sends answers to the run.
 
 mod conversation;
 
@@ -35,27 +35,27 @@ use crate::view::lines::progress;
 use crate::view::live::{LiveTree, Prompt};
 use crate::{approvals, export, style, terminal};
 
-/// What the keys do while a question is asked.
+/// The keys while a question is asked.
 const KEYS: &str = "Enter answers · l: answer later · Ctrl-C stops";
 const KEYS_WITH_DOCUMENTS: &str = "Enter answers · d: show the documents · l: answer later · Ctrl-C stops";
 
-/// How much of a document is shown beside a question.
+/// Largest number of a document's lines that are shown with a question.
 const DOCUMENT_LINES: usize = 40;
 
-/// How often elapsed times are redrawn while nothing else happens.
+/// Interval for redrawing elapsed times while nothing else happens.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// What came of a run in this process.
+/// The outcome of a run in this process.
 pub(crate) struct Ended {
-    /// The run, folded.
+    /// The fold of the run.
     pub(crate) view: RunView,
-    /// How to exit.
+    /// The exit code.
     pub(crate) exit: Exit,
 }
 
-/// Shows `handle`'s run until it ends, only waits for a person whom we cannot ask, or is interrupted.
+/// Shows `handle`'s run until it ends, is interrupted, or only waits for people who cannot be asked here.
 ///
-/// What happened up to entry `told` is taken in and not told again.
+/// Entries up to `told` are read but not shown again.
 pub(crate) async fn follow(
     handle: &RunHandle,
     told: u64,
@@ -108,22 +108,22 @@ pub(crate) async fn follow(
 
 struct Session<'a> {
     handle: &'a RunHandle,
-    /// The last entry that was told before.
+    /// The last entry that an earlier execution showed.
     told: u64,
-    /// Where documents are read from.
+    /// The store, from which documents are read.
     store: &'a Arc<dyn Store>,
     screen: Screen,
     view: RunView,
     reader: Reader,
-    /// The drawing: of the tree where one is drawn, else of a question while it is asked.
+    /// The drawing on the terminal: of the tree, or else of a question while it is asked.
     live: Option<LiveTree>,
     conversation: Conversation,
     keys: Option<EventStream>,
-    /// Where answers that were handed over report what came of them.
+    /// The channel on which the outcome of each sent answer is reported.
     judged: mpsc::UnboundedSender<Event>,
-    /// Whether the person was told what stopping waits for.
+    /// Whether the person has read which calls stopping waits for.
     said_awaited: bool,
-    /// Whether entries can no longer be printed: nobody reads them, or the disk is full.
+    /// Whether entries can no longer be printed: the reader is gone, or the disk is full.
     unread: bool,
 }
 
@@ -169,7 +169,7 @@ impl Session<'_> {
         }
     }
 
-    /// Lets the conversation decide what an event means, and does it.
+    /// Passes an event to the conversation, and performs the actions that it returns.
     async fn happened(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -179,7 +179,7 @@ impl Session<'_> {
         }
     }
 
-    /// Does what the conversation decided; returns what came of it at once.
+    /// Performs an action; returns the event that it causes at once, if any.
     async fn perform(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Ask(question) => self.show_question(&question),
@@ -198,7 +198,7 @@ impl Session<'_> {
             Action::Exit => {
                 self.live = None;
                 self.screen.tell(&text!("  stopped   → {}", baton("resume").value(self.handle.id())));
-                // Nothing is dropped on the way out, and no command may survive this process.
+                // `exit` runs no destructors, and no command may survive this process.
                 baton_runtime::kill_commands();
                 std::process::exit(i32::from(Exit::Interrupted.code()));
             }
@@ -206,13 +206,13 @@ impl Session<'_> {
         None
     }
 
-    /// Shows an entry.
+    /// Adds an entry to the view, shows it, and reports the open questions to the conversation.
     async fn take_in(&mut self, entry: &Recorded) {
         self.view.apply(entry);
         let line = self.reader.line(entry);
         let is_new = entry.seq > self.told;
         if self.screen.output == Output::Ndjson && is_new && !self.unread && self.screen.json(&line).is_err() {
-            // The run stops as if interrupted; the report at its end says why it could not be told.
+            // The run stops as if it were interrupted. The report at its end meets the same failure, which is handled there.
             self.unread = true;
             self.happened(Event::Unread).await;
         }
@@ -235,7 +235,7 @@ impl Session<'_> {
         self.happened(event).await;
     }
 
-    /// Shows a question and reads the keyboard.
+    /// Shows a question, and starts to read the keyboard.
     fn show_question(&mut self, question: &TaskId) {
         if !self.screen.live {
             let lines = self.question_lines(question);
@@ -249,9 +249,9 @@ impl Session<'_> {
         question.map(|question| self.view.question_lines(question, terminal::width())).unwrap_or_default()
     }
 
-    /// Begins or ends reading the keyboard.
+    /// Starts or stops reading the keyboard.
     fn listen(&mut self, listen: bool) {
-        // Where no tree is drawn, the line that is typed is, for as long as a question is open.
+        // Without a tree, only the input line is drawn, while a question is open.
         let live = self.live.get_or_insert_with(LiveTree::new);
         live.keys(listen);
         match (listen, &self.keys) {
@@ -282,7 +282,7 @@ impl Session<'_> {
         self.happened(event).await;
     }
 
-    /// Hands over an answer that fits its question; returns what is wrong with one that does not.
+    /// Sends an answer that fits its question to the run; returns the fault of any other answer.
     fn answer(&self, question: TaskId, typed: &str) -> Option<Event> {
         let schema = self.view.tasks.get(&question).map(|row| row.created.answer_schema.clone()).unwrap_or_default();
         let answer = match read_answer(&schema, typed) {
@@ -298,7 +298,7 @@ impl Session<'_> {
         None
     }
 
-    /// The beginnings of the documents that came with a question.
+    /// Returns the first lines of each document of a question.
     async fn documents(&self, question: &TaskId) -> Vec<Text> {
         let documents = self.view.tasks.get(question).map(|row| row.created.documents.clone()).unwrap_or_default();
         let mut said = Vec::new();
@@ -318,7 +318,7 @@ impl Session<'_> {
         said
     }
 
-    /// Says once what stopping waits for, as soon as it is known.
+    /// Prints once which calls stopping waits for, as soon as it is known.
     fn say_awaited(&mut self) {
         let awaited = self.unrepeatable();
         if !awaited.is_empty() && !std::mem::replace(&mut self.said_awaited, true) {
@@ -327,7 +327,7 @@ impl Session<'_> {
         }
     }
 
-    /// The running calls that stopping waits for, as people know them.
+    /// Returns the running calls that stopping waits for, as text for people.
     fn unrepeatable(&self) -> Vec<String> {
         let configs = self.handle.configs();
         let is_awaited = |tool: &str| {
@@ -339,7 +339,7 @@ impl Session<'_> {
         awaited.map(|(row, tool)| format!("{tool} of {}", row.created.holder)).collect()
     }
 
-    /// Prints lines that stay, above whatever is drawn.
+    /// Prints lines that remain on the screen, above the drawing.
     fn say(&mut self, lines: &[Text]) {
         match &mut self.live {
             Some(live) => live.say(lines),
@@ -361,7 +361,7 @@ impl Session<'_> {
     }
 }
 
-/// The next message about a provider that is away or back; `None` once there are no more.
+/// Returns the next message about a provider that is away or back; `None` after the last one.
 async fn next_message(progress: &mut Option<broadcast::Receiver<Progress>>) -> Option<String> {
     let progress = progress.as_mut()?;
     loop {

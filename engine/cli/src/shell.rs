@@ -1,20 +1,20 @@
 //! Command lines that a person may paste into a shell.
 //!
-//! They name documents, folders and runs, and those names come from models, jobs and stores that were received. So every value
-//! goes in through [`baton`], which quotes it.
+//! They contain names of documents, folders and runs, which come from models, jobs and received stores. Therefore every value is
+//! added through [`CommandLine`], which quotes it.
 
 use std::fmt::{self, Display, Formatter};
 
 /// A command line of this program.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandLine {
-    /// The command and the options, quoted.
+    /// The command, which the program sets itself and which needs no quotes.
     words: &'static str,
     values: Vec<String>,
     options: Vec<String>,
 }
 
-/// Makes the command line of `baton` with `words`, such as `doc diff`.
+/// Returns the command line of `baton` with `words`, such as `doc diff`.
 pub(crate) const fn baton(words: &'static str) -> CommandLine {
     CommandLine { words, values: Vec::new(), options: Vec::new() }
 }
@@ -26,7 +26,7 @@ impl CommandLine {
         self
     }
 
-    /// Adds an option without a value, of the program's own words.
+    /// Adds an option without a value. The program sets its name itself.
     pub(crate) fn flag(mut self, name: &'static str) -> Self {
         self.options.push(name.to_owned());
         self
@@ -45,7 +45,7 @@ impl Display for CommandLine {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         let values: Vec<String> = self.values.iter().map(|value| quoted(value)).collect();
         write!(formatter, "baton {}", self.words)?;
-        // A value that looks like an option comes last, behind `--`.
+        // A value that looks like an option comes last, after `--`.
         if self.values.iter().any(|value| value.starts_with('-')) {
             let words = self.options.iter().map(String::as_str).chain(["--"]).chain(values.iter().map(String::as_str));
             return words.into_iter().try_for_each(|word| write!(formatter, " {word}"));
@@ -54,7 +54,7 @@ impl Display for CommandLine {
     }
 }
 
-/// Quotes `value` so that every shell of POSIX takes it for one word that means itself.
+/// Quotes `value` so that every POSIX shell reads it as one literal word.
 pub(crate) fn quoted(value: &str) -> String {
     if !value.is_empty() && value.chars().all(is_plain) {
         value.to_owned()
@@ -63,12 +63,12 @@ pub(crate) fn quoted(value: &str) -> String {
     }
 }
 
-/// Whether a character means itself to every shell, wherever it is in a word that is an argument.
+/// Returns true for a character without a special meaning in any shell, at any place in an argument.
 fn is_plain(character: char) -> bool {
     character.is_alphanumeric() || "._-/:@,+".contains(character)
 }
 
-/// Whether every shell and this program's own arguments take `text` for one word that means itself.
+/// Returns true if every shell and this program's own parser read `text` as one literal word.
 pub(crate) fn is_plain_word(text: &str) -> bool {
     text.starts_with(|first: char| first.is_alphanumeric())
         && text.chars().all(|character| character.is_alphanumeric() || "._-".contains(character))

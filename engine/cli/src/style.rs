@@ -1,33 +1,33 @@
-//! The few styles in use. They are named after their meaning, so that a screen without colour loses nothing.
+//! The styles of the output. They are named after their meaning, and output without colour has the same information.
 
 use crate::text::{Shown, Text};
 
-/// Something good.
+/// Styles a success.
 pub(crate) fn good(value: impl Shown) -> Text {
     Text::styled("32", value)
 }
 
-/// Something bad.
+/// Styles a failure.
 pub(crate) fn bad(value: impl Shown) -> Text {
     Text::styled("1;31", value)
 }
 
-/// Something that needs a person, or waits.
+/// Styles a thing that waits or needs a person.
 pub(crate) fn waiting(value: impl Shown) -> Text {
     Text::styled("33", value)
 }
 
-/// Something at work.
+/// Styles a thing in progress.
 pub(crate) fn busy(value: impl Shown) -> Text {
     Text::styled("36", value)
 }
 
-/// The name of a thing.
+/// Styles a name.
 pub(crate) fn name(value: impl Shown) -> Text {
     Text::styled("1", value)
 }
 
-/// Of less weight than the rest.
+/// Styles a text that is less important than the rest.
 pub(crate) fn faint(value: impl Shown) -> Text {
     Text::styled("2", value)
 }

@@ -1,11 +1,11 @@
-//! The terminal that the program runs in: its width, its clock, its person.
+//! The terminal of the program: its width, its clock and the person at it.
 
 use std::io::{self, IsTerminal};
 
 use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 
-/// How wide lines may be; a file has no width.
+/// Returns the largest width of lines. Without a terminal, it is 160.
 pub(crate) fn width() -> usize {
     if !io::stdout().is_terminal() && !io::stderr().is_terminal() {
         return 160;
@@ -13,12 +13,12 @@ pub(crate) fn width() -> usize {
     crossterm::terminal::size().map_or(100, |(columns, _)| usize::from(columns)).clamp(40, 160)
 }
 
-/// The moment now, for elapsed times on the screen only.
+/// Returns the current time, for elapsed times on the screen only.
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_micros(jiff::Timestamp::now().as_microsecond())
 }
 
-/// The person at this terminal.
+/// Returns the person at this terminal.
 pub(crate) fn person() -> Principal {
     let name = ["BATON_USER", "USER", "LOGNAME", "USERNAME"]
         .iter()

@@ -1,20 +1,20 @@
-//! Text for people: the only thing that can be printed, and nothing gets into it without being escaped.
+//! Text for people: the only type that can be printed. Every value in it is escaped.
 //!
-//! Names, requests, results and documents come from models, jobs and tools. A terminal obeys control characters in them: it
-//! sets its title, writes to the clipboard, clears lines. So a [`Text`] holds printable characters, line breaks that this
-//! program put there, and this program's own styles. Values get in through [`text!`](crate::text!), which escapes them.
+//! Names, requests, results and documents come from models, jobs and tools. Control characters in them would command the
+//! terminal: set its title, write to the clipboard, clear lines. A [`Text`] therefore contains only printable characters, line
+//! breaks and tabs, and this program's own styles. Values enter through [`text!`](crate::text!), which escapes them.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display, Formatter, Write};
 
 use serde::Serialize;
 
-/// Text that a terminal can only show.
+/// Text that cannot command a terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text(String);
 
-/// Makes a [`Text`] as `format!` makes a string. Values are escaped, line breaks in them too; a `Text` goes in as it is, but
-/// only as an argument of its own (`text!("{}", text)`, not `text!("{text}")`).
+/// Formats a [`Text`] as `format!` formats a string. Values are escaped, including their line breaks. A `Text` is inserted as it
+/// is, but only as an argument of its own (`text!("{}", text)`, not `text!("{text}")`).
 macro_rules! text {
     ($format:literal $(, $argument:expr)* $(,)?) => {
         $crate::text::Text::written(|sink| sink.write(format_args!($format $(, $crate::text::Argument { sink, value: &$argument })*)))
@@ -23,14 +23,14 @@ macro_rules! text {
 pub(crate) use text;
 
 impl Text {
-    /// Makes the text that `write` writes.
+    /// Returns the text that `write` writes.
     pub(crate) fn written(write: impl FnOnce(&Sink)) -> Self {
         let sink = Sink::default();
         write(&sink);
         Self(sink.0.into_inner())
     }
 
-    /// Makes a text of several lines: line breaks and tabs of `value` stay.
+    /// Returns a text of several lines: the line breaks and tabs of `value` are kept.
     pub(crate) fn block(value: &str) -> Self {
         let mut text = String::with_capacity(value.len());
         let mut lines = value.split('\n');
@@ -42,13 +42,13 @@ impl Text {
         Self(text)
     }
 
-    /// Makes a text of one line: each whitespace character of `value` becomes a space.
+    /// Returns a text of one line: each whitespace character of `value` becomes a space.
     pub(crate) fn line(value: &str) -> Self {
         let spaced: String = value.chars().map(|character| if character.is_whitespace() { ' ' } else { character }).collect();
         Self(escaped(&spaced))
     }
 
-    /// Makes the indented JSON of `value`, which stays valid JSON.
+    /// Returns the indented JSON of `value`. Escapes keep it valid JSON.
     pub(crate) fn json(value: &impl Serialize) -> Self {
         Self(escaped_json(serde_json::to_string_pretty(value).unwrap_or_default()))
     }
@@ -59,34 +59,34 @@ impl Text {
         Self(texts.join(separator))
     }
 
-    /// The text in the style that the SGR parameter `code` selects.
+    /// Returns the text in the style that the SGR parameter `code` selects.
     pub(crate) fn styled(code: &'static str, value: impl Shown) -> Self {
         Self(format!("\u{1b}[{code}m{}\u{1b}[0m", text!("{}", value).0))
     }
 
-    /// The characters of the text, styles among them.
+    /// Returns the characters of the text, including its styles.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The number of characters that are seen.
+    /// Returns the number of visible characters.
     pub(crate) fn width(&self) -> usize {
         Pieces(&self.0).filter(|piece| matches!(piece, Piece::Seen(_))).count()
     }
 
-    /// The text, followed by spaces up to `width` characters.
+    /// Returns the text with spaces appended, up to `width` characters.
     pub(crate) fn padded(mut self, width: usize) -> Self {
         self.0.extend(std::iter::repeat_n(' ', width.saturating_sub(self.width())));
         self
     }
 
-    /// The text without spaces at its end.
+    /// Returns the text without spaces at its end.
     pub(crate) fn trimmed_end(mut self) -> Self {
         self.0.truncate(self.0.trim_end_matches(' ').len());
         self
     }
 
-    /// At most the first `width` characters, the last of them `…` where something was left out. Styles are closed there.
+    /// Returns the first `width` characters. If any are left out, the last one is `…`, and styles are closed.
     pub(crate) fn cut(&self, width: usize) -> Self {
         if self.width() <= width {
             return self.clone();
@@ -112,7 +112,7 @@ impl Text {
         Self(if has_styles { kept + "\u{1b}[0m" } else { kept })
     }
 
-    /// The lines of the text. A style does not reach beyond its line.
+    /// Returns the lines of the text. A style does not continue on the next line.
     pub(crate) fn lines(&self) -> impl Iterator<Item = Self> {
         self.0.split('\n').map(|line| Self(line.to_owned()))
     }
@@ -120,9 +120,9 @@ impl Text {
 
 /// A part of a text.
 enum Piece<'a> {
-    /// A style of the program's own, `ESC [ … m`.
+    /// One of the program's own styles, `ESC [ … m`.
     Style(&'a str),
-    /// A character that is seen.
+    /// A visible character.
     Seen(char),
 }
 
@@ -141,12 +141,12 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// What can be an argument of [`text!`](crate::text!): a [`Text`] goes in as it is, everything else escaped.
+/// An argument of [`text!`](crate::text!): a [`Text`] is inserted as it is, any other value is escaped.
 ///
-/// `Text` has no `Display`, so that it cannot become a plain string and lose its styles to escaping, and so that these
-/// implementations do not overlap.
+/// `Text` does not implement `Display`. It could otherwise become a plain string, whose styles would be escaped, and these
+/// implementations would overlap.
 pub(crate) trait Shown {
-    /// Writes the value to `sink`; `formatter` writes there too, and escapes.
+    /// Writes the value to `sink`. The `formatter` writes to the same sink and escapes.
     fn show(&self, sink: &Sink, formatter: &mut Formatter<'_>) -> fmt::Result;
 }
 
@@ -169,18 +169,18 @@ impl Shown for &Text {
     }
 }
 
-/// A text while it is written. All that is written to it is escaped, except arguments that are texts.
+/// A text under construction. Everything written to it is escaped, except arguments that are texts.
 #[derive(Default)]
 pub(crate) struct Sink(RefCell<String>);
 
 impl Sink {
-    /// Writes what `format_args!` made.
+    /// Writes the result of `format_args!`.
     pub(crate) fn write(&self, arguments: fmt::Arguments<'_>) {
         let _infallible = Escaper(self).write_fmt(arguments);
     }
 }
 
-/// What escapes on the way into a sink.
+/// A writer that escapes everything before it reaches the sink.
 struct Escaper<'a>(&'a Sink);
 
 impl Write for Escaper<'_> {
@@ -190,9 +190,9 @@ impl Write for Escaper<'_> {
     }
 }
 
-/// An argument of [`text!`](crate::text!) on its way to `sink`.
+/// An argument of [`text!`](crate::text!), and the `sink` that it is written to.
 pub(crate) struct Argument<'a, T: ?Sized> {
-    /// The text that is written.
+    /// The text under construction.
     pub(crate) sink: &'a Sink,
     /// The value.
     pub(crate) value: &'a T,
@@ -204,19 +204,19 @@ impl<T: Shown + ?Sized> Display for Argument<'_, T> {
     }
 }
 
-/// `value` with everything escaped that is not simply seen: `\n`, `\u{1b}`.
+/// Returns `value` with all hidden characters escaped: `\n`, `\u{1b}`.
 pub(crate) fn escaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     push_escaped(&mut text, value);
     text
 }
 
-/// Whether `value` is shown as it is.
+/// Returns true if `value` is printed without escapes.
 pub(crate) fn is_plain(value: &str) -> bool {
     !value.chars().any(is_hidden)
 }
 
-/// `json` with what does not simply show itself as `\u001b`. Such characters occur only in strings, so the value is the same.
+/// Returns `json` with hidden characters escaped, such as `\u001b`. They occur only inside strings, so the value is the same.
 pub(crate) fn escaped_json(json: String) -> String {
     if !json.chars().any(|character| is_hidden(character) && character != '\n') {
         return json;
@@ -256,18 +256,19 @@ fn push_escaped(text: &mut String, value: &str) {
     }
 }
 
-/// The joiners, without which Persian, Hindi and many emoji are not written correctly.
+/// Returns true for the joiners, which Persian, Hindi and many emoji need.
 fn is_joiner(character: char) -> bool {
     matches!(character, '\u{200C}' | '\u{200D}')
 }
 
-/// Whether a joiner may stand beside `character`: never in ASCII, where it could only hide.
+/// Returns true if a joiner may be next to `character`. In ASCII it may not, since it could only hide something there.
 fn joinable(character: Option<char>) -> bool {
     character.is_some_and(|character| !character.is_ascii() && !is_hidden(character))
 }
 
-/// Whether `character` does not simply show itself: it commands the terminal, ends the line, turns the direction of writing or
-/// is not seen. These are the control characters and, without variation selectors, Unicode's `Default_Ignorable_Code_Point`.
+/// Returns true if `character` is not printed as itself: it commands the terminal, ends the line, changes the direction of
+/// writing or is invisible. These are the control characters and, except variation selectors, Unicode's
+/// `Default_Ignorable_Code_Point`.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -281,7 +282,7 @@ fn is_hidden(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Title, clipboard, erased line, C1 sequences, direction and what is not seen.
+    /// Covers title, clipboard, erased line, C1 sequences, direction of writing and invisible characters.
     const HOSTILE: &str =
         "a\u{1b}]0;owned\u{7}\u{1b}]52;c;aGk=\u{7}\r\u{1b}[2K\u{9b}31m\u{202e}b\u{2066}\u{200b}\u{feff}\u{e0041}\nc";
 

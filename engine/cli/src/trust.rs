@@ -1,6 +1,6 @@
-//! Trust of the person at the command line: asked for in full, remembered in their own state folder.
+//! Trust of the person at the command line: asks with a full list, and stores the answer in the person's own state folder.
 //!
-//! What the folder of a job, its `.env` or a store says needs trust; what the program or the person says does not.
+//! Settings from a job's folder, its `.env` or a store need trust; settings of the program and of the person do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,46 +18,46 @@ use crate::screen::Screen;
 use crate::text::{Text, text};
 use crate::{style, variables};
 
-/// What decides whether the person at the command line trusts what a run reaches.
+/// The policy that decides whether the person trusts a run's reaches.
 pub(crate) struct PersonsTrust {
     screen: Screen,
     manner: Manner,
     records: Option<Records>,
-    /// The store that runs are kept in; `None` in memory.
+    /// The store of the runs; `None` in memory.
     store: Option<PathBuf>,
     environment: Arc<Environment>,
-    /// What the program and the person say now, by role and file name.
+    /// Current files of the program and of the person, by role and file name.
     own: BTreeMap<(Role, String), (Origin, String)>,
-    /// Yeses of this process, for where nothing can be remembered.
+    /// Yes answers in this process, which also count if nothing can be stored.
     agreed: Mutex<BTreeSet<(String, String)>>,
 }
 
-/// What happens where trust is missing.
+/// The action when trust is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// The person is asked, if they can be.
+    /// Ask the person, if possible.
     Ask,
-    /// The person said yes on the command line.
+    /// Take the yes from the command line.
     Given,
-    /// The check fails, and nobody is asked.
+    /// Fail without a question.
     Look,
 }
 
 impl Manner {
-    /// What `--trust` means.
+    /// Returns the action for the flag `--trust`.
     pub(crate) const fn of(trust: bool) -> Self {
         if trust { Self::Given } else { Self::Ask }
     }
 }
 
-/// Reaches that were said in one place, and are trusted for it.
+/// Reaches of one place, which are trusted for that place.
 struct Group {
     place: String,
     reaches: Vec<Reach>,
 }
 
 impl PersonsTrust {
-    /// The trust of the person at `place`, for runs in `store`.
+    /// Returns the policy for the person at `place`, for runs in `store`.
     pub(crate) fn at(
         place: &Place,
         store: Option<PathBuf>,
@@ -75,7 +75,7 @@ impl PersonsTrust {
         Ok(Self { screen, manner, records: Records::open()?, store, environment, own, agreed })
     }
 
-    /// The reaches of `request` that need trust, by where they were said.
+    /// Groups the reaches of `request` that need trust by the place that sets them.
     fn groups(&self, request: &TrustRequest<'_>) -> Vec<Group> {
         let folder = request.folder.map(absolute).unwrap_or_default();
         let said_by = |origin| request.reaches.iter().filter(move |reach| reach.origin == origin).cloned().collect();
@@ -111,7 +111,7 @@ impl PersonsTrust {
         records.keep(place, &lines).map_err(told)
     }
 
-    /// Asks the person about `groups`, or takes their word from the command line.
+    /// Asks the person about `groups`, unless the command line already has the answer.
     fn settle(&self, groups: &[&Group]) -> Result<(), Untrusted> {
         let lines: Vec<String> = groups.iter().flat_map(|group| &group.reaches).map(|reach| format!("  {reach}\n")).collect();
         let list = lines.concat();
@@ -148,7 +148,8 @@ impl TrustPolicy for PersonsTrust {
             open.iter().try_for_each(|group| self.remember(&group.place, &group.reaches))?;
         }
         self.environment.release(&request.variables);
-        // What this person lets run is theirs when it is read back from the store, whatever said it now.
+        // The person lets this run execute now. Its reaches are trusted when they are read back from the store later, from
+        // whatever source they come now.
         if self.store.is_some() && self.manner != Manner::Look && !request.reaches.is_empty() {
             let folder = request.folder.map(absolute).unwrap_or_default();
             self.remember(&self.place_of_store(&folder), &request.reaches)?;
@@ -157,7 +158,7 @@ impl TrustPolicy for PersonsTrust {
     }
 }
 
-/// What the person types; nothing if they interrupt instead, which the program may catch by now.
+/// Reads a line from the person. Returns `None` on Ctrl-C, since the program may catch that signal by now.
 fn typed() -> Option<String> {
     let (sender, answer) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -174,12 +175,12 @@ fn typed() -> Option<String> {
     tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(wait))
 }
 
-/// The last part of a path.
+/// Returns the last component of a path.
 fn file_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
-/// A path by which a place is known, wherever the command was typed.
+/// Returns a path that is the same from every current folder.
 fn absolute(path: &Path) -> String {
     let known = path.canonicalize().or_else(|_| {
         let folder = path.parent().unwrap_or(path).canonicalize()?;

@@ -1,21 +1,21 @@
-//! Environment variables as things to be trusted: which of them hold keys, and how their values are shown.
+//! Environment variables that need trust: which of them hold keys, and how their values are shown.
 
 use baton_types::config::{Origin, Reach, Target};
 use baton_types::id::ContentHash;
 
-/// A variable that `file` sets, as something to be trusted. Values are shown, for many variables are commands
-/// (`BASH_ENV`, `GIT_SSH_COMMAND`); only keys are not.
+/// Returns the reach of a variable that `file` sets. Its value is shown, because many variables are commands (`BASH_ENV`,
+/// `GIT_SSH_COMMAND`). Only the values of keys are hidden.
 pub(crate) fn variable(file: &str, name: &str, value: &str, is_key: bool) -> Reach {
     let shown = if is_key { "a value that is not shown".to_owned() } else { format!("{:?}", without_password(name, value)) };
     let target = Target::Variable { name: name.to_owned(), shown, hash: ContentHash::of(value.as_bytes()) };
     Reach { holder: file.to_owned(), target, origin: Origin::Job }
 }
 
-/// The words that names of keys have, and those of variables that name a program although they speak of keys.
+/// Words in the names of keys; and words of variables that name a program, even if they also have a word of a key.
 const KEY_WORDS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"];
 const PROGRAM_WORDS: [&str; 9] = ["COMMAND", "CMD", "PROGRAM", "HELPER", "PROVIDER", "ALIAS", "CONFIG", "ASKPASS", "HOOK"];
 
-/// Whether the variable `name` holds a key: by its name, or because `reaches` send it as one and no command sees it.
+/// Returns true if the variable `name` holds a key: by its name, or because `reaches` send it as one and no command sees it.
 pub(crate) fn is_key(name: &str, reaches: &[Reach]) -> bool {
     if is_address(name) || ["PATH", "LANG"].contains(&name) {
         return false;
@@ -34,12 +34,12 @@ pub(crate) fn is_key(name: &str, reaches: &[Reach]) -> bool {
     (has_word(&KEY_WORDS) && !has_word(&PROGRAM_WORDS)) || (reaches.iter().any(is_sent) && !reaches.iter().any(is_seen))
 }
 
-/// Whether the variable `name` holds an address.
+/// Returns true if the variable `name` holds an address.
 fn is_address(name: &str) -> bool {
     ["_URL", "_URI", "_HOST", "_DSN"].iter().any(|end| name.ends_with(end))
 }
 
-/// The value of a variable; of an address all but its password, which never says where it leads.
+/// Returns the value of a variable. The password of an address is hidden, because it does not affect where the address leads.
 fn without_password(name: &str, value: &str) -> String {
     let shown = || {
         let (scheme, rest) = value.split_once("://").filter(|_| is_address(name))?;

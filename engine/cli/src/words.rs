@@ -1,4 +1,4 @@
-//! Figures and texts as people read them: durations, sizes, counts, one-line previews.
+//! Figures and texts for people: durations, sizes, counts, one-line previews.
 
 use baton_timeline::figures;
 pub(crate) use baton_timeline::figures::{count, counted, duration, elapsed, size};
@@ -7,17 +7,17 @@ use baton_types::principal::Principal;
 
 use crate::text::{Text, text};
 
-/// A count with the one or the other noun: `1 entry`, `2 entries`.
+/// Renders a count with its noun: `1 entry`, `2 entries`.
 pub(crate) fn counted_as(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 
-/// The beginning of `text` on one line, at most `width` characters, `…` where something was left out.
+/// Returns the beginning of `text` on one line, at most `width` characters, with `…` for the rest.
 pub(crate) fn preview(text: &str, width: usize) -> Text {
     text!("{}", figures::preview(text, width)).cut(width)
 }
 
-/// `text` in lines of at most `width` characters, broken between words where that is possible.
+/// Wraps `text` into lines of at most `width` characters, between words if possible.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<Text> {
     let width = width.max(1);
     let mut lines = Vec::new();
@@ -41,7 +41,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<Text> {
     lines.iter().map(|line| Text::block(line)).collect()
 }
 
-/// Lays rows out in columns, each as wide as its widest cell; the last cell of a row is left as it is.
+/// Aligns rows in columns, each as wide as its widest cell. Spaces at the end of a line are removed.
 pub(crate) fn columns(rows: Vec<Vec<Text>>) -> Vec<Text> {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> =
@@ -53,7 +53,7 @@ pub(crate) fn columns(rows: Vec<Vec<Text>>) -> Vec<Text> {
     rows.into_iter().map(lay).collect()
 }
 
-/// Who answered a question, with the run that a fork took the answer from.
+/// Renders the principal that answered a question, and the run from which a fork took the answer.
 pub(crate) fn answerer(by: &Principal, recorded: Option<&ForkPoint>) -> Text {
     match recorded {
         Some(from) => text!("{by}, in run {}", from.run),

@@ -30,7 +30,7 @@ pub(crate) enum Spot {
 
 /// A file that was read: its tree and, on demand, its places.
 pub(crate) struct Text<'s> {
-    /// Returns the path as messages show it.
+    /// The path as messages show it.
     pub(crate) file: String,
     content: &'s str,
     places: OnceCell<Option<ast::Value<'s>>>,

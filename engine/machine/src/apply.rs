@@ -1,4 +1,4 @@
-//! The only code that changes state. One function per entry, by what the entry is about; none can fail, none decides.
+//! The only code that changes state: one function per kind of entry. No function here returns an error or decides anything.
 
 mod adopt;
 mod calls;
@@ -41,7 +41,7 @@ pub(super) fn apply(run: &mut Run, recorded: &Recorded) {
         Entry::QuestionClosed(entry) => tasks::question_closed(run, at, entry),
         Entry::BudgetSettled(entry) => turns::budget_settled(run, at, entry),
         Entry::Compacted(entry) => turns::compacted(run, entry),
-        // What goes to the user changes nothing that decides.
+        // An output for the user does not change the state.
         Entry::Output(_) => {}
         Entry::Control(entry) => control(run, at, latest, entry),
         Entry::SubtreeClosed(entry) => tasks::subtree_closed(run, at, entry),
@@ -50,7 +50,7 @@ pub(super) fn apply(run: &mut Run, recorded: &Recorded) {
     }
 }
 
-/// The task that an entry names.
+/// Returns the task that an entry names.
 fn known(run: &Run, id: &TaskId) -> TaskIndex {
     run.graph.find(id.as_str()).unwrap_or_else(|| panic!("an entry names task {id}, which no entry created"))
 }
@@ -71,7 +71,7 @@ fn document_written(run: &mut Run, version: &Arc<DocumentVersion>) {
         task.learn(version.path.clone(), version.version);
         let written = &mut task.documents.get_or_insert_default().written;
         let reference = version.reference();
-        // A first version is of a document that nobody wrote before.
+        // Version 1 is the first of its document, so no earlier version can be in the list.
         match written.iter_mut().find(|written| version.version > 1 && written.path == version.path) {
             Some(earlier) => *earlier = reference,
             None => written.push(reference),
@@ -95,7 +95,7 @@ fn control(run: &mut Run, at: Timestamp, latest: Timestamp, entry: &Control) {
                 rested(run, at.since(latest));
             }
         }
-        // No process worked for the run since its last entry.
+        // No process worked on the run since its last entry.
         (ControlAction::TakenOver { .. }, _) => rested(run, at.since(latest)),
         (ControlAction::Waited(waited), Some(task)) => turns::waited(run, known(run, task), waited),
         (
@@ -108,7 +108,7 @@ fn control(run: &mut Run, at: Timestamp, latest: Timestamp, entry: &Control) {
     }
 }
 
-/// Takes `time`, which has just passed, from the worked time of all tasks and of the run.
+/// Excludes `time`, which has just passed, from the worked time of every task and of the run.
 fn rested(run: &mut Run, time: Duration) {
     for task in run.graph.indices() {
         let task = &mut run.graph[task];

@@ -1,4 +1,4 @@
-//! Failed attempts at a delegation: when the next one begins, and what a result tells of them.
+//! Failed attempts at a delegation: the moment of the next one, and the details that the call's result lists.
 
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use super::draft::CallAt;
 use super::graph::TaskIndex;
 use super::{Run, bounded, task_limits};
 
-/// How many earlier attempts a result tells of, the newest ones.
+/// Maximum number of failed attempts that a result lists. The newest are kept.
 const ATTEMPTS_TOLD: usize = 5;
 
 impl Run {
-    /// When another task tries again what `task` failed at for `call`: a task that failed or timed out is tried again, one that
-    /// was stopped or that handed back a part is not.
+    /// Returns the moment of the next attempt, if another task is to try again after `task` ended for `call`. A task that
+    /// failed or timed out is tried again. A cancelled task is not, nor is one that ended `partial`.
     ///
-    /// Of the limits only `children` is looked at here, because only that one is sure to hold later: a task never has fewer.
+    /// Of the limits only `children` is checked here. It will still be reached later, because the number of children never
+    /// falls.
     pub(super) fn retry_at(&self, at: Timestamp, task: TaskIndex, call: CallAt, state: FinalState) -> Option<Timestamp> {
         let (of, caller) = (&self.graph[task], &self.graph[call.task]);
         if of.kind != TaskKind::Delegation || !matches!(state, FinalState::Failed | FinalState::TimedOut) {
@@ -36,7 +37,7 @@ impl Run {
 }
 
 impl OpenCall {
-    /// `result` as the call gets it: without success, it tells of the attempts before the last one.
+    /// Returns `result` as the call gets it. A result without success lists the failed attempts before the last one.
     pub(super) fn with_attempts(&self, result: impl Into<Arc<CallResult>>) -> Arc<CallResult> {
         let (result, failed) = (result.into(), self.failed_attempts());
         if failed.is_empty() || result.status == CallStatus::Success {

@@ -1,4 +1,5 @@
-//! Requests in the books: reserved when they are made, settled when what they used is known, or nobody will say it any more.
+//! Reservations for model requests: made with each request, and settled when its usage is known or can no longer become
+//! known.
 
 use baton_types::config::OnText;
 use baton_types::entry::{BudgetSettled, Entry, ModelRequested, Notice};
@@ -13,7 +14,7 @@ use super::graph::TaskIndex;
 
 /// Requests of tasks.
 impl Draft<'_> {
-    /// Records a request for `turn` and asks for it; a turn without an answer is asked for again.
+    /// Records a request for `turn` and asks the model. A turn whose request got no answer is asked for again.
     pub(super) fn request_turn(&mut self, task: TaskIndex, turn: u32, steers: Vec<String>, notice: Option<Notice>) {
         let (id, input_tokens, output_tokens) = (self.id(task), self.task(task).context_tokens, self.run.output_tokens(task));
         let costs = self.run.prices(task).flatten().map(|price| price.worst_case(input_tokens, output_tokens));
@@ -32,7 +33,7 @@ impl Draft<'_> {
         self.decision.effects.push(Effect::Prompt { task: id, turn });
     }
 
-    /// Whether a text of the task's agent is a result that has to meet a schema.
+    /// Whether a text of the task's agent is a result that must meet a schema.
     fn text_has_schema(&self, task: TaskIndex) -> bool {
         if let Some(question) = &self.task(task).question {
             return !question.answer_schema.is_null();
@@ -41,19 +42,19 @@ impl Draft<'_> {
         agent.on_text == OnText::Handoff && agent.result_schema.is_some()
     }
 
-    /// Settles the open request of `task` at what it used; `unknown` if nobody knows that.
+    /// Settles the open request of `task` with its usage. `unknown` is true if the real usage is not known.
     pub(super) fn settle_request(&mut self, task: TaskIndex, usage: Usage, cost: Option<Money>, unknown: bool) {
         let of = self.task(task);
         let (id, turn, reserved_tokens) = (of.id.clone(), of.turns, of.reserved_tokens);
         self.push(Entry::BudgetSettled(BudgetSettled { task: id, turn, by: None, reserved_tokens, usage, unknown, cost }));
     }
 
-    /// Settles an open request that cost nothing here: its provider was away, or it is in the books of a fork's original.
+    /// Settles an open request that cost nothing here: its provider was unavailable, or a fork's original accounts for it.
     pub(super) fn settle_at_nothing(&mut self, task: TaskIndex) {
         self.settle_request(task, Usage::default(), Some(Money::ZERO), false);
     }
 
-    /// Settles an open request at what was reserved for it.
+    /// Settles an open request at its reservation.
     pub(super) fn settle_at_worst(&mut self, task: TaskIndex) {
         let of = self.task(task);
         let (reserved_tokens, reserved_cost) = (of.reserved_tokens, of.reserved_cost);
@@ -64,9 +65,9 @@ impl Draft<'_> {
     }
 }
 
-/// Requests of the code of calls.
+/// Requests that the code of calls makes.
 impl Draft<'_> {
-    /// Settles an open request of a call's code at what it used; `unknown` if nobody knows that.
+    /// Settles an open request of a call's code with its usage. `unknown` is true if the real usage is not known.
     pub(super) fn settle_ask(&mut self, task: TaskIndex, ask: OpenAsk, usage: Usage, cost: Option<Money>, unknown: bool) {
         let of = self.task(task);
         let OpenAsk { by, input_tokens: _, reserved_tokens, reserved_cost: _ } = ask;
@@ -74,7 +75,7 @@ impl Draft<'_> {
         self.push(Entry::BudgetSettled(BudgetSettled { task, turn, by, reserved_tokens, usage, unknown, cost }));
     }
 
-    /// Settles an open request of a call's code at what was reserved for it.
+    /// Settles an open request of a call's code at its reservation.
     pub(super) fn settle_ask_at_worst(&mut self, task: TaskIndex, ask: OpenAsk) {
         let (input_tokens, output_tokens) = (ask.input_tokens, ask.reserved_tokens - ask.input_tokens);
         let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
@@ -82,14 +83,15 @@ impl Draft<'_> {
         self.settle_ask(task, ask, usage, cost, true);
     }
 
-    /// Settles what the code of `call`, or of every call of `task`, asks at what was reserved for it.
+    /// Settles the open requests of the code of `call` at their reservations; those of every call of `task` if `call` is
+    /// `None`.
     pub(super) fn settle_asks_at_worst(&mut self, task: TaskIndex, call: Option<&CallId>) {
         for ask in self.asks(task, call) {
             self.settle_ask_at_worst(task, ask);
         }
     }
 
-    /// Settles what the calls of `task` ask in the original of a fork, which has it in its books.
+    /// Settles the open requests of calls' code at no cost, because the original of the fork accounts for them.
     pub(super) fn leave_asks_to_original(&mut self, task: TaskIndex) {
         for ask in self.asks(task, None) {
             self.settle_ask(task, ask, Usage::default(), Some(Money::ZERO), false);

@@ -1,6 +1,6 @@
-//! The calls of one turn: their stages, and how many are in each.
+//! The calls of one turn: their stages, and the number of calls in each stage.
 //!
-//! Only this file changes a stage, and the counts with it, so that they cannot disagree.
+//! Only this file changes a stage. It changes the counts at the same time, so that the two cannot disagree.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use baton_types::tool_type::{Then, ToolType};
 
 use super::phase::Purpose;
 
-/// The calls of a turn that was answered.
+/// The calls of an answered turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenCalls {
     purpose: Purpose,
@@ -25,7 +25,7 @@ pub struct OpenCalls {
     pub(super) asks: Vec<OpenAsk>,
 }
 
-/// How many calls of a turn are in which stage.
+/// Numbers of the calls of a turn, by stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Calls without a result.
@@ -45,7 +45,7 @@ pub struct Counts {
 }
 
 impl OpenCalls {
-    /// The calls of an answer, none of which has begun.
+    /// Returns the calls of an answer. None of them has begun.
     pub(super) fn new(purpose: Purpose, turn: u32, text: &str, calls: Box<[OpenCall]>) -> Self {
         let mut counts = Counts::default();
         for call in &calls {
@@ -54,49 +54,49 @@ impl OpenCalls {
         Self { purpose, turn, text: text.into(), calls, counts, asks: Vec::new() }
     }
 
-    /// Why the model was asked.
+    /// Returns the purpose of the request.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
 
-    /// The text of the answer.
+    /// Returns the text of the answer.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The calls, in the model's order.
+    /// Iterates over the calls, in the model's order.
     pub fn iter(&self) -> std::slice::Iter<'_, OpenCall> {
         self.calls.iter()
     }
 
-    /// The call at `index`.
+    /// Returns the call at `index`.
     pub fn get(&self, index: usize) -> Option<&OpenCall> {
         self.calls.get(index)
     }
 
-    /// How many calls are in which stage.
+    /// Returns the number of calls in each stage.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Open model requests of the calls' code.
+    /// Returns the open model requests of the calls' code.
     pub fn asks(&self) -> &[OpenAsk] {
         &self.asks
     }
 
-    /// The index of `call`, if it is one of this turn.
+    /// Returns the index of `call`, if it is a call of this turn.
     pub fn index_of(&self, call: &CallId) -> Option<usize> {
         let (turn, position) = call.position()?;
         let index = (position as usize).checked_sub(1)?;
         (turn == self.turn && index < self.calls.len()).then_some(index)
     }
 
-    /// The index of `call`, which is known to be one of this turn.
+    /// Returns the index of `call`, which must be a call of this turn.
     pub(super) fn position_of(&self, call: &CallId) -> usize {
         self.index_of(call).unwrap_or_else(|| panic!("call {call} is not of the turn in progress"))
     }
 
-    /// Whether nothing of the turn can proceed without others: no function runs, and the next call waits for another task.
+    /// Whether the turn cannot proceed without others: no function runs, and the next call waits for another task.
     pub fn waits(&self) -> bool {
         let counts = self.counts;
         let next_is_asked_about = || self.next_function().is_some_and(|next| self.calls[next].stage == CallStage::Approval);
@@ -107,12 +107,12 @@ impl OpenCalls {
             }
     }
 
-    /// Whether no function of the turn has yet to begin, runs or is in doubt.
+    /// Whether every function of the turn is over: none waits, runs or has an unknown outcome.
     pub(super) fn functions_are_over(&self) -> bool {
         self.counts.waiting_functions + self.counts.running_functions + self.counts.doubtful == 0
     }
 
-    /// The first function call that has not begun.
+    /// Returns the index of the first function call that has not begun.
     pub(super) fn next_function(&self) -> Option<usize> {
         let waits = |call: &OpenCall| matches!(call.stage, CallStage::Waiting | CallStage::Approval);
         self.calls.iter().position(|call| call.is_function() && waits(call))
@@ -126,17 +126,17 @@ impl OpenCalls {
         self.counts.count(call);
     }
 
-    /// The call at `index`, for what is not its stage.
+    /// Returns the details of the call at `index`, to be changed.
     pub(super) fn details_mut(&mut self, index: usize) -> &mut CallDetails {
         self.calls[index].details.get_or_insert_default()
     }
 
-    /// The failed attempts at the call at `index`, if there are any.
+    /// Returns the failed attempts at the call at `index`; `None` for a call without details.
     pub(super) fn attempts_mut(&mut self, index: usize) -> Option<&mut Attempts> {
         self.calls[index].details.as_mut().map(|details| &mut details.attempts)
     }
 
-    /// Takes out the open model request that `by` made.
+    /// Removes and returns the open model request that `by` made.
     pub(super) fn take_ask(&mut self, by: &CallRequest) -> Option<OpenAsk> {
         let place = self.asks.iter().position(|ask| ask.by == *by)?;
         Some(self.asks.remove(place))
@@ -173,7 +173,7 @@ impl Counts {
         }
     }
 
-    /// The counts that `call` is part of.
+    /// Returns the counts that include `call`.
     fn of(&mut self, call: &OpenCall) -> [Option<&mut u32>; 3] {
         let Self { unfinished, waiting_functions, running_functions, running_writers, awaited, approvals, doubtful } = self;
         let is_function = call.is_function();
@@ -190,7 +190,7 @@ impl Counts {
     }
 }
 
-/// A call of a turn that was answered.
+/// A call of an answered turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenCall {
     /// Its id.
@@ -203,11 +203,11 @@ pub struct OpenCall {
     pub delegates: bool,
     /// Its stage.
     pub stage: CallStage,
-    /// What few calls have.
+    /// The fields that few calls need.
     details: Option<Box<CallDetails>>,
 }
 
-/// What only calls with approvals or failed attempts have.
+/// The fields that only calls with approvals or failed attempts need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallDetails {
     /// The approved [`baton_types::config::Tool::bound_hash`], once it is approved.
@@ -228,7 +228,7 @@ pub struct Attempts {
 }
 
 impl OpenCall {
-    /// A call that has not begun.
+    /// Creates a call that has not begun.
     pub(super) fn new(id: CallId, asked: Arc<ModelCall>, tool_type: Option<ToolType>, delegates: bool) -> Self {
         Self { id, asked, tool_type, delegates, stage: CallStage::Waiting, details: None }
     }
@@ -238,7 +238,8 @@ impl OpenCall {
         self.tool_type.is_some_and(|tool_type| tool_type.behavior().runs_code)
     }
 
-    /// Whether it counts towards [`baton_types::limits::Limits::calls`]: all do but handoffs, so that a task can always finish.
+    /// Whether it counts towards [`baton_types::limits::Limits::calls`]. All calls do except handoffs, so that a task can
+    /// always finish.
     pub fn is_counted(&self) -> bool {
         self.tool_type.is_none_or(|tool_type| tool_type.behavior().then != Then::Stop)
     }
@@ -263,7 +264,7 @@ impl OpenCall {
         matches!(self.stage, CallStage::Refused | CallStage::Finished(_))
     }
 
-    /// The result, as far as it decides the end of the turn. A refused call has none.
+    /// Returns the parts of the result that decide the end of the turn. A refused call has none.
     pub fn finish(&self) -> Option<&Finish> {
         match &self.stage {
             CallStage::Finished(finish) => Some(finish),
@@ -271,27 +272,27 @@ impl OpenCall {
         }
     }
 
-    /// The approved [`baton_types::config::Tool::bound_hash`], once it is approved.
+    /// Returns the approved [`baton_types::config::Tool::bound_hash`], once the call is approved.
     pub fn approved(&self) -> Option<ContentHash> {
         self.details.as_ref().and_then(|details| details.approved)
     }
 
-    /// The number of approval questions so far.
+    /// Returns the number of approval questions so far.
     pub fn approvals(&self) -> u32 {
         self.details.as_ref().map_or(0, |details| details.approvals)
     }
 
-    /// The results of the failed attempts, in order.
+    /// Returns the results of the failed attempts, in order.
     pub fn failed_attempts(&self) -> &[Arc<CallResult>] {
         self.details.as_ref().map_or(&[], |details| &details.attempts.failed)
     }
 
-    /// The number of the attempt that follows the failed ones, from 1.
+    /// Returns the number of the attempt that follows the failed ones, from 1.
     pub fn next_attempt(&self) -> u32 {
         u32::try_from(self.failed_attempts().len() + 1).unwrap_or(u32::MAX)
     }
 
-    /// The moment of the next attempt, while none is running.
+    /// Returns the moment of the next attempt, while none is running.
     pub fn retry_at(&self) -> Option<Timestamp> {
         self.details.as_ref().and_then(|details| details.attempts.next_at)
     }
@@ -333,7 +334,7 @@ pub struct Finish {
 /// An open model request of a call's code.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenAsk {
-    /// Who asks.
+    /// The call, and the number of the request among those of its code.
     pub by: CallRequest,
     /// Tokens of the request (≈).
     pub input_tokens: u64,

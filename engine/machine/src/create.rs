@@ -16,7 +16,7 @@ use super::Run;
 use super::draft::{CallAt, Draft};
 use super::graph::TaskIndex;
 
-/// The task of the next attempt at a delegation to `agent`.
+/// Returns the task of the next attempt at a delegation to `agent`.
 pub(super) fn delegation(
     draft: &Draft<'_>,
     call: CallAt,
@@ -49,7 +49,7 @@ pub(super) fn delegation(
     }
 }
 
-/// Who answers a question, in whose name, and who answers that one's questions in turn.
+/// The holder of a question's task, the task on whose behalf it is answered, and the master of its own questions.
 pub(super) struct Answerer {
     pub(super) holder: Holder,
     pub(super) answers_for: Option<TaskId>,
@@ -60,7 +60,7 @@ impl Answerer {
     pub(super) const PERSON: Self = Self { holder: Holder::Person, answers_for: None, master: Master::Person };
 }
 
-/// The task of a question by or about a call of `asker`.
+/// Returns the task of a question by or about a call of `asker`.
 pub(super) fn question(
     asker: &super::Task,
     task: TaskId,
@@ -86,7 +86,7 @@ pub(super) fn question(
     }
 }
 
-/// The text of a delegation: its `request`, then whatever else the tool's config lets the caller say.
+/// Returns the text of a request or question. Further fields of a delegation follow its `request`, except for `documents`.
 pub(super) fn request_text(input: &Value) -> String {
     let request = input.get("request").or_else(|| input.get("question")).and_then(Value::as_str).unwrap_or_default();
     let rest: serde_json::Map<String, Value> = input
@@ -104,7 +104,7 @@ pub(super) fn request_text(input: &Value) -> String {
 }
 
 impl Run {
-    /// Who answers the questions of `asker`: the agent of its master, in that one's name, or a person.
+    /// Returns the answerer of the questions of `asker`: the agent of its master, on behalf of the master, or a person.
     pub(super) fn master_of(&self, asker: TaskIndex) -> Answerer {
         let above = match &self.graph[asker].master {
             Master::Person => None,
@@ -115,7 +115,7 @@ impl Run {
         Answerer { holder, answers_for: Some(above.id.clone()), master: above.master.clone() }
     }
 
-    /// New documents must neither look like ones that exist nor like one another.
+    /// Refuses documents whose paths could be confused with existing ones or with one another.
     pub(super) fn check_new_documents(&self, writes: &[Write]) -> Result<(), Refusal> {
         let mut names = self.shared.documents.names().clone();
         for write in writes {
@@ -128,7 +128,7 @@ impl Run {
         Ok(())
     }
 
-    /// Resolves the documents attached to a call to their newest versions; a missing one is the call's error.
+    /// Resolves the documents attached to a call to their newest versions. A missing document is an error of the call.
     pub(super) fn pin(&self, input: &Value) -> Result<Vec<DocumentRef>, CallError> {
         let documents = &self.shared.documents;
         let mut pinned: Vec<DocumentRef> = Vec::new();

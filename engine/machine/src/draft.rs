@@ -1,6 +1,6 @@
-//! The decision being made, and what every rule may do to it: append an entry, or one of a few that belong together.
+//! The decision in progress, and the changes that a rule may make: an entry, or a few entries that belong together.
 //!
-//! An entry is applied as it is appended, so a rule always reads the present run.
+//! An entry is applied when it is appended, so a rule always reads the current state of the run.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::rules::{after, route};
 use super::task::{Streak, Task};
 use super::{Run, agent, apply, task_limits};
 
-/// The decision being made: the run, and what was decided so far.
+/// The decision in progress: the run, and the entries and effects so far.
 pub(super) struct Draft<'run> {
     pub(super) at: Timestamp,
     /// The number of the decision.
@@ -30,14 +30,14 @@ pub(super) struct Draft<'run> {
     pub(super) decision: Decision,
 }
 
-/// A call of a turn in progress: its task, and its place among the calls of the turn.
+/// A call of a turn in progress: its task, and its index among the calls of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CallAt {
     pub(super) task: TaskIndex,
     pub(super) index: usize,
 }
 
-/// What a rule reads.
+/// Read access for rules.
 impl<'run> Draft<'run> {
     pub(super) fn new(run: &'run mut Run, at: Timestamp) -> Self {
         let number = run.shared.decision + 1;
@@ -56,7 +56,7 @@ impl<'run> Draft<'run> {
         self.task(task).id.clone()
     }
 
-    /// The calls of the turn in progress.
+    /// Returns the calls of the turn in progress, which must exist.
     pub(super) fn calls(&self, task: TaskIndex) -> &OpenCalls {
         let task = self.task(task);
         task.phase.calls().unwrap_or_else(|| panic!("task {} has no turn in progress", task.id))
@@ -66,19 +66,19 @@ impl<'run> Draft<'run> {
         &self.calls(call.task)[call.index]
     }
 
-    /// The call that created `task`, or that the question `task` is about; `None` for the root.
+    /// Returns the call that created `task`, or that the question `task` is about; `None` for the root.
     pub(super) fn originating(&self, task: TaskIndex) -> Option<CallAt> {
         let caller = self.run.graph.caller_of(task)?;
         let call = self.task(task).id.originating_call();
         Some(CallAt { task: caller, index: self.calls(caller).position_of(&call) })
     }
 
-    /// The agent that holds `task`.
+    /// Returns the agent that holds `task`.
     pub(super) fn agent(&self, task: TaskIndex) -> &Arc<Agent> {
         self.run.agent_of(task)
     }
 
-    /// The limits that hold for `task`.
+    /// Returns the limits of `task`.
     pub(super) fn limits(&self, task: TaskIndex) -> Cow<'_, Limits> {
         task_limits(&self.run.configs, self.task(task))
     }
@@ -89,7 +89,7 @@ impl<'run> Draft<'run> {
         after::after(envelope, asked, tool) != AfterExecution::Terminate && !route::goes_to_user(asked, tool.tool_type)
     }
 
-    /// Who has still to approve `call`. An approval of something else does not count.
+    /// Returns the approver that `call` still needs, if any. An approval of another input or tool definition does not count.
     pub(super) fn approver(&self, call: CallAt, tool: &Tool) -> Option<Approver> {
         let open = self.call(call);
         match open.approved() {
@@ -99,13 +99,14 @@ impl<'run> Draft<'run> {
         }
     }
 
-    /// Who approves a call that has changed since somebody was asked: a person where its config names nobody any more.
+    /// Returns the approver of a call that changed after the approval question: a person if its config requires no approval
+    /// now.
     pub(super) fn approver_again(&self, call: CallAt, tool: &Tool) -> Approver {
         self.agent(call.task).approver(tool).unwrap_or(Approver::Person)
     }
 }
 
-/// What a rule does.
+/// Changes by rules.
 impl Draft<'_> {
     /// Appends an entry.
     pub(super) fn push(&mut self, entry: Entry) {
@@ -114,7 +115,7 @@ impl Draft<'_> {
         self.decision.entries.push(recorded);
     }
 
-    /// Gives a call the error that it is refused with.
+    /// Refuses a call with `error`.
     pub(super) fn refuse(&mut self, call: CallAt, error: CallError) {
         let task = self.id(call.task);
         let open = self.call(call);
@@ -123,14 +124,14 @@ impl Draft<'_> {
         self.push(Entry::CallRefused(CallRefused { task, call, tool, tool_type, error }));
     }
 
-    /// Gives every call of a turn that executes nothing the error that says why.
+    /// Refuses every call of a turn that executes nothing, with the reason `why`.
     pub(super) fn refuse_all(&mut self, task: TaskIndex, why: &str) {
         for index in 0..self.calls(task).iter().len() {
             self.refuse(CallAt { task, index }, CallError::new(ErrorCode::TurnDiscarded, why));
         }
     }
 
-    /// Gives a call its result, with what decides the end of the turn.
+    /// Gives a call its result, with the fields that decide the end of the turn.
     pub(super) fn finish(
         &mut self,
         call: CallAt,
@@ -172,24 +173,24 @@ impl Draft<'_> {
         self.decision.effects.push(Effect::Execute { task, agent, call, tool: tool.id.clone(), input });
     }
 
-    /// Records what came too late, or from nowhere. Nothing of it is applied.
+    /// Records an event that arrived too late, or whose task is unknown. Nothing else of the event is applied.
     pub(super) fn record_late(&mut self, task: &TaskId, what: String) {
         let task = self.run.task(task).map(|task| task.id.clone());
         self.push(Entry::Control(Control { task, action: ControlAction::Late { what }, by: Principal::Engine }));
     }
 
-    /// Makes a new version of a document in somebody's name from outside the run; `None` for the job's own documents.
+    /// Writes a new version of a document on behalf of somebody outside the run; `None` for the job's own documents.
     pub(super) fn write(&mut self, write: Write, created_by: Option<Principal>) -> DocumentRef {
         self.write_version(write, created_by, None).reference()
     }
 
-    /// Makes the new version of a document that `call` writes.
+    /// Writes a new version of a document for `call`.
     pub(super) fn write_for(&mut self, write: Write, call: CallAt) -> Arc<DocumentVersion> {
         let created_by = Principal::Agent(self.agent(call.task).id.clone());
         self.write_version(write, Some(created_by), Some(call))
     }
 
-    /// Makes a new version of a document. The caller has compared its base with the current version.
+    /// Writes a new version of a document. The caller must have compared its base with the current version.
     fn write_version(&mut self, write: Write, created_by: Option<Principal>, by: Option<CallAt>) -> Arc<DocumentVersion> {
         let current = self.run.shared.documents.get(&write.path).map(|document| Arc::clone(document.current()));
         let base = current.as_ref().map(|current| current.version);
@@ -214,14 +215,14 @@ impl Draft<'_> {
 }
 
 impl Run {
-    /// The agent that holds `task`, which makes calls or is asked as a master.
+    /// Returns the agent that holds `task`. The holder must not be a person.
     pub(super) fn agent_of(&self, task: TaskIndex) -> &Arc<Agent> {
         let task = &self.graph[task];
         let id = task.agent().unwrap_or_else(|| panic!("a person holds task {}", task.id));
         agent(&self.configs, id)
     }
 
-    /// The place of `call`, if a function runs for it.
+    /// Returns the place of `call`, if its function is running.
     pub(super) fn running_function(&self, call: &CallId) -> Option<CallAt> {
         let task = self.graph.find(call.task_text())?;
         let calls = self.graph[task].phase.calls()?;
@@ -231,7 +232,7 @@ impl Run {
     }
 }
 
-/// How often in a row this call has now given this result for this input.
+/// Returns the number of times in a row that this call gave this result for this input, including this time.
 fn repeat(streak: Option<&Streak>, asked: &ModelCall, result: &CallResult) -> u32 {
     match streak {
         Some(streak) if streak.is_of(asked) && streak.is_same(result) => streak.count + 1,

@@ -1,13 +1,16 @@
-//! One run as a value, with one way in and one way to change.
+//! One run as a value. Events enter by one function, and one function changes the state.
 //!
-//! [`Run::handle`] takes an event: it refuses it and changes nothing, or appends the entries that answer it. Each entry is
-//! applied as it is appended, by [`Run::apply`], the only code that changes state; the same code replays a timeline.
+//! [`Run::handle`] takes an event. It refuses the event and changes nothing, or it appends the entries that answer it.
+//! [`Run::apply`] applies each entry when it is appended. It is the only code that changes state, and it also replays a
+//! timeline.
 //!
-//! `settle` hands an event to the rule that knows it, and runs the steps that follow. `rules` has one file per rule. A rule reads
-//! the run by `models` (what may be asked, and its price), `room` (what limits leave), `attempts` and `create`, and changes it
-//! by a `draft` alone. `books` reserves for requests and settles them. `phase`, `calls`, `task` and `shared` are the state.
+//! `settle` passes an event to its rule, and runs the steps that follow. `rules` has one file per rule. A rule reads the run
+//! by `models` (models that may be asked, and their prices), `room` (the room that limits leave), `attempts` and `create`. It
+//! changes the run only by a `draft`. `books` reserves tokens and money for requests and settles them. `phase`, `calls`,
+//! `task` and `shared` are the state.
 //!
-//! Inside the machine a task is a [`TaskIndex`], and a call its place in the turn. Ids are made once, for entries and effects.
+//! Inside the machine a task is a [`TaskIndex`], and a call is an index in its turn. Ids are made only for entries and
+//! effects.
 
 mod apply;
 mod attempts;
@@ -50,7 +53,7 @@ use baton_types::money::Cost;
 use baton_types::schema::{Schema, SchemaFault};
 use baton_types::time::Timestamp;
 
-/// What model requests used, together.
+/// Tokens and money that model requests used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Tokens.
@@ -59,7 +62,7 @@ pub struct Spent {
     pub cost: Cost,
 }
 
-/// One run: its configs, its tasks, its documents. The fold of its timeline, and nothing else.
+/// One run: its configs, its tasks, its documents. It is the fold of its timeline, and nothing else.
 #[derive(Clone, Debug)]
 pub struct Run {
     configs: Arc<Configs>,
@@ -70,12 +73,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run before its first entry.
+    /// Creates a run before its first entry.
     pub fn new(configs: Arc<Configs>) -> Self {
         Self { configs, known_configs: Vec::new(), graph: TaskGraph::default(), shared: Shared::default() }
     }
 
-    /// The run that `timeline` tells of.
+    /// Folds `timeline` into a run.
     pub fn fold<'a>(configs: Arc<Configs>, timeline: impl IntoIterator<Item = &'a Recorded>) -> Self {
         let mut run = Self::new(configs);
         for recorded in timeline {
@@ -84,90 +87,90 @@ impl Run {
         run
     }
 
-    /// Answers `event`, which comes at the moment `at`: with the entries that are appended and the effects to perform, or with
-    /// a refusal, which changes nothing.
+    /// Answers `event`, which happens at the moment `at`. Returns the entries that are appended and the effects to perform,
+    /// or a refusal, which changes nothing.
     ///
-    /// The entries are applied already. A caller that cannot make them durable drops the run and folds it again.
+    /// The entries are already applied. A caller that cannot make them durable must drop the run and fold it again.
     ///
     /// # Errors
-    /// Those of [`Run::check`].
+    /// The errors of [`Run::check`].
     pub fn handle(&mut self, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
         settle::handle(self, at, event)
     }
 
-    /// Whether [`Run::handle`] would accept `event`.
+    /// Checks that [`Run::handle`] would accept `event`.
     ///
     /// # Errors
-    /// The reason why it is refused.
+    /// The reason for the refusal.
     pub fn check(&self, event: &Event) -> Result<(), Refusal> {
         settle::check(self, event)
     }
 
-    /// Appends one entry of a timeline to the state.
+    /// Applies one entry of a timeline to the state.
     ///
     /// # Panics
-    /// If the entry is not the next one, or names what earlier entries did not create: such a timeline was not made
-    /// by [`Run::handle`]. If it adopts configs that nobody brought with [`Run::know_configs`].
+    /// If the entry is not the next one, or names something that no earlier entry created. [`Run::handle`] makes no such
+    /// timeline. Also if the entry adopts configs that are neither the run's own nor added with [`Run::know_configs`].
     pub fn apply(&mut self, recorded: &Recorded) {
         apply::apply(self, recorded);
     }
 
-    /// Lets entries from here on adopt `configs` under `hash`.
+    /// Adds `configs` under `hash`, so that later entries can adopt them.
     ///
-    /// Entries name configs by hash only, so whoever folds a timeline brings what [`Entry::adopts`] names before the entry
-    /// is applied.
+    /// Entries name configs by hash only. The caller must add the configs that
+    /// [`Entry::adopts`](baton_types::entry::Entry::adopts) names before the entry is applied.
     pub fn know_configs(&mut self, hash: ContentHash, configs: Arc<Configs>) {
         self.known_configs.push((hash, configs));
     }
 
-    /// The configs that the run is pinned to: those that it adopted last.
+    /// Returns the configs that the run is pinned to: those that it started with or adopted last.
     pub fn configs(&self) -> &Arc<Configs> {
         &self.configs
     }
 
-    /// The number of the last entry; 0 before the first.
+    /// Returns the number of the last entry; 0 before the first.
     pub fn last_seq(&self) -> u64 {
         self.shared.seq
     }
 
-    /// The first entry, once there is one.
+    /// Returns the start of the run, as later adoptions changed it; `None` before the first entry.
     pub fn started(&self) -> Option<&RunStarted> {
         self.shared.started.as_deref()
     }
 
-    /// The last entry, once there is one.
+    /// Returns the entry that ended the run, if it has ended.
     pub fn ended(&self) -> Option<&RunEnded> {
         self.shared.ended.as_ref()
     }
 
-    /// The workspace.
+    /// Returns the workspace.
     pub fn documents(&self) -> &Documents {
         &self.shared.documents
     }
 
-    /// A task.
+    /// Returns the task named `id`.
     pub fn task(&self, id: &TaskId) -> Option<&Task> {
         self.graph.get(id)
     }
 
-    /// The task graph.
+    /// Returns the task graph.
     pub fn graph(&self) -> &TaskGraph {
         &self.graph
     }
 
-    /// What the run knows beside its tasks: counters, usage, queues.
+    /// Returns the state of the run outside its tasks: counters, usage, queues.
     pub fn totals(&self) -> &Shared {
         &self.shared
     }
 
-    /// When the next deadline passes or the next attempt begins; the shell sends [`Event::TimePassed`] then.
+    /// Returns the moment of the next deadline or attempt. The shell sends [`Event::TimePassed`] then.
     pub fn next_wake(&self) -> Option<Timestamp> {
         let deadline = self.shared.deadlines.first().map(|(at, _)| *at);
         let retry = self.shared.retries.first().map(|(at, _)| *at);
         [deadline, retry].into_iter().flatten().min()
     }
 
-    /// The questions that wait for a person, in the order of their numbers.
+    /// Iterates over the open questions for people, in the order of their numbers.
     pub fn open_questions(&self) -> impl Iterator<Item = &Task> {
         self.shared
             .questions
@@ -176,14 +179,14 @@ impl Run {
             .filter(|task| task.is_live() && task.holder == Holder::Person)
     }
 
-    /// Whether nothing in the run can proceed until a person answers.
+    /// Whether the run cannot proceed until a person answers.
     pub fn waits_only_for_people(&self) -> bool {
         let shared = &self.shared;
         shared.ended.is_none() && shared.active_tasks == 0 && shared.open_questions > 0 && shared.retries.is_empty()
     }
 
-    /// What the requests of `id` and of all tasks below it used; those of a whole run are [`Run::totals`]. A call that
-    /// created a task has used what that task and all below it have.
+    /// Returns the tokens and money that the requests of `id` and of all tasks below it used. [`Run::totals`] has those of
+    /// the whole run. The usage of a call that created a task is the usage of that task and of all tasks below it.
     pub fn spent(&self, id: &TaskId) -> Option<Spent> {
         let own = self.graph.get(id)?;
         let mut spent = Spent::default();
@@ -194,38 +197,38 @@ impl Run {
         Some(spent)
     }
 
-    /// The model that is asked when the one that is asked for the open turn of `id` is not available.
+    /// Returns the fallback to ask if the model of the open turn of `id` is not available.
     pub fn next_fallback(&self, id: &TaskId) -> Option<&str> {
         self.fallback_of(self.graph.find(id.as_str())?)
     }
 
-    /// How long one attempt at a request of `id` may take: the tighter limit of the task and of the run.
+    /// Returns the time limit of one attempt at a request of `id`: the tighter limit of the task and of the run.
     pub fn turn_limit(&self, id: &TaskId) -> Option<Duration> {
         let own = task_limits(&self.configs, self.graph.get(id)?).turn_seconds;
         let seconds = [own, self.configs.job.limits.turn_seconds].into_iter().flatten().min()?;
         Some(Duration::from_secs(seconds.into()))
     }
 
-    /// The limits that hold for `task`: those of the tool that created it, then those of its agent.
+    /// Returns the limits of `task`. A limit of the tool that created it replaces the same limit of its agent.
     pub fn limits(&self, task: &Task) -> Cow<'_, Limits> {
         task_limits(&self.configs, task)
     }
 }
 
-/// The limits that hold for `task` where `configs` do, which must have its agent.
+/// Returns the limits of `task` under `configs`, which must have its agent.
 pub fn limits_under<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limits> {
     task_limits(configs, task)
 }
 
 impl Run {
-    /// The configs that an entry adopts under `hash`: some that were brought, or those the run has already.
+    /// Returns the configs that an entry adopts under `hash`: configs that were added, or the run's present ones.
     fn known(&self, hash: ContentHash) -> &Arc<Configs> {
         let brought = self.known_configs.iter().rev().find(|(known, _)| *known == hash).map(|(_, configs)| configs);
         let present = || self.shared.started.as_ref().is_some_and(|started| started.configs == hash).then_some(&self.configs);
         brought.or_else(present).unwrap_or_else(|| panic!("an entry adopts the configs {hash}, which nobody brought along"))
     }
 
-    /// A task that the caller knows to exist.
+    /// Returns the task named `id`, which must exist.
     fn existing(&self, id: &TaskId) -> &Task {
         self.graph.get(id).unwrap_or_else(|| panic!("there is no task {id}"))
     }
@@ -237,12 +240,12 @@ impl PartialEq for Run {
     }
 }
 
-/// The agent named `id`. Configs are joined when loaded, so it exists.
+/// Returns the agent named `id`. References are checked when configs are loaded, so it exists.
 pub(crate) fn agent<'a>(configs: &'a Configs, id: &AgentId) -> &'a Arc<Agent> {
     configs.agents.get(id).unwrap_or_else(|| panic!("the configs of the run have no agent {id}"))
 }
 
-/// The limits that hold for `task`.
+/// Returns the limits of `task` under `configs`.
 pub(crate) fn task_limits<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limits> {
     let own = task.tool.as_ref().and_then(|tool| configs.tools.get(tool)).map(|tool| &tool.limits);
     match (task.agent(), own) {
@@ -252,19 +255,19 @@ pub(crate) fn task_limits<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limi
     }
 }
 
-/// The error of a call that would do something else than what was approved.
+/// Returns the error of a call that would do something else than what was approved.
 fn changed_since(tool: &Tool) -> CallError {
     CallError::new(ErrorCode::Denied, format!("what was approved is not what would run: {} has changed since", tool.id))
 }
 
-/// The result of a call of which nobody knows whether it took effect.
+/// Returns the result of a call whose effect is not known.
 fn unknown_outcome(note: Option<&str>) -> CallResult {
     let note = note.map(|note| format!(": {note}")).unwrap_or_default();
     let message = format!("a crash interrupted the call; whether it took effect is not known, and it is not repeated{note}");
     CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))
 }
 
-/// An answer as the schema reads it: as it is, or the value under its key `answer`.
+/// Returns an answer as the schema reads it: the whole answer, or the value under its key `answer`.
 fn answer_in<'v>(schema: &Schema, result: &'v Value) -> Result<&'v Value, Vec<SchemaFault>> {
     match (schema.check(result), result.get("answer")) {
         (Ok(()), _) => Ok(result),
@@ -273,7 +276,7 @@ fn answer_in<'v>(schema: &Schema, result: &'v Value) -> Result<&'v Value, Vec<Sc
     }
 }
 
-/// At most 200 characters of `text`: what a model said may be very long.
+/// Shortens `text` to 200 characters, because a model's text may be very long.
 fn bounded(text: &str) -> String {
     if text.chars().count() <= 200 { text.to_owned() } else { text.chars().take(200).chain(['…']).collect() }
 }

@@ -1,9 +1,9 @@
-//! The phase of a task, which owns what only that phase has.
+//! The phase of a task. Each phase owns the fields that only it has.
 //!
-//! Waiting is a phase of its own although the calls tell it: a task waits only for something that the phase names, and
-//! `Waiting` without it cannot be written. Two phases hold more than their name says. A ready task keeps the calls of the
-//! turn before it, because rule *end* reads their results after the last one made the task ready. And a request that got no
-//! answer leaves its purpose behind, because the same turn is asked for again.
+//! Waiting is a phase of its own, although it follows from the calls. A task waits only for something that the phase names,
+//! so the type rules out a task that waits for nothing. Two phases hold more than their names suggest. A ready task keeps the
+//! calls of the turn before, because rule *end* reads their results after the last one made the task ready. A request without
+//! an answer leaves its purpose behind, because the same turn is asked for again.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use baton_types::limits::LimitKind;
 
 use super::calls::OpenCalls;
 
-/// The phase of a task. A task stops only by [`Phase::Ended`].
+/// The phase of a task. Only [`Phase::Ended`] is final.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
     /// It may ask its model, as soon as limits admit the request.
@@ -22,7 +22,7 @@ pub enum Phase {
     Asking(Request),
     /// Calls of its turn are in progress.
     Acting(Box<OpenCalls>),
-    /// All that it could do depends on others.
+    /// It can do nothing until others act.
     Waiting(Wait),
     /// It has its one result.
     Ended(FinalState),
@@ -39,7 +39,7 @@ pub enum Next {
     Again(Purpose),
 }
 
-/// What a waiting task waits for.
+/// The reason why a task waits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wait {
     /// Delegations, questions, approvals or unknown outcomes of its turn.
@@ -53,15 +53,15 @@ pub enum Wait {
 /// An open request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Why it was made.
+    /// Its purpose.
     pub purpose: Purpose,
     /// The fallback model of this turn, if the task's own is not available.
     pub fallback: Option<Arc<str>>,
-    /// Whether it has cost nothing, because its provider was away when the run stopped.
+    /// Whether it has cost nothing, because its provider was unavailable when the run stopped.
     pub uncharged: bool,
 }
 
-/// Why a model is asked.
+/// The purpose of a request to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A turn of the work.
@@ -76,7 +76,7 @@ pub enum Purpose {
 }
 
 impl Phase {
-    /// The name of the phase.
+    /// Returns the name of the phase.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Ready(_) => "ready",
@@ -97,12 +97,12 @@ impl Phase {
         matches!(self, Self::Ready(_))
     }
 
-    /// Whether all that the task could do depends on others.
+    /// Whether the task can do nothing until others act.
     pub const fn is_waiting(&self) -> bool {
         matches!(self, Self::Waiting(_))
     }
 
-    /// The open request.
+    /// Returns the open request.
     pub const fn request(&self) -> Option<&Request> {
         match self {
             Self::Asking(request) => Some(request),
@@ -110,7 +110,7 @@ impl Phase {
         }
     }
 
-    /// The calls of the newest turn, until the next request.
+    /// Returns the calls of the newest turn, until the next request.
     pub fn calls(&self) -> Option<&OpenCalls> {
         match self {
             Self::Ready(Next::After(calls)) | Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) => Some(calls),
@@ -118,7 +118,7 @@ impl Phase {
         }
     }
 
-    /// The calls of the newest turn, to be changed by `apply`.
+    /// Returns the calls of the newest turn, for `apply` to change.
     pub(super) fn calls_mut(&mut self) -> Option<&mut OpenCalls> {
         match self {
             Self::Ready(Next::After(calls)) | Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) => Some(calls),
@@ -126,8 +126,8 @@ impl Phase {
         }
     }
 
-    /// The phase that follows from the calls of the turn: ready once each has its result, waiting while all that could be
-    /// done depends on others, acting otherwise.
+    /// Returns the phase that follows from the calls of the turn. It is ready if each call has its result, waiting if the
+    /// turn cannot proceed without others, and acting otherwise.
     pub(super) fn after_change(self) -> Self {
         match self {
             Self::Acting(calls) | Self::Waiting(Wait::Calls(calls)) if calls.counts().unfinished == 0 => {
@@ -139,7 +139,7 @@ impl Phase {
         }
     }
 
-    /// The purpose of the newest request, until its turn is over.
+    /// Returns the purpose of the newest request, until its turn is over.
     pub fn purpose(&self) -> Purpose {
         match self {
             Self::Ready(Next::Again(purpose)) => *purpose,
@@ -148,7 +148,7 @@ impl Phase {
         }
     }
 
-    /// The task that answers in place of this one.
+    /// Returns the task to which the question was escalated, and which answers in place of this one.
     pub const fn escalated(&self) -> Option<&TaskId> {
         match self {
             Self::Waiting(Wait::Escalated(task)) => Some(task),
@@ -163,7 +163,7 @@ impl Purpose {
         matches!(self, Self::Summary { .. })
     }
 
-    /// The limit that makes the turn the last one.
+    /// Returns the limit that makes the turn the last one.
     pub const fn last_turn(self) -> Option<LimitKind> {
         match self {
             Self::LastTurn(limit) => Some(limit),

@@ -1,8 +1,8 @@
-//! What limits leave room for: one more task, one more request.
+//! Room within limits for one more task or one more request.
 //!
-//! If only others' reservations are in the way, a request waits. If what was spent and its own worst case exceed a limit, the
-//! limit is reached. What the last turns of the callers above will need counts as spent, since they wait for this task and not
-//! it for them.
+//! If only the reservations of others are in the way, a request waits. If the spent amount and the request's own worst case
+//! exceed a limit, the limit is reached. The last turns of the callers above count as spent, since the callers wait for this
+//! task and it does not wait for them.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use super::graph::TaskIndex;
 use super::task::Budget;
 use super::{Run, task_limits};
 
-/// Tokens (≈) that a result has beside what its task said: its frame, and the error of one that is partial.
+/// Tokens (≈) of a result in addition to the task's output: its frame, and the error of a `partial` result.
 const RESULT_TOKENS: u64 = 64;
 
-/// Whether a request may be made now.
+/// The admission of a request by the limits.
 pub(super) enum Admission {
-    /// It may.
+    /// It may be made.
     Now,
-    /// Others' reservations are in the way.
+    /// The reservations of others are in the way.
     Later,
     /// This limit is reached.
     Reached(LimitKind),
@@ -33,7 +33,7 @@ pub(super) enum Admission {
 
 /// Requests.
 impl Run {
-    /// Whether a turn of `task`, or its `last` one, fits all limits.
+    /// Checks a turn of `task`, or its `last` one, against all limits.
     pub(super) fn admission(&self, at: Timestamp, task: TaskIndex, last: bool) -> Admission {
         let (of, shared) = (&self.graph[task], &self.shared);
         let (own, run) = (task_limits(&self.configs, of), &self.configs.job.limits);
@@ -41,7 +41,7 @@ impl Run {
             if own.turns.is_some_and(|allowed| of.turns + 1 >= allowed) {
                 return Admission::Reached(LimitKind::Turns);
             }
-            // Every live task has a turn set aside, this one included.
+            // Every live task has a turn set aside, including this one.
             if run.turns.is_some_and(|allowed| shared.turns + shared.live_agent_tasks >= allowed) {
                 return Admission::Reached(LimitKind::RunTurns);
             }
@@ -55,7 +55,7 @@ impl Run {
         self.admits_budget(task, last)
     }
 
-    /// Whether the worst case of a turn, or of the last turn, fits every limit of tokens and money above it.
+    /// Checks the worst case of a turn, or of the last turn, against every limit of tokens and money on `task` and above.
     pub(super) fn admits_budget(&self, task: TaskIndex, last: bool) -> Admission {
         if !self.shared.has_budgets {
             return Admission::Now;
@@ -64,15 +64,16 @@ impl Run {
         let worst = input.saturating_add(output);
         let (mut tokens, mut money) = (worst, self.worst_price(task, input, output));
         if !last {
-            // What a later last turn needs at most is set aside: what this request holds, and one more answer.
+            // The maximum of a later last turn is set aside: the context with the answer to this request, and one more
+            // answer.
             tokens = tokens.saturating_add(worst.saturating_add(output));
             money = money.plus(self.worst_price(task, worst, output));
         }
         self.fits(task, tokens, money)
     }
 
-    /// Whether a request of a call's code fits every limit of its task and above, beside the last turn of the task, which will
-    /// hold an answer of that length. What has no known price fits no limit of money.
+    /// Checks a request of a call's code against every limit of its task and above, in addition to the last turn of the task.
+    /// That turn will hold an answer of `output` tokens. A request without a known price fits no limit of money.
     pub(super) fn admits_ask(&self, task: TaskIndex, input: u64, output: u64, worst_cost: Option<Money>) -> Admission {
         if !self.shared.has_budgets {
             return Admission::Now;
@@ -83,8 +84,8 @@ impl Run {
         self.fits(task, tokens, worst_cost.unwrap_or(Money::MAX).plus(self.worst_price(task, held, last)))
     }
 
-    /// Whether so much more, beside what the last turns of the tasks above `task` take, fits every limit of `task`, of all above
-    /// it and of the run.
+    /// Checks `tokens` and `money` against every limit of `task`, of all tasks above it and of the run. The last turns of the
+    /// tasks above are included.
     fn fits(&self, task: TaskIndex, mut tokens: u64, mut money: Money) -> Admission {
         let shared = &self.shared;
         let mut later = false;
@@ -131,10 +132,10 @@ impl Run {
         }
     }
 
-    /// What the last turn of `caller` takes, in tokens sent and answered: what it holds, the frame of a result for every call
-    /// that it waits for, and one as long as an answer of `callee`. Nobody below may spend that, or a limit would be reached
-    /// with nobody left to say what was found. How much the others will say, and documents that come back, are not foreseen:
-    /// a worst case of all of them would leave no room to ask anybody.
+    /// Returns the tokens that the last turn of `caller` needs: for its request, and for its answer. The request holds the
+    /// caller's context, the frame of a result for every call that it waits for, and an answer of `callee`. Tasks below may
+    /// not spend these tokens. Otherwise a limit could be reached with no turn left to report the results. The lengths of
+    /// other results and of returned documents are not included: their worst case would leave no room for any request.
     fn set_aside(&self, caller: TaskIndex, callee: TaskIndex) -> (u64, u64) {
         let awaited = self.graph[caller].calls().filter(|call| call.is_awaited()).count() as u64;
         let results = awaited.saturating_mul(RESULT_TOKENS).saturating_add(self.output_tokens(callee));
@@ -144,8 +145,8 @@ impl Run {
 
 /// Tasks.
 impl Run {
-    /// Whether a call of `task` may create a task, beside `earlier` ones that its turn creates. Asked when the turn arrives and
-    /// again when the task is created.
+    /// Checks whether a call of `task` may create a task, in addition to the `earlier` ones that its turn creates. The check
+    /// runs when the turn arrives, and again when the task is created.
     pub(super) fn check_creation(&self, task: TaskIndex, tool: &Tool, earlier: u32) -> Result<(), CallError> {
         let of = &self.graph[task];
         self.check_room(tool.agent.is_some() || of.master != Master::Person, earlier)?;
@@ -163,13 +164,14 @@ impl Run {
         Ok(())
     }
 
-    /// Whether one more task may live, and ask its model if it `runs_model`, beside `earlier` ones that this turn creates.
+    /// Checks whether one more task may live, in addition to the `earlier` ones of this turn. With `runs_model` it also needs
+    /// a turn.
     pub(super) fn check_room(&self, runs_model: bool, earlier: u32) -> Result<(), CallError> {
         let (run, shared) = (&self.configs.job.limits, &self.shared);
         if let Some(allowed) = run.live_tasks.filter(|allowed| shared.live_tasks + earlier >= *allowed) {
             return Err(limit_error(LimitKind::LiveTasks, allowed));
         }
-        // A new task must have its last turn set aside, and the turns set aside for others must stay untouched.
+        // A new task needs a last turn set aside, in addition to the turns that are set aside for others.
         if let Some(allowed) =
             run.turns.filter(|allowed| runs_model && shared.turns + shared.live_agent_tasks + earlier >= *allowed)
         {
@@ -179,7 +181,7 @@ impl Run {
     }
 }
 
-/// The error of a call that a limit refuses.
+/// Returns the error of a call that a limit refuses.
 pub(super) fn limit_error(limit: LimitKind, allowed: impl Into<Value>) -> CallError {
     let allowed: Value = allowed.into();
     CallError::new(ErrorCode::LimitReached, format!("{limit} is reached: {allowed} allowed"))

@@ -1,4 +1,4 @@
-//! The way in for events, and the only loop that runs steps.
+//! The entry point of events, and the only loop that runs steps.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub(super) fn handle(run: &mut Run, at: Timestamp, event: Event) -> Result<Decis
     Ok(draft.decision)
 }
 
-/// Whether `event` is accepted. The only source of refusals.
+/// Checks that `event` is accepted. Every refusal comes from here.
 pub(super) fn check(run: &Run, event: &Event) -> Result<(), Refusal> {
     let starts = matches!(event, Event::Started { .. });
     if starts != run.started().is_none() {
@@ -56,7 +56,7 @@ pub(super) fn check(run: &Run, event: &Event) -> Result<(), Refusal> {
     }
 }
 
-/// Hands an event to the rule that knows it.
+/// Passes an event to the rule that handles it.
 fn begin(draft: &mut Draft<'_>, event: Event) -> Steps {
     match event {
         Event::Started { run, root, documents } => people::start(draft, run, &root, documents),
@@ -86,10 +86,10 @@ fn begin(draft: &mut Draft<'_>, event: Event) -> Steps {
     }
 }
 
-/// Runs `steps` and all that follows from them, until the run is at rest. Bounded by the number of live tasks: each round ends
-/// a task, begins calls or asks a model.
+/// Runs `steps` and all steps that follow from them, until none is left. The number of live tasks bounds the loop: each round
+/// ends a task, begins calls or asks a model.
 fn settle(draft: &mut Draft<'_>, mut steps: Steps) {
-    // The next step is the last one.
+    // Steps are taken from the end, so the next step must be the last one.
     steps.reverse();
     let mut changed = VecDeque::new();
     run_steps(draft, &mut changed, &mut steps);
@@ -112,14 +112,14 @@ fn settle(draft: &mut Draft<'_>, mut steps: Steps) {
     }
 }
 
-/// Runs `steps`, the last one first, and all that follows from each before the next. Tasks whose turns may have become complete
-/// are looked at after all of them.
+/// Runs `steps`, the last one first. All steps that follow from a step run before the next one. Tasks whose turns may have
+/// become complete are appended to `changed`, which is processed afterwards.
 fn run_steps(draft: &mut Draft<'_>, changed: &mut VecDeque<TaskIndex>, steps: &mut Steps) {
     while let Some(step) = steps.pop() {
         match step {
             _ if draft.run.ended().is_some() => return,
             Step::Advance(task) => changed.push_back(task),
-            // What has changed may end tasks, and so make room.
+            // The changed tasks come first, since they may end and so make room.
             Step::Admit { .. } if !changed.is_empty() => {}
             step => steps.extend(run_step(draft, step).into_iter().rev()),
         }

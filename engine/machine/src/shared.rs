@@ -1,4 +1,4 @@
-//! What a run knows beside its tasks: counters, queues, deadlines, the workspace.
+//! The state of a run outside its tasks: counters, queues, deadlines, the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use baton_types::time::Timestamp;
 
 use super::graph::TaskIndex;
 
-/// What a run knows beside its tasks.
+/// The state of a run outside its tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shared {
     /// The last entry's number.
     pub seq: u64,
     /// The last entry's decision.
     pub decision: u64,
-    /// When the last entry was decided.
+    /// The moment of the last entry.
     pub latest: Timestamp,
-    /// The first entry.
+    /// The first entry, as later adoptions changed it.
     pub started: Option<Arc<RunStarted>>,
-    /// When the first entry was decided.
+    /// The moment of the first entry.
     pub started_at: Timestamp,
-    /// The last entry.
+    /// The entry that ended the run.
     pub ended: Option<RunEnded>,
     /// The workspace.
     pub documents: Documents,
@@ -41,15 +41,15 @@ pub struct Shared {
     pub open_questions: u32,
     /// Tasks that are ready or running.
     pub active_tasks: u32,
-    /// Time in which some task was active, up to [`Shared::active_since`].
+    /// Time during which some task was active, up to [`Shared::active_since`].
     pub worked: std::time::Duration,
-    /// Since when some task is active.
+    /// The moment since which some task is active.
     pub active_since: Option<Timestamp>,
-    /// Function calls that run.
+    /// Running function calls.
     pub running_functions: u32,
-    /// What all requests used.
+    /// Tokens used by all requests.
     pub usage: Usage,
-    /// What all requests cost.
+    /// Cost of all requests.
     pub cost: Cost,
     /// Tokens reserved by open requests.
     pub reserved_tokens: u64,
@@ -57,16 +57,16 @@ pub struct Shared {
     pub reserved_cost: Money,
     /// Calls of the whole run, counted as [`Task::calls`] are.
     pub calls: u32,
-    /// Tasks that are ready, by when they became so.
+    /// Ready tasks, by the number of the entry that made them ready.
     pub ready: BTreeMap<u64, TaskIndex>,
-    /// Tasks with function calls that have not begun, by when the turn was answered.
+    /// Tasks with function calls that have not begun, by the number of the entry that put them into this queue.
     pub waiting_for_calls: BTreeMap<u64, TaskIndex>,
-    /// When tasks time out.
+    /// Deadlines of tasks.
     pub deadlines: BTreeSet<(Timestamp, TaskId)>,
-    /// When failed delegations are tried again.
+    /// Moments of the next attempts at failed delegations.
     pub retries: BTreeSet<(Timestamp, CallId)>,
     /// The questions, in the order of their numbers.
     pub questions: Vec<TaskId>,
-    /// Whether some task or the run has a limit of tokens or money, so that reservations above a task must be kept.
+    /// Whether a task or the run has a limit of tokens or money, so that reservations above a task must be kept.
     pub has_budgets: bool,
 }

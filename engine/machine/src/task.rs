@@ -20,12 +20,12 @@ use super::calls::OpenCall;
 use super::phase::Phase;
 use crate::render::SUMMARY_FRAME_TOKENS;
 
-/// One task of a run. Its conversation is not here: see [`crate::render::Transcript`].
+/// One task of a run. Its conversation is in [`crate::render::Transcript`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     /// Its id.
     pub id: TaskId,
-    /// What it is.
+    /// Its kind.
     pub kind: TaskKind,
     /// The agent or person that works on it.
     pub holder: Holder,
@@ -57,7 +57,7 @@ pub struct Task {
     pub(super) calls: u32,
     /// The newest turns, if they did not count.
     pub(super) missed: Option<Missed>,
-    /// The last call's tool, input and result, and how often they were repeated.
+    /// The last call's tool, input and result, and the number of repetitions.
     pub streak: Option<Box<Streak>>,
     /// The documents that the task knows or wrote; `None` for none.
     pub(super) documents: Option<Box<TaskDocuments>>,
@@ -73,16 +73,16 @@ pub struct Task {
     pub(super) budget: Option<Box<Budget>>,
     /// Time spent ready or running, up to [`Task::working_since`].
     pub(super) worked: Duration,
-    /// What few tasks have.
+    /// The fields that few tasks need.
     pub(super) extras: Option<Box<Extras>>,
 }
 
-/// What few tasks have.
+/// The fields that few tasks need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Extras {
     /// For a question held by an agent: the task on whose behalf it is answered.
     pub(super) answers_for: Option<TaskId>,
-    /// For a question of the engine: the decision about a call.
+    /// For a question of the engine: its concern, the approval or the outcome of a call.
     pub(super) concern: Option<Concern>,
     /// Answers given on this agent's behalf, keyed by the waiting call.
     pub(super) said: Vec<(CallId, Said)>,
@@ -96,7 +96,7 @@ impl Task {
         !matches!(self.phase, Phase::Ended(_))
     }
 
-    /// The agent that holds it; `None` for a person.
+    /// Returns the agent that holds it; `None` for a person.
     pub fn agent(&self) -> Option<&AgentId> {
         match &self.holder {
             Holder::Agent(agent) => Some(agent),
@@ -104,54 +104,54 @@ impl Task {
         }
     }
 
-    /// For a question of the engine: the decision about a call.
+    /// Returns the concern of a question of the engine: the approval or the outcome of a call.
     pub fn concern(&self) -> Option<Concern> {
         self.extras.as_ref().and_then(|extras| extras.concern)
     }
 
-    /// Tokens and money used and reserved by it and all tasks below it; kept only where a limit needs it.
+    /// Returns the tokens and money used and reserved by it and all tasks below it; `None` unless a limit needs them.
     pub fn budget(&self) -> Option<&Budget> {
         self.budget.as_deref()
     }
 
-    /// The number of the entry that put it into the queue of ready tasks or of waiting calls, if it is in one.
+    /// Returns the number of the entry that put it into the queue of ready tasks or of waiting calls, if it is in one.
     pub fn place(&self) -> Option<u64> {
         self.place.map(NonZeroU64::get)
     }
 
-    /// Answers given on this agent's behalf while it waits for `call`.
+    /// Returns the answers given on this agent's behalf while it waits for `call`.
     pub(super) fn said_during(&self, call: &CallId) -> Vec<Said> {
         let said = self.extras.iter().flat_map(|extras| &extras.said);
         said.filter(|(waiting, _)| waiting == call).map(|(_, said)| said.clone()).collect()
     }
 
-    /// Messages from a person for the next request.
+    /// Returns the messages from a person for the next request.
     pub(super) fn steering(&self) -> &[String] {
         self.extras.as_ref().map_or(&[], |extras| &extras.steering)
     }
 
-    /// The calls of its newest turn, until the next request.
+    /// Iterates over the calls of its newest turn, until the next request.
     pub fn calls(&self) -> impl Iterator<Item = &OpenCall> {
         self.phase.calls().into_iter().flatten()
     }
 
-    /// The call `id` of its newest turn, until the next request.
+    /// Returns the call `id` of its newest turn, until the next request.
     pub fn call(&self, id: &CallId) -> Option<&OpenCall> {
         let calls = self.phase.calls()?;
         calls.get(calls.index_of(id)?)
     }
 
-    /// The calls that the task waits for.
+    /// Iterates over the ids of the calls that the task waits for.
     pub fn awaited(&self) -> impl Iterator<Item = CallId> + '_ {
         self.calls().filter(|call| call.is_awaited()).map(|call| call.id.clone())
     }
 
-    /// The known version of `path`: the base of a write.
+    /// Returns the known version of `path`, which is the base of a write.
     pub fn known(&self, path: &DocumentPath) -> Option<u32> {
         self.documents.as_ref()?.known.get(path).copied()
     }
 
-    /// The newest versions of its written documents, in the order of their first write.
+    /// Iterates over the newest versions of its written documents, in the order of their first write.
     pub fn written(&self) -> impl Iterator<Item = &DocumentRef> {
         self.documents.iter().flat_map(|documents| documents.written.iter())
     }
@@ -166,19 +166,19 @@ impl Task {
         self.phase.purpose().is_summary()
     }
 
-    /// The limit that makes its newest turn the last one.
+    /// Returns the limit that makes its newest turn the last one.
     pub fn last_turn(&self) -> Option<LimitKind> {
         self.phase.purpose().last_turn()
     }
 
-    /// Time spent ready or running until `now`.
+    /// Returns the time spent ready or running until `now`.
     pub fn worked_until(&self, now: Timestamp) -> Duration {
         self.worked + self.working_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 }
 
 impl Task {
-    /// What a compaction may replace, the least first: the newest turn always stays.
+    /// Iterates over the possible compactions, the smallest first. The newest turn always stays.
     pub(super) fn plans(&self) -> impl Iterator<Item = Plan> {
         let plans = self.context.as_deref().into_iter().flat_map(|context| {
             let later = context.requests.iter().filter(|request| request.turn > context.through_turn + 1);
@@ -192,30 +192,30 @@ impl Task {
     }
 }
 
-/// What a compaction would do.
+/// A possible compaction.
 pub(super) struct Plan {
     /// The last turn that is replaced.
     pub(super) through_turn: u32,
-    /// Tokens of what is replaced.
+    /// Tokens of the replaced turns.
     pub(super) dropped: u64,
-    /// Tokens of what stays.
+    /// Tokens of everything that stays.
     pub(super) kept: u64,
 }
 
 impl Plan {
-    /// The most tokens that a digest may take: less than what it replaces.
+    /// Returns the maximum number of tokens of a digest, which is less than it replaces.
     pub(super) fn digest_tokens(&self, window: u64) -> u64 {
         DIGEST_TOKENS.min(window / 8).min(self.dropped / 2).max(SUMMARY_FRAME_TOKENS)
     }
 }
 
-/// The newest turns that may stay as they are; so many more requests are remembered by their length.
+/// Number of the newest turns that may stay as they are. The lengths of as many requests are kept.
 pub(super) const KEPT_TURNS: usize = 4;
 
-/// The most tokens (≈) of a digest.
+/// Maximum number of tokens (≈) of a digest.
 const DIGEST_TOKENS: u64 = 2_000;
 
-/// The length of a conversation, as its compaction needs it.
+/// The lengths of a conversation that its compaction needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
     /// Tokens (≈) that no compaction removes: the prompt, the tools and the request with its documents.
@@ -229,9 +229,9 @@ pub struct Context {
 /// Consecutive turns that did not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {
-    /// How many.
+    /// Number of these turns.
     pub count: u32,
-    /// Why the last one did not.
+    /// The reason why the last one did not count.
     pub reason: ReminderReason,
 }
 
@@ -253,8 +253,8 @@ pub(super) struct TaskDocuments {
     pub written: Vec<DocumentRef>,
 }
 
-/// A repeated tool, input and result. They are kept rather than hashed: comparing them is cheaper than
-/// hashing every result, and the payloads are shared with the conversation.
+/// A repeated tool, input and result. They are kept rather than hashed: comparing them is cheaper than hashing every result,
+/// and the payloads are shared with the conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Streak {
     /// The last of the calls.
@@ -266,12 +266,12 @@ pub struct Streak {
 }
 
 impl Streak {
-    /// Whether the call `asked` may continue it.
+    /// Whether the call `asked` has the same tool and input.
     pub fn is_of(&self, asked: &ModelCall) -> bool {
         self.asked.tool == asked.tool && self.asked.input == asked.input
     }
 
-    /// Whether `result` is the same again. Details of an error do not count.
+    /// Whether `result` is the same again, apart from the details of an error.
     pub fn is_same(&self, result: &CallResult) -> bool {
         let messages = [&self.result, result].map(|result| result.error.as_ref().map(|error| error.message.as_str()));
         self.result.status == result.status
@@ -294,7 +294,7 @@ pub struct Budget {
     pub reserved_cost: Money,
 }
 
-/// The fields that a question has beside those of a task.
+/// The fields that a question has in addition to those of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Its number in the run.
@@ -305,10 +305,10 @@ pub struct Question {
     pub text: String,
     /// The documents that came with it.
     pub documents: Vec<DocumentRef>,
-    /// The JSON Schema that an answer must meet; `null` without.
+    /// The JSON Schema that an answer must meet; `null` for none.
     pub answer_schema: Json,
     /// The policy for a missed deadline.
     pub otherwise: Otherwise,
-    /// How it was closed; `None` while it is open.
+    /// The way in which it was closed; `None` while it is open.
     pub closed: Option<Box<QuestionEnd>>,
 }

@@ -67,7 +67,7 @@ pub enum RunError {
     PinnedConfigs {
         /// The run.
         run: RunId,
-        /// Returns the faults.
+        /// The faults.
         faults: Arc<Faults>,
     },
     /// The configs to adopt have faults.

@@ -212,7 +212,7 @@ pub struct LoggedCall {
     pub tool: ToolId,
     /// The task that made it.
     pub task: TaskId,
-    /// Returns the call.
+    /// The call.
     pub call: CallId,
     /// When.
     pub at: Timestamp,

@@ -37,7 +37,7 @@ pub struct Line {
     pub kind: Kind,
     /// The tool of a call, or the tool whose call created a task.
     pub tool: Option<String>,
-    /// Returns the call.
+    /// The call.
     pub call: Option<CallId>,
     /// The input of a call, or the request of the root task; else `null`.
     pub input: Json,
@@ -192,7 +192,7 @@ pub(crate) struct Form {
     kind: Kind,
     /// The tool of a call, or the tool whose call created a task.
     tool: Option<String>,
-    /// Returns the call.
+    /// The call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     call: Option<CallId>,
     /// The input of a call, or the request of the root task; else `null`.

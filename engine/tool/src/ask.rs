@@ -54,7 +54,7 @@ impl ModelAsk {
 /// A model's answer to a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelReply {
-    /// Returns the text.
+    /// The text.
     pub text: String,
     /// The model that answered: its name at the provider, or the name it was asked by.
     pub model: String,

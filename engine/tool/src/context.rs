@@ -19,11 +19,11 @@ use crate::measure::measure;
 pub struct Caller {
     /// The run.
     pub run: RunId,
-    /// Returns the calling task.
+    /// The calling task.
     pub task: TaskId,
-    /// Returns the calling agent.
+    /// The calling agent.
     pub agent: AgentId,
-    /// Returns the call.
+    /// The call.
     pub call: CallId,
 }
 

@@ -46,7 +46,7 @@ impl ToolFunction {
 pub struct ToolPreview {
     /// The tool id that the function serves.
     pub id: &'static str,
-    /// Returns the text that a call with this input makes of the version of a document with this content, or why the call
+    /// The text that a call with this input makes of the version of a document with this content, or why the call
     /// changes nothing.
     pub text: PreviewText,
 }

@@ -68,7 +68,7 @@ pub enum Event {
     },
     /// An executor answered a [`Effect::Execute`].
     CallReturned {
-        /// Returns the call.
+        /// The call.
         call: CallId,
         /// The outcome.
         outcome: Outcome,
@@ -225,7 +225,7 @@ pub enum Effect {
     },
     /// Run the tool's executor; answer with [`Event::CallReturned`].
     Execute {
-        /// Returns the calling task.
+        /// The calling task.
         task: TaskId,
         /// The agent that calls.
         agent: AgentId,
@@ -289,7 +289,7 @@ pub enum Refusal {
     /// The call has made that request already, and it is open.
     #[error("request {request} of call {call} is under way")]
     AlreadyAsked {
-        /// Returns the call.
+        /// The call.
         call: CallId,
         /// Which of its requests.
         request: u32,

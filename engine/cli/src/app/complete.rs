@@ -1,4 +1,4 @@
-//! Values that a shell asks this program for while a command is typed.
+//! Values for shell completion, which a shell requests from this program while a person types a command.
 
 use baton_store::Store;
 use clap::builder::StyledStr;
@@ -9,13 +9,13 @@ use crate::screen::{Output, Screen};
 use crate::text::{escaped, is_plain};
 use crate::{terminal, words};
 
-/// The place as completion sees it: values come from the same store and project as the command's own.
+/// Returns the place for completion: values come from the store and the project that the command itself would use.
 fn place() -> Option<Place> {
     let screen = Screen { output: Output::Text, interactive: false, live: false };
     Place::here(screen, std::env::var("BATON_STORE").ok()).ok()
 }
 
-/// Candidates for a run: newest first, with job and status.
+/// Returns the candidates for a run: newest first, with job and status.
 pub(crate) fn runs() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let Some(store) = place().and_then(|place| place.store_to_read().ok().flatten()) else { return Vec::new() };
@@ -31,7 +31,8 @@ pub(crate) fn runs() -> ArgValueCandidates {
     })
 }
 
-/// Candidates for a job: those of the project, by name. Shells print candidates, so one with a hidden character is left out.
+/// Returns the candidates for a job: the jobs of the project, by name. Shells print candidates, so names with hidden characters
+/// are left out.
 pub(crate) fn jobs() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let jobs = place().map(|place| place.jobs()).unwrap_or_default();
@@ -39,7 +40,7 @@ pub(crate) fn jobs() -> ArgValueCandidates {
     })
 }
 
-/// Candidates for a tool: those the program carries and those found upward.
+/// Returns the candidates for a tool: the built-in tools, and the tools found in the folders above.
 pub(crate) fn tools() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let configs = place().and_then(|place| place.tool_configs(None).ok()).unwrap_or_default();

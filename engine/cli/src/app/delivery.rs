@@ -1,4 +1,4 @@
-//! Commands to a run that another process may hold: whether they were carried out, and how that is printed.
+//! Commands to a run that another process may own: whether they were carried out, and the output about it.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::shell::baton;
 use crate::text::{Text, text};
 use crate::{style, terminal};
 
-/// What was asked of a run.
+/// A command to a run.
 pub(crate) struct Asked<'a> {
     /// The run.
     pub(crate) found: &'a FoundRun,
-    /// The verb as it was typed.
+    /// The verb, as the person typed it.
     pub(crate) verb: &'static str,
-    /// The task, unless it concerns the run.
+    /// The task; `None` for the whole run.
     pub(crate) task: Option<TaskId>,
 }
 
 impl Asked<'_> {
-    /// Tells what became of the command; `is_it` knows the entry that carried it out.
+    /// Prints the outcome of the command. `is_it` recognizes the action of the entry that carried it out.
     pub(crate) async fn delivered(
         &self,
         place: &Place,
@@ -64,7 +64,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Prints what became of the command.
+    /// Prints the outcome `told` and the suggested `next` command, or the same as JSON.
     pub(crate) fn tell(
         &self,
         place: &Place,
@@ -88,7 +88,7 @@ impl Asked<'_> {
     }
 }
 
-/// Lets a paused run go on in the process that holds it.
+/// Unpauses a run in the process that owns it.
 pub(crate) async fn unpause(engine: &Engine, found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
     let delivery = engine.unpause(found.id(), &terminal::person()).await.map_err(run_failure)?;
     let done = text!("run {} continues in the process that runs it", style::name(found.id()));

@@ -1,4 +1,4 @@
-//! The end of every execution: documents are exported, the result is printed, the next commands are suggested.
+//! The end of every execution: exports documents, prints the result, suggests the next commands.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Where documents go; checked before the run, so that a bad folder is found before work is done.
+    /// Returns the folder for the documents. Called before the run, so that a bad folder is found before any work.
     pub(crate) fn target(&self, place: &Place) -> Result<Option<Target>, Failure> {
         let Some(out) = &self.out else { return Ok(None) };
         Target::checked(place.current.join(out), self.force, place).map(Some)
     }
 }
 
-/// Follows a run to its end, and prints what stands there.
+/// Follows a run to its end, and prints its result.
 pub(crate) async fn finish(
     handle: &RunHandle,
     told: u64,
@@ -57,7 +57,7 @@ pub(crate) async fn finish(
         None => Ok(Exported::default()),
     };
     let files: Vec<PathBuf> = exported.iter().flat_map(|exported| exported.written.iter().cloned()).collect();
-    // What the run did stands, whatever became of the files and of whoever reads.
+    // The result of the run is reported even if the export failed or the reader of stdout is gone.
     match report(&view, exit, place, &files) {
         Err(failure) if failure.is_broken_pipe() => next(&view, exit).iter().for_each(|line| place.screen.tell(line)),
         reported => reported?,
@@ -99,7 +99,7 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
     Ok(())
 }
 
-/// What to type next.
+/// Returns the commands to suggest next.
 pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
     let run = view.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
     let resume = baton("resume").value(&run);

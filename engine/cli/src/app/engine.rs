@@ -1,4 +1,4 @@
-//! Engines over a store, as commands use them, and their errors as failures of a command.
+//! Engines over a store, as commands use them. Maps their errors to failures of a command.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::place::Place;
 use crate::trust::{Manner, PersonsTrust};
 use crate::{cassettes, environment};
 
-/// An engine over `store` that reads runs and delivers commands to them, and runs nothing.
+/// Returns an engine over `store` that reads runs and delivers commands to them, but executes nothing.
 pub(crate) fn engine(store: &Arc<dyn Store>) -> Result<Engine, Failure> {
     let builder = Engine::builder().store(Arc::clone(store)).trust(TrustNothing).variables(|_| None);
     builder.build().map_err(run_failure)
 }
 
-/// Begins an engine over `store`, which is kept in `file`, that runs what the person trusts. It sees the environment, what they
-/// trust of the project's `.env`, and their own prices.
+/// Returns a builder of an engine over `store`, which is kept in `file`. The engine executes only the jobs that the person
+/// trusts. It sees the environment, the trusted part of the project's `.env`, and the person's own prices.
 pub(crate) fn builder(
     store: &Arc<dyn Store>,
     file: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub(crate) fn builder(
     })
 }
 
-/// The error that run `run` stopped with, as a failure of the command.
+/// Returns the error that stopped run `run` as a failure of the command.
 pub(crate) fn run_stopped(run: &RunId, error: RunError) -> Failure {
     match &error {
         RunError::Store(store)
@@ -49,7 +49,7 @@ pub(crate) fn run_stopped(run: &RunId, error: RunError) -> Failure {
     }
 }
 
-/// The engine's error as a failure of the command.
+/// Returns the engine's error as a failure of the command.
 pub(crate) fn run_failure(error: RunError) -> Failure {
     match error {
         RunError::UnknownRun(run) => Failure::not_found("run", run.as_str(), []),

@@ -9,7 +9,7 @@ use baton_types::path::DocumentPath;
 use crate::exit::Failure;
 use crate::place::Place;
 
-/// Returns `text`, or stdin where it is `-`. An empty text is refused with `empty`.
+/// Returns `text`, or the content of stdin if `text` is `-`. An empty text is refused with the message `empty`.
 pub(crate) fn text_or_stdin(text: String, empty: &str) -> Result<String, Failure> {
     let mut text = text;
     if text == "-" {
@@ -23,7 +23,7 @@ pub(crate) fn text_or_stdin(text: String, empty: &str) -> Result<String, Failure
     Ok(text)
 }
 
-/// A document given on the command line: `FILE`, or `FILE=PATH`.
+/// Reads a document that the command line names: `FILE`, or `FILE=PATH`.
 pub(crate) fn document(place: &Place, text: &str) -> Result<InitialDocument, Failure> {
     let whole = place.current.join(text);
     let (file, path) = match text.rsplit_once('=') {

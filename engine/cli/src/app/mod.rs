@@ -1,4 +1,4 @@
-//! What commands share: engines, the end of an execution, what a person types, values for completion.
+//! The parts that commands share: engines, the end of an execution, input from the command line, values for completion.
 //!
 //! Commands import this module and not each other.
 

@@ -1,4 +1,4 @@
-//! The options that every command has, and how a command line that is wrong is refused.
+//! The options of every command, and the output for a wrong command line.
 
 use clap::Args;
 
@@ -34,13 +34,13 @@ pub(crate) struct Common {
     pub(crate) plain: bool,
 }
 
-/// Prints what is wrong with the arguments, or the help that they ask for; returns how to exit.
+/// Prints what is wrong with the arguments, or the requested help; returns the exit code.
 pub(crate) fn refused(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         let _closed = error.print();
         return Exit::Done;
     }
-    // It quotes the arguments, and a file's name may have become one by completion.
+    // The message quotes the arguments. A file's name may be among them through completion, so its characters are escaped.
     let shown = error.render().to_string();
     screen::tell(&match shown.trim_end().strip_prefix("error:") {
         Some(rest) => text!("{}{}", style::bad("error:"), Text::block(rest)),

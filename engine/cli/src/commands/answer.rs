@@ -1,4 +1,4 @@
-//! `baton answer`: answers a question that waits for a person, wherever its run is.
+//! `baton answer`: answers a question that waits for a person, in any process.
 
 use std::io::Read;
 
@@ -36,7 +36,7 @@ pub(crate) struct AnswerArgs {
     documents: Vec<String>,
 }
 
-/// Answers.
+/// Sends the answer to the run, or prints the question if no answer was given.
 pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, mut view, words) = find(args, place).await?;
     approvals::look_in_store(&found, &mut view).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
     let typed = match typed {
         [] => None,
         [answer] => Some((*answer).to_owned()),
-        // A choice and the reason for it, as two words of the shell.
+        // Two words of the shell: a choice and the reason for it.
         [choice, reason] if question::choices(&schema).iter().any(|offered| offered.label.eq_ignore_ascii_case(choice)) => {
             Some(format!("{choice} {reason}"))
         }
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
     };
     let typed = typed.as_deref();
     let Some(answer) = given(args, typed, &schema)? else {
-        // Without an answer, the question is shown with what would answer it.
+        // Without an answer, the question is printed with an example of an answer.
         for line in view.question_lines(question, terminal::width()) {
             place.screen.tell(&line);
         }
@@ -101,7 +101,7 @@ fn answer_text(answer: &Value) -> String {
     answer.as_str().map_or_else(|| answer.to_string(), str::to_owned)
 }
 
-/// The run, and the words that are not its name.
+/// Finds the run, and returns it with the words that do not name it.
 async fn find<'a>(args: &'a AnswerArgs, place: &Place) -> Result<(FoundRun, RunView, Vec<&'a str>), Failure> {
     let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
     if number(&args.target).is_none() {
@@ -109,7 +109,7 @@ async fn find<'a>(args: &'a AnswerArgs, place: &Place) -> Result<(FoundRun, RunV
         let view = found.view().await?;
         return Ok((found, view, words));
     }
-    // `Q1` alone means the newest run that has such a question open.
+    // `Q1` alone means the newest run in which that question is open.
     let wanted = number(&args.target);
     let store = place.existing_store()?.ok_or_else(|| Failure::not_found("question", &args.target, []))?;
     for record in store.runs().await.map_err(runs::store_failure)? {
@@ -125,12 +125,12 @@ async fn find<'a>(args: &'a AnswerArgs, place: &Place) -> Result<(FoundRun, RunV
     Err(Failure::not_found("open question", &args.target, []))
 }
 
-/// The number of `Q1` or `q1`.
+/// Returns the number in `Q1` or `q1`.
 fn number(text: &str) -> Option<u32> {
     text.strip_prefix(['Q', 'q'])?.parse().ok()
 }
 
-/// The question meant; without a number, the only one that is open.
+/// Returns question `number`, or the only open question if there is no number.
 fn choose(view: &RunView, number: Option<u32>) -> Result<&Question, Failure> {
     let open: Vec<&Question> = view.questions_for_person().collect();
     match (number, open.as_slice()) {
@@ -159,7 +159,7 @@ fn choose(view: &RunView, number: Option<u32>) -> Result<&Question, Failure> {
     }
 }
 
-/// The answer on the command line, checked against the question's schema.
+/// Reads the answer from the command line, and checks it against the question's schema.
 fn given(args: &AnswerArgs, typed: Option<&str>, schema: &Json) -> Result<Option<Value>, Failure> {
     let unfit = |reason: String| Failure::Usage(format!("the answer does not fit the question: {reason}"));
     if let Some(text) = &args.json {

@@ -1,4 +1,4 @@
-//! `baton completions`: the script for a shell. Its values come from [`crate::app::complete`].
+//! `baton completions`: prints the completion script for a shell. The values come from [`crate::app::complete`].
 
 use clap::Args;
 use clap_complete::env::Shells;
@@ -6,7 +6,7 @@ use clap_complete::env::Shells;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 
-/// The variable by which the script asks this program.
+/// The environment variable through which the script asks this program for values.
 const VARIABLE: &str = "COMPLETE";
 
 /// What `completions` takes.

@@ -1,7 +1,7 @@
-//! `baton pause`, `baton cancel`, `baton steer`: acting on a run from wherever one is.
+//! `baton pause`, `baton cancel`, `baton steer`: act on a run from any process.
 //!
-//! A run that proceeds in another process is acted on by way of the store's inbox, and its process has a moment to carry
-//! it out, so that the person sees what came of it. `baton resume` is what ends a pause.
+//! A run that another process owns is reached through the store's inbox. That process has a moment to carry the command out, so
+//! that the person sees the outcome. `baton resume` ends a pause.
 
 use baton_runtime::{Delivery, Engine, Holder, RunOutcome};
 use baton_types::entry::{ControlAction, Holder as TaskHolder};
@@ -54,7 +54,7 @@ pub(crate) struct SteerArgs {
     words: Vec<String>,
 }
 
-/// Lets a run take no further step.
+/// Pauses a run: it takes no further step.
 pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, view) = going(place, &args.run).await?;
     let asked = Asked { found: &found, verb: "pause", task: None };
@@ -69,7 +69,7 @@ pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failu
     asked.delivered(place, delivery, &done, Some("resume"), |action| *action == ControlAction::Paused).await
 }
 
-/// Ends a run, or a task with all below it.
+/// Cancels a run, or a task with all tasks below it.
 pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, view) = going(place, &args.run).await?;
     let task = args.task.as_deref().map_or_else(|| Ok(TaskId::root()), |name| task(&view, name))?;
@@ -79,7 +79,7 @@ pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Fai
     let nobody_runs_it = engine.holder(run).await.map_err(run_failure)? == Holder::Nobody;
     let mut delivery = engine.cancel(run, task.clone(), &args.reason, &terminal::person()).await.map_err(run_failure)?;
     if is_root && nobody_runs_it {
-        // The inbox is drained with the take-over, so the run ends before anything of it is done again.
+        // The take-over drains the inbox, so the run ends before anything is executed again.
         let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
         end(&builder.build().map_err(run_failure)?, &found).await?;
         delivery = Delivery::Done;
@@ -93,7 +93,7 @@ pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Fai
     asked.delivered(place, delivery, &done, None, |action| matches!(action, ControlAction::Cancelled { .. })).await
 }
 
-/// Sends a message into the next request of a task.
+/// Sends a message that the task's agent reads with its next request.
 pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, view) = going(place, &args.run).await?;
     let (name, message) = match args.words.as_slice() {
@@ -111,7 +111,7 @@ pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failu
     asked.delivered(place, delivery, &done, None, is_it).await
 }
 
-/// The run that `name` means, if it has not ended.
+/// Returns the run that `name` means; refused if it has ended.
 async fn going(place: &Place, name: &str) -> Result<(FoundRun, RunView), Failure> {
     let found = runs::find(place, name).await?;
     let view = found.view().await?;
@@ -121,7 +121,7 @@ async fn going(place: &Place, name: &str) -> Result<(FoundRun, RunView), Failure
     }
 }
 
-/// Takes a run over whose inbox ends it, and waits for that.
+/// Takes over a run whose inbox cancels it, and waits until it has ended.
 async fn end(engine: &Engine, found: &FoundRun) -> Result<(), Failure> {
     let mut interruptions = Interruptions::catch()?;
     let handle = engine.resume(found.id()).await.map_err(run_failure)?;
@@ -135,7 +135,7 @@ async fn end(engine: &Engine, found: &FoundRun) -> Result<(), Failure> {
     }
 }
 
-/// The task that `name` means: its id, or the agent that holds it.
+/// Returns the task that `name` means: an id, or the agent that holds it.
 fn task(view: &RunView, name: &str) -> Result<TaskId, Failure> {
     let id = TaskId::new(name);
     if view.tasks.contains_key(&id) {

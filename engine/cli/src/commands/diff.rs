@@ -1,4 +1,4 @@
-//! `baton diff`: two runs side by side, and what differs first.
+//! `baton diff`: compares two runs and shows the first difference.
 
 use baton_runtime::{Divergent, RunDiff, TaskDiff, diff};
 use baton_types::model::Usage;
@@ -15,7 +15,7 @@ use crate::style;
 use crate::text::{Text, text};
 use crate::{runs, words};
 
-/// How many tasks or documents that differ are shown; `--output json` has all.
+/// Largest number of differing tasks or documents in the text output; `--output json` has all.
 const SHOWN: usize = 20;
 
 /// What `diff` takes.
@@ -100,7 +100,7 @@ fn text(diff: &RunDiff, place: &Place) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A task that differs: path, holder, states, where.
+/// Renders a task that differs: path, holder, states, first difference.
 fn line(task: &TaskDiff) -> Text {
     let holder = match &task.holders {
         [Some(a), Some(b)] if a != b => format!("{a} → {b}"),
@@ -113,7 +113,7 @@ fn line(task: &TaskDiff) -> Text {
     words::preview(&format!("{}  {holder}  {state}  {first}", task.task), 160)
 }
 
-/// The numbers of the first entries that differ.
+/// Renders the numbers of the first entries that differ.
 fn entries(first: &Divergent) -> String {
     match first.seq {
         [Some(a), Some(b)] if a == b => format!("entry {a}"),

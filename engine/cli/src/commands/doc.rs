@@ -1,4 +1,4 @@
-//! `baton doc`: the documents of a run, their versions and differences.
+//! `baton doc`: lists, prints, compares and exports the documents of a run.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ enum DocVerb {
     },
 }
 
-/// Does what `doc` asks.
+/// Executes the verb of `doc`.
 pub(crate) async fn run(args: &DocArgs, place: &Place) -> Result<Exit, Failure> {
     let (DocVerb::Ls { run, .. } | DocVerb::Cat { run, .. } | DocVerb::Diff { run, .. } | DocVerb::Export { run, .. }) =
         &args.verb;
@@ -211,14 +211,15 @@ async fn text_of(found: &FoundRun, version: &DocumentVersion) -> Result<String, 
         .map_err(|_| Failure::Usage(format!("{} is {}, not text", version.reference(), version.content.mime_type)))
 }
 
-/// The document at `path`.
+/// Returns the document at `path`.
 fn document<'a>(view: &'a RunView, path: &str) -> Result<&'a Arc<Document>, Failure> {
     let known = || view.documents.iter().map(|(known, _)| known.to_string());
     let parsed = DocumentPath::parse(path).map_err(|error| Failure::Usage(error.to_string()))?;
     view.documents.get(&parsed).ok_or_else(|| Failure::not_found("document", path, known()))
 }
 
-/// The version that `PATH` or `PATH@VERSION` names. What ends like a version is one: no document is called that.
+/// Returns the version that `PATH` or `PATH@VERSION` names. A name that ends like a version is one, since no document's path
+/// ends so.
 fn version<'a>(view: &'a RunView, name: &str) -> Result<&'a DocumentVersion, Failure> {
     let split = name.rsplit_once('@').and_then(|(path, number)| Some((path, number.trim_start_matches('v').parse().ok()?)));
     match split {

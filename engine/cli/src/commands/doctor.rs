@@ -1,7 +1,7 @@
-//! `baton doctor`: what a run would need, looked at before it does. Whatever is not well says what mends it.
+//! `baton doctor`: checks what a run needs before it starts. Each finding names its fix, if there is one.
 //!
-//! Keys are looked for and never shown. A key is sent to its provider only, and to an address of a job's own only where the
-//! job is trusted; `--offline` sends nothing.
+//! Keys are looked up and never printed. A key is sent to its provider only. It is sent to a job's own address only if the job
+//! is trusted. `--offline` sends nothing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use crate::text::text;
 use crate::trust::{Manner, PersonsTrust};
 use crate::words;
 
-/// How far a clock may be off before it is told. Certificates and `Retry-After` dates are judged by it.
+/// Largest difference of a clock without a warning. Certificates and `Retry-After` dates depend on the clock.
 const CLOCK_TOLERANCE: Duration = Duration::from_mins(5);
 
 /// What `doctor` takes.
@@ -45,7 +45,7 @@ pub(crate) struct DoctorArgs {
     trust: bool,
 }
 
-/// How well something is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Standing {
@@ -54,7 +54,7 @@ enum Standing {
     Fail,
 }
 
-/// One thing that was looked at.
+/// One result of a check.
 #[derive(Debug, Serialize)]
 struct Finding {
     check: &'static str,
@@ -62,22 +62,22 @@ struct Finding {
     name: Option<String>,
     standing: Standing,
     told: String,
-    /// What mends it, where something does.
+    /// The fix, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
 }
 
-/// A provider that jobs need, with the way to it and the models that they ask.
+/// A provider that jobs need, with its settings and the models that they request from it.
 #[derive(Debug)]
 struct Needed {
     provider: String,
     settings: Option<ProviderSettings>,
     models: BTreeSet<String>,
-    /// Why nothing is sent to it.
+    /// The untrusted job that sets the provider's address or key; nothing is sent then.
     untrusted: Option<String>,
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub(crate) async fn run(args: &DoctorArgs, place: &Place) -> Result<Exit, Failure> {
     let environment = Environment::at(place)?;
     let manner = if args.trust { Manner::Given } else { Manner::Look };
@@ -111,7 +111,7 @@ pub(crate) async fn run(args: &DoctorArgs, place: &Place) -> Result<Exit, Failur
     report(place, &findings)
 }
 
-/// Prints the findings, and says how the program ends.
+/// Prints the findings, and returns the exit code.
 fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
     if place.screen.is_text() {
         for finding in findings {
@@ -138,7 +138,7 @@ fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
     })
 }
 
-/// Whether runs can be kept, and whether some wait to be continued.
+/// Checks that runs can be stored, and looks for interrupted runs.
 async fn store(place: &Place) -> Finding {
     let finding = |standing, told: String, fix: Option<String>| Finding { check: "store", name: None, standing, told, fix };
     let Some(file) = place.store_file() else {
@@ -176,14 +176,14 @@ async fn store(place: &Place) -> Finding {
     }
 }
 
-/// Whether a file can be made in `folder`; it is gone again afterwards.
+/// Creates a file in `folder` and removes it again.
 fn tempfile_in(folder: &Path) -> std::io::Result<()> {
     let file = folder.join(format!(".baton-doctor-{}", std::process::id()));
     std::fs::File::create_new(&file)?;
     std::fs::remove_file(&file)
 }
 
-/// Whether a job may run, which of its tools its models would not take, and which providers it needs.
+/// Checks a job: its faults, its trust, the tools that its models' providers would reject. Collects the providers it needs.
 fn look_at_job(
     place: &Place,
     name: &Path,
@@ -234,7 +234,7 @@ fn look_at_job(
     Ok(findings)
 }
 
-/// Whether a provider has its key, answers, and has the models that are asked for.
+/// Checks that a provider has its key, answers, and has the requested models.
 async fn look_at_provider(
     needed: &Needed,
     providers: &Providers,
@@ -282,7 +282,7 @@ async fn look_at_provider(
     findings
 }
 
-/// What mends a provider that cannot be asked.
+/// Returns the fix for a provider that cannot be reached.
 fn mended(error: &HealthError, profile: &str) -> Option<String> {
     Some(match error {
         HealthError::Setup(SetupError::KeyMissing { variable, .. }) => {
@@ -298,15 +298,15 @@ fn mended(error: &HealthError, profile: &str) -> Option<String> {
     })
 }
 
-/// Whether the provider's list has `model`. Lists give dated names where a short one is taken as well, and leave out the
-/// variants after a colon.
+/// Returns true if the provider's list has `model`, or is empty. Lists may have a dated name instead of a short one, and omit
+/// the variants after a colon.
 fn is_offered(model: &str, health: &Health) -> bool {
     let base = model.split(':').next().unwrap_or(model);
     let is_it = |known: &str| known == model || known == base || known == format!("{model}:latest");
     health.models.is_empty() || health.models.iter().any(|known| is_it(known) || known.starts_with(&format!("{model}-20")))
 }
 
-/// How far the clock is off from the provider's, if that is much.
+/// Compares the clock with the provider's, and reports a large difference.
 fn clock(health: &Health) -> Option<Finding> {
     let (now, date) = (SystemTime::now(), health.date?);
     let off = now.duration_since(date).unwrap_or_else(|error| error.duration());

@@ -1,4 +1,4 @@
-//! `baton export`: a run as a script, so that what once asked a model runs again without one.
+//! `baton export`: writes a run as a script, which runs it again without a model.
 
 use std::io::Write;
 use std::path::PathBuf;

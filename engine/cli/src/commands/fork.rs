@@ -1,4 +1,4 @@
-//! `baton fork`: a new run from some point of another, with other configs or documents from there on.
+//! `baton fork`: starts a new run from a point in another run, with other configs or documents from there.
 
 use baton_config::Sources;
 use baton_runtime::folder::read_document;
@@ -60,13 +60,13 @@ enum Allowed {
     All,
 }
 
-/// `PLACE=VALUE`; a value that is no JSON is text.
+/// Parses `PLACE=VALUE`. A value that is not JSON is text.
 fn setting(text: &str) -> Result<(String, Value), String> {
     let (place, value) = text.split_once('=').ok_or("expected PLACE=VALUE")?;
     Ok((place.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::from(value))))
 }
 
-/// `PATH=FILE`.
+/// Parses `PATH=FILE`.
 fn edit(text: &str) -> Result<(DocumentPath, String), String> {
     let (path, file) = text.split_once('=').ok_or("expected PATH=FILE")?;
     Ok((DocumentPath::parse(path).map_err(|error| error.to_string())?, file.to_owned()))
@@ -102,7 +102,7 @@ pub(crate) async fn run(args: ForkArgs, place: &Place) -> Result<Exit, Failure> 
 }
 
 impl ForkArgs {
-    /// The configs to go on by, if they are to be others, and how they differ.
+    /// Returns the changed configs, if there are any, and the list of all changes.
     async fn configs(&self, engine: &Engine, found: &FoundRun, place: &Place) -> Result<(Option<Sources>, Vec<String>), Failure> {
         let state = engine.state(found.id()).await.map_err(run_failure)?;
         let Some(started) = state.started() else { return Ok((None, Vec::new())) };
@@ -136,7 +136,7 @@ impl ForkArgs {
     }
 }
 
-/// The document at `path`, as the file says.
+/// Reads the document at `path` from `file`.
 fn written(place: &Place, path: &DocumentPath, file: &str) -> Result<InitialDocument, Failure> {
     let file = place.current.join(file);
     let content = read_document(&file).map_err(|error| Failure::file(&file, error))?;

@@ -1,4 +1,4 @@
-//! `baton gc`: old runs go, with what only they needed, and the store's file shrinks.
+//! `baton gc`: removes old runs with the contents that only they used, and shrinks the store's file.
 
 use std::time::Duration;
 
@@ -34,14 +34,14 @@ pub(crate) struct GcArgs {
     dry_run: bool,
 }
 
-/// A run that stays because of another one.
+/// A run that is kept because another run was forked from it.
 #[derive(Debug, Serialize)]
 struct Held {
     run: String,
     by: String,
 }
 
-/// What was removed.
+/// Report of the removed runs and the freed space.
 #[derive(Debug, Serialize)]
 struct Removed {
     dry_run: bool,
@@ -55,7 +55,7 @@ struct Removed {
     bytes_after: u64,
 }
 
-/// Removes what may go.
+/// Removes the runs that the arguments select.
 pub(crate) async fn run(args: GcArgs, place: &Place) -> Result<Exit, Failure> {
     let retention = retention(&args, place).await?;
     let collected = match place.store_on_disk()? {
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: GcArgs, place: &Place) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The rules that the arguments name.
+/// Returns the retention rules that the arguments describe.
 async fn retention(args: &GcArgs, place: &Place) -> Result<Retention, Failure> {
     let mut named = Vec::new();
     for name in &args.runs {
@@ -87,7 +87,7 @@ async fn retention(args: &GcArgs, place: &Place) -> Result<Retention, Failure> {
     Ok(Retention { keep_newest: args.keep, unchanged_since, named })
 }
 
-/// What was removed, for people.
+/// Renders the report for people.
 fn told(collected: &Collected, dry_run: bool) -> Text {
     let Collected { runs, held, kept, entries, contents, content_bytes, bytes_before, bytes_after, shrunk: _ } = collected;
     let verb = if dry_run { "would remove" } else { "removed" };

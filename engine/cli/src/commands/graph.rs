@@ -1,4 +1,4 @@
-//! `baton graph`: who delegates to whom, as Mermaid or DOT text.
+//! `baton graph`: draws the task graph of a run, or the agents of a job, as Mermaid or DOT text.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -35,7 +35,7 @@ enum Language {
     Dot,
 }
 
-/// What is drawn: boxes and arrows.
+/// A drawing of boxes and arrows.
 #[derive(Debug, Default)]
 struct Drawing {
     boxes: Vec<Box>,
@@ -50,17 +50,17 @@ struct Box {
     look: Look,
 }
 
-/// One arrow between boxes, by index.
+/// One arrow between two boxes, given by their indices.
 #[derive(Debug)]
 struct Arrow {
     from: usize,
     to: usize,
     label: String,
-    /// Whether somebody waits along it now.
+    /// Whether the caller still waits for the callee.
     waiting: bool,
 }
 
-/// How a box looks.
+/// Style of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Plain,
@@ -70,7 +70,7 @@ enum Look {
     Waiting,
 }
 
-/// Draws.
+/// Prints the drawing.
 pub(crate) async fn run(args: &GraphArgs, place: &Place) -> Result<Exit, Failure> {
     let is_folder = place.current.join(&args.target).is_dir();
     let drawing = if !is_folder && runs::is_run(place, &args.target).await? {
@@ -145,7 +145,7 @@ impl Drawing {
     fn mermaid(&self) -> String {
         let mut text = "graph TD\n".to_owned();
         for (index, shape) in self.boxes.iter().enumerate() {
-            // Mermaid reads `#` entities and quotes inside labels; nothing of a request may end the label.
+            // Mermaid reads `#` entities and quotes inside labels. Text of a request must not end the label.
             let label = shape.label.replace('#', "#35;").replace('"', "#quot;");
             let class = match shape.look {
                 Look::Plain => "",

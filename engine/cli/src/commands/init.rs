@@ -1,4 +1,4 @@
-//! `baton init`: a project with a job that runs at once, or a crate with a tool of its own.
+//! `baton init`: creates a project with a job that runs at once, or a crate with its own tool.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(crate) struct InitArgs {
     rust: Option<String>,
 }
 
-/// Writes the files.
+/// Creates the project or the crate.
 pub(crate) fn run(args: &InitArgs, place: &Place) -> Result<Exit, Failure> {
     let (written, next) = match &args.rust {
         Some(name) => (crate_files(name, place)?.write(place)?, crate_next(name)),
@@ -51,7 +51,7 @@ fn crate_files(name: &str, place: &Place) -> Result<Scaffold, Failure> {
     let mut files = Scaffold::new(place.current.join(&folder));
     let baton = dependency();
     files.add_template(embedded::CRATE, |text| text.replace("__NAME__", &package).replace("__BATON__", &baton));
-    // The versions that this program was built and tested with.
+    // The dependency versions with which this program was built and tested.
     if let Some(lock) = checkout().and_then(|checkout| std::fs::read_to_string(checkout.join("../../Cargo.lock")).ok()) {
         files.add("Cargo.lock", lock);
     }
@@ -74,13 +74,13 @@ fn add_schemas(files: &mut Scaffold) {
     }
 }
 
-/// The source of this program, where it was built from one that is still there.
+/// Returns the source folder of this program, if it still exists.
 fn checkout() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     folder.join("Cargo.toml").is_file().then_some(folder)
 }
 
-/// How the crate depends on this package.
+/// Returns the crate's dependency on this package, as the value in `Cargo.toml`.
 fn dependency() -> String {
     match checkout() {
         Some(folder) => format!("{{ path = {:?} }}", folder.display().to_string()),

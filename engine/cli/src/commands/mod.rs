@@ -1,4 +1,4 @@
-//! The commands, one per file. Each has its arguments and `run`, which prints its result and says how to exit.
+//! The commands, one per file. Each file has its arguments and `run`, which prints the result and returns the exit code.
 
 pub(crate) mod answer;
 pub(crate) mod completions;
@@ -100,7 +100,7 @@ pub(crate) enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-/// Does what the command line asks.
+/// Executes the command.
 pub(crate) async fn perform(command: Command, place: &Place) -> Result<Exit, Failure> {
     match command {
         Command::Init(args) => init::run(&args, place),

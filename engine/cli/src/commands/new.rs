@@ -1,4 +1,4 @@
-//! `baton new`: a tool, an agent or a job to begin with, which works as it is.
+//! `baton new`: creates a tool, an agent or a job that works as it is.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ enum What {
     },
 }
 
-/// Writes the files.
+/// Creates the tool, the agent or the job.
 pub(crate) fn run(args: &NewArgs, place: &Place) -> Result<Exit, Failure> {
     match &args.what {
         What::Tool { name, job } => tool(name, job.as_deref(), place)?,
@@ -72,18 +72,18 @@ fn tool(name: &str, job: Option<&Path>, place: &Place) -> Result<(), Failure> {
     }
 }
 
-/// Where a crate keeps its tools.
+/// Places of a crate's tools.
 struct ToolCrate {
     folder: PathBuf,
     /// The folder of tool functions, and the file that lists them.
     functions: PathBuf,
     list: PathBuf,
     configs: PathBuf,
-    /// How functions name what they need.
+    /// The `use` lines of a tool function.
     imports: &'static str,
 }
 
-/// The nearest crate upward that depends on the engine and has a place for tools.
+/// Finds the nearest crate in the folders above that depends on the engine and has a place for tools.
 fn tool_crate(place: &Place) -> Option<ToolCrate> {
     for folder in place.current.ancestors() {
         let Ok(manifest) = std::fs::read_to_string(folder.join("Cargo.toml")) else { continue };
@@ -104,7 +104,7 @@ fn tool_crate(place: &Place) -> Option<ToolCrate> {
             beside if beside.is_dir() && !folder.join("tool-configs").is_dir() => beside,
             _ => folder.join("tool-configs"),
         };
-        // Beside the engine itself, its parts are named; a crate of its own depends on one package.
+        // A crate of the engine's workspace imports the engine's crates; any other crate depends on one package.
         let of_engine = manifest.lines().any(|line| line.trim_start().starts_with("baton-tool."));
         let imports =
             if of_engine { "use baton_macros::tool;\nuse baton_tool::ToolError;" } else { "use baton::{ToolError, tool};" };
@@ -134,7 +134,8 @@ fn rust_tool(name: &str, home: &ToolCrate, place: &Place) -> Result<(), Failure>
     scaffold::report(place, &written, &next)
 }
 
-/// `list` with `mod module;` among its modules: before the first that follows it, else after the last, else after the head.
+/// Returns `list` with `mod module;` among its modules: before the first module that sorts after it. Without one, it comes after
+/// the last module, or else after the head of the file.
 fn with_module(list: &str, module: &str) -> String {
     let line = format!("mod {module};");
     let mut lines: Vec<&str> = list.lines().collect();
@@ -158,7 +159,7 @@ fn with_module(list: &str, module: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A tool that is a command: a script in Python beside its config, in a job.
+/// Writes a tool that is a command: a Python script next to its config, in a job.
 fn command_tool(name: &str, job: &Path, place: &Place) -> Result<(), Failure> {
     let script = "#!/usr/bin/env python3\n\"\"\"Reads the call's input as JSON on stdin and writes its output as JSON on stdout.\"\"\"\n\
                   import json\nimport sys\n\ninput = json.load(sys.stdin)\njson.dump({\"words\": len(input[\"text\"].split())}, sys.stdout)\n";
@@ -174,7 +175,7 @@ fn command_tool(name: &str, job: &Path, place: &Place) -> Result<(), Failure> {
     scaffold::report(place, &written, &next)
 }
 
-/// The config of a tool that counts words; run by `command` where it is one.
+/// Returns the config of a tool that counts words. `command` is the file that runs it, if the tool is a command.
 fn config(name: &str, folder: &Path, place: &Place, command: Option<String>) -> Value {
     let mut config = json!({
         "$schema": schema("tool-config", folder, place),
@@ -256,7 +257,7 @@ fn job_files(name: &str, place: &Place) -> Result<(), Failure> {
     )
 }
 
-/// The job that a new file goes to: the one named, the one in this folder, or the project's only one.
+/// Returns the job of a new file: the named one, the job in this folder, or the project's only job.
 fn job_here(job: Option<&Path>, place: &Place) -> Result<PathBuf, Failure> {
     if let Some(job) = job {
         return place.job_folder(job);
@@ -271,7 +272,7 @@ fn job_here(job: Option<&Path>, place: &Place) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The `$schema` of a file in `folder`: the project's copy, or the engine's own where the folder is part of it.
+/// Returns the `$schema` of a file in `folder`: the project's copy, or the engine's own inside its repository.
 fn schema(kind: &str, folder: &Path, place: &Place) -> String {
     let root = folder.ancestors().find(|root| root.join("schemas").is_dir() || root.join("generated-docs").is_dir());
     let root = root.unwrap_or_else(|| place.project());
@@ -284,7 +285,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
-/// `word_count` as the name of a Rust type.
+/// Converts an id such as `word_count` into the name of a Rust type.
 fn camel(name: &str) -> String {
     let upper = |word: &str| word[..1].to_uppercase() + &word[1..];
     name.split(['_', '-']).map(upper).collect::<String>() + "Output"

@@ -1,4 +1,4 @@
-//! `baton ps`: the runs of the store, newest first.
+//! `baton ps`: lists the runs of the store, newest first.
 
 use baton_store::{RunRecord, Store};
 use clap::Args;
@@ -33,9 +33,9 @@ struct Listed {
     created: String,
     updated: String,
     entries: u64,
-    /// The process that took the run and has not let go of it.
+    /// The process that took the run and has not released it.
     owner: Option<String>,
-    /// Whether that one is still there, where it can be told.
+    /// Whether that process is still alive, if that can be found out.
     held: Option<bool>,
 }
 

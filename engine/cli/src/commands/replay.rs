@@ -1,4 +1,4 @@
-//! `baton replay`: reads a run again, with no model and no tool, and compares every request with what was sent.
+//! `baton replay`: renders each request of a run again, without models and tools, and compares it with the sent one.
 
 use baton_runtime::Mismatch;
 use baton_types::message::message_blocks;
@@ -21,7 +21,7 @@ pub(crate) struct ReplayArgs {
     run: String,
 }
 
-/// Reads a run again. Exits with 1 if a request came out differently.
+/// Replays a run. Exits with 1 if a request differs.
 pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find_to_read(place, &args.run).await?;
     let engine = engine(&found.store)?;
@@ -77,7 +77,7 @@ pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failur
         "rendered    {}",
         first.rendered.map_or_else(|| "nothing asked for it".to_owned(), |hash| hash.to_string())
     ))?;
-    // The messages that may differ, as they are rendered now; later requests of the task have them too.
+    // The messages that may differ, as rendered now. Later requests of the task contain them too.
     let request = baton_runtime::request_of(&engine, found.id(), &first.task).await.map_err(run_failure)?;
     for message in request.iter().flat_map(|request| request.messages.iter()).take(first.messages).skip(first.same_messages) {
         let blocks = message_blocks(message, &|_| None).to_string();
@@ -86,7 +86,7 @@ pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failur
     Ok(exit)
 }
 
-/// Which part of a request came out differently, as far as hashes tell.
+/// Describes the part of a request that differs, as far as the hashes show it.
 fn place_of(mismatch: &Mismatch) -> String {
     match (mismatch.same_messages, mismatch.messages) {
         (0, messages) => format!("in its prompt, tools, settings or one of its {}", words::counted(messages, "message")),

@@ -1,4 +1,4 @@
-//! `baton resume`: continues a run, with the configs it is pinned to, or with those its job has now.
+//! `baton resume`: continues a run with its pinned configs, or with the current configs of its job.
 
 use baton_config::Sources;
 use baton_runtime::{Engine, Holder, RunHandle};
@@ -41,7 +41,7 @@ pub(crate) struct ResumeArgs {
     take_over: bool,
 }
 
-/// Continues a run. One that has ended is only reported again; one that is paused in another process goes on there.
+/// Continues a run. An ended run is only reported again; a run that is paused in another process continues in that process.
 pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find(place, &args.run).await?;
     let out = args.ending.target(place)?;
@@ -73,13 +73,14 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
         }
         (handle, interruptions)
     };
-    // Whoever resumes a run wants it to go on, so a pause ends here; a run that has ended has none.
+    // A person who resumes a run wants it to continue, so a pause ends here. An ended run has no pause.
     let _ended = handle.unpause(&terminal::person()).await;
     let exit = finish(&handle, found.record.last_seq, &found.store, place, out.as_ref(), interruptions).await?;
     recording.close(found.id(), exit, place)
 }
 
-/// Goes on by the folder's configs, unless they are those of the run.
+/// Continues with the current configs of the job's folder, after a confirmation. Returns `None` if the run has ended or already
+/// has these configs.
 async fn migrate(
     args: &ResumeArgs,
     engine: &Engine,

@@ -1,4 +1,4 @@
-//! `baton run`: executes a job, and what stands at the end of every execution.
+//! `baton run`: executes a job.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::place::Place;
 use crate::signals::Interruptions;
 use crate::trust::Manner;
 
-/// The refusal of an empty request.
+/// The message for an empty request.
 const NO_REQUEST: &str = "the request is empty; leave --request out for the job's own";
 
 /// What `run` takes.
@@ -54,19 +54,19 @@ pub(crate) struct RunArgs {
     trust: bool,
 }
 
-/// `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 fn input(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// An amount that a limit of money can have.
+/// Parses an amount of US dollars within the bounds of a cost limit.
 fn dollars(text: &str) -> Result<f64, String> {
     let amount = text.strip_prefix('$').unwrap_or(text).parse().ok().filter(|amount| (0.0..=MAX_DOLLARS).contains(amount));
     amount.ok_or_else(|| format!("expected US dollars, from 0 to {MAX_DOLLARS}"))
 }
 
-/// Executes a job.
+/// Starts a run of the job, and follows it to its end.
 pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let job = job::load_with(place, &args.job, args.script.as_deref())?;
     let options = StartOptions {

@@ -1,4 +1,4 @@
-//! `baton show`: a run as a whole, or what one of its tasks was sent.
+//! `baton show`: prints a run, one of its tasks, or the request that a task's model receives.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::view::usage::usd;
 use crate::view::{Question, RunView};
 use crate::{approvals, words};
 
-/// How many tasks that called others have a row that says what was spent below them.
+/// Largest number of callers with a row about the usage of the tasks below them.
 const SPENT_ROWS: usize = 20;
 
 /// What `show` takes.
@@ -41,7 +41,7 @@ pub(crate) struct ShowArgs {
     question: Option<String>,
 }
 
-/// Shows a run.
+/// Prints a run, a task, a task's next request or a question.
 pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find_to_read(place, &args.run).await?;
     let mut view = found.view().await?;
@@ -128,7 +128,7 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Shows a question with nothing left out.
+/// Prints a question in full.
 fn show_question(view: &RunView, name: &str, place: &Place) -> Result<Exit, Failure> {
     let named = |question: &&Question| format!("Q{}", question.number).eq_ignore_ascii_case(name);
     let Some(question) = view.questions.iter().find(named) else {
@@ -204,7 +204,7 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
     Ok(())
 }
 
-/// Prints what a task's model is sent: the same blocks that a provider's codec is given.
+/// Prints the request to a task's model: the same blocks that a provider's codec receives.
 async fn messages(found: &FoundRun, task: &TaskId, place: &Place) -> Result<(), Failure> {
     let engine = engine(&found.store)?;
     let request = baton_runtime::request_of(&engine, found.id(), task).await.map_err(run_failure)?;

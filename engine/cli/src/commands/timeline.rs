@@ -1,4 +1,4 @@
-//! `baton timeline`: the entries of a run in order.
+//! `baton timeline`: prints the entries of a run in order.
 
 use baton_timeline::{Kind, Line, Sentence, sentence};
 use baton_types::entry::Recorded;
@@ -29,7 +29,7 @@ pub(crate) struct TimelineArgs {
     after: u64,
 }
 
-/// The type that `name` names.
+/// Checks that `name` is a type of entry.
 fn known_type(name: &str) -> Result<String, String> {
     if Kind::names().any(|known| known == name) {
         return Ok(name.to_owned());
@@ -39,11 +39,11 @@ fn known_type(name: &str) -> Result<String, String> {
     Err(format!("no entry has this type; {nearest}known: {}", Kind::names().collect::<Vec<_>>().join(", ")))
 }
 
-/// Prints the entries.
+/// Prints the selected entries.
 pub(crate) async fn run(args: &TimelineArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find_to_read(place, &args.run).await?;
     args.check_task(&found).await?;
-    // Every entry is read, also those that are not shown: later lines take names and inputs from earlier entries.
+    // Every entry is read, even if it is not printed: later lines take names and inputs from earlier entries.
     let mut reader = found.reader();
     if !place.screen.is_text() {
         let mut list = place.screen.begin_list();
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &TimelineArgs, place: &Place) -> Result<Exit, Fail
         list.end()?;
         return Ok(Exit::Done);
     }
-    // Read twice rather than kept: a timeline may be larger than the memory.
+    // The timeline is read twice, because it may be larger than the memory.
     let mut columns = Columns { task: 0, subject: 0, screen: terminal::width() };
     found
         .each_entry(|entry| {
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: &TimelineArgs, place: &Place) -> Result<Exit, Fail
 }
 
 impl TimelineArgs {
-    /// Refuses the name of a task that the run does not have.
+    /// Refuses a task that the run does not have.
     async fn check_task(&self, found: &FoundRun) -> Result<(), Failure> {
         let Some(task) = &self.task else { return Ok(()) };
         let mut is_known = false;
@@ -90,7 +90,7 @@ impl TimelineArgs {
         Err(Failure::not_found("task", task, known.iter().map(ToString::to_string)))
     }
 
-    /// Returns `line` if it is one that was asked for.
+    /// Returns `line` if the arguments select it.
     fn chosen(&self, line: Line) -> Option<Line> {
         let is_chosen = line.seq > self.after
             && self.task.as_ref().is_none_or(|task| line.task.as_ref().is_some_and(|of| of.as_str() == task))
@@ -112,7 +112,7 @@ impl Columns {
         self.subject = self.subject.max(text!("{}", sentence.subject).width());
     }
 
-    /// A line of the text form: number, time, task, subject, what happened.
+    /// Renders an entry as a line of text: number, time, task, subject, sentence.
     fn row(&self, line: &Line, sentence: &Sentence) -> Text {
         let moment = line.at.to_string();
         let time = moment.get(11..23).unwrap_or(&moment);

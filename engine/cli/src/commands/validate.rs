@@ -1,4 +1,4 @@
-//! `baton validate`: everything a run could trip over before it starts, all at once.
+//! `baton validate`: reports all faults of jobs at once, before a run starts.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub(crate) struct ValidateArgs {
     jobs: Vec<PathBuf>,
 }
 
-/// Checks jobs.
+/// Checks the jobs, and prints the faults.
 pub(crate) fn run(args: &ValidateArgs, place: &Place) -> Result<Exit, Failure> {
     let jobs = if !args.jobs.is_empty() {
         args.jobs.clone()

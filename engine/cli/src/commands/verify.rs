@@ -1,4 +1,4 @@
-//! `baton verify`: whether the store is as it was written, or whether a run keeps every invariant.
+//! `baton verify`: checks that the store is undamaged, or that a run satisfies every invariant.
 
 use baton_proof::{Checker, Report};
 use baton_store::{StoreError, Verification};
@@ -23,7 +23,7 @@ pub(crate) struct VerifyArgs {
     run: Option<String>,
 }
 
-/// What was found in the store.
+/// Report about the store.
 #[derive(Debug, Serialize)]
 struct Verified {
     whole: bool,
@@ -37,7 +37,7 @@ struct Verified {
     findings: Vec<String>,
 }
 
-/// Looks at a run, or at everything in the store.
+/// Checks a run, or the whole store.
 pub(crate) async fn run(args: &VerifyArgs, place: &Place) -> Result<Exit, Failure> {
     match &args.run {
         Some(run) => verify_run(&runs::find_to_read(place, run).await?, place).await,
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &VerifyArgs, place: &Place) -> Result<Exit, Failur
     }
 }
 
-/// What was found in a run.
+/// Report about a run.
 #[derive(Debug, Serialize)]
 struct VerifiedRun<'a> {
     run: &'a RunId,
@@ -57,7 +57,7 @@ struct VerifiedRun<'a> {
     findings: Vec<RunFinding>,
 }
 
-/// What is wrong with a run, and since which entry. What is not wrong with the timeline itself has no invariant.
+/// A fault of a run, and the entry at which it was found. Faults outside the timeline have no invariant.
 #[derive(Debug, Serialize)]
 struct RunFinding {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,8 +66,8 @@ struct RunFinding {
     what: String,
 }
 
-/// Walks the timeline of a run: every invariant, the fold against what the store says, every request rendered again and
-/// compared with the one that was sent, every content under its hash.
+/// Checks a run entry by entry. It checks every invariant and compares the fold with the store's record of the run. It renders
+/// every request again and compares it with the sent one, and checks every content against its hash.
 async fn verify_run(found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
     let engine = engine(&found.store)?;
     let started = engine.started(found.id()).await.map_err(run_failure)?;
@@ -110,7 +110,7 @@ async fn verify_run(found: &FoundRun, place: &Place) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// Where the store's record of the run says something else than its fold.
+/// Returns the differences between the store's record of the run and the run's fold.
 fn differences(found: &FoundRun, report: &Report) -> Vec<String> {
     let record = &found.record;
     let mut differences = Vec::new();
@@ -124,7 +124,7 @@ fn differences(found: &FoundRun, report: &Report) -> Vec<String> {
     differences
 }
 
-/// The contents that documents of the run name and that are missing, or are not what they were.
+/// Returns a finding for each content of the run's documents that is missing or damaged.
 async fn bad_contents(found: &FoundRun, report: &Report) -> Result<Vec<String>, Failure> {
     let mut bad = Vec::new();
     for (hash, size) in &report.ledger.contents {
@@ -139,7 +139,7 @@ async fn bad_contents(found: &FoundRun, report: &Report) -> Result<Vec<String>, 
     Ok(bad)
 }
 
-/// What was found in a run, for people.
+/// Renders the report about a run for people.
 fn run_told(verified: &VerifiedRun<'_>) -> Text {
     let VerifiedRun { run, holds, entries, tasks, requests, contents, findings } = verified;
     let mut lines = vec![if *holds {
@@ -161,7 +161,7 @@ fn run_told(verified: &VerifiedRun<'_>) -> Text {
     Text::joined(lines, "\n")
 }
 
-/// Looks at everything in the store.
+/// Checks the whole store.
 async fn verify_store(place: &Place) -> Result<Exit, Failure> {
     let found = match place.store_to_read()? {
         Some(store) => store.verify().await.map_err(store_failure)?,
@@ -189,7 +189,7 @@ async fn verify_store(place: &Place) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// What was found, for people.
+/// Renders the report about the store for people.
 fn told(found: &Verification) -> Text {
     let Verification { runs, entries, contents, content_bytes, logged, commands, findings, unnamed: _, batches: _ } = found;
     let mut lines = vec![if findings.is_empty() {

@@ -1,21 +1,22 @@
-//! Names of documents as names of files: visible, and valid on Linux, macOS and Windows alike.
+//! Turns names of documents into names of files that are visible, and valid on Linux, macOS and Windows.
 
 use std::collections::BTreeSet;
 
-/// The most bytes that one component of a path may have.
+/// The largest number of bytes in one component of a path.
 const MAX_COMPONENT_BYTES: usize = 255;
 
-/// Names of devices on Windows, with any extension.
+/// Device names on Windows, which are reserved with any extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// The file of each of `paths`, in their order. No two are one file, and none is a folder of another, on any system.
+/// Returns the file name for each of `paths`, in their order. On every system, the names are distinct, and none is a folder of
+/// another.
 ///
-/// A name that can be a file is kept; one that cannot is changed, always in the same way.
+/// A name that is valid as a file name is kept. Any other name is changed, always in the same way.
 pub(super) fn files(paths: &[&str]) -> Vec<String> {
     let wanted: Vec<String> = paths.iter().map(|path| path.split('/').map(portable).collect::<Vec<_>>().join("/")).collect();
     let mut files = vec![String::new(); paths.len()];
     let mut taken = Taken::default();
-    // Names that need no change come first, so a changed name never takes another document's place.
+    // Names that need no change come first, so a changed name never takes another document's name.
     for is_kept in [true, false] {
         for (index, (path, wanted)) in paths.iter().zip(&wanted).enumerate() {
             if (path == wanted) == is_kept {
@@ -26,7 +27,7 @@ pub(super) fn files(paths: &[&str]) -> Vec<String> {
     files
 }
 
-/// The files that are given away, in lower case, with the folders that they need.
+/// The assigned file names and the folders in them, in lower case.
 #[derive(Default)]
 struct Taken {
     files: BTreeSet<String>,
@@ -34,7 +35,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// `wanted`, or the first of its numbered names that is free.
+    /// Assigns `wanted`, or the first of its numbered variants that is free.
     fn claim(&mut self, wanted: &str) -> String {
         let (first, rest) = wanted.split_once('/').map_or((wanted, None), |(first, rest)| (first, Some(rest)));
         let numbered = |number: usize| {
@@ -56,7 +57,7 @@ impl Taken {
     }
 }
 
-/// `name` with `end` before its extension.
+/// Returns `name` with `end` before its extension.
 fn with_end(name: &str, end: &str) -> String {
     match name.rsplit_once('.') {
         Some((stem, extension)) if !stem.is_empty() => shortened(&format!("{stem}{end}.{extension}")),
@@ -64,11 +65,11 @@ fn with_end(name: &str, end: &str) -> String {
     }
 }
 
-/// One component as a name that is visible, and a file everywhere.
+/// Converts one component into a visible name that is valid on every system.
 fn portable(component: &str) -> String {
     let is_forbidden = |character: char| character.is_control() || "<>:\"|?*\\".contains(character);
     let mut name: String = component.chars().map(|character| if is_forbidden(character) { '_' } else { character }).collect();
-    // `.git` and its short name on Windows, `GIT~1`.
+    // This covers `.git` and its short name on Windows, `GIT~1`.
     if let Some(visible) = name.strip_prefix(is_dot) {
         name = format!("dot-{}", visible.trim_start_matches(is_dot));
     }
@@ -90,17 +91,17 @@ fn portable(component: &str) -> String {
     shortened(&name)
 }
 
-/// A dot, or a character that some systems make one.
+/// Returns true for a dot, or a character that some systems convert into a dot.
 fn is_dot(character: char) -> bool {
     matches!(character, '.' | '\u{FF0E}' | '\u{2024}' | '\u{FE52}')
 }
 
-/// The digits that Windows numbers ports by.
+/// Returns true for the digits that Windows accepts in the names of ports.
 fn is_digit(character: char) -> bool {
     character.is_ascii_digit() || matches!(character, '\u{B9}' | '\u{B2}' | '\u{B3}')
 }
 
-/// `name`, cut before its extension if it is too long, with a hash of what is cut.
+/// Returns `name`. If it is too long, it is cut before its extension and gets a hash of the whole name.
 fn shortened(name: &str) -> String {
     if name.len() <= MAX_COMPONENT_BYTES {
         return name.to_owned();

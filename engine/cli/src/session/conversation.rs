@@ -1,23 +1,23 @@
-//! What happens between a run and the person at its terminal, as a state machine: no terminal, no clock and no run in it.
+//! The conversation between a run and the person at its terminal: a state machine without a terminal, a clock or a run.
 //!
-//! Events come in, the state changes, actions go out. The shell around it (`session.rs`) draws, reads keys and hands answers
-//! over. Whether a run waits for people is decided on one snapshot: the questions that are open as of the very entry since
-//! which, by the runtime's word, nothing can proceed. A question that was answered in between is therefore never missed.
+//! Events come in, the state changes, actions go out. The shell around it (`session.rs`) draws, reads keys and sends answers.
+//! Whether a run waits for people is decided on one snapshot: the open questions as of one entry. The runtime reports that
+//! nothing can proceed since that same entry. Therefore an answer that arrives in between is never missed.
 
 use std::collections::BTreeSet;
 
 use baton_types::id::TaskId;
 
-/// Where the conversation is.
+/// The state of the conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// No question is open.
     Running,
-    /// A person is asked.
+    /// The person is asked.
     Asking(Asked),
-    /// Questions are open, and nobody here is asked: they were put off, or nobody can be asked here.
+    /// Questions are open, but the person postponed them or cannot be asked here.
     WaitingForOthers,
-    /// The run takes no further step here.
+    /// The run takes no further step in this process.
     Stopping {
         /// Whether the person interrupted it; the next interruption ends the process.
         interrupted: bool,
@@ -29,7 +29,7 @@ pub(crate) enum State {
     },
 }
 
-/// A question that waits for a person.
+/// An open question for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Open {
     /// Its task.
@@ -47,21 +47,21 @@ pub(crate) struct Asked {
     pub(crate) typed: String,
     /// The fault of the last answer.
     pub(crate) fault: Option<String>,
-    /// Whether an answer was handed over that the run has not judged yet.
+    /// Whether an answer was sent that the run has not judged yet.
     pub(crate) handed_over: bool,
 }
 
 /// An event of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The run's entries up to this one were taken in, and these questions wait for a person, oldest first.
+    /// The run's entries up to this one were read, and these questions wait for a person, oldest first.
     Entries {
         /// The newest entry.
         seq: u64,
         /// The questions.
         open: Vec<Open>,
     },
-    /// As of this entry nothing can proceed until a person answers.
+    /// Since this entry, nothing can proceed until a person answers.
     WaitsForPeople(u64),
     /// A key was pressed.
     Key(Key),
@@ -72,15 +72,15 @@ pub(crate) enum Event {
         /// The fault of the answer.
         fault: Option<String>,
     },
-    /// The person, or the system, interrupts.
+    /// The person or the system sent an interrupt.
     Interrupted,
-    /// Nobody can read the entries any more.
+    /// The entries can no longer be printed.
     Unread,
     /// The run ended or stopped.
     Ended,
 }
 
-/// A key that means something here.
+/// A key with a meaning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     /// A character.
@@ -100,7 +100,7 @@ pub(crate) enum Action {
     Ask(TaskId),
     /// Show no question and read no keys.
     AskNothing,
-    /// Judge this text as an answer, and hand it over if it fits; [`Event::Judged`] says what came of it.
+    /// Check this text against the question's schema, and send it to the run if it fits. [`Event::Judged`] reports the outcome.
     Answer {
         /// The question's task.
         question: TaskId,
@@ -109,11 +109,11 @@ pub(crate) enum Action {
     },
     /// Show the documents that came with this question.
     ShowDocuments(TaskId),
-    /// Say that an answer came to nothing.
+    /// Print the fault of an answer that was rejected.
     Say(String),
-    /// Let the run take no further step.
+    /// Stop the run, so that it takes no further step.
     Stop,
-    /// Say which calls stopping waits for.
+    /// Print which calls stopping waits for.
     SayAwaited,
     /// End the process at once.
     Exit,
@@ -125,29 +125,29 @@ pub(crate) struct Conversation {
     state: State,
     /// Whether a person can be asked here.
     interactive: bool,
-    /// The newest entry that was taken in.
+    /// The newest entry that was read.
     seq: u64,
     /// The questions that wait for a person as of that entry, oldest first.
     open: Vec<Open>,
-    /// The entry as of which nothing can proceed until a person answers.
+    /// The entry since which nothing can proceed until a person answers.
     waits_since: Option<u64>,
     /// Questions that the person will answer later.
     later: BTreeSet<TaskId>,
 }
 
 impl Conversation {
-    /// A conversation about a run of which nothing is known yet.
+    /// Returns a conversation about a run of which no entry was read yet.
     pub(crate) fn new(interactive: bool) -> Self {
         Self { state: State::Running, interactive, seq: 0, open: Vec::new(), waits_since: None, later: BTreeSet::new() }
     }
 
-    /// The state.
+    /// Returns the state.
     #[cfg(test)]
     fn state(&self) -> &State {
         &self.state
     }
 
-    /// The question that is asked.
+    /// Returns the question that the person is asked.
     pub(crate) fn asked(&self) -> Option<&Asked> {
         match &self.state {
             State::Asking(asked) => Some(asked),
@@ -155,24 +155,24 @@ impl Conversation {
         }
     }
 
-    /// Whether the run may still take steps here.
+    /// Returns true if the run may still take steps here.
     pub(crate) fn is_proceeding(&self) -> bool {
         !matches!(self.state, State::Stopping { .. } | State::Over { .. })
     }
 
-    /// Whether the person interrupted the run.
+    /// Returns true if the person interrupted the run.
     pub(crate) fn is_interrupted(&self) -> bool {
         matches!(self.state, State::Stopping { interrupted: true } | State::Over { interrupted: true })
     }
 
-    /// Takes in what happened; returns what has to be done, in this order.
+    /// Handles an event; returns the actions to perform, in order.
     pub(crate) fn on(&mut self, event: Event) -> Vec<Action> {
         match event {
             Event::Entries { seq, open } => (self.seq, self.open) = (seq, open),
             Event::WaitsForPeople(seq) => self.waits_since = Some(seq),
             Event::Key(key) => return self.on_key(key),
             Event::Judged { question, fault } => return self.on_judged(&question, fault),
-            // As if interrupted, but once only: a disk that is full does not end the process.
+            // Like an interruption, but only once: a full disk must not end the process.
             Event::Unread if self.is_interrupted() => return Vec::new(),
             Event::Interrupted | Event::Unread => return self.on_interruption(),
             Event::Ended => {
@@ -183,7 +183,7 @@ impl Conversation {
         self.settle()
     }
 
-    /// Enters the state that the open questions call for.
+    /// Enters the state that follows from the open questions.
     fn settle(&mut self) -> Vec<Action> {
         if !self.is_proceeding() {
             return Vec::new();
@@ -198,7 +198,7 @@ impl Conversation {
                 self.state = State::Asking(Asked { open, typed: String::new(), fault: None, handed_over: false });
                 vec![Action::Ask(question)]
             }
-            // Both speak of the same entry, so nobody has answered since.
+            // Both numbers are of the same entry, so there was no answer in between.
             (None, _) if self.waits_since == Some(self.seq) => {
                 let mut actions = self.enter(State::Stopping { interrupted: false });
                 actions.push(Action::Stop);
@@ -209,7 +209,7 @@ impl Conversation {
         }
     }
 
-    /// Enters a state in which nobody is asked.
+    /// Enters a state in which the person is not asked.
     fn enter(&mut self, state: State) -> Vec<Action> {
         let was_asking = self.asked().is_some();
         self.state = state;
@@ -217,7 +217,7 @@ impl Conversation {
     }
 
     fn on_key(&mut self, key: Key) -> Vec<Action> {
-        // Keys typed while an answer is judged are dropped: the person cannot know which question comes next.
+        // Keys that are typed while an answer is judged are ignored: the person cannot know which question comes next.
         let State::Asking(asked) = &mut self.state else { return Vec::new() };
         if asked.handed_over {
             return Vec::new();
@@ -245,7 +245,7 @@ impl Conversation {
     }
 
     fn on_judged(&mut self, question: &TaskId, fault: Option<String>) -> Vec<Action> {
-        // One that is accepted stays up until the entry that closes it arrives.
+        // An accepted answer remains on the screen until the entry that closes its question arrives.
         let Some(fault) = fault else { return Vec::new() };
         match &mut self.state {
             State::Asking(asked) if asked.open.question == *question => {
@@ -253,9 +253,9 @@ impl Conversation {
                 asked.fault = Some(fault);
                 Vec::new()
             }
-            // The next start asks again.
+            // The next execution asks again.
             State::Stopping { .. } | State::Over { .. } => Vec::new(),
-            // It was closed meanwhile, by somebody else or by its deadline.
+            // In the meantime, the question was closed by somebody else or by its deadline.
             State::Running | State::Asking(_) | State::WaitingForOthers => vec![Action::Say(fault)],
         }
     }

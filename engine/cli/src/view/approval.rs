@@ -1,7 +1,7 @@
-//! The question whether a call may begin, as a person reads it: the tool, its input with each text as its lines, and what it
-//! would do to a document.
+//! The question whether a call may begin, as text for people: the tool, its input with texts as lines, and its change of a
+//! document.
 //!
-//! The request of the question is written for agents too. It has the input as JSON, where a text is one escaped line.
+//! The request of the question is written for agents too. It has the input as JSON, in which a text is one escaped line.
 
 use baton_types::call::ModelCall;
 use baton_types::document::DocumentRef;
@@ -18,11 +18,11 @@ use crate::text::{Text, text};
 pub(crate) struct Preview {
     /// The tool's title.
     pub(crate) title: Option<String>,
-    /// The version that the change was worked out from.
+    /// The version that the change was computed from.
     pub(crate) base: Option<DocumentRef>,
     /// The change of a document.
     pub(crate) change: Option<Change>,
-    /// Why that, or the title, is not known.
+    /// The reason why the change or the title is unknown.
     pub(crate) fault: Option<String>,
 }
 
@@ -35,13 +35,13 @@ pub(crate) struct CallReport {
     input: Json,
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<Change>,
-    /// Why the change is not known.
+    /// The reason why the change is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
 }
 
 impl CallReport {
-    /// The report of `call`.
+    /// Returns the report of `call`.
     pub(crate) fn of(call: &ModelCall, preview: Option<&Preview>) -> Self {
         Self {
             tool: call.tool.clone(),
@@ -53,7 +53,7 @@ impl CallReport {
     }
 }
 
-/// The lines of a call: its input, then what it would do to a document; at most `width` characters each.
+/// Renders a call as lines of at most `width` characters: its input, then its change of a document.
 pub(crate) fn call_lines(call: &ModelCall, preview: Option<&Preview>, width: usize, extent: Extent<'_>) -> Vec<Text> {
     let change = preview.and_then(|preview| preview.change.as_ref());
     let mut lines = input_lines(&call.input, change, width, extent);
@@ -62,7 +62,7 @@ pub(crate) fn call_lines(call: &ModelCall, preview: Option<&Preview>, width: usi
     lines
 }
 
-/// The lines of an input, without what `change` shows.
+/// Renders an input as lines, without the field that `change` shows.
 fn input_lines(input: &Json, change: Option<&Change>, width: usize, extent: Extent<'_>) -> Vec<Text> {
     let width = width.max(20);
     match input.value() {
@@ -80,7 +80,7 @@ fn input_lines(input: &Json, change: Option<&Change>, width: usize, extent: Exte
     }
 }
 
-/// `name: value`, or the name and below it the lines of the value.
+/// Renders `name: value`, or the name and below it the lines of the value.
 fn field_lines(name: &str, value: &Value, width: usize, extent: Extent<'_>) -> Vec<Text> {
     let shown = match value {
         Value::String(text) => text.clone(),
@@ -95,7 +95,7 @@ fn field_lines(name: &str, value: &Value, width: usize, extent: Extent<'_>) -> V
     lines
 }
 
-/// The name of an input. One that is no plain word is quoted, so that none reads as a line of a change.
+/// Renders the name of an input field. A name that is not a plain word is quoted, so that it cannot imitate a line of a change.
 fn shown_name(name: &str) -> Text {
     let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let is_plain = name.starts_with(is_word) && name.chars().all(|character| is_word(character) || "-.".contains(character));

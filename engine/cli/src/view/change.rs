@@ -1,8 +1,8 @@
 //! The change that a pending approval would make to a document, as lines and as JSON.
 //!
-//! It is worked out from the call's input and the version that is stored now, by what the tool's config says its inputs mean
-//! ([`Changes`]). Nothing is run for it. A tool function may register a preview, which returns the new text. Without one, the
-//! present block and the block that the call gives are shown one after the other.
+//! It is computed from the call's input and the current stored version. The tool's config defines the meaning of the inputs
+//! ([`Changes`]). The call itself is not executed. A tool function may register a preview, which returns the new text. Without a
+//! preview, the current block and the block in the call are shown one after the other.
 
 use std::time::Duration;
 
@@ -22,11 +22,12 @@ use crate::style;
 use crate::text::{Text, text};
 use crate::words;
 
-/// The most bytes of both versions that are compared line by line, and how long that may take; a coarser comparison follows.
+/// Largest size of both versions together, in bytes, and longest time of a comparison by lines. After that time, the comparison
+/// is coarser.
 const COMPARED_BYTES: usize = 2 << 20;
 const COMPARING: Duration = Duration::from_millis(500);
 
-/// Lines around a change that did not change.
+/// Number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 
 /// A change of one document.
@@ -36,13 +37,13 @@ pub(crate) struct Change {
     document: DocumentPath,
     /// The version that it replaces; `None` if the document is new.
     from: Option<DocumentRef>,
-    /// The version that was there when the question was asked, if another is there now; 0 if there was none.
+    /// The version at the time of the question, if it differs from the current one; 0 if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     asked_about: Option<u32>,
     /// The kind of change.
     #[serde(flatten)]
     kind: Kind,
-    /// The input that is shown as the change.
+    /// The input field that is shown as the change.
     #[serde(skip)]
     shows: Option<String>,
 }
@@ -51,43 +52,43 @@ pub(crate) struct Change {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Kind {
-    /// Its text becomes another one.
+    /// A new text for the document.
     Text {
         /// The unified diff.
         diff: String,
         #[serde(skip)]
         lines: Vec<Line>,
     },
-    /// It stays as it is.
+    /// No change.
     Same,
-    /// The call cannot make the change, and would change nothing.
+    /// A call that cannot make its change, and would change nothing.
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Bytes that are no text, or more than are compared.
+    /// A content that is not text, or that is too large for a comparison.
     Bytes {
-        /// Why no lines are shown.
+        /// The reason why no lines are shown.
         reason: &'static str,
-        /// The present content.
+        /// The current content.
         before: Option<Size>,
         /// The new content.
         after: Size,
     },
-    /// One block changes, in a way that only the tool knows.
+    /// A change of one block, whose result only the tool knows.
     Block {
-        /// Its number, as the call gives it.
+        /// The block's number, as the call has it.
         block: Option<String>,
-        /// Its text now; `None` if there is no such block.
+        /// The block's current text; `None` if there is no such block.
         before: Option<String>,
-        /// Its new content, as the call gives it.
+        /// The block's new content, as the call has it.
         after: Option<String>,
     },
-    /// Unknown until the call has run.
+    /// A change that is unknown until the call has run.
     Unknown,
 }
 
-/// A content, described.
+/// Size and type of a content.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Size {
     size_bytes: u64,
@@ -97,21 +98,21 @@ struct Size {
 /// A line of a diff.
 #[derive(Clone, Debug, PartialEq)]
 enum Line {
-    /// Where the next lines are.
+    /// The position of the next lines.
     Place(String),
-    /// A line, without the line break at its end, and whether it has one.
+    /// A line without its line break, and whether it has one.
     Of(ChangeTag, String, bool),
 }
 
 impl Change {
-    /// The document that a call with `input` would change.
+    /// Returns the document that a call with `input` would change.
     pub(crate) fn document(changes: &Changes, input: &Value) -> Option<DocumentPath> {
         DocumentPath::parse(input.get(&changes.path)?.as_str()?).ok()
     }
 
-    /// The change that a call of `tool` with `input` would make to `document`, which is `before` now.
+    /// Returns the change that a call of `tool` with `input` would make to `document`, whose current version is `before`.
     ///
-    /// `None` if the input does not say it: such a call fails.
+    /// `None` if the input does not define the change: such a call fails.
     pub(crate) fn of(
         tool: &Tool,
         changes: &Changes,
@@ -145,21 +146,21 @@ impl Change {
         Some(Self { document, from, asked_about: None, kind, shows })
     }
 
-    /// The change, where the version `asked` was there when the question was asked.
+    /// Returns the change, given the version `asked` that was current at the time of the question.
     pub(crate) fn since(mut self, asked: Option<u32>) -> Self {
         let is_other = asked != self.from.as_ref().map(|from| from.version);
         self.asked_about = is_other.then(|| asked.unwrap_or_default());
         self
     }
 
-    /// Whether the input `name` is shown as the change.
+    /// Returns true if the input field `name` is shown as the change.
     pub(crate) fn shows(&self, name: &str) -> bool {
         self.shows.as_deref() == Some(name)
     }
 
-    /// The change as lines of at most `width` characters.
+    /// Renders the change as lines of at most `width` characters.
     ///
-    /// Lines of an input begin with the name of one or with `│`, so none of them reads as one of these.
+    /// Lines of an input begin with the name of a field or with `│`, so they cannot imitate these lines.
     pub(crate) fn lines(&self, width: usize, extent: Extent<'_>) -> Vec<Text> {
         let (path, from) = (&self.document, self.from.as_ref());
         let now = from.map_or_else(|| text!("{path}, which is new"), |from| text!("{from}"));
@@ -209,7 +210,7 @@ impl Change {
 }
 
 impl Kind {
-    /// The change of `document` from `before` to the content `after`.
+    /// Computes the change of `document` from `before` to the content `after`.
     fn between(document: &DocumentPath, before: Option<(&DocumentVersion, &[u8])>, after: &[u8]) -> Self {
         let (from, content) = before.unzip();
         if content == Some(after) {
@@ -246,7 +247,7 @@ impl Kind {
         Self::Text { diff: unified.header(&from, document.as_str()).to_string(), lines }
     }
 
-    /// The change of the block that the input `block` names, as far as the input says it.
+    /// Returns the change of the block that the input field `block` names, as far as the input defines it.
     fn block(input: &Value, block: &str, data: Option<&String>, before: Option<(&DocumentVersion, &[u8])>) -> Self {
         let given = |name: &str| input.get(name).filter(|value| !value.is_null()).map(shown);
         let number = given(block);
@@ -264,7 +265,7 @@ impl Size {
     }
 }
 
-/// The preview that the function of `tool` has registered.
+/// Returns the preview that the function of `tool` has registered.
 fn preview_of(tool: &Tool) -> Option<PreviewText> {
     match &tool.executor {
         Some(Executor::Function(function)) => registered_preview(function.id),
@@ -273,7 +274,7 @@ fn preview_of(tool: &Tool) -> Option<PreviewText> {
 }
 
 impl Line {
-    /// The line in pieces of at most `width` characters, all of them behind the sign of the first.
+    /// Splits the line into pieces of at most `width` characters, each after the sign of the line.
     fn shown(&self, width: usize) -> Vec<Text> {
         let (tag, line, is_ended) = match self {
             Self::Place(place) => return vec![style::faint(text!("{}", Text::line(place)))],
@@ -283,7 +284,7 @@ impl Line {
             .iter()
             .enumerate()
             .map(|(index, piece)| {
-                // A line that is continued looks like no other line: those have a space there.
+                // A continued line looks different from all others, which have a space here.
                 let between = if index == 0 { ' ' } else { '↪' };
                 match tag {
                     ChangeTag::Delete => style::bad(text!("-{between}{}", piece)),
@@ -307,7 +308,7 @@ fn shown(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// The lines of the change from `before` to `after`, as they are shown.
+    /// Renders the change from `before` to `after`.
     fn shown(before: &str, after: &str, width: usize, extent: Extent<'_>) -> Vec<String> {
         let path = DocumentPath::parse("a.md").unwrap();
         let content = measure(&path, before.as_bytes(), None);
@@ -324,7 +325,7 @@ mod tests {
         lines.iter().map(plain).collect()
     }
 
-    /// A line without its style.
+    /// Returns a line without its style.
     fn plain(line: &Text) -> String {
         let parts = line.as_str().split('\u{1b}').enumerate();
         parts.map(|(index, part)| if index == 0 { part } else { part.split_once('m').unwrap_or_default().1 }).collect()

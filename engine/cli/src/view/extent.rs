@@ -1,24 +1,25 @@
-//! How much of a value or a change is shown, and its lines in pieces that fit the window.
+//! Limits how much of a value or a change is shown, and splits its lines to fit the window.
 
 use serde_json::Value;
 
 use crate::text::{Text, text};
 use crate::words;
 
-/// The most lines of one value or change. A command shows the rest.
+/// Largest number of lines of one value or change. A command shows the rest.
 pub(crate) const LINES: usize = 60;
 
-/// How much of a question is shown.
+/// The shown extent of a question.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extent<'a> {
     /// At most [`LINES`] lines of a value or a change; this command shows all.
     Bounded(&'a str),
-    /// All of it.
+    /// The whole question.
     Whole,
 }
 
 impl Extent<'_> {
-    /// As many of `lines` as are shown, with how many are not. Each comes in the pieces that fit the window.
+    /// Returns the first of `lines`, up to the limit, and the number of the others. Each line is a list of pieces that fit the
+    /// window.
     pub(crate) fn of(self, lines: impl IntoIterator<Item = Vec<Text>>) -> Vec<Text> {
         let mut lines = lines.into_iter();
         let Self::Bounded(command) = self else { return lines.flatten().collect() };
@@ -33,7 +34,7 @@ impl Extent<'_> {
             shown.truncate(LINES);
             more = 1;
         }
-        // The rest is counted only: it may be long, and a question is drawn often.
+        // The other lines are only counted: they may be many, and a question is drawn often.
         more += lines.count();
         if more > 0 {
             shown.push(text!("… {}; show all: {command}", words::counted(more, "more line")));
@@ -42,13 +43,13 @@ impl Extent<'_> {
     }
 }
 
-/// The lines of `value` in pieces, each behind `mark`; long ones are continued on the next.
+/// Splits the lines of `value` into pieces, each after `mark`. Long lines continue on the next one.
 pub(crate) fn block<'v>(value: &'v str, mark: &'static str, width: usize) -> impl Iterator<Item = Vec<Text>> + 'v {
     let room = width.saturating_sub(mark.chars().count());
     value.lines().map(move |line| pieces(line, room).iter().map(|piece| text!("{}{}", mark, piece)).collect())
 }
 
-/// A line in pieces of at most `width` characters, counted as they are shown: an escape takes the room of its letters.
+/// Splits a line into pieces of at most `width` characters as shown; the characters of an escape count too.
 pub(crate) fn pieces(line: &str, width: usize) -> Vec<Text> {
     let shown = text!("{}", line.replace('\t', "⇥   "));
     let characters: Vec<char> = shown.as_str().chars().collect();

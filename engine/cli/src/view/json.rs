@@ -1,4 +1,4 @@
-//! A run as one JSON object: what `run`, `resume` and `show` print with `--output json`.
+//! A run as one JSON object, which `run`, `resume` and `show` print with `--output json`.
 
 use baton_machine::Spent;
 use baton_types::call::{CallError, ErrorCode};
@@ -15,7 +15,7 @@ use super::approval::CallReport;
 use super::usage::{UnsettledReport, usd};
 use super::{NotUsed, Question, RunView};
 
-/// A run, as programs read it. Its keys are a promise: they are added to, never renamed.
+/// A run, as programs read it. New keys may be added; existing keys are never renamed.
 #[derive(Debug, Serialize)]
 pub(crate) struct RunReport {
     run: RunId,
@@ -34,7 +34,7 @@ pub(crate) struct RunReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     fork: Option<ForkReport>,
     usage: UsageReport,
-    /// In US dollars; `null` where a price is not known.
+    /// Cost in US dollars; `null` if a price is unknown.
     cost_usd: Option<f64>,
     elapsed_ms: u64,
 }
@@ -47,7 +47,7 @@ pub(crate) struct DocumentReport {
     mime_type: String,
     size_bytes: u64,
     token_count: u64,
-    /// `null` for the job's own documents.
+    /// The author; `null` for the job's own documents.
     created_by: Option<Principal>,
     summary: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -63,7 +63,7 @@ pub(crate) struct DocumentReport {
 #[derive(Debug, Serialize)]
 struct TaskReport {
     task: String,
-    /// `null` where a person holds the task.
+    /// The agent; `null` if a person holds the task.
     agent: Option<AgentId>,
     holder: Holder,
     status: String,
@@ -75,7 +75,7 @@ struct TaskReport {
     subtree: SpentReport,
 }
 
-/// What a task and all below it used.
+/// Usage and cost of a task and all tasks below it.
 #[derive(Debug, Serialize)]
 pub(crate) struct SpentReport {
     tokens: u64,
@@ -90,7 +90,7 @@ pub(crate) struct QuestionReport {
     asked_by: Option<Holder>,
     asked_of: Holder,
     text: String,
-    /// The call that an open question asks to approve.
+    /// The call that an open approval question is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<CallReport>,
     state: &'static str,
@@ -103,8 +103,8 @@ pub(crate) struct QuestionReport {
     documents: Vec<String>,
 }
 
-/// What a fork has of its original. The `usage` of the run counts what both share and what answers of the recording once used;
-/// that of the fork does not.
+/// The origin of a fork, and its own usage. The `usage` of the run also counts the shared entries and the recorded answers; the
+/// `usage` here does not.
 #[derive(Debug, Serialize)]
 struct ForkReport {
     run: RunId,
@@ -115,19 +115,19 @@ struct ForkReport {
     cost_usd: Option<f64>,
 }
 
-/// The use of models in a report.
+/// The usage of models in a report.
 #[derive(Debug, Serialize)]
 pub(crate) struct UsageReport {
-    /// As providers reported it, or estimated where there is none.
+    /// Usage as providers reported it, or an estimate without such a report.
     used: TokensReport,
-    /// The most that requests which are open now may use.
+    /// The largest possible usage of open requests.
     reserved: UnsettledReport,
-    /// The most that requests may have used of which nobody knows.
+    /// The largest possible usage of requests whose usage is unknown.
     unknown: UnsettledReport,
 }
 
 impl UsageReport {
-    /// The report of `used` and `not_used`.
+    /// Returns the report of `used` and `not_used`.
     pub(crate) fn new(used: Usage, not_used: NotUsed) -> Self {
         Self { used: used.into(), reserved: not_used.reserved.into(), unknown: not_used.unknown.into() }
     }
@@ -144,8 +144,8 @@ struct TokensReport {
 }
 
 impl RunView {
-    /// How the run stands, in one word: its result's status once it ended, else `waiting`, `paused`, `waiting_for_provider`,
-    /// `interrupted` or `running`.
+    /// Returns the run's status in one word: its result's status after the end, else `waiting`, `paused`,
+    /// `waiting_for_provider`, `interrupted` or `running`.
     pub(crate) fn status(&self) -> &'static str {
         match &self.ended {
             Some(ended) => match ended.status {
@@ -160,7 +160,7 @@ impl RunView {
         }
     }
 
-    /// Whether only a person's answer lets the run go on.
+    /// Returns true if the run continues only after a person's answer.
     pub(crate) fn waits_for_person(&self) -> bool {
         self.ended.is_none()
             && self.questions_for_person().next().is_some()
@@ -169,14 +169,14 @@ impl RunView {
             })
     }
 
-    /// The error of the root's result, or why the run waits for a provider.
+    /// Returns the error of the root's result, or the reason why the run waits for a provider.
     fn error(&self) -> Option<CallError> {
         let of_result = || self.root().and_then(|root| root.result.as_ref()?.error.clone());
         let away = self.away.values().next().filter(|_| self.ended.is_none());
         away.map(|waited| CallError::new(ErrorCode::ModelUnavailable, waited.reason.clone())).or_else(of_result)
     }
 
-    /// The run as one object.
+    /// Returns the report of the run.
     pub(crate) fn report(&self) -> RunReport {
         let started = self.started.as_ref();
         let result = self.root().and_then(|root| root.result.as_ref());
@@ -225,7 +225,7 @@ impl RunView {
         self.order.iter().filter_map(report).collect()
     }
 
-    /// One document's report.
+    /// Returns the report of a document's version.
     pub(crate) fn document_report(version: &DocumentVersion) -> DocumentReport {
         DocumentReport {
             path: version.path.to_string(),
@@ -242,7 +242,7 @@ impl RunView {
         }
     }
 
-    /// One question's report.
+    /// Returns the report of a question.
     pub(crate) fn question_report(&self, question: &Question) -> QuestionReport {
         let row = self.tasks.get(&question.task);
         let (state, answer, by) = match &question.closed {

@@ -1,4 +1,4 @@
-//! One line per milestone: the progress of a run whose stderr is piped.
+//! One line per milestone: the progress of a run without a live tree.
 
 use baton_timeline::{Line, Sentence, Tone, sentence};
 use baton_types::entry::{Control, ControlAction, Entry};

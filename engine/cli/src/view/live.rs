@@ -1,8 +1,8 @@
-//! The live tree: drawn on stderr in place, at most ten times a second, and cleared away when the run is over.
+//! The live tree: drawn in place on stderr, at most ten times a second, and cleared when the run is over.
 //!
-//! Lines are redrawn where they stand; there is no second screen, so what was said before stays readable. Over-long
-//! lines are cut; what wide characters add is cut by the terminal itself (wrapping is off while we draw), so that they
-//! never break the layout.
+//! Lines are redrawn in place. There is no alternate screen, so earlier output stays readable. Long lines are cut. Wide
+//! characters may still make a line too long; the terminal cuts it, because wrapping is off while the tree is drawn. Therefore
+//! the layout never breaks.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -14,48 +14,48 @@ use super::RunView;
 use crate::style;
 use crate::text::{Text, text};
 
-/// The shortest time between two drawings.
+/// Shortest time between two drawings.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// How many rows of the tree are drawn above a question that is longer than the window.
+/// Number of the tree's rows that are kept above a question that is longer than the window.
 const MIN_TREE: usize = 3;
 
-/// What is drawn where the cursor stands.
+/// The drawing above the cursor.
 #[derive(Debug)]
 pub(crate) struct LiveTree {
-    /// How many lines the last drawing left above the cursor.
+    /// Number of lines of the last drawing, above the cursor.
     drawn: u16,
     last: Option<Instant>,
     raw: bool,
 }
 
-/// A question below the tree, and its answer as it is typed.
+/// A question below the tree, and the answer while the person types it.
 #[derive(Debug)]
 pub(crate) struct Prompt<'a> {
-    /// The question, in lines.
+    /// The lines of the question.
     pub(crate) lines: Vec<Text>,
     /// The text typed so far.
     pub(crate) typed: &'a str,
-    /// What the keys do.
+    /// The help about the keys.
     pub(crate) keys: &'static str,
-    /// Why the last answer was refused.
+    /// The reason why the last answer was rejected.
     pub(crate) fault: Option<&'a str>,
 }
 
 impl LiveTree {
-    /// Takes the terminal. Dropping it gives the terminal back, whatever happened in between.
+    /// Prepares the terminal for drawing. Dropping the tree restores the terminal in any case.
     pub(crate) fn new() -> Self {
         let mut err = std::io::stderr();
         let _best_effort = queue!(err, cursor::Hide, terminal::DisableLineWrap).and_then(|()| err.flush());
         Self { drawn: 0, last: None, raw: false }
     }
 
-    /// When the next drawing is permitted.
+    /// Returns the time from which the next drawing is permitted.
     pub(crate) fn next_frame(&self) -> Instant {
         self.last.map_or_else(Instant::now, |last| last + FRAME)
     }
 
-    /// Draws the tree of a run and, below it, what is being asked; either may be missing.
+    /// Draws the tree of a run, and the question below it; both are optional.
     pub(crate) fn draw(&mut self, view: Option<&RunView>, now: Timestamp, prompt: Option<&Prompt<'_>>) {
         let (width, height) = size();
         let room = usize::from(height).saturating_sub(2).max(1);
@@ -65,7 +65,7 @@ impl LiveTree {
             below.extend(prompt.fault.map(|fault| text!("  {}", style::bad(fault))));
             below.push(text!("  {}", style::faint(prompt.keys)));
         }
-        // The keys, the choices at the end of the question, its beginning, and what is left for the tree, in this order.
+        // Room is given to the keys, the end of the question with its choices, its beginning, and the tree, in this order.
         let for_question = room.saturating_sub(below.len() + MIN_TREE);
         let question = without_middle(question, for_question);
         let rows = room.saturating_sub(question.len() + below.len()).max(1);
@@ -76,7 +76,7 @@ impl LiveTree {
         self.replace(&lines, prompt.map(|prompt| prompt.typed));
     }
 
-    /// Puts `lines` where the last drawing stands, and the cursor behind `typed` on a line of its own.
+    /// Replaces the last drawing with `lines`, and puts the cursor after `typed` on a line of its own.
     fn replace(&mut self, lines: &[Text], typed: Option<&str>) {
         let mut frame: Vec<u8> = Vec::new();
         let _memory = queue!(frame, terminal::BeginSynchronizedUpdate);
@@ -100,7 +100,7 @@ impl LiveTree {
         write_all(&frame);
     }
 
-    /// Prints lines that stay, above the drawing.
+    /// Prints lines that remain on the screen, above the drawing.
     pub(crate) fn say(&mut self, lines: &[Text]) {
         self.clear();
         let lines: Vec<u8> =
@@ -108,7 +108,7 @@ impl LiveTree {
         write_all(&lines);
     }
 
-    /// Clears the drawing away, so that other words can be said; the next drawing starts below them.
+    /// Clears the drawing, so that other lines can be printed. The next drawing starts below them.
     pub(crate) fn clear(&mut self) {
         let mut frame: Vec<u8> = Vec::new();
         self.rewind(&mut frame);
@@ -116,7 +116,7 @@ impl LiveTree {
         self.drawn = 0;
     }
 
-    /// Reads keys one by one (`true`) or line by line, as programs usually do.
+    /// Reads keys one by one (`true`), or line by line as programs usually do.
     pub(crate) fn keys(&mut self, raw: bool) {
         if raw != self.raw {
             let switched = if raw { terminal::enable_raw_mode() } else { terminal::disable_raw_mode() };
@@ -142,7 +142,7 @@ impl Drop for LiveTree {
     }
 }
 
-/// `lines`, of which some in the middle are left out where there are more than `room`.
+/// Returns `lines`; if there are more than `room`, some in the middle are left out.
 fn without_middle(mut lines: Vec<Text>, room: usize) -> Vec<Text> {
     if lines.len() <= room {
         return lines;
@@ -154,12 +154,12 @@ fn without_middle(mut lines: Vec<Text>, room: usize) -> Vec<Text> {
     lines
 }
 
-/// Columns and rows of the terminal.
+/// Returns the terminal's columns and rows.
 fn size() -> (u16, u16) {
     terminal::size().unwrap_or((100, 40))
 }
 
-/// Writes a frame at once. Colours are kept or dropped as for everything else; movements pass where colours are dropped.
+/// Writes a frame at once. Colours are dropped if the rest of the output has none; cursor movements are always kept.
 fn write_all(frame: &[u8]) {
     let mut err = std::io::stderr().lock();
     let coloured = anstream::AutoStream::choice(&err) != anstream::ColorChoice::Never;
@@ -167,7 +167,7 @@ fn write_all(frame: &[u8]) {
     let _best_effort = err.write_all(&text).and_then(|()| err.flush());
 }
 
-/// Drops the colour sequences (`ESC [ … m`) and keeps those that move the cursor.
+/// Removes the colour sequences (`ESC [ … m`) and keeps those that move the cursor.
 fn without_colour(frame: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(frame.len());
     let mut rest = frame;

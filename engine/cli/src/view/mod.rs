@@ -1,7 +1,7 @@
-//! A run as people see it: the fold of its timeline into rows, questions, documents and totals.
+//! The fold of a run's timeline for people: rows of tasks, questions, documents and totals.
 //!
-//! The live tree, the lines of a piped run, `show`, `graph` and the JSON of `run` all read this one value.
-//! It decides nothing: what may happen next is the machine's business.
+//! The live tree, the lines of a piped run, `show`, `graph` and the JSON of `run` all read this one value. It makes no
+//! decisions: the machine decides the next steps.
 
 pub(crate) mod approval;
 pub(crate) mod change;
@@ -31,89 +31,89 @@ use baton_types::money::Cost;
 use baton_types::time::Timestamp;
 use usage::{NotUsed, Requests};
 
-/// A run, folded.
+/// The fold of a run.
 #[derive(Debug, Default)]
 pub(crate) struct RunView {
-    /// Entry 1.
+    /// The run's first entry.
     pub(crate) started: Option<RunStarted>,
-    /// When it began.
+    /// The time at which the run began.
     pub(crate) began: Timestamp,
-    /// When the newest entry was decided.
+    /// The time of the newest entry.
     pub(crate) latest: Timestamp,
     /// The newest entry's number.
     pub(crate) seq: u64,
-    /// How it ended.
+    /// The end of the run.
     pub(crate) ended: Option<RunEnded>,
-    /// Whether somebody paused it.
+    /// Whether a person paused the run.
     pub(crate) paused: bool,
-    /// Whether it is known that no process runs it.
+    /// Whether it is certain that no process executes the run.
     pub(crate) interrupted: bool,
     /// Every task, in the order of creation.
     pub(crate) order: Vec<TaskId>,
-    /// What is known of each.
+    /// The row of each task.
     pub(crate) tasks: BTreeMap<TaskId, TaskRow>,
     /// The workspace.
     pub(crate) documents: Documents,
     /// Every question, in the order they were opened.
     pub(crate) questions: Vec<Question>,
-    /// What was sent to the user instead of an agent.
+    /// The outputs for the user.
     pub(crate) outputs: Vec<Json>,
-    /// Tokens used.
+    /// Tokens that the run used.
     pub(crate) usage: Usage,
-    /// What they cost.
+    /// Cost of these tokens.
     pub(crate) cost: Cost,
-    /// The models that were asked.
+    /// The models that received requests.
     pub(crate) models: BTreeSet<String>,
-    /// Calls made, refused ones included.
+    /// Number of calls, including refused ones.
     pub(crate) calls: usize,
-    /// What it shares with another run, when it is a fork.
+    /// The origin and usage of a fork; `None` if the run is not a fork.
     pub(crate) fork: Option<Fork>,
     /// The requests whose provider was away when the run stopped.
     pub(crate) away: BTreeMap<TaskId, Waited>,
-    /// Previews of pending approvals, by the question's task. No entry holds them: they come from the
-    /// configs and the contents that the run is pinned to.
+    /// Previews of pending approvals, by the question's task. They are not in any entry: they come from the run's pinned configs
+    /// and contents.
     pub(crate) previews: BTreeMap<TaskId, Preview>,
 }
 
-/// What a fork has of its original.
+/// The part of a fork that it shares with its original, and its own usage.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fork {
-    /// The last entry that both have.
+    /// The last shared entry.
     pub(crate) of: ForkPoint,
-    /// Turns answered since then.
+    /// Number of turns since then.
     pub(crate) turns: u32,
-    /// Those of them whose answer was taken from the original.
+    /// Number of those turns whose answer was taken from the original.
     pub(crate) recorded_turns: u32,
-    /// What the fork spent itself: neither in what it shares nor for what it took from the original.
+    /// The fork's own usage and cost, without the shared entries and the answers from the original.
     pub(crate) spent: Spent,
 }
 
-/// A task as a row shows it.
+/// A task, as its row shows it.
 #[derive(Debug)]
 pub(crate) struct TaskRow {
-    /// How it came about.
+    /// The entry that created the task.
     pub(crate) created: TaskCreated,
-    /// When.
+    /// The time at which the task began.
     pub(crate) began: Timestamp,
-    /// When it ended.
+    /// The time at which the task ended.
     pub(crate) ended: Option<Timestamp>,
-    /// Where it stands.
+    /// The state of the task.
     pub(crate) state: TaskState,
-    /// The tasks that call it, in the order of creation.
+    /// The tasks that it called, in the order of creation.
     pub(crate) callees: Vec<TaskId>,
-    /// Turns begun.
+    /// Number of turns begun.
     pub(crate) turns: u32,
-    /// The last of them whose answer was taken from the original of a fork; 0 if there is none.
+    /// The last turn whose answer was taken from the original of a fork; 0 if there is none.
     pub(crate) recorded_turn: u32,
-    /// What it does now, or did last.
+    /// The current step, or the last one.
     pub(crate) step: String,
     /// The calls that have no result yet, with their tools.
     pub(crate) open_calls: BTreeMap<CallId, String>,
-    /// Those of them that wait for a task.
+    /// The open calls that wait for a task.
     pub(crate) awaited: BTreeSet<CallId>,
     /// Tokens used by this task alone.
     pub(crate) usage: Usage,
-    /// What they cost.
+    /// Cost of these tokens.
     pub(crate) cost: Cost,
     /// The calls of its newest turn.
     pub(crate) asked: Vec<Arc<ModelCall>>,
@@ -121,25 +121,25 @@ pub(crate) struct TaskRow {
     pub(crate) requests: Requests,
     /// Its result.
     pub(crate) result: Option<Arc<CallResult>>,
-    /// Documents it wrote, in order.
+    /// The documents that it wrote, in order.
     pub(crate) wrote: Vec<DocumentRef>,
 }
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskState {
-    /// It can go on and has not yet.
+    /// It can continue, but has not yet.
     Ready,
-    /// Its model or its calls are at work.
+    /// Its model or its calls are running.
     Running,
-    /// It waits for the tasks it called, or for a person.
+    /// It waits for the tasks that it called, or for a person.
     Blocked,
     /// It has ended.
     Final(FinalState),
 }
 
 impl TaskState {
-    /// The name used in JSON.
+    /// Returns the name in JSON.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -155,22 +155,22 @@ impl TaskState {
 pub(crate) struct Question {
     /// Its task.
     pub(crate) task: TaskId,
-    /// People say `Q1`.
+    /// The number in its name, such as `Q1`.
     pub(crate) number: u32,
     /// The task that asked.
     pub(crate) asker: TaskId,
-    /// Who is asked.
+    /// The agent or person that is asked.
     pub(crate) holder: Holder,
-    /// What happens when nobody answers.
+    /// The action after the deadline, if there is no answer.
     pub(crate) otherwise: Otherwise,
-    /// The workspace as it was when it was asked.
+    /// The workspace at the time of the question.
     pub(crate) documents: Documents,
-    /// How it closed.
+    /// The way it closed; `None` while it is open.
     pub(crate) closed: Option<QuestionEnd>,
 }
 
 impl RunView {
-    /// The fold of a whole timeline.
+    /// Returns the fold of a whole timeline.
     pub(crate) fn of<'a>(entries: impl IntoIterator<Item = &'a Recorded>) -> Self {
         let mut view = Self::default();
         for recorded in entries {
@@ -179,7 +179,7 @@ impl RunView {
         view
     }
 
-    /// Takes in the next entry.
+    /// Applies the next entry.
     pub(crate) fn apply(&mut self, recorded: &Recorded) {
         self.seq = recorded.seq;
         self.latest = self.latest.max(recorded.at);
@@ -314,7 +314,7 @@ impl RunView {
                 if let Some((adoption, started)) = recorded.entry.adopts().zip(self.started.as_ref()) {
                     self.started = Some(adoption.restarted(started));
                     if let Some(fork) = &adoption.fork {
-                        // The time since the last shared entry did not pass for the fork.
+                        // The time since the last shared entry does not count for the fork.
                         let skipped = recorded.at.since(fork.at);
                         self.began = self.began.plus(skipped);
                         for row in self.tasks.values_mut().filter(|row| row.ended.is_none()) {
@@ -341,7 +341,7 @@ impl RunView {
             self.row(caller, |row| {
                 row.callees.push(created.task.clone());
                 if created.concern.is_some() {
-                    // The call itself waits for the answer, whatever it is a call of.
+                    // This call itself waits for the answer, whichever tool it uses.
                     let call = created.task.originating_call();
                     row.open_calls.entry(call.clone()).or_default();
                     row.awaited.insert(call);
@@ -395,7 +395,7 @@ impl RunView {
         }
     }
 
-    /// A task is blocked when all that it still waits for are tasks.
+    /// Updates the state of a task. It is blocked if it only waits for tasks.
     fn settle(&mut self, task: &TaskId) {
         self.row(task, |row| {
             row.state = match row.state {
@@ -413,16 +413,16 @@ impl RunView {
         }
     }
 
-    /// The moment that elapsed times count to when the run is not watched: now for one that waits for a person, else its
-    /// last entry, because nobody works on it.
+    /// Returns the end of elapsed times on a screen that does not follow the run. It is now if the run waits for a person, else
+    /// the time of the last entry, because no work happens since then.
     pub(crate) fn shown_at(&self) -> Timestamp {
         if self.waits_for_person() { crate::terminal::now() } else { self.latest }
     }
 
-    /// What each task and all below it used.
+    /// Returns the usage of each task with all tasks below it.
     pub(crate) fn spent(&self) -> BTreeMap<&TaskId, Spent> {
         let mut spent: BTreeMap<&TaskId, Spent> = BTreeMap::new();
-        // Callees come after their callers, so each is complete before it is added to its caller.
+        // Callees come after their callers, so each sum is complete before it is added to the caller's.
         for id in self.order.iter().rev() {
             let Some(row) = self.tasks.get(id) else { continue };
             let whole = spent.entry(id).or_default();
@@ -438,7 +438,7 @@ impl RunView {
         spent
     }
 
-    /// The call that the open question `task` asks to approve.
+    /// Returns the call that the open question `task` asks to approve.
     pub(crate) fn to_approve(&self, task: &TaskId) -> Option<&ModelCall> {
         let row = self.tasks.get(task)?;
         matches!(row.created.concern, Some(Concern::Approval { .. })).then_some(())?;
@@ -447,7 +447,7 @@ impl RunView {
         caller.asked.get((position as usize).checked_sub(1)?).map(AsRef::as_ref)
     }
 
-    /// What of `task` and all below it is not known to be used; of the whole run for the root.
+    /// Returns the reserved and the unknown usage of `task` and all tasks below it; for the root, of the whole run.
     pub(crate) fn not_used_below(&self, task: &TaskId) -> NotUsed {
         let (mut sum, mut open) = (NotUsed::default(), vec![task]);
         while let Some(row) = open.pop().and_then(|task| self.tasks.get(task)) {
@@ -457,29 +457,29 @@ impl RunView {
         sum
     }
 
-    /// What of the run is not known to be used.
+    /// Returns the reserved and the unknown usage of the run.
     pub(crate) fn not_used(&self) -> NotUsed {
         let mut sum = NotUsed::default();
         self.tasks.values().for_each(|row| sum.add(row.requests.not_used()));
         sum
     }
 
-    /// The root's row.
+    /// Returns the root's row.
     pub(crate) fn root(&self) -> Option<&TaskRow> {
         self.tasks.get(&TaskId::root())
     }
 
-    /// Who holds `task`.
+    /// Returns the holder of `task`.
     pub(crate) fn holder_of(&self, task: &TaskId) -> Option<&Holder> {
         self.tasks.get(task).map(|row| &row.created.holder)
     }
 
-    /// Who holds `task`, as people call them.
+    /// Returns the name of the holder of `task`.
     pub(crate) fn holder(&self, task: &TaskId) -> String {
         self.holder_of(task).map_or_else(|| task.to_string(), ToString::to_string)
     }
 
-    /// Who works on what `call` waits for: the question about it while it is open, else the newest attempt.
+    /// Returns the holder of the task that `call` waits for: an open question about the call, or else the newest attempt.
     pub(crate) fn awaited_of(&self, call: &CallId) -> String {
         let live = |task: &TaskId| self.tasks.get(task).is_some_and(|row| !matches!(row.state, TaskState::Final(_)));
         let asks = |task: &TaskId| self.tasks.get(task).is_some_and(|row| row.created.concern.is_some()) && live(task);
@@ -487,30 +487,30 @@ impl RunView {
         self.holder(question.unwrap_or(&call.created_task()))
     }
 
-    /// The questions that wait for a person, oldest first.
+    /// Returns the open questions for a person, oldest first.
     pub(crate) fn questions_for_person(&self) -> impl Iterator<Item = &Question> {
         self.questions.iter().filter(|question| question.closed.is_none() && question.holder == Holder::Person)
     }
 
-    /// The documents that the root handed off.
+    /// Returns the documents that the root handed off.
     pub(crate) fn handed_off(&self) -> Vec<&DocumentVersion> {
         let result = self.root().and_then(|root| root.result.as_ref());
         let references = result.map(|result| result.documents.as_slice()).unwrap_or_default();
         references.iter().filter_map(|reference| self.documents.version(reference)).map(AsRef::as_ref).collect()
     }
 
-    /// Who wrote `version`, as people call them; `job` for the job's own documents.
+    /// Returns the name of the author of `version`; `job` for the job's own documents.
     pub(crate) fn author(version: &DocumentVersion) -> String {
         version.created_by.as_ref().map_or_else(|| "job".to_owned(), ToString::to_string)
     }
 
-    /// The way of a question: from the task that first asked, through the masters that passed it on, to who is asked now.
+    /// Returns the path of a question: from the first asker through the masters that passed it on, to the current master.
     pub(crate) fn chain(&self, question: &Question) -> Vec<String> {
         let mut chain = vec![question.holder.to_string()];
         let mut next = Some(&question.asker);
         while let Some(row) = next.and_then(|task| self.tasks.get(task)) {
             chain.push(row.created.holder.to_string());
-            // A master that passes a question on asks in a task which is itself a question.
+            // A master that passes a question on asks in a task that is a question itself.
             next = if row.created.kind == TaskKind::Question { row.created.caller.as_ref() } else { None };
         }
         chain.reverse();
@@ -518,7 +518,7 @@ impl RunView {
     }
 }
 
-/// What a finished call leaves in its task's row.
+/// Returns the step that a task's row shows after a call.
 fn step_of(tool: &str, result: &CallResult) -> String {
     match (&result.error, result.status) {
         (_, CallStatus::Success) => tool.to_owned(),

@@ -1,4 +1,4 @@
-//! What stands at the end of a run: result, documents, tokens, and what to type next.
+//! The summary of a run: result, headline, usage, cost, documents and questions.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::text::{Text, text};
 use crate::words;
 
 impl RunView {
-    /// The result of the root as text: a string as it is, anything else as JSON.
+    /// Renders the result of the root: a string as it is, an object by its fields, any other value as JSON.
     pub(crate) fn result_text(&self) -> Option<Text> {
         let result = self.root()?.result.as_ref()?;
         if let Some(error) = &result.error {
@@ -34,7 +34,7 @@ impl RunView {
         }
     }
 
-    /// One line with how the run ended, in how many steps and what time.
+    /// Renders one line with the end of the run, and the numbers of its agents, tasks, turns and calls.
     pub(crate) fn headline(&self) -> Text {
         let how = match (&self.ended, self.status()) {
             (Some(ended), _) if ended.limit.is_some() => {
@@ -63,20 +63,20 @@ impl RunView {
         )
     }
 
-    /// The providers that the run stopped for.
+    /// Returns the providers for which the run stopped.
     pub(crate) fn providers_away(&self) -> Vec<String> {
         let providers: std::collections::BTreeSet<&String> = self.away.values().map(|waited| &waited.provider).collect();
         providers.into_iter().cloned().collect()
     }
 
-    /// Why the providers that the run stopped for did not answer: a line each.
+    /// Renders a line for each provider for which the run stopped, with the reason of the outage.
     pub(crate) fn outage_lines(&self) -> Vec<Text> {
         let away: std::collections::BTreeSet<_> = self.away.values().map(|waited| (&waited.provider, &waited.reason)).collect();
         let line = |(provider, reason): (&String, &String)| text!("{}     {provider}: {reason}", style::waiting("waiting"));
         away.into_iter().map(line).collect()
     }
 
-    /// What the run cost: an amount, `$0 (scripted)` where only scripts answered, `?` where a price is not known.
+    /// Renders the cost of the run: an amount, `$0 (scripted)` if only scripts answered, `?` if a price is unknown.
     pub(crate) fn cost_words(&self) -> String {
         let prices = self.started.as_ref().map(|started| &started.prices);
         let scripted =
@@ -93,7 +93,8 @@ impl RunView {
         }
     }
 
-    /// What the tasks that called others used, alone and with all below them; none of more than `rows` rows.
+    /// Renders the usage of the tasks that called others, alone and with all tasks below: at most `rows` rows, and the number of
+    /// the others.
     pub(crate) fn spent_table(&self, rows: usize) -> Vec<Text> {
         let spent = self.spent();
         let words = |usage: &Usage, cost: &Cost, not_used: NotUsed| {
@@ -118,7 +119,7 @@ impl RunView {
         lines
     }
 
-    /// The line with tokens, money and time.
+    /// Renders the line with tokens, cost and time.
     pub(crate) fn tokens(&self) -> String {
         let sign = approx(self.usage.estimated);
         let text =
@@ -130,7 +131,7 @@ impl RunView {
         format!("{text}{cached}{not_used} · cost {} · {}", self.cost_words(), words::duration(elapsed))
     }
 
-    /// The line with what a fork took from its original, and what it spent itself.
+    /// Renders the line with the part of a fork that comes from its original, and its own usage.
     pub(crate) fn recorded(&self) -> Option<String> {
         let fork = self.fork.as_ref()?;
         let (turns, of) = (words::counted(fork.turns as usize, "turn"), &fork.of);
@@ -152,7 +153,7 @@ impl RunView {
         ))
     }
 
-    /// A table of documents: path, version, size, tokens, author, summary.
+    /// Renders a table of documents: name with version, size, tokens, author, summary.
     pub(crate) fn document_table(documents: &[&DocumentVersion], width: usize) -> Vec<Text> {
         let rows = documents
             .iter()
@@ -166,7 +167,7 @@ impl RunView {
                 ]
                 .into_iter()
                 .enumerate()
-                // A name can take the whole line; the other columns are still wanted.
+                // A name could fill the whole line, but the other columns are needed too.
                 .map(|(column, cell)| if column == 0 { cell.cut((width / 2).max(20)) } else { cell })
                 .collect()
             })
@@ -174,14 +175,14 @@ impl RunView {
         words::columns(rows).iter().map(|line| line.cut(width)).collect()
     }
 
-    /// The lines of an open question, with its choices numbered; what the person is asked, and what they need to decide.
+    /// Renders an open question: its text, everything that the person needs to decide, and its numbered choices.
     pub(crate) fn question_lines(&self, question: &Question, width: usize) -> Vec<Text> {
         let run = self.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
         let all = baton("show").value(run).option("--question", format_args!("Q{}", question.number)).to_string();
         self.question_lines_within(question, width, Extent::Bounded(&all))
     }
 
-    /// The lines of a question, as many as `extent` allows.
+    /// Renders a question with as many lines as `extent` allows.
     pub(crate) fn question_lines_within(&self, question: &Question, width: usize, extent: Extent<'_>) -> Vec<Text> {
         let Some(row) = self.tasks.get(&question.task) else { return Vec::new() };
         let asker = self.holder(&question.asker);
@@ -237,7 +238,7 @@ impl RunView {
 }
 
 impl Question {
-    /// How the question closed, in words.
+    /// Renders the way in which the question closed.
     pub(crate) fn ending(&self) -> Text {
         match &self.closed {
             None => text!("open"),
@@ -254,7 +255,8 @@ impl Question {
     }
 }
 
-/// A result of several fields, one per line where each has a short value; one of `summary` alone is that text.
+/// Renders a result of several fields, one per line if all values are simple. A result with `summary` or `result` alone is that
+/// text.
 fn fields_text(fields: Map<String, Value>) -> Text {
     if let (1, Some(Value::String(summary))) = (fields.len(), fields.get("summary").or_else(|| fields.get("result"))) {
         return Text::block(summary);

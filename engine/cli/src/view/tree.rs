@@ -1,4 +1,4 @@
-//! The task tree as lines: one row per task, with state, whom it waits for, step, tokens and time.
+//! The task tree as lines: one row per task, with state, the tasks it waits for, step, tokens and time.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::style;
 use crate::text::{Text, text};
 use crate::words;
 
-/// From how many tasks on a tree is folded: a person cannot read more rows, and a terminal does not show them.
+/// Number of tasks above which a tree is folded. More rows would not be readable and would not fit into a terminal.
 const FOLD_FROM: usize = 40;
 
-/// How many tasks of one caller keep their own row in a folded tree.
+/// Largest number of one caller's tasks that have their own rows in a folded tree.
 const MAX_SIBLINGS: usize = 8;
 
 /// One row of the tree, in columns.
@@ -25,17 +25,17 @@ pub(crate) struct TreeLine {
     branches: String,
     /// The state's mark.
     mark: Mark,
-    /// Who holds the task.
+    /// The holder of the task.
     who: Text,
-    /// State, and whom it waits for.
+    /// The state, and the holders that it waits for.
     state: String,
-    /// The step it takes.
+    /// The step of the task.
     step: String,
     /// Tokens and elapsed time.
     figures: String,
 }
 
-/// A state's mark; each is told apart by its shape, so colour says nothing new.
+/// The mark of a state. Marks differ in shape, so colour adds no information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     Ready,
@@ -73,7 +73,7 @@ impl Mark {
 }
 
 impl TreeLine {
-    /// The line with its columns as wide as told.
+    /// Renders the line with the given widths of columns.
     fn drawn(&self, who_width: usize, state_width: usize, step_width: usize) -> Text {
         let lead = text!("{}{} {}", style::faint(&self.branches), self.mark.drawn(), style::name(&self.who));
         let state = words::preview(&self.state, state_width).padded(state_width);
@@ -89,8 +89,8 @@ impl TreeLine {
 }
 
 impl RunView {
-    /// The tree as text, one line per task, at most `width` columns where that can be kept; `now` is what elapsed times
-    /// count to. With more than `rows` tasks, or forty, those that need no attention are folded into counts.
+    /// Renders the tree, one line per task, at most `width` columns wide if possible. Elapsed times end at `now`. If there are
+    /// more than `rows` tasks, or more than forty, the tasks that need no attention are folded into counts.
     pub(crate) fn tree(&self, now: Timestamp, width: usize, rows: usize) -> Vec<Text> {
         let lines = self.tree_lines(now, rows.min(FOLD_FROM));
         let widest = |column: &dyn Fn(&TreeLine) -> usize| lines.iter().map(column).max().unwrap_or(0);
@@ -111,10 +111,10 @@ impl RunView {
         lines
     }
 
-    /// Adds the row of `task` and those below it. `own` stands before its mark, `below` before its callees' branches.
+    /// Adds the row of `task` and the rows below it. `own` is drawn before its mark, `below` before its callees' branches.
     fn grow(&self, task: &TaskId, own: &str, below: &str, room: Option<usize>, now: Timestamp, lines: &mut Vec<TreeLine>) {
-        // A chain of delegations is at most as deep as the run's limit of depth allows, but that may be 10,000: beyond
-        // what a terminal is wide nothing could be shown, so the walk ends there and never exhausts the stack.
+        // Only the run's depth limit bounds a chain of delegations, and that limit may be 10,000. Rows that are deeper than a
+        // terminal is wide could not be seen. The walk ends there, so it never exhausts the stack.
         if below.chars().count() > 120 {
             return;
         }
@@ -145,7 +145,7 @@ impl RunView {
             (0, unknown) => format!("{} unknown", words::count(unknown)),
             (spent, _) => format!("{}{} tok", approx(row.usage.estimated), words::count(spent)),
         };
-        // A column of its own, where anything of the run costs anything, or nobody knows what it costs.
+        // The cost has its own column if the run has any cost, or an unknown one.
         let cost = match (self.cost == Cost::default(), row.turns) {
             (true, _) => String::new(),
             (false, 0) => " ".repeat(11),
@@ -213,7 +213,7 @@ impl RunView {
         }
     }
 
-    /// One line for many tasks: how many of them stand where.
+    /// Renders one line for many tasks: their numbers by state.
     fn folded<'a>(&self, tasks: impl Iterator<Item = &'a TaskId>, are_all: bool, branches: &str) -> TreeLine {
         let mut counts = [0_usize; 5];
         let mut queue: Vec<&TaskId> = tasks.collect();
@@ -246,7 +246,7 @@ impl RunView {
     }
 }
 
-/// Which rows of a folded tree come first; a task that is done or has not begun needs none.
+/// Returns the rank of a row in a folded tree. A task that is done, is cancelled or has not begun needs no row: `None`.
 fn urgency(row: &TaskRow) -> Option<u8> {
     match row.state {
         TaskState::Blocked if row.created.holder == Holder::Person => Some(0),
@@ -257,7 +257,7 @@ fn urgency(row: &TaskRow) -> Option<u8> {
     }
 }
 
-/// `≈` before what is an estimate.
+/// Returns `≈` for an estimate.
 pub(super) fn approx(estimated: bool) -> &'static str {
     if estimated { "≈" } else { "" }
 }

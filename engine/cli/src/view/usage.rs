@@ -1,4 +1,4 @@
-//! Tokens and money that are not known to be used: reserved for open requests, or of requests whose use nobody knows.
+//! Tokens and cost that are not known to be used: reserved for open requests, or of requests with unknown usage.
 //!
 //! Limits count both in full. Screens never show them as used.
 
@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use crate::words;
 
-/// Tokens, and what they cost at most.
+/// Tokens, and their largest possible cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unsettled {
     /// Tokens of requests and answers together.
     pub(crate) tokens: u64,
-    /// Money.
+    /// The cost.
     pub(crate) cost: Cost,
 }
 
@@ -30,18 +30,18 @@ impl Unsettled {
         of
     }
 
-    /// ` · 4,000 unknown`, or nothing where there is nothing.
+    /// Renders ` · 4,000 unknown`, or an empty text for zero tokens.
     pub(crate) fn words(self, what: &str) -> String {
         if self.tokens == 0 { String::new() } else { format!(" · {} {what}", words::count(self.tokens)) }
     }
 }
 
-/// What is not known to be used, of a task or of several.
+/// Usage of one or several tasks that is reserved or unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NotUsed {
-    /// Of requests that are open now.
+    /// Usage reserved for open requests.
     pub(crate) reserved: Unsettled,
-    /// Of requests that were open in a crash, or were cancelled.
+    /// Usage of requests that were open in a crash, or were cancelled.
     pub(crate) unknown: Unsettled,
 }
 
@@ -52,13 +52,13 @@ impl NotUsed {
         self.unknown.add(other.unknown);
     }
 
-    /// ` · 4,000 reserved · 9,000 unknown`, as far as there is any.
+    /// Renders ` · 4,000 reserved · 9,000 unknown`, without the parts that are zero.
     pub(crate) fn words(self) -> String {
         self.reserved.words("reserved") + &self.unknown.words("unknown")
     }
 }
 
-/// The requests of a task that have no answer, and what became of those that never got one.
+/// The open requests of a task, and the unknown usage of its requests that never received an answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     open: Vec<(Option<CallRequest>, Unsettled)>,
@@ -66,17 +66,17 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// The task asks its model.
+    /// Adds a request of the task to its model.
     pub(crate) fn asked(&mut self, requested: &ModelRequested) {
         self.open.push((None, Unsettled::of(requested.reserved_tokens, Some(requested.reserved_cost))));
     }
 
-    /// The code of a call asks a model.
+    /// Adds a request of a call's code to a model.
     pub(crate) fn call_asked(&mut self, asked: &CallAskedModel) {
         self.open.push((Some(asked.by.clone()), Unsettled::of(asked.reserved_tokens, asked.reserved_cost)));
     }
 
-    /// A request is settled.
+    /// Removes the request that `settled` is about. If its usage is unknown, it is added to the unknown usage.
     pub(crate) fn settled(&mut self, settled: &BudgetSettled) {
         self.open.retain(|(by, _)| by.as_ref() != settled.by.as_deref());
         if settled.unknown {
@@ -84,7 +84,7 @@ impl Requests {
         }
     }
 
-    /// What is not known to be used.
+    /// Returns the reserved and the unknown usage.
     pub(crate) fn not_used(&self) -> NotUsed {
         let mut reserved = Unsettled::default();
         self.open.iter().for_each(|(_, of)| reserved.add(*of));
@@ -92,7 +92,7 @@ impl Requests {
     }
 }
 
-/// The same in a report.
+/// Tokens and their cost in a report.
 #[derive(Debug, Serialize)]
 pub(crate) struct UnsettledReport {
     tokens: u64,
@@ -105,7 +105,7 @@ impl From<Unsettled> for UnsettledReport {
     }
 }
 
-/// Dollars; `None` where they are not known.
+/// Returns the cost in US dollars; `None` if it is unknown.
 pub(crate) fn usd(cost: Cost) -> Option<f64> {
     cost.total().map(Money::as_usd)
 }

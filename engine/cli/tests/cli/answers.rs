@@ -1,4 +1,4 @@
-//! Questions to a person: waiting, answering, going on.
+//! Questions to a person: waiting, answering, continuing.
 
 use serde_json::json;
 

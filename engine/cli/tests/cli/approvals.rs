@@ -1,4 +1,4 @@
-//! The question whether a call may begin: a person sees the tool's title, the input, and what would change in a document.
+//! The question whether a call may begin: the person sees the tool's title, the input, and the change of a document.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::support::{Folder, Ran};
 
 const FOUR_EYES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/four-eyes");
 
-/// A job whose lead calls `tool` with `input` once a person approves; `document` already exists, at `doc/NAME`.
+/// Writes a job whose lead calls `tool` with `input` after a person's approval. `document` already exists, at `doc/NAME`.
 fn approving(folder: &Folder, tool: &str, input: Value, name: &str, document: &str) {
     let script = json!({"lead": {"turns": [
         {"calls": [{"tool": "load_to_context", "input": {"path": name}}]},
@@ -25,7 +25,7 @@ fn approving(folder: &Folder, tool: &str, input: Value, name: &str, document: &s
     folder.write("approving/agents/lead.json", agent.to_string());
 }
 
-/// The open question in every view: the end of `run`, `answer` without an answer, `show`, and the question alone.
+/// Returns the open question in every view: the end of `run`, `answer` without an answer, `show`, and the question alone.
 fn views(folder: &Folder, job: &str) -> Vec<(&'static str, String)> {
     let ran = folder.baton(&["run", job]).exits(3).stderr;
     let listed = folder.baton(&["answer", "@last", "Q1"]).exits(2).stderr;
@@ -156,7 +156,7 @@ fn what_cannot_be_compared_is_told_by_its_size() {
     each_says(&views(&folder, "approving"), &["→ writes a.svg v1; its content is known once the call has run"]);
 }
 
-/// The config of a command whose calls a person approves; `changes` of it, with `title`.
+/// Returns the config of a command whose calls need a person's approval, with `title` and `changes`.
 fn command(title: &str, changes: &Value) -> String {
     let tool = json!({
         "tool_id": "publish", "type": "function_tool", "title": title, "description": "Publishes.", "effect": "pure",
@@ -245,7 +245,7 @@ fn what_a_call_and_a_document_say_cannot_command_the_terminal_or_hide() {
     let commands =
         [&["run", "approving"][..], &["show", "@last"], &["show", "@last", "--question", "Q1"], &["answer", "@last", "Q1"]];
     for arguments in commands {
-        // Colours are forced, because without them every sequence would be dropped at the very end.
+        // Colours are forced, because without them every sequence would be removed from the output.
         let ran = Ran::from(folder.command(arguments).env("CLICOLOR_FORCE", "1").output().unwrap());
         let said = format!("{}{}", ran.stdout, ran.stderr);
         let plain: Vec<&str> =
@@ -289,7 +289,7 @@ fn an_approval_of_a_command_holds_for_the_script_that_the_run_knows() {
         "input_schema": {"type": "object"}, "exec": {"command": ["sh", "publish.sh"]},
     });
     folder.write("approving/tools/publish.json", tool.to_string());
-    // Changed between the question and the call.
+    // The script changes between the question and the call.
     folder.write("approving/publish.sh", script("first"));
     let mut screen = Screen::open(&folder, &["run", "approving", "--trust"]);
     screen.shows("(Q1)");
@@ -299,14 +299,14 @@ fn an_approval_of_a_command_holds_for_the_script_that_the_run_knows() {
     let run = folder.last_run();
     assert_eq!(ran(), "", "neither what was approved nor what was not has run");
     folder.baton(&["timeline", &run]).exits(0).says("what was approved is not what would run: the file publish.sh");
-    // Changed between the question and the next process of the run.
+    // The script changes between the question and the next process of the run.
     folder.baton(&["run", "approving", "--trust"]).exits(3);
     let run = folder.last_run();
     folder.write("approving/publish.sh", script("unseen"));
     folder.baton(&["answer", &run, "Q1", "yes"]).exits(0);
     folder.baton(&["resume", &run, "--trust"]).exits(2).tells("publish.sh").tells("has changed since").tells("--migrate");
     assert_eq!(ran(), "", "nothing has run");
-    // Adopted by a migration: the question is about another call, and is asked again.
+    // A migration adopts the changed script. The question is about another call then, and is asked again.
     folder.baton(&["run", "approving", "--trust"]).exits(3);
     let run = folder.last_run();
     folder.write("approving/publish.sh", script("third"));

@@ -1,7 +1,7 @@
-//! Questions on a terminal while the machine is busy: answered here, elsewhere, late, twice and wrongly, put off, interrupted
-//! once and twice, in a window whose size changes.
+//! Questions on a terminal while the machine is busy. They are answered here, elsewhere, late, twice and wrongly, postponed, and
+//! interrupted once and twice, in a window whose size changes.
 //!
-//! `BATON_TERMINAL_ROUNDS=200` has as many rounds, spread over the shapes; without it there is one of each.
+//! `BATON_TERMINAL_ROUNDS=200` runs as many rounds, spread over the shapes. Without it, each shape runs once.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::screens::{CTRL_C, CURSOR_BACK, Screen};
 use crate::support::Folder;
 
-/// What is drawn where a question is asked.
+/// The text that is drawn while a question is asked.
 const ASKED: &str = "Ctrl-C stops";
 
-/// A process that uses a processor until this is dropped.
+/// A process that keeps a processor busy until the value is dropped.
 struct Burner(Child);
 
 impl Burner {
@@ -28,12 +28,12 @@ impl Drop for Burner {
     }
 }
 
-/// One round: a job, a store of its own, and the question that comes up.
+/// One round: a job, a store of its own, and the question of the job.
 struct Round<'a> {
     folder: &'a Folder,
     job: &'a str,
     store: String,
-    /// The question's number, and an answer to it as it is typed.
+    /// The question's number, and the answer that the person types.
     question: &'a str,
     answer: &'a str,
 }
@@ -55,12 +55,12 @@ impl Round<'_> {
         self.folder.baton(&["answer", "@last", self.question, self.answer, "--store", &self.store]).exits(0);
     }
 
-    /// Types the answer.
+    /// Types the answer on `screen`.
     fn answer(&self, screen: &mut Screen) {
         screen.types(&format!("{}\r", self.answer));
     }
 
-    /// Ends the round: the program must exit with `code`, give the terminal back, and leave the run in `status`.
+    /// Ends the round: checks that the program exits with `code`, restores the terminal, and leaves the run in `status`.
     fn ends(&self, screen: Screen, code: i32, status: &str) {
         let (exit, drawn) = screen.ends();
         assert_eq!(exit, Some(code), "{}: {drawn}", self.job);
@@ -72,7 +72,7 @@ impl Round<'_> {
 
 type Shape = fn(&Round<'_>);
 
-/// What a person does, from the moment that the question is on the screen.
+/// The actions of a person, from the moment when the question is on the screen.
 const SHAPES: &[(&str, Shape)] = &[
     ("answered here", |round| {
         let mut screen = round.asked();
@@ -161,7 +161,7 @@ fn a_question_on_a_busy_machine_is_answered_as_the_person_means_it() {
             if number >= rounds {
                 break;
             }
-            // Every shape meets every job, sooner or later.
+            // The combinations of shapes and jobs all occur after enough rounds.
             let (job, question, answer) = jobs[(number + number / SHAPES.len()) % jobs.len()];
             let (name, shape) = SHAPES[number % SHAPES.len()];
             let round = Round { folder: &folder, job, store: format!("store-{number}.db"), question, answer };

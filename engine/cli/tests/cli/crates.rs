@@ -1,16 +1,16 @@
-//! `init --rust`: a crate with tools of its own, outside this workspace.
+//! `init --rust`: a crate with its own tools, outside this workspace.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Folder, Ran};
 
-/// Where this workspace is built; the crate is built there too, because nearly all of it already exists.
+/// Returns the folder of this workspace's build. The crate is built there too, because nearly all of it already exists.
 fn target() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_baton")).ancestors().nth(2).expect("the program lies in target/<profile>").to_owned()
 }
 
-/// Runs cargo in the crate, offline, with what this workspace has already built.
+/// Runs cargo in the crate, offline, with the existing build of this workspace.
 fn cargo(crate_folder: &Path, arguments: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(crate_folder).args(arguments).env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true");
@@ -41,7 +41,7 @@ fn a_crate_of_its_own_gets_a_tool_in_one_command_and_every_mistake_one_message()
 
     let config = "mytools/tool-configs/word_count.json";
     let sound = folder.read(config);
-    // A renamed parameter and a wrong type are told at the parameter, before anything runs.
+    // A renamed parameter and a wrong type are reported at the parameter, before anything runs.
     folder.write(config, sound.replace("\"text\":", "\"txt\":"));
     let ran = cargo(&home, &call).exits(101);
     assert!(ran.stderr.contains("txt") && ran.stderr.contains("src/tools/word_count.rs"), "{}", ran.stderr);

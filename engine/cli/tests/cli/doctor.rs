@@ -1,11 +1,11 @@
-//! `doctor`: every line that is not well names what mends it, nothing is sent where it must not be, and no key shows.
+//! `doctor`: every bad finding names its fix, nothing is sent to untrusted addresses, and keys are never shown.
 
 use serde_json::{Value, json};
 
 use crate::models::{KEY, mine, server};
 use crate::support::{Folder, Ran};
 
-/// A job whose only agent asks `model`.
+/// Writes a job whose only agent uses `model`.
 fn asking(folder: &Folder, model: &str) {
     folder.echo_job();
     let mut agent: Value = serde_json::from_str(&folder.read("echoing/agents/lead.json")).unwrap();
@@ -54,7 +54,7 @@ fn what_a_job_lacks_is_told_with_what_mends_it() {
     let folder = Folder::new();
     asking(&folder, "openrouter:google/gemini-2.5-flash");
     folder.baton(&["doctor", "echoing"]).exits(5).says("openrouter needs a key").says("export OPENROUTER_API_KEY=…");
-    // Nothing listens there.
+    // No server listens at this address.
     folder.write("config/baton/models.json", mine("http://127.0.0.1:9/v1"));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     asking(&folder, "mine:m");

@@ -1,4 +1,4 @@
-//! Documents: listed, read, compared, and written out of the workspace.
+//! Documents: listing, printing, comparing and exporting them.
 
 use std::fs;
 use std::process::Command;
@@ -145,7 +145,7 @@ fn documents_are_exported_into_a_folder_named_after_the_run() {
     folder.baton(&["doc", "export", "@last"]).exits(2).tells("is not empty");
 }
 
-/// A run whose agent wrote a document at each of `paths`.
+/// Runs a job whose agent writes a document at each of `paths`; returns its folder.
 fn writes(paths: &[&str]) -> Folder {
     let folder = Folder::new();
     let calls: Vec<_> = paths

@@ -1,4 +1,4 @@
-//! `export --script` and `run --script`: a run that once asked models becomes a run that asks none.
+//! `export --script` and `run --script`: a run that requested models runs again without any.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::Folder;
 
-/// Path and hash of every document of the newest run.
+/// Returns path, version, hash and size of every document of the newest run.
 fn documents(folder: &Folder) -> Value {
     let listed = folder.baton(&["doc", "ls", "@last", "--output", "json"]).exits(0).json();
     let all = listed.as_array().expect("a list of documents").iter();
@@ -20,7 +20,7 @@ fn a_run_goes_again_by_its_script_without_its_model() {
     let first = folder.baton(&["run", "writing", "--output", "json"]).exits(0).json();
     let written = documents(&folder);
     folder.baton(&["export", "@last", "--script", "--out", "again.script.json"]).exits(0).tells("again.script.json");
-    // Nothing is left of what answered at first: now it is a provider's model, whose key is not there.
+    // The original model no longer exists: the agents now use a provider's model, whose key is missing.
     let agent: Value = serde_json::from_str(&folder.read("writing/agents/lead.json")).unwrap();
     for name in ["lead", "worker"] {
         let mut agent = agent.clone();
@@ -33,7 +33,7 @@ fn a_run_goes_again_by_its_script_without_its_model() {
     let again = folder.baton(&["run", "writing", "--script", "again.script.json", "--output", "json"]).exits(0).json();
     assert_eq!((&again["result"], &again["tasks"]), (&first["result"], &first["tasks"]));
     assert_eq!(documents(&folder), written);
-    // The script is pinned to the run, and a fork of it goes by it too.
+    // The script is pinned to the run, and a fork of the run uses it too.
     std::fs::remove_file(folder.path().join("again.script.json")).unwrap();
     folder.baton(&["fork", "@last", "--at", "4"]).exits(0).says("written");
     folder.baton(&["replay", "@last"]).exits(0);

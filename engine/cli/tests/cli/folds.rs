@@ -1,4 +1,5 @@
-//! `show` and `doc ls` are folds of the exported timeline: this reader knows `docs/timeline.md` and nothing else.
+//! `show` and `doc ls` are folds of the exported timeline. The reader in this file uses nothing but the rules of
+//! `docs/timeline.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +55,7 @@ impl Sum {
     }
 }
 
-/// A task, as far as its lines say.
+/// A task, as far as its lines describe it.
 #[derive(Default)]
 struct Task {
     created: Value,
@@ -65,7 +66,7 @@ struct Task {
     open: BTreeSet<String>,
     awaited: BTreeSet<String>,
     sum: Sum,
-    /// Open requests: by the call that made it, tokens and cost.
+    /// Tokens and cost of open requests, by the call that made each.
     reserved: BTreeMap<String, (u64, Value)>,
 }
 
@@ -95,7 +96,7 @@ fn moment(line: &Value) -> i64 {
     text(&line["timestamp"]).parse::<jiff::Timestamp>().unwrap().as_microsecond()
 }
 
-/// What `doc ls --versions` prints of a `document_written` line.
+/// Returns the output of `doc ls --versions` for a `document_written` line.
 fn document(line: &Value) -> Value {
     let data = &line["data"];
     let content = &data["content"];
@@ -112,13 +113,13 @@ fn document(line: &Value) -> Value {
     report
 }
 
-/// `["a.md v1", …]`.
+/// Returns names such as `["a.md v1", …]`.
 fn names(documents: &Value) -> Vec<String> {
     let documents = documents.as_array().into_iter().flatten();
     documents.map(|document| format!("{} v{}", text(&document["path"]), document["version"])).collect()
 }
 
-/// What `show` and `doc ls --versions` print of the run whose lines these are.
+/// Returns the expected output of `show` and `doc ls --versions` for the run with these `lines`.
 fn fold(lines: &[Value]) -> (Value, Vec<Value>) {
     let mut order = Vec::new();
     let mut tasks: BTreeMap<String, Task> = BTreeMap::new();
@@ -296,7 +297,7 @@ fn fold(lines: &[Value]) -> (Value, Vec<Value>) {
         show["error"] = error.clone();
     }
     if let Some(limit) = run_ended.get("limit") {
-        // The one name that reports spell out for people.
+        // Reports spell out only this name for people.
         let spelt = BTreeMap::from([("run_turns", "limits.turns of the run")]);
         show["limit"] = json!(spelt[limit.as_str().unwrap()]);
     }

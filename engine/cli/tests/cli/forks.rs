@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Ran};
 
-/// A run that wrote a page, and its id.
+/// Runs a job that writes a page; returns the run's id.
 fn written(folder: &Folder) -> String {
     folder.writing_job();
     folder.baton(&["run", "writing"]).exits(0);
@@ -130,7 +130,7 @@ fn a_waiting_run_adopts_the_folders_configs_when_told_to() {
     folder.baton(&["show", &run, "--task", "0", "--messages"]).exits(0).says("Do it carefully.");
     folder.baton(&["replay", &run]).exits(0).says("2 requests, each identical to the bytes");
 
-    // What the run is in the middle of must be there.
+    // The agent that holds an unfinished task must still exist.
     folder.baton(&["run", "asking"]).exits(3);
     let run = folder.last_run();
     let agent = folder.read("asking/agents/lead.json").replace("lead", "chief");
@@ -143,7 +143,7 @@ fn a_waiting_run_adopts_the_folders_configs_when_told_to() {
     folder.baton(&["resume", &run, "--migrate", "--yes"]).exits(1).tells("task 0 is held by agent lead, which they do not have");
 }
 
-/// A job whose lead deploys by a command, which a person must approve; the command notes what it did.
+/// Writes a job whose lead deploys with a command, after a person's approval. The command appends `note` to a file.
 fn deploying(folder: &Folder, note: &str) {
     let script = json!({"lead": {"turns": [
         {"calls": [{"tool": "deploy", "input": {"what": "site"}}]},
@@ -170,10 +170,10 @@ fn an_approval_does_not_hold_for_another_definition_in_a_fork() {
     folder.baton(&["answer", &run, "Q1", "yes"]).exits(0);
     folder.baton(&["resume", &run, "--trust"]).exits(0);
     assert_eq!(folder.read("done.txt"), "approved\n");
-    // The same call again takes the person's answer over.
+    // A fork with the same call reuses the person's answer.
     folder.baton(&["fork", &run, "--allow-effects=all", "--trust"]).exits(0);
     assert_eq!(folder.read("done.txt"), "approved\napproved\n");
-    // At every step, a changed command is asked about again, or is refused where the call itself is in the past.
+    // At every step, a changed command needs a new approval, or is refused if the call itself is in the past.
     let exec = format!("tools.deploy.exec={}", json!({"command": ["sh", "-c", command(&folder, "changed")]}));
     let entries = folder.baton(&["timeline", &run, "--output", "json"]).exits(0).json();
     let mut waiting = 0;

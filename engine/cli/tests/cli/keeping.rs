@@ -1,10 +1,10 @@
-//! `gc`, and stores of older formats: what goes, what stays, what is refused.
+//! `gc`, and stores of older formats: runs that are removed, kept or refused.
 
 use serde_json::json;
 
 use crate::support::Folder;
 
-/// Two ended runs and one that waits for a person, newest first.
+/// Runs three jobs, of which one waits for a person. Returns the ids, newest first.
 fn three_runs(folder: &Folder) -> Vec<String> {
     folder.writing_job();
     folder.echo_job();
@@ -73,7 +73,7 @@ fn verify_walks_the_timeline_of_a_run() {
     assert_eq!((&held["holds"], &held["findings"]), (&json!(true), &json!([])));
     assert!(held["contents"].as_u64() > Some(0) && held["requests"].as_u64() > Some(0), "{held}");
     folder.baton(&["verify", "nobody"]).exits(6).tells("nobody");
-    // What the store says of the run is no longer what was written.
+    // The store's record of the run is changed, so it no longer fits its checksum.
     let store = rusqlite::Connection::open(folder.path().join(".baton/baton.db")).unwrap();
     store.execute("UPDATE runs SET status = 'running' WHERE id = ?1", [&writing]).unwrap();
     drop(store);

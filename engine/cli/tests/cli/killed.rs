@@ -1,4 +1,4 @@
-//! What is left of a run whose process was killed: no command that runs, and soon no folder.
+//! The remains of a run whose process was killed: no running command, and after the next start no folder.
 
 use std::fs;
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::support::{Folder, Ran};
 /// A job with a command that hangs the first time and answers the second time.
 struct Hanging {
     folder: Folder,
-    /// Where its process and one that it started in another session write their numbers.
+    /// The pipe into which the command writes when it has begun.
     began: PathBuf,
 }
 
@@ -33,8 +33,8 @@ impl Hanging {
         let began = folder.path().join("began");
         assert!(Command::new("mkfifo").arg(&began).status().unwrap().success());
         let home = folder.path().display();
-        // The second start notes if the first one, or what that started, is still there. A process that is being ended has no
-        // memory any more, and so executes nothing.
+        // The second start records whether the first process, or the one that it started, still executes. A process that is
+        // being ended has no memory any more, and so executes nothing.
         let text = format!(
             "if mkdir '{home}/once' 2>/dev/null; then\n  setsid sleep 600 >/dev/null 2>&1 &\n  echo $$ $! > '{home}/pids'\n  \
              echo begun > '{home}/began'\n  wait\nfi\nfor pid in $(cat '{home}/pids'); do\n  \
@@ -51,7 +51,7 @@ impl Hanging {
         command
     }
 
-    /// Starts the run and waits until its command hangs; the numbers of the command's processes.
+    /// Starts the run and waits until its command hangs. Returns the ids of the command's processes.
     fn begin(&self) -> (Child, Vec<String>) {
         let mut command = self.command(&["run", "hanging", "--trust", "--output", "json"]);
         let engine = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -59,7 +59,7 @@ impl Hanging {
         (engine, self.folder.read("pids").split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Goes on with the run to its end.
+    /// Resumes the run, and checks its end.
     fn resume(&self) {
         let ran = Ran::from(self.command(&["resume", "@last", "--output", "json"]).output().unwrap()).exits(0);
         assert_eq!(ran.json()["result"], json!({"summary": "all done"}));
@@ -67,7 +67,7 @@ impl Hanging {
         assert_eq!(self.folders(), Vec::<String>::new(), "a folder of a dead command is left");
     }
 
-    /// The folders of commands that are there.
+    /// Returns the folders of commands.
     fn folders(&self) -> Vec<String> {
         let listed = fs::read_dir(self.folder.path().join("tmp")).unwrap();
         let names = listed.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -76,7 +76,7 @@ impl Hanging {
 }
 
 impl Drop for Hanging {
-    /// Ends what a test that failed leaves.
+    /// Kills the processes that a failed test leaves.
     fn drop(&mut self) {
         if std::thread::panicking() {
             let processes = fs::read_to_string(self.folder.path().join("pids")).unwrap_or_default();
@@ -93,7 +93,7 @@ fn signal(name: &str, process: u32) {
     assert!(Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().unwrap().success());
 }
 
-/// Whether a process is there and not a zombie.
+/// Returns true if a process exists and is not a zombie.
 fn is_alive(process: &str) -> bool {
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
@@ -107,7 +107,7 @@ fn wait_until_gone(process: &str) {
     }
 }
 
-/// The guard of an engine, if it has one.
+/// Returns the guard of an engine, if it has one.
 fn guard_of(engine: u32) -> Option<u32> {
     let mark = format!("BATON_GUARD_OF={engine}-");
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
@@ -186,7 +186,7 @@ fn who_resumes_a_run_ends_commands_that_engine_and_guard_left_behind() {
     for effect in ["idempotent", "keyed"] {
         let hanging = Hanging::new(effect);
         let (mut engine, processes) = hanging.begin();
-        // Held, so that it cannot start another guard.
+        // The engine is stopped, so that it cannot start another guard.
         signal("STOP", engine.id());
         kill(guard_of(engine.id()).expect("a command runs"));
         engine.kill().unwrap();
@@ -217,7 +217,7 @@ fn a_copy_of_a_store_ends_no_command_of_the_engine_that_has_the_original() {
     }
 }
 
-/// Runs its arguments on a pseudo-terminal.
+/// A Python program that runs its arguments on a pseudo-terminal.
 const PSEUDO_TERMINAL: &str = "import pty, sys; pty.spawn(sys.argv[1:])";
 
 #[test]
@@ -225,7 +225,7 @@ fn an_engine_without_commands_has_no_guard() {
     let folder = Folder::new();
     folder.asking_job();
     let program = folder.command(&["run", "asking"]);
-    // On a machine for tests nobody would be asked.
+    // With `CI` set, the program would not ask.
     let mut command = Command::new("python3");
     command.env_remove("CI");
     command.args(["-c", PSEUDO_TERMINAL, "sh", "-c", "stty cols 100 rows 40; exec \"$@\"", "sh"]);
@@ -281,7 +281,8 @@ fn a_run_whose_disk_takes_no_more_stops_and_is_resumed_when_there_is_room() {
     turns.push(json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": "all written"}}}]}));
     folder.job("writing", &[("lead", &["write_file", "handoff"])], json!({"lead": {"turns": turns}}), json!({}));
     let program = folder.command(&["run", "writing"]);
-    // A file may have 1,400 KiB at most, and the script alone takes 800; one that would be larger is refused, where the signal that says so is ignored.
+    // A file may have 1,400 KiB at most, and the script alone takes 800. The signal about a larger file is ignored, so the write
+    // fails.
     let mut command = folder.command(&[]);
     let limited = "trap '' XFSZ; ulimit -f 2800; exec \"$@\"";
     let mut shell = Command::new("sh");

@@ -1,4 +1,4 @@
-//! A timeline may be larger than the memory: `timeline` holds a page of it at a time.
+//! A timeline may be larger than the memory: `timeline` keeps one page of it at a time.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::support::Folder;
 
-/// How many bytes a worker's call is given.
+/// Number of bytes in the input of a worker's call.
 const INPUT: usize = 400_000;
 
-/// A run with `workers` tasks, one after the other, each with a call of a long input; the size of its store in bytes.
+/// Runs `workers` tasks one after the other, each with a call that has a long input. Returns the size of the store in bytes.
 fn run(folder: &Folder, workers: usize) -> u64 {
     let delegations =
         (0..workers).map(|part| json!({"calls": [{"tool": "route_to_worker", "input": {"request": format!("part {part}")}}]}));
@@ -25,13 +25,13 @@ fn run(folder: &Folder, workers: usize) -> u64 {
     fs::metadata(folder.path().join("large.db")).unwrap().len()
 }
 
-/// The most memory, in bytes, that `timeline` had resident until only the rows of a few workers were left to print.
+/// Returns the peak of `timeline`'s resident memory in bytes, measured when only the rows of a few workers are left to print.
 fn peak(folder: &Folder, workers: usize) -> u64 {
     let mut command =
         folder.command(&["--store", "large.db", "--output", "ndjson", "timeline", "@last", "--type", "function_tool"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // Each worker has two rows. What is left fits into no pipe, so the process cannot have ended.
+    // Each worker has two rows. The remaining rows do not fit into a pipe, so the process is still running.
     let read = 2 * workers - 6;
     assert_eq!(lines.by_ref().take(read).filter(|line| line.as_ref().unwrap().len() > INPUT).count(), read);
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();

@@ -1,4 +1,4 @@
-//! `ps`, `show`, `timeline`, `graph`, `completions`: looking at runs.
+//! `ps`, `show`, `timeline`, `graph`, `completions`: inspecting runs.
 
 use serde_json::{Value, json};
 
@@ -101,7 +101,7 @@ fn a_question_and_its_answer_stand_on_the_timeline() {
 #[test]
 fn a_person_and_an_agent_of_the_same_name_are_told_apart_in_every_view() {
     let folder = Folder::new();
-    // The person of these tests is ann, too.
+    // The person in these tests is named ann, too.
     let agents: &[(&str, &[&str])] = &[("ann", &["route_to_child", "handoff"]), ("child", &["ask_master", "handoff"])];
     let done = |text: &str| json!({"calls": [{"tool": "handoff", "input": {"result": {"summary": text}}}]});
     let script = json!({
@@ -217,7 +217,7 @@ fn what_a_model_says_cannot_command_the_terminal() {
     ];
     for arguments in commands {
         let mut command = folder.command(arguments);
-        // Colours are forced, because without them every sequence would be dropped at the very end.
+        // Colours are forced, because without them every sequence would be removed from the output.
         let ran = crate::support::Ran::from(command.env("CLICOLOR_FORCE", "1").output().unwrap()).exits(0);
         let said = format!("{}{}", ran.stdout, ran.stderr);
         let plain: Vec<&str> =

@@ -1,4 +1,4 @@
-//! The command line as its users meet it: the program is run, and what it prints and how it exits is looked at.
+//! The command line as users see it: these tests run the program, and check its output and its exit code.
 
 mod answers;
 mod approvals;

@@ -1,4 +1,4 @@
-//! Models of providers from the command line: how they are named, where keys come from, what is said when there is none.
+//! Models of providers on the command line: their names, the sources of keys, and the message about a missing key.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,12 +11,12 @@ use crate::support::Folder;
 
 pub(crate) const KEY: &str = "sk-canary-3b1f77";
 
-/// A server that gives every request this answer; what it is sent comes out of the channel. It ends with its process.
+/// Starts a server that gives every request this answer, and sends the requests into the channel. It ends with its process.
 pub(crate) fn server(status: &'static str, body: String) -> (String, mpsc::Receiver<String>) {
     serving(status, vec![body])
 }
 
-/// A server that gives these answers in turn, and the last one from then on.
+/// Starts a server that gives these answers in turn, and then repeats the last one.
 pub(crate) fn serving(status: &'static str, bodies: Vec<String>) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -25,7 +25,7 @@ pub(crate) fn serving(status: &'static str, bodies: Vec<String>) -> (String, mps
         for (before, stream) in listener.incoming().enumerate() {
             let body = &bodies[before.min(bodies.len() - 1)];
             let mut stream = stream.unwrap();
-            // Whoever listens may have seen enough.
+            // The test may have dropped the receiver.
             let _enough = sender.send(receive(&mut stream));
             let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
             write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
@@ -51,7 +51,7 @@ pub(crate) fn hello() -> String {
     json!({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}], "model": "m"}).to_string()
 }
 
-/// A `models.json` with the provider `mine` at `url`.
+/// Returns a `models.json` with the provider `mine` at `url`.
 pub(crate) fn mine(url: &str) -> String {
     json!({
         "models": {"fast": {"model": "mine:m"}},
@@ -60,7 +60,7 @@ pub(crate) fn mine(url: &str) -> String {
     .to_string()
 }
 
-/// The files below `folder` that hold `word`, but for `.env`.
+/// Returns the files below `folder` that contain `word`, except `.env`.
 pub(crate) fn holding(folder: &Path, word: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -105,7 +105,7 @@ fn a_job_says_where_keys_go_only_with_trust_and_the_key_stays_in_its_header() {
         sent.starts_with("POST /v1/chat/completions") && sent.contains(&format!("authorization: Bearer {KEY}\r\n")),
         "{sent}"
     );
-    // Trusted once, and as long as it says the same.
+    // The job is trusted once, for as long as its reaches stay the same.
     let again = folder.baton(&run).exits(0);
     let shown = folder.baton(&["timeline", "@last", "--output", "json"]).exits(0);
     let quiet = [&ran, &again, &shown].iter().all(|ran| !ran.stdout.contains(KEY) && !ran.stderr.contains(KEY));
@@ -118,7 +118,7 @@ fn a_provider_that_refuses_the_key_is_not_available() {
     let folder = Folder::new();
     folder.echo_job();
     let (url, received) = server("401 Unauthorized", json!({"error": {"message": format!("bad key {KEY}")}}).to_string());
-    // The person's own file needs nobody's trust.
+    // The person's own file needs no trust.
     folder.write("config/baton/models.json", mine(&url));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     folder.baton(&["run", "echoing", "--model", "mine:m"]).exits(2).tells("the variable \"MINE_KEY\"").tells("not shown");
@@ -156,7 +156,7 @@ fn a_person_s_own_prices_stand_beside_the_program_s() {
     let folder = Folder::new();
     folder.echo_job();
     let (url, _received) = server("200 OK", hello());
-    // Not like a server of this machine, whose models cost nothing.
+    // The provider must not resemble a server of this machine, whose models cost nothing.
     folder.write("config/baton/models.json", mine(&url).replace("llamacpp", "openai"));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     let run = ["run", "echoing", "--model", "mine:m", "--max-cost", "1", "--trust"];
@@ -174,7 +174,7 @@ fn a_job_s_own_price_keeps_no_cap() {
     let folder = Folder::new();
     folder.echo_job();
     let (url, received) = server("200 OK", hello());
-    // Not like a server of this machine, whose models cost nothing.
+    // The provider must not resemble a server of this machine, whose models cost nothing.
     folder.write("config/baton/models.json", mine(&url).replace("llamacpp", "openai"));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     let free = json!({"models": {"cheap": {"model": "mine:m", "price": {"input": 0, "output": 0}}}});
@@ -189,7 +189,7 @@ fn a_job_s_own_price_keeps_no_cap() {
 fn each_model_that_the_docs_name_can_be_capped() {
     let docs = concat!(include_str!("../../../../README.md"), include_str!("../../../../docs/models.md"));
     let named = docs.split("`--model ").skip(1).filter_map(|rest| rest.split('`').next());
-    // A server of the person's own has the price that the person sets.
+    // For a server of the person's own, the person sets the price.
     let named: Vec<&str> = named.filter(|model| !model.starts_with("mine:")).collect();
     assert!(named.len() >= 8, "{named:?}");
     let folder = Folder::new();
@@ -199,7 +199,8 @@ fn each_model_that_the_docs_name_can_be_capped() {
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     folder.baton(&["run", "echoing", "--model", "mine:m", "--record", "tape", "--trust"]).exits(0);
     for model in named {
-        // Nobody is asked: the run ends at its first request, which is not the recorded one. Its start has admitted the cap.
+        // No model is requested: the run ends at its first request, which is not in the recording. The start has accepted the
+        // cap.
         let ran = folder.baton(&["run", "echoing", "--model", model, "--max-cost", "0.5", "--replay", "tape"]);
         assert!(ran.code != 2 && !ran.stderr.contains("B0129"), "{model}: {}", ran.stderr);
         let shown = folder.baton(&["show", "@last", "--output", "json"]).exits(0).json();
@@ -209,7 +210,7 @@ fn each_model_that_the_docs_name_can_be_capped() {
     folder.baton(&unknown).exits(2).tells("B0129");
 }
 
-/// A job whose agent asks `model` with a tool that takes keys which Anthropic does not.
+/// Writes a job whose agent uses `model`, with a tool whose keys Anthropic rejects.
 fn odd_tool(folder: &Folder, model: &str) {
     folder.echo_job();
     let mut agent: serde_json::Value = serde_json::from_str(&folder.read("echoing/agents/lead.json")).unwrap();
@@ -233,7 +234,7 @@ fn odd_tool(folder: &Folder, model: &str) {
 fn a_tool_that_a_provider_would_turn_down_is_told_at_its_place_before_any_run() {
     let folder = Folder::new();
     odd_tool(&folder, "anthropic:m");
-    // No key is there, and none is needed to tell.
+    // The check needs no key, and there is none.
     let told = folder.baton(&["validate", "echoing"]).exits(2);
     told.tells("tool measure cannot be offered to anthropic: a key may only have letters")
         .tells("echoing/tools/measure.json:7:7")
@@ -247,7 +248,7 @@ fn a_tool_that_a_provider_would_turn_down_is_told_at_its_place_before_any_run() 
         .says("tools     echoing: tool measure cannot be offered to anthropic")
         .says("echoing/tools/measure.json:7:7")
         .says("baton validate echoing");
-    // The start of a run says the same, and others take it.
+    // The start of a run reports the same fault. Other providers accept the tool.
     folder.write(".env", format!("ANTHROPIC_API_KEY={KEY}\n"));
     folder.baton(&["run", "echoing", "--trust"]).exits(2).tells("tool measure cannot be offered to anthropic").tells("größe");
     odd_tool(&folder, "openai:m");

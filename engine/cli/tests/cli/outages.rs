@@ -1,4 +1,4 @@
-//! Providers that are away: the run stops so that it can be resumed, says which provider and why, and goes on when it is back.
+//! Providers that are away: the run stops, names the provider and the reason, and continues when the provider is back.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::models::{KEY, hello, holding};
 use crate::support::Folder;
 
-/// What a server does with a request.
+/// A server's reaction to a request.
 #[derive(Clone, Debug)]
 enum Does {
     /// Answers with a status line, headers and a body.
     Answers(&'static str, &'static str, String),
-    /// Answers nothing and keeps the connection.
+    /// Sends no answer and keeps the connection.
     Hangs,
-    /// Answers with bytes that are no HTTP and no TLS.
+    /// Answers with bytes that are neither HTTP nor TLS.
     Babbles,
 }
 
@@ -24,7 +24,7 @@ fn well() -> Does {
     Does::Answers("200 OK", "content-type: application/json\r\n", hello())
 }
 
-/// A server on `listener` that does these things in turn, and the last one from then on. It ends with its process.
+/// Serves these reactions in turn on `listener`, and then repeats the last one. The server ends with its process.
 fn serve(listener: TcpListener, does: Vec<Does>) -> mpsc::Receiver<()> {
     let (sender, asked) = mpsc::channel();
     std::thread::spawn(move || {
@@ -32,7 +32,7 @@ fn serve(listener: TcpListener, does: Vec<Does>) -> mpsc::Receiver<()> {
         for (before, stream) in listener.incoming().enumerate() {
             let mut stream = stream.unwrap();
             let _first_bytes = stream.read(&mut [0; 16 << 10]);
-            // Whoever counts may have seen enough.
+            // The test may have dropped the receiver.
             let _enough = sender.send(());
             kept.extend(answer(stream, &does[before.min(does.len() - 1)]));
         }
@@ -40,7 +40,7 @@ fn serve(listener: TcpListener, does: Vec<Does>) -> mpsc::Receiver<()> {
     asked
 }
 
-/// Gives back the connection if it is to stay.
+/// Returns the connection if it must stay open.
 fn answer(mut stream: TcpStream, does: &Does) -> Option<TcpStream> {
     let sent = match does {
         Does::Hangs => return Some(stream),
@@ -49,7 +49,7 @@ fn answer(mut stream: TcpStream, does: &Does) -> Option<TcpStream> {
             format!("HTTP/1.1 {status}\r\n{headers}connection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
         }
     };
-    // Whoever asked may be gone.
+    // The client may have closed the connection.
     let _gone = stream.write_all(sent.as_bytes());
     None
 }
@@ -60,7 +60,7 @@ fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// A folder with a job whose provider `mine` is at `url`, and is retried for a second.
+/// Returns a folder with a job whose provider `mine` is at `url`, and is retried for a second.
 fn folder(url: &str, more: Value) -> Folder {
     let folder = Folder::new();
     folder.echo_job();
@@ -120,7 +120,7 @@ fn whatever_keeps_a_provider_away_the_run_stops_and_goes_on_when_it_is_back() {
         println!("{name}");
         let (listener, address) = listen();
         let folder = folder(&format!("http://{address}/v1"), json!({}));
-        // The same thing until it is cured: at most so many attempts are made within a second.
+        // The server reacts in the same way until it is cured, however many attempts are made within the second.
         let is_cured = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let cure = std::sync::Arc::clone(&is_cured);
         std::thread::spawn(move || {

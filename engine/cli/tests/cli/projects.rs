@@ -1,4 +1,4 @@
-//! `init`, `new` and `validate`: what a person begins with works as it is.
+//! `init`, `new` and `validate`: the created files work as they are.
 
 use serde_json::Value;
 

@@ -1,11 +1,11 @@
-//! Runs recorded and played from the command line: by whom, into what, and what is said when that cannot be.
+//! Recording and replaying runs from the command line, and the messages when that is not possible.
 
 use serde_json::{Value, json};
 
 use crate::models::{KEY, hello, holding, mine, server, serving};
 use crate::support::Folder;
 
-/// A folder with a job, and the person's own way to a provider at `url`.
+/// Returns a folder with two jobs, and a provider at `url` in the person's own `models.json`.
 fn folder(url: &str) -> Folder {
     let folder = Folder::new();
     folder.echo_job();

@@ -1,4 +1,4 @@
-//! `run`, `resume`, exit codes and forms of output.
+//! `run`, `resume`, exit codes and output formats.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -99,7 +99,7 @@ fn a_run_may_be_limited_in_tokens_and_money_from_the_command_line() {
     folder.baton(&["run", "dear", "--max-cost=-1"]).exits(2).tells("US dollars, from 0");
     folder.baton(&["run", "dear", "--max-tokens", "0"]).exits(2);
 
-    // Limits of the start are no change of the job.
+    // Limits of the start are not a change of the job.
     folder.baton(&["run", "dear", "--max-cost", "$5"]).exits(3);
     let resumed = folder.baton(&["resume", "@last"]).exits(3);
     assert!(!resumed.stderr.contains("has changed since"), "{}", resumed.stderr);

@@ -1,11 +1,11 @@
-//! The program on a pseudo-terminal: what it draws, keys that are typed, a window whose size changes.
+//! The program on a pseudo-terminal: its drawings, typed keys, and a window whose size changes.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::support::Folder;
 
-/// The key of Ctrl-C, and what a terminal is told when its cursor is to be seen again.
+/// The key of Ctrl-C, and the sequence that makes the cursor visible again.
 pub(crate) const CTRL_C: &str = "\u{3}";
 pub(crate) const CURSOR_BACK: &str = "\u{1b}[?25h";
 
@@ -17,8 +17,8 @@ pub(crate) struct Screen {
     drawn: String,
 }
 
-/// Opens a pseudo-terminal of 40 rows, starts its arguments there, and copies both ways. A byte that no text has is followed by
-/// the rows and columns that the window gets.
+/// A Python program that opens a pseudo-terminal of 40 rows, starts its arguments there, and copies in both directions. A byte
+/// that never occurs in text is followed by the new rows and columns of the window.
 const PSEUDO_TERMINAL: &str = r#"
 import fcntl, os, pty, select, struct, sys, termios
 child, terminal = pty.fork()
@@ -74,24 +74,24 @@ impl Screen {
         }
     }
 
-    /// Forgets what was drawn, and reads until `words` are drawn again.
+    /// Discards the earlier drawing, and reads until `words` are drawn again.
     #[track_caller]
     pub(crate) fn shows_again(&mut self, words: &str) {
         self.drawn.clear();
         self.shows(words);
     }
 
-    /// Types keys. A program that has ended reads none.
+    /// Types keys. A program that has ended ignores them.
     pub(crate) fn types(&mut self, keys: &str) {
         let _ended = self.keys.write_all(keys.as_bytes());
     }
 
-    /// Gives the window another size.
+    /// Changes the size of the window.
     pub(crate) fn resize(&mut self, rows: u8, columns: u8) {
         self.keys.write_all(&[0xff, rows, columns]).unwrap();
     }
 
-    /// Waits until the program ends; how it exited, and all that it drew.
+    /// Waits until the program ends. Returns its exit code and everything that it drew.
     pub(crate) fn ends(mut self) -> (Option<i32>, String) {
         let mut rest = Vec::new();
         self.out.read_to_end(&mut rest).unwrap();

@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM in the first moments of a run: once it has begun, it is stopped and can be resumed, and nothing that it
-//! called is in doubt.
+//! SIGINT and SIGTERM in the first moments of a run. Once the run has begun, it stops and can be resumed, and no call of it is
+//! in doubt.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,16 +9,16 @@ use serde_json::json;
 
 use crate::support::Folder;
 
-/// How many moments are tried, and how far they are apart.
+/// The number of tried moments, and the time between them.
 const MOMENTS: u32 = 24;
 const APART: Duration = Duration::from_micros(1_500);
 
 fn signal(child: &Child, name: &str) {
-    // A program that has ended gets none.
+    // The program may have ended.
     let _ended = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).stderr(Stdio::null()).status();
 }
 
-/// A job that calls a command which must not be repeated, and then many quick tools.
+/// Writes a job that calls a command which must not be repeated, and then many quick tools.
 fn eager_job(folder: &Folder) {
     let tool = json!({
         "tool_id": "once", "type": "function_tool", "description": "Counts.", "effect": "at_most_once",
@@ -42,7 +42,7 @@ fn a_signal_in_the_first_moments_of_a_run_stops_it_and_leaves_nothing_in_doubt()
         let name = if moment % 2 == 0 { "TERM" } else { "INT" };
         let mut command = folder.command(&["run", "eager", "--trust", "--store", &store]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // From the moment that there is a store on, a bit later each time.
+        // The moments start when the store exists; each is a bit later than the one before.
         while !file.exists() && child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Stores that are not there, that cannot be written to, and what commands of tools may learn of the program.
+//! Stores that do not exist or cannot be written to, and the protection of the program's secrets from commands of tools.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -10,10 +10,11 @@ use serde_json::json;
 
 use crate::support::{Folder, Ran};
 
-/// A user who owns nothing.
+/// The id of a user who owns no files.
 const NOBODY: u32 = 65_534;
 
-/// The program in `folder` as a user for whom permissions count: whoever runs the tests, unless that is root.
+/// Returns the program's command in `folder`, for a user whom permissions restrict: the user of the tests, or another one if
+/// that user is root.
 fn as_somebody(folder: &Folder, arguments: &[&str]) -> Command {
     let mut command = folder.command(arguments);
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
@@ -91,7 +92,7 @@ fn a_store_that_cannot_be_written_to_can_be_read() {
         &["replay", "@last"],
     ];
     let store = folder.path().join(".baton/baton.db");
-    // One connection more, so that the log of the last commit stays where it is.
+    // A further connection keeps the log of the last commit in place.
     let printed: Vec<String> = commands.iter().map(|command| folder.baton(command).exits(0).stdout).collect();
     as_somebody(&folder, &["ps"]);
     hand_over(folder.path(), 0o555, 0o444);
@@ -104,7 +105,7 @@ fn a_store_that_cannot_be_written_to_can_be_read() {
             assert_eq!(ran.stdout, expected, "{command:?}");
         }
     }
-    // A log with commits in it cannot be read there, and is not passed over.
+    // A log with commits cannot be read there, and must not be ignored.
     fs::set_permissions(store.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(store.with_extension("db-wal"), [0; 64]).unwrap();
     hand_over(store.parent().unwrap(), 0o555, 0o444);
@@ -143,7 +144,7 @@ fn a_log_whose_store_was_moved_away_is_kept_and_reported() {
     assert!(!folder.path().join(".baton/baton.db").exists());
 }
 
-/// Where the system says whose a process's secrets are.
+/// Runs on Linux only, where the program protects its environment from other processes of the user.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_cannot_read_the_environment_of_the_program_that_started_it() {

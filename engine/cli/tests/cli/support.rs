@@ -1,4 +1,4 @@
-//! A folder with jobs in it, and the program run there.
+//! A folder with jobs, and the program that runs in it.
 
 use std::fs;
 use std::io::Write;
@@ -8,44 +8,45 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A folder of its own for every test, removed at its end.
+/// A temporary folder of one test.
 pub(crate) struct Folder(TempDir);
 
-/// What the program did.
+/// The outcome of the program.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// How it exited.
+    /// The exit code.
     pub(crate) code: i32,
-    /// Its results.
+    /// The results.
     pub(crate) stdout: String,
-    /// Everything else it said.
+    /// All other output.
     pub(crate) stderr: String,
 }
 
 impl Folder {
-    /// An empty folder.
+    /// Creates an empty folder.
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Writes a file below it.
+    /// Writes a file below the folder.
     pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
-    /// Reads a file below it.
+    /// Reads a file below the folder.
     pub(crate) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// The program's command, in this folder, with nothing of the tester's environment that could change its manners.
+    /// Returns the program's command in this folder, without variables of the tester's environment that would change its
+    /// behaviour.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         command.current_dir(self.path()).args(arguments).stdin(Stdio::null());
@@ -73,7 +74,7 @@ impl Folder {
         Ran::from(child.wait_with_output().unwrap())
     }
 
-    /// Writes a job of agents who follow `script`; each agent has `tools`, the first one is the root.
+    /// Writes a job of agents that follow `script`. Each agent has `tools`; the first one is the root.
     pub(crate) fn job(&self, name: &str, agents: &[(&str, &[&str])], script: Value, more: Value) -> PathBuf {
         let mut job = json!({
             "job_id": name, "description": "A job for a test.", "root": agents.first().map(|(agent, _)| agent), "request": "Do it.",
@@ -93,7 +94,7 @@ impl Folder {
         self.path().join(name)
     }
 
-    /// A job that says something and finishes.
+    /// Writes a job that calls `echo` and finishes.
     pub(crate) fn echo_job(&self) {
         let script = json!({"lead": {"turns": [
             {"calls": [{"tool": "echo", "input": {"message": "hello"}}]},
@@ -102,7 +103,7 @@ impl Folder {
         self.job("echoing", &[("lead", &["echo", "handoff"])], script, json!({}));
     }
 
-    /// A job whose worker writes a document twice and hands it to the lead, who hands it off.
+    /// Writes a job whose worker writes a document twice and hands it to the lead, which hands it off.
     pub(crate) fn writing_job(&self) {
         let script = json!({
             "lead": {"turns": [
@@ -120,7 +121,7 @@ impl Folder {
         self.job("writing", agents, script, json!({"documents": [{"path": "source.csv", "description": "Where it starts"}]}));
     }
 
-    /// A job whose lead asks a person to choose and hands off the choice.
+    /// Writes a job whose lead asks a person for a choice, and hands off the choice.
     pub(crate) fn asking_job(&self) {
         let script = json!({"lead": {"turns": [
             {"calls": [{"tool": "ask_master", "as": "choice", "input": {
@@ -131,7 +132,7 @@ impl Folder {
         self.job("asking", &[("lead", &["ask_master", "handoff"])], script, json!({}));
     }
 
-    /// The id of the newest run.
+    /// Returns the id of the newest run.
     pub(crate) fn last_run(&self) -> String {
         self.baton(&["ps", "--output", "json"]).json()[0]["run"].as_str().expect("there is a run").to_owned()
     }
@@ -142,35 +143,35 @@ impl Ran {
         Self::from(command.output().unwrap())
     }
 
-    /// Requires an exit code; shows everything when it is another.
+    /// Checks the exit code; a failure shows the whole output.
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "\nstdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
 
-    /// Requires words in the result.
+    /// Checks that stdout contains `words`.
     #[track_caller]
     pub(crate) fn says(self, words: &str) -> Self {
         assert!(self.stdout.contains(words), "{words:?} is not in stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
 
-    /// Requires words on stderr.
+    /// Checks that stderr contains `words`.
     #[track_caller]
     pub(crate) fn tells(self, words: &str) -> Self {
         assert!(self.stderr.contains(words), "{words:?} is not in stderr:\n{}\nstdout:\n{}", self.stderr, self.stdout);
         self
     }
 
-    /// The result as one JSON value.
+    /// Parses stdout as one JSON value.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error} in:\n{}\nstderr:\n{}", self.stdout, self.stderr))
     }
 
-    /// The result as one JSON value per line.
+    /// Parses stdout as one JSON value per line.
     #[track_caller]
     pub(crate) fn lines(&self) -> Vec<Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line:?}"))).collect()

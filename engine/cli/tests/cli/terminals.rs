@@ -1,6 +1,6 @@
-//! A run in one terminal, and somebody acting on it in another: real processes on one store, and real signals.
+//! A run in one terminal, and a person who acts on it in another: real processes on one store, and real signals.
 //!
-//! Nobody sleeps here: a tool says in one pipe that it has begun, and waits in another until the test lets it go.
+//! These tests do not sleep: a tool writes into one pipe when it has begun, and waits for the test's line in another.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use crate::screens::{CTRL_C, CURSOR_BACK, Screen};
 use crate::support::{Folder, Ran};
 
-/// A command as a tool that waits: it writes its process number to a pipe and ends when one of its own is written to.
+/// A tool that waits: its command writes its process id to a pipe, and ends when the test writes to a pipe of its own.
 struct Gate {
     began: PathBuf,
     go: PathBuf,
 }
 
 impl Gate {
-    /// Gives the job `job` of `folder` the tool `gate`.
+    /// Adds the tool `gate` to the job `job` of `folder`.
     fn new(folder: &Folder, job: &str, effect: &str) -> Self {
         let path = |name: &str| folder.path().join(format!("{job}.{name}"));
         let gate = Self { began: path("began"), go: path("go") };
@@ -36,18 +36,18 @@ impl Gate {
         gate
     }
 
-    /// Waits until the tool waits; the number of its process.
+    /// Waits until the tool waits; returns the id of its process.
     fn reached(&self) -> String {
         fs::read_to_string(&self.began).unwrap().trim().to_owned()
     }
 
-    /// Lets `process` go on.
+    /// Lets the tool's process `process` end.
     fn open(&self, process: &str) {
         fs::write(format!("{}.{process}", self.go.display()), "go\n").unwrap();
     }
 }
 
-/// A run in a terminal of its own, told as one JSON line per entry.
+/// A run in a terminal of its own, with one JSON line per entry on stdout.
 struct Terminal {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -63,7 +63,7 @@ impl Terminal {
         Self { child, out, err, told: String::new() }
     }
 
-    /// Reads until an entry holds all of `words`.
+    /// Reads entries until one contains all of `words`.
     #[track_caller]
     fn shows(&mut self, words: &[&str]) -> Value {
         let mut line = String::new();
@@ -78,7 +78,7 @@ impl Terminal {
         }
     }
 
-    /// Reads what it tells people until a line holds `words`.
+    /// Reads stderr until a line contains `words`.
     #[track_caller]
     fn tells(&mut self, words: &str) {
         let mut line = String::new();
@@ -104,7 +104,7 @@ impl Terminal {
     }
 }
 
-/// Waits until a process is gone: ended, reaped or not.
+/// Waits until a process has ended, even if it was not reaped yet.
 #[track_caller]
 fn wait_until_gone(process: &str) {
     let began = Instant::now();
@@ -118,7 +118,7 @@ fn wait_until_gone(process: &str) {
     }
 }
 
-/// A job whose worker waits at a gate, and whose lead then hands off what came of it.
+/// Writes a job whose worker calls the gate, and whose lead then hands off a result.
 fn gated(folder: &Folder, job: &str, effect: &str) -> Gate {
     let script = json!({
         "lead": {"turns": [
@@ -254,7 +254,7 @@ fn a_run_is_taken_from_a_living_process_only_when_that_is_asked_for() {
     folder.baton(&["resume", "@last"]).exits(1).tells("is still there").tells("--take-over");
     let second = Terminal::open(&folder, &["resume", "@last", "--take-over"]);
     let of_second = gate.reached();
-    // The command goes with the run: its call is made again there. Who lost the run can commit nothing of it.
+    // The first command is ended, and the second process makes the call again. The first process can commit nothing more.
     wait_until_gone(&of_first);
     first.ends().exits(130).tells("another process has taken over run");
     gate.open(&of_second);
@@ -264,7 +264,7 @@ fn a_run_is_taken_from_a_living_process_only_when_that_is_asked_for() {
 #[test]
 fn two_terminals_share_one_store() {
     let folder = Folder::new();
-    // One job asks a person while its worker is at work; the other only works.
+    // One job asks a person while its worker is running; the other job only runs its worker.
     let script = json!({
         "lead": {"turns": [
             {"calls": [

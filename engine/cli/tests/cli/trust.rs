@@ -1,4 +1,4 @@
-//! Trust: what a folder or a store that somebody sent may do before the person who received it says yes.
+//! Trust: the limits of a received folder or store before the person who received it says yes.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,10 +11,10 @@ use crate::models::{hello, server};
 use crate::screens::Screen;
 use crate::support::{Folder, Ran};
 
-/// The key that must not get out.
+/// The key that must never leave the program.
 const CANARY: &str = "CANARY-0123456789abcdef";
 
-/// A job whose only agent calls the command `sh tool.sh`, which makes the file `pwned` of the test's folder.
+/// Writes a job whose only agent calls the command `sh tool.sh`, which creates the file `pwned` in the test's folder.
 fn command_job(folder: &Folder, name: &str) {
     let script = json!({"lead": {"turns": [
         {"calls": [{"tool": "deploy", "input": {}}]},
@@ -29,12 +29,12 @@ fn command_job(folder: &Folder, name: &str) {
     folder.write(&format!("{name}/tool.sh"), touching(folder, "pwned"));
 }
 
-/// A script that makes the file `name` of the test's folder.
+/// Returns a script that creates the file `name` in the test's folder.
 fn touching(folder: &Folder, name: &str) -> String {
     format!("touch '{}'\necho '{{}}'\n", folder.path().join(name).display())
 }
 
-/// The program as somebody else: with another state folder, in which nothing is trusted.
+/// Returns the program's command for another person: with another state folder, in which nothing is trusted.
 fn as_receiver(folder: &Folder, at: &str, arguments: &[&str]) -> Command {
     let mut command = folder.command(arguments);
     command.current_dir(folder.path().join(at)).env("XDG_STATE_HOME", folder.path().join("receiver"));
@@ -49,7 +49,7 @@ fn is_there(folder: &Folder, name: &str) -> bool {
     folder.path().join(name).exists()
 }
 
-/// Copies the store of the test's project into `to`, as an archive would bring it.
+/// Copies the store of the test's project into `to`, as an archive would.
 fn send_store(folder: &Folder, to: &str) {
     let (from, to) = (folder.path().join(".baton"), folder.path().join(to).join(".baton"));
     fs::create_dir_all(&to).unwrap();
@@ -79,11 +79,11 @@ fn a_store_that_was_sent_runs_nothing_before_it_is_trusted() {
         refused.tells(r#"deploy runs the command "sh" "tool.sh""#).tells("SECRET_WORD").tells("--trust");
         assert!(!is_there(&folder, "pwned"), "{arguments:?} ran the command");
     }
-    // Where the job's folder is not there either, the command alone is listed.
+    // If the job's folder is missing too, only the command is listed.
     fs::rename(folder.path().join("job"), folder.path().join("elsewhere")).unwrap();
     ran(as_receiver(&folder, "received", &["fork", "@last"])).exits(2).tells(r#"deploy runs the command "sh" "tool.sh""#);
     fs::rename(folder.path().join("elsewhere"), folder.path().join("job")).unwrap();
-    // Whoever ran it in their own store goes on without a question, and so does whoever said yes.
+    // A person who ran it in their own store continues without a question. So does a person who said yes.
     folder.baton(&["fork", "@last", "--allow-effects"]).exits(0);
     assert!(is_there(&folder, "pwned"));
     ran(as_receiver(&folder, "received", &["fork", "@last", "--trust"])).exits(0);
@@ -112,7 +112,7 @@ fn a_run_that_waits_is_not_resumed_before_it_is_trusted() {
     folder.write("job/tools/deploy.json", tool);
     receive(&["resume", "@last", "--migrate", "--yes"]).exits(2).tells(r#""sh" "tool.sh""#);
     assert!(!is_there(&folder, "pwned"));
-    // The script has changed since its owner trusted it, so its owner is asked, too.
+    // The script has changed since its owner trusted it, so the owner is asked again.
     folder.baton(&["answer", "@last", "Q1", "true"]).exits(0);
     folder.write("job/tool.sh", touching(&folder, "changed"));
     folder.baton(&["resume", "@last"]).exits(2).tells("tool.sh").tells("blake3");
@@ -140,7 +140,7 @@ fn a_script_that_changed_is_asked_about_again() {
 fn what_runs_is_what_was_shown_at_every_start_of_a_command() {
     let folder = Folder::new();
     command_job(&folder, "job");
-    // Between the question and its answer.
+    // The script changes between the question and its answer.
     let mut screen = Screen::open(&folder, &["run", "job"]);
     screen.shows("[y/N]");
     folder.write("job/tool.sh", touching(&folder, "swapped"));
@@ -150,7 +150,7 @@ fn what_runs_is_what_was_shown_at_every_start_of_a_command() {
     let refused =
         "nothing was run: the file tool.sh of deploy has changed since the run read it; baton resume --migrate adopts it";
     folder.baton(&["timeline", "@last"]).exits(0).says(refused);
-    // In the middle of a run: the first call changes its own script.
+    // The script changes in the middle of a run: the first call changes it.
     let script = json!({"agents": {"lead": {"turns": [
         {"calls": [{"tool": "deploy", "input": {}}]},
         {"calls": [{"tool": "deploy", "input": {}}]},
@@ -218,7 +218,7 @@ fn trust_that_was_sent_along_counts_for_nothing() {
     command_job(&folder, "job");
     folder.baton(&["run", "job", "--trust"]).exits(0);
     fs::remove_file(folder.path().join("pwned")).unwrap();
-    // The sender's records, with their names: in the project's state, and even in the receiver's own folder.
+    // The sender's records keep their names: in the project's state, and even in the receiver's own folder.
     let sent = folder.path().join("state/baton/trust");
     for target in [".baton/trusted", ".baton/trust", "receiver/baton/trust"] {
         let target = folder.path().join(target);
@@ -233,7 +233,7 @@ fn trust_that_was_sent_along_counts_for_nothing() {
     }
     ran(as_receiver(&folder, ".", &["run", "job"])).exits(2).tells("--trust");
     assert!(!is_there(&folder, "pwned"));
-    // Nor does a job say where trust is looked for.
+    // A job cannot set the folder of the trust records either.
     folder.write(".env", format!("BATON_STATE_HOME={0}/state/baton\nXDG_STATE_HOME={0}/state\n", folder.path().display()));
     ran(as_receiver(&folder, ".", &["run", "job"])).exits(2);
     assert!(!is_there(&folder, "pwned"));
@@ -299,7 +299,7 @@ fn a_dot_env_that_was_sent_leads_nowhere() {
             refused.exits(2).tells("OLLAMA_HOST").tells(&host).tells("--trust");
         }
     }
-    // A search goes where the file says only with trust as well.
+    // A search uses the address in the file only with trust, too.
     let script = json!({"lead": {"turns": [
         {"calls": [{"tool": "search_web", "input": {"query": "x"}}]}, {"calls": [{"tool": "handoff", "input": {"result": {}}}]},
     ]}});
@@ -325,7 +325,7 @@ fn what_is_trusted_is_shown_whole_and_commands_no_terminal() {
     assert!(!refused.stderr.contains(['\u{1b}', '\r', '\u{202e}']), "{:?}", refused.stderr);
 }
 
-/// A file that no reader may wait for, follow or read whole.
+/// Creates a file that a reader must not wait for, follow or read whole.
 fn plant(file: &Path, kind: &str) {
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     let _none = fs::remove_file(file);
@@ -350,7 +350,7 @@ fn files_of_every_kind_are_refused_at_once() {
             let refused = folder.baton(arguments);
             let file = Path::new(name).file_name().unwrap().to_str().unwrap();
             if name == "echoing/models.json" && kind == "pipe" {
-                // Whatever is no file there is no file of the job.
+                // A pipe at this path is not a file of the job.
                 continue;
             }
             assert!([1, 2].contains(&refused.code), "{name} as {kind}: {refused:?}");
@@ -409,14 +409,14 @@ fn nothing_is_written_outside_of_the_project() {
         folder.baton(&["run", "echoing"]).exits(2).tells("symbolic link");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0, "{linked}");
     }
-    // A person's own word is another matter.
+    // A path that the person gives on the command line is accepted.
     let own = outside.path().join("runs.db");
     absolute.write("baton.json", "{}");
     absolute.baton(&["run", "echoing", "--store", own.to_str().unwrap()]).exits(0);
     assert!(own.is_file());
 }
 
-/// Every file and folder below `folder` that others than its owner may use.
+/// Returns every file and folder below `folder` that other users may access.
 fn open_to_others(folder: &Path) -> Vec<PathBuf> {
     let mut open = Vec::new();
     let mut left = vec![folder.to_owned()];
@@ -437,7 +437,7 @@ fn what_is_kept_is_its_owners_alone_whatever_the_umask() {
     for umask in ["000", "022"] {
         let folder = Folder::new();
         command_job(&folder, "job");
-        // The command looks at the folders that exist while it runs.
+        // The command inspects the folders that exist while it runs.
         let looks = format!(
             "stat -c %a . > '{0}/scratch'\nstat -c %a '{0}/.baton/baton.db-owners' > '{0}/owners'\n\
              stat -c %a '{0}/.baton/baton.db-wal' > '{0}/log'\necho '{{}}'\n",

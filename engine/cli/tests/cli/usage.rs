@@ -1,5 +1,5 @@
-//! Tokens and money that were reserved for requests are never shown as used: of requests that reached nobody, of requests that
-//! were cancelled, and of runs that fail while many are open.
+//! Tokens and cost that were reserved for requests are never shown as used. This covers requests that reached no provider,
+//! cancelled requests, and runs that fail while many requests are open.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::support::Folder;
 
-/// The usage of the last run.
+/// Returns the usage of the last run.
 fn usage(folder: &Folder) -> Value {
     folder.baton(&["show", "@last", "--output", "json"]).json()["usage"].clone()
 }
 
-/// The tokens that the tasks of the last run used, and the tasks that were cancelled.
+/// Returns the tokens that the tasks of the last run used, and the cancelled tasks.
 fn of_tasks(folder: &Folder) -> (u64, Vec<Value>) {
     let report = folder.baton(&["show", "@last", "--output", "json"]).json();
     let tasks = report["tasks"].as_array().unwrap();
@@ -60,7 +60,7 @@ fn what_a_cancelled_reviewer_reserved_is_unknown_and_not_used() {
 fn what_was_open_when_a_run_failed_is_unknown_and_not_used() {
     const WORKERS: usize = 20;
     let folder = Folder::new();
-    // Takes connections and never answers: its requests are open until they are cancelled.
+    // This server accepts connections and never answers, so its requests are open until they are cancelled.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let call = |tool: &str| json!({"tool": tool, "input": {"request": "Do it."}});
     let calls: Vec<Value> = (0..WORKERS).map(|_| call("route_to_worker")).chain([call("route_to_failing")]).collect();

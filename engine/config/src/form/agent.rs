@@ -87,7 +87,7 @@ pub struct FullGrantForm {
 #[serde(untagged)]
 #[schemars(rename = "Prompt")]
 pub enum PromptForm {
-    /// Returns the text.
+    /// The text.
     Text(#[schemars(length(min = 1))] String),
     /// A file.
     File(FileForm),

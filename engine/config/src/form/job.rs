@@ -66,7 +66,7 @@ pub struct RunLimitsForm {
 #[serde(untagged)]
 #[schemars(rename = "Request")]
 pub enum RequestForm {
-    /// Returns the text.
+    /// The text.
     Text(#[schemars(length(min = 1))] String),
     /// The text and its inputs.
     WithInputs(RequestWithInputsForm),

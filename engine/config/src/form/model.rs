@@ -217,7 +217,7 @@ pub struct PriceTableForm {
     /// The JSON Schema of this file, for editors.
     #[serde(default, rename = "$schema")]
     pub schema: Option<String>,
-    /// Returns the date of the table.
+    /// The date of the table.
     #[schemars(regex(pattern = DAY_PATTERN))]
     pub version: String,
     /// The prices.

@@ -1,4 +1,4 @@
-//! Other configs are adopted, and time that did not pass for the run is skipped.
+//! Adopts other configs, and skips the time that did not pass for the run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::graph::TaskIndex;
 use crate::task::Budget;
 use crate::{Run, agent, render, task_limits};
 
-/// Pins the run to the configs and keeps true what was derived from those before.
+/// Pins the run to the adopted configs, and updates the state that was derived from the configs before.
 pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
     let now = Arc::clone(run.known(adoption.configs));
     let before = std::mem::replace(&mut run.configs, Arc::clone(&now));
@@ -48,13 +48,13 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
     }
     let limited = now.job.limits.has_budget() || !unkept.is_empty();
     let shared = &mut run.shared;
-    // What a person stopped was the original.
+    // A person paused the original, not the fork.
     shared.paused &= adoption.fork.is_none();
     shared.has_budgets |= limited;
     shared.started = shared.started.as_ref().map(|started| Arc::new(adoption.restarted(started)));
 }
 
-/// Moves what is measured in time by a time that did not pass for the run.
+/// Shifts deadlines and start times by `time`, which did not pass for the run.
 fn skip(run: &mut Run, live: &[TaskIndex], time: Duration) {
     for index in live {
         let task = &mut run.graph[*index];

@@ -1,4 +1,4 @@
-//! The calls of a turn: refused, approved, begun, finished; and the phase that follows for their task.
+//! Entries about the calls of a turn, and the phase of the task that follows from them.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
     }
 }
 
-/// Whether a call that is refused for `code` counts as made: all do but those for which a limit leaves no room, and those of
-/// a turn that executes nothing.
+/// Whether a call that is refused for `code` still counts as made. It does not count if a limit refused it or if its turn
+/// executes nothing.
 fn stays_counted(code: ErrorCode) -> bool {
     !matches!(code, ErrorCode::LimitReached | ErrorCode::TurnDiscarded)
 }
@@ -75,7 +75,7 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     }
 }
 
-/// The engine asks whether the call may begin, or what became of it.
+/// Moves `call` to the stage of an open question about it: its approval or its outcome.
 pub(super) fn question_about_call(run: &mut Run, at: Timestamp, caller: TaskIndex, call: &CallId, concern: Concern) {
     match concern {
         Concern::Approval { .. } => {
@@ -88,7 +88,7 @@ pub(super) fn question_about_call(run: &mut Run, at: Timestamp, caller: TaskInde
     }
 }
 
-/// Changes what is known of the failed attempts at `call`, if there are any, and with it when the next one begins.
+/// Changes the failed attempts at `call`, if there are any, and updates the queue of next attempts.
 pub(super) fn change_attempts(run: &mut Run, caller: TaskIndex, call: &CallId, change: impl FnOnce(&mut Attempts)) {
     let (calls, index) = call_of(&mut run.graph[caller], call);
     let Some(attempts) = calls.attempts_mut(index) else { return };
@@ -104,7 +104,7 @@ pub(super) fn change_attempts(run: &mut Run, caller: TaskIndex, call: &CallId, c
     }
 }
 
-/// The calls of the turn in progress, which the entry is about.
+/// Returns the calls of the turn in progress, which must exist.
 pub(super) fn open_calls(task: &mut Task) -> &mut OpenCalls {
     match task.phase.calls_mut() {
         Some(calls) => calls,
@@ -112,14 +112,14 @@ pub(super) fn open_calls(task: &mut Task) -> &mut OpenCalls {
     }
 }
 
-/// The calls of the turn in progress, and the place of `call` among them.
+/// Returns the calls of the turn in progress, and the index of `call` among them.
 pub(super) fn call_of<'r>(task: &'r mut Task, call: &CallId) -> (&'r mut OpenCalls, usize) {
     let calls = open_calls(task);
     let index = calls.position_of(call);
     (calls, index)
 }
 
-/// Moves `call` to another stage, and its task to the phase that follows. Returns the place of the call.
+/// Moves `call` to another stage, and its task to the phase that follows. Returns the index of the call.
 fn change_stage(
     run: &mut Run,
     at: Timestamp,
@@ -138,8 +138,8 @@ fn change_stage(
     index
 }
 
-/// Moves a task to the phase that follows from its calls. Only a task that acts waits for a place among the parallel calls, so
-/// that a call which waits for a person keeps no place in that queue from those that could begin.
+/// Moves a task to the phase that follows from its calls. Only a task that can act queues for a place among the parallel
+/// calls. So a call that waits for a person does not hold up calls that could begin.
 pub(super) fn follow_calls(run: &mut Run, at: Timestamp, task: TaskIndex) {
     let calls = open_calls(&mut run.graph[task]);
     let queues = calls.counts().waiting_functions > 0 && !calls.waits();

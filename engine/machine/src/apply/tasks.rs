@@ -1,4 +1,4 @@
-//! Tasks begin, ask people and end; the queues and counters of active tasks.
+//! Entries that create tasks, ask people and end tasks; the queues and counters of active tasks.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -155,7 +155,7 @@ pub(super) fn question_closed(run: &mut Run, at: Timestamp, entry: &QuestionClos
             run.graph[master].extras.get_or_insert_default().said.push((call, said));
         }
         (QuestionEnd::Escalated { to: _, task: on }, _) => {
-            // Its time is over: from here on it only waits for whoever is asked now, and needs no turn.
+            // The deadline no longer applies. The task only waits for the next master, and needs no turn.
             let deadline = task.deadline;
             let shared = &mut run.shared;
             shared.live_agent_tasks -= 1;
@@ -169,19 +169,19 @@ pub(super) fn question_closed(run: &mut Run, at: Timestamp, entry: &QuestionClos
     }
 }
 
-/// The call of `master` that waits for the branch in which `asker` lies.
+/// Returns the call of `master` that waits for the branch with `asker`.
 fn waiting_call(run: &Run, master: TaskIndex, asker: TaskIndex) -> Option<CallId> {
     let branch = run.graph.upwards(asker).find(|task| run.graph.caller_of(*task) == Some(master))?;
     Some(run.graph[branch].id.originating_call())
 }
 
-/// The one way to a final state.
+/// Ends a task. No other code moves a task to a final state.
 fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
     drop_calls(run, index);
     let escalated = run.graph[index].phase.escalated().is_some();
     enter(run, at, index, |_| Phase::Ended(state));
     let task = &mut run.graph[index];
-    // What only a living task needs goes, so that a run with many finished tasks stays small.
+    // Only a living task needs these fields. A run with many finished tasks stays small without them.
     task.streak = None;
     if let Some(documents) = &mut task.documents {
         documents.known = BTreeMap::new();
@@ -202,7 +202,7 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
     }
 }
 
-/// Takes the calls in progress out of the run's counters and queues; the phase that follows has none.
+/// Removes the calls in progress from the run's counters and queues. The phase that follows has no calls.
 fn drop_calls(run: &mut Run, task: TaskIndex) {
     leave_call_queue(run, task);
     let Some(calls) = run.graph[task].phase.calls() else { return };
@@ -215,7 +215,7 @@ fn drop_calls(run: &mut Run, task: TaskIndex) {
     }
 }
 
-/// Moves a task from one phase to another, keeping the queues and the counters of active tasks true.
+/// Moves a task from one phase to another, and updates the queues and the counters of active tasks.
 pub(super) fn enter(run: &mut Run, at: Timestamp, index: TaskIndex, next: impl FnOnce(Phase) -> Phase) {
     let task = &mut run.graph[index];
     let (was_active, was_ready) = (task.phase.is_active(), task.phase.is_ready());
@@ -250,7 +250,7 @@ pub(super) fn enter(run: &mut Run, at: Timestamp, index: TaskIndex, next: impl F
         shared.ready.remove(&place.get());
     }
     if !was_ready && is_ready {
-        // No entry makes two tasks ready, so its number is a place of its own, and the queue is first come, first served.
+        // An entry makes at most one task ready. So its number is a unique place, and the queue is first come, first served.
         let place = shared.seq;
         shared.ready.insert(place, index);
         task.place = NonZeroU64::new(place);

@@ -1,4 +1,4 @@
-//! A model is asked and answers: the open turn, and what is reserved and spent for it.
+//! Entries about model requests and answers: the open turn, and the tokens and money reserved and spent for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,19 +25,19 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     };
     let index = known(run, &entry.task);
     enter(run, at, index, |_| Phase::Asking(Request { purpose, fallback: None, uncharged: false }));
-    // Configs that were adopted may limit what those before did not: from here on the length is kept.
+    // Adopted configs may add a limit that the earlier ones lacked. From here on the length is kept.
     let limited = run.graph[index].context.is_some() || run.is_measured(index);
     let task = &mut run.graph[index];
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
     task.context_tokens = entry.input_tokens;
     if limited && !again {
-        // What people said stands at the head of this turn, and stays as long as it does.
+        // The messages of people are at the head of this turn, and stay as long as the turn does.
         let heads: u64 = entry.steers.iter().map(|text| render::steer_tokens(text)).sum();
         let tokens = entry.input_tokens.saturating_sub(heads);
         let context = task.context.get_or_insert_with(|| Box::new(Context { base_tokens: tokens, ..Context::default() }));
         context.requests.push_back(ContextMark { turn: entry.turn, tokens });
-        // The request for a summary is remembered beside those whose turns the summary may let stay.
+        // The request for a summary is kept in addition to the newest `KEPT_TURNS` requests.
         let kept = KEPT_TURNS + usize::from(purpose.is_summary());
         if context.requests.len() > kept {
             context.requests.pop_front();
@@ -82,7 +82,7 @@ pub(super) fn model_answered(run: &mut Run, at: Timestamp, entry: &ModelAnswered
     let index = known(run, &entry.task);
     let task = &mut run.graph[index];
     let purpose = open_request(task).purpose;
-    // A summary is no turn of the work: it neither misses the point nor stays in the conversation.
+    // A summary is not a turn of the work: it neither counts as a missed turn nor stays in the conversation.
     if !purpose.is_summary() {
         let earlier = task.missed.map_or(0, |missed| missed.count);
         let fault = turn_fault(&configs, task, entry);
@@ -112,7 +112,7 @@ pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
     let context = task.context.as_mut().expect("only what is measured is compacted");
     let summary_turn = task.phase.purpose().is_summary().then_some(task.turns);
     if summary_turn.is_some() {
-        // Whether it was answered or not, a turn that was for the summary alone is over.
+        // A turn for the summary alone is over, whether or not it was answered.
         task.phase = Phase::Ready(Next::Turn);
     }
     context.through_turn = entry.through_turn;
@@ -147,13 +147,13 @@ pub(super) fn budget_settled(run: &mut Run, at: Timestamp, entry: &BudgetSettled
     shared.usage.add(&entry.usage);
     shared.cost.settle(entry.cost);
     if let Some(request) = run.graph[index].phase.request() {
-        // Nobody will answer any more: unless the task ends now, the turn is asked for again.
+        // No answer will arrive any more. Unless the task ends now, the turn is asked for again.
         let purpose = request.purpose;
         enter(run, at, index, |_| Phase::Ready(Next::Again(purpose)));
     }
 }
 
-/// The open request of `task`, which the entry is about.
+/// Returns the open request of `task`, which must have one.
 fn open_request(task: &mut Task) -> &mut Request {
     match &mut task.phase {
         Phase::Asking(request) => request,
@@ -161,7 +161,7 @@ fn open_request(task: &mut Task) -> &mut Request {
     }
 }
 
-/// Reserves on `task`, every task above it and the run.
+/// Reserves tokens and money on `task`, on every task above it and on the run.
 fn reserve(run: &mut Run, task: TaskIndex, tokens: u64, cost: Money) {
     on_all_above(run, task, |budget| {
         budget.reserved_tokens = budget.reserved_tokens.saturating_add(tokens);
@@ -172,7 +172,7 @@ fn reserve(run: &mut Run, task: TaskIndex, tokens: u64, cost: Money) {
     shared.reserved_cost = shared.reserved_cost.plus(cost);
 }
 
-/// Changes the budgets of `task` and of every task above it, where a limit keeps one.
+/// Changes the budgets of `task` and of every task above it. A budget is kept only where a limit needs it.
 fn on_all_above(run: &mut Run, task: TaskIndex, change: impl Fn(&mut Budget)) {
     let mut next = Some(task).filter(|_| run.shared.has_budgets);
     while let Some(task) = next {

@@ -1,7 +1,7 @@
 //! Digest of older turns when no model wrote a summary: their texts and calls, shortened.
 //!
-//! A digest is a pure function of the turns and of how long it may be. What is newest stays, and what people said before
-//! all else.
+//! A digest is a pure function of the turns and of its maximum length. The newest lines stay, and the messages of people
+//! before all others.
 
 use std::sync::Arc;
 
@@ -18,14 +18,15 @@ const LEFT_OUT: &str = "(earlier lines are left out)";
 /// Prefix of a line with a person's words.
 const PERSON: &str = "a person said: ";
 
-/// Bytes kept of what a person said.
+/// Bytes kept of a person's message.
 const PERSON_BYTES: usize = 1_000;
-/// Bytes kept of what the agent said.
+/// Bytes kept of an agent's text.
 const SAID_BYTES: usize = 400;
 /// Bytes kept of a call's input, and of its output.
 const CALL_BYTES: usize = 160;
 
-/// Returns the digest of the turns in `older`, of at most `tokens` tokens (≈), after the one that `opening` may have of turns before.
+/// Returns the digest of the turns in `older`, of at most `tokens` tokens (≈). It begins with the lines of the summary that
+/// `opening` may have.
 pub(super) fn digest(opening: &Message, older: &[Arc<Message>], tokens: u64) -> String {
     let before = opening.parts.iter().filter_map(|part| match part {
         Part::Summary { text, .. } => Some(text.lines().map(str::to_owned)),
@@ -49,7 +50,7 @@ fn line(part: &Part) -> Option<String> {
                 let error = result.error.as_ref().map(|error| error.message.clone());
                 (result.status.as_str(), error.or_else(|| told(&result.output)))
             });
-            // A model may have made up any name, and no line of a digest may begin within one.
+            // A model may invent any name. A shortened name has no line break, so no line of a digest begins within one.
             let (tool, input) = (short(&asked.tool, CALL_BYTES), short(asked.input.text(), CALL_BYTES));
             let mut line = format!("you called {tool} {input}: {status}");
             if let Some(output) = output {
@@ -94,7 +95,7 @@ fn newest(lines: &[String], cut: bool, most: usize) -> String {
     head.into_iter().chain(kept_lines).collect::<Vec<_>>().join("\n")
 }
 
-/// `text` on one line, of at most `most` bytes; what was cut is marked.
+/// Returns at most `most` bytes of `text` on one line, with a mark if it was cut.
 fn short(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.len() <= most {

@@ -1,8 +1,8 @@
-//! Rendering: what a model is sent, as a pure function of the timeline.
+//! Rendering: the requests that a model receives, as a pure function of the timeline.
 //!
-//! A conversation only ever grows at its end, so a provider's prompt cache holds and a turn costs what is new. Only what is
-//! compacted, by an entry of its own, begins a new prefix.
-//! No run id, clock or random number gets in. Text of users, tools and documents is only ever a value.
+//! A conversation only grows at its end, so a provider's prompt cache stays valid and a turn costs only its new messages.
+//! Only a compaction begins a new prefix, and it is an entry of its own. No run id, clock or random number is an input. Text
+//! of users, tools and documents is only ever a value.
 
 mod digest;
 mod transcript;

@@ -36,9 +36,9 @@ pub struct TranscriptStart<'a> {
     pub master: Option<&'a Transcript>,
 }
 
-/// The conversation of one task. Fold its task's entries, in order, and it gives every request that was ever sent.
+/// The conversation of one task. Folded from the entries of its task, in order, it gives every request that was ever sent.
 ///
-/// It is the shell's to keep or to drop: [`Transcript::new`] and [`Transcript::apply`] rebuild it from the timeline.
+/// The shell may keep it or drop it: [`Transcript::new`] and [`Transcript::apply`] rebuild it from the timeline.
 #[derive(Clone, Debug)]
 pub struct Transcript {
     task: TaskId,
@@ -46,17 +46,17 @@ pub struct Transcript {
     system: Arc<str>,
     is_question: bool,
     inject_tokens: Option<u64>,
-    /// Shared with the requests: a turn copies nothing as long as the request before is gone by then.
+    /// Shared with the requests. A turn copies nothing if the request before has been dropped by then.
     messages: Arc<Vec<Arc<Message>>>,
     /// The running hash of [`Transcript::messages`].
     hash: ContentHash,
-    /// The running sum of their weights, so that asking for it costs nothing however long the conversation is.
+    /// The running sum of their weights, so that reading it takes constant time.
     weight: usize,
-    /// Index of the task's own request among them; before it, a question has its master's messages.
+    /// Index of the task's own request among them. Before it, a question has its master's messages.
     opening: usize,
     /// Index of each turn's beginning among them, from the first turn that is not summarized.
     begins: Vec<(u32, usize)>,
-    /// Whether the turn that was last asked for writes a summary.
+    /// Whether the last requested turn writes a summary.
     summarising: bool,
     /// The calls of the turn before, whose results become the next message.
     pending: Vec<PendingCall>,
@@ -67,7 +67,7 @@ pub struct Transcript {
     answer_schema: Json,
     /// Schema that a text must meet, if the request has one.
     result_schema: Option<Json>,
-    /// The hash of all that a provider sees beside the messages; made anew when it changes.
+    /// The hash of everything that a provider sees besides the messages; recomputed when it changes.
     frame: Option<ContentHash>,
 }
 
@@ -126,12 +126,12 @@ impl Transcript {
         transcript
     }
 
-    /// Grows the conversation by one entry of its task; entries that no model sees change nothing.
+    /// Appends one entry of its task to the conversation. Entries that no model sees change nothing.
     pub fn apply(&mut self, recorded: &Recorded, documents: &Documents) {
         match &recorded.entry {
             Entry::ModelRequested(entry) => self.requested(entry),
             Entry::FellBack(entry) => {
-                // The same is asked, of another model.
+                // The same request goes to another model.
                 self.model.clone_from(&entry.to);
                 self.frame = None;
             }
@@ -156,8 +156,8 @@ impl Transcript {
         }
     }
 
-    /// Continues with other configs. Earlier messages stay as they were rendered. Prompt, tools and settings are those
-    /// of `agent` from the next request on, which begins a new prefix.
+    /// Continues with other configs. Earlier messages stay as they were rendered. From the next request on, prompt, tools and
+    /// settings are those of `agent`, which begins a new prefix.
     pub fn adopt(&mut self, agent: &Arc<Agent>, system: Arc<str>, inject_tokens: Option<u64>) {
         self.agent = Arc::clone(agent);
         self.system = system;
@@ -165,7 +165,7 @@ impl Transcript {
         self.frame = None;
     }
 
-    /// Returns the request for the turn that was last asked for.
+    /// Returns the request for the last requested turn.
     pub fn request(&self) -> ModelRequest {
         ModelRequest {
             task: self.task.clone(),
@@ -188,12 +188,12 @@ impl Transcript {
         &self.messages
     }
 
-    /// Returns the turn that was last asked for; 0 before the first.
+    /// Returns the number of the last requested turn; 0 before the first.
     pub fn turn(&self) -> u32 {
         self.turn
     }
 
-    /// Returns about the number of bytes that the conversation holds in memory, without contents of documents.
+    /// Returns the approximate number of bytes that the conversation holds in memory, without contents of documents.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -216,8 +216,8 @@ impl Transcript {
 
     fn requested(&mut self, entry: &ModelRequested) {
         if entry.turn == self.turn {
-            // The same turn is asked for again after a crash: it was rendered when it was asked for first. Only configs that
-            // were adopted meanwhile can name another model.
+            // The same turn is asked for again after a crash, and is already rendered. Only configs that were adopted
+            // meanwhile can name another model.
             if self.model != entry.model {
                 self.model.clone_from(&entry.model);
                 self.frame = None;
@@ -276,8 +276,7 @@ impl Transcript {
     }
 
     fn finished(&mut self, entry: &CallFinished, documents: &Documents) {
-        // The agent named the documents that a tool loads; the edge's budget applies only to documents that others
-        // attach.
+        // The agent chose the documents that a tool loads. The edge's budget applies only to documents that others attach.
         let budget = self.inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
         let mut parts: Vec<Part> = document_parts(&entry.result.documents, documents, budget).collect();
         parts.extend(entry.conflicts.iter().filter_map(|conflict| {
@@ -321,7 +320,7 @@ impl Transcript {
         }
     }
 
-    /// Renders the results of the turn before, in call order. A call without one still waits, which only a question sees.
+    /// Renders the results of the turn before, in call order. A call without a result still waits; only a question sees one.
     fn flush(&mut self) {
         let mut parts = Vec::with_capacity(self.pending.len());
         for mut pending in std::mem::take(&mut self.pending) {

@@ -14,11 +14,11 @@ use crate::create;
 use crate::draft::{CallAt, Draft};
 use crate::graph::TaskIndex;
 
-/// Lets the waiting delegations, questions and handoffs of `task` from `from` on act, in call order.
+/// Lets the waiting delegations, questions and handoffs of `task` act in call order, beginning at index `from`.
 pub(crate) fn act(draft: &mut Draft<'_>, task: TaskIndex, from: usize) -> Steps {
     let Some(calls) = draft.task(task).phase.calls() else { return Vec::new() };
     let counts = calls.counts();
-    // What neither has a result nor is awaited has yet to act.
+    // Calls that are neither finished nor awaited have not acted yet.
     if !calls.functions_are_over() || counts.unfinished == counts.awaited + counts.approvals {
         return Vec::new();
     }

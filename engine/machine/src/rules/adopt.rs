@@ -1,7 +1,7 @@
-//! The run goes on by other configs: a fork's first own entry, or a migration.
+//! Adoption of other configs: a fork's first own entry, or a migration.
 //!
-//! State that configs once led to stays as it is: tasks keep their holders, deadlines and open turns. What is checked,
-//! offered and admitted from here on goes by the new ones.
+//! State that followed from earlier configs stays as it is: tasks keep their holders, deadlines and open turns. From here on,
+//! checks, offered tools and admission follow the new configs.
 
 use baton_types::config::Configs;
 use baton_types::document::Write;
@@ -25,13 +25,13 @@ pub(crate) fn adopt(draft: &mut Draft<'_>, adoption: Adoption, documents: Vec<Wr
     let mut steps = vec![Step::WithdrawApprovals];
     for task in draft.run.graph.live() {
         steps.push(Step::Recover { task, recovery });
-        // What its delegations are awaited for may be another by now.
+        // The new configs may have another join for its delegations.
         steps.push(Step::Advance(task));
     }
     steps
 }
 
-/// Refused with every reason at once if the configs lack what the run is in the middle of.
+/// Refuses configs that lack something that a living task needs, with all reasons at once. Also checks the new documents.
 pub(crate) fn check(run: &Run, adoption: &Adoption, documents: &[Write]) -> Result<(), Refusal> {
     let reasons = hindrances(run, run.known(adoption.configs));
     if !reasons.is_empty() {
@@ -40,7 +40,7 @@ pub(crate) fn check(run: &Run, adoption: &Adoption, documents: &[Write]) -> Resu
     run.check_new_documents(documents)
 }
 
-/// What `configs` lack that living tasks need.
+/// Returns the reasons against `configs`: agents and tools that living tasks need and `configs` lack.
 fn hindrances(run: &Run, configs: &Configs) -> Vec<String> {
     let mut reasons = Vec::new();
     for task in run.graph.iter().filter(|task| task.is_live()) {

@@ -1,5 +1,5 @@
-//! Rule *after*: `after_execution` is taken from the first of the executor's envelope, the call, the tool's config and the
-//! type's row. It is never read from an output.
+//! Rule *after*: `after_execution` is taken from the first that sets it: the executor's envelope, the call, the tool's
+//! config, the type's row. It is never read from an output.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use baton_types::config::Tool;
 use super::{Step, Steps};
 use crate::draft::{CallAt, Draft};
 
-/// What happens after a call.
+/// Returns the effective `after_execution` of a call.
 pub(crate) fn after(envelope: Option<AfterExecution>, asked: &ModelCall, tool: &Tool) -> AfterExecution {
     envelope.or(asked.after_execution).unwrap_or_else(|| tool.after_by_default())
 }
 
-/// Gives `call` its result; its turn may be complete.
+/// Gives `call` its result, after which its turn may be complete.
 pub(crate) fn deliver(draft: &mut Draft<'_>, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>) -> Steps {
     draft.finish(call, result, envelope, Vec::new());
     vec![Step::Advance(call.task)]

@@ -1,4 +1,4 @@
-//! A model answers, fails or waits. What an answer means is for the rules *arrive* and *text*, and for the window's summary.
+//! A model answers, fails or waits. The rules *arrive*, *text* and *window* interpret an answer.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{Step, Steps};
 use crate::draft::Draft;
 use crate::graph::TaskIndex;
 
-/// A model answered turn `turn` of `id`.
+/// Records the model's answer to turn `turn` of `id`, and settles its request.
 pub(crate) fn answered(
     draft: &mut Draft<'_>,
     id: &TaskId,
@@ -55,8 +55,9 @@ pub(crate) fn answered(
     vec![step]
 }
 
-/// A model gave no answer. If it is not available, its next fallback is asked; else the task fails, and its reservation is
-/// settled at the worst case.
+/// Handles a request that got no answer. If the model is not available, its next fallback is asked. A failed summary becomes
+/// a digest, and a request that is too long is shortened. Otherwise the task ends, and its reservation is settled at the
+/// worst case unless the request was not charged.
 pub(crate) fn failed(draft: &mut Draft<'_>, id: &TaskId, turn: u32, model: &str, error: CallError, uncharged: bool) -> Steps {
     let task = awaiting(draft, id, turn).filter(|task| draft.run.asked_model(*task) == Some(model));
     let Some(task) = task else {
@@ -75,7 +76,7 @@ pub(crate) fn failed(draft: &mut Draft<'_>, id: &TaskId, turn: u32, model: &str,
         draft.settle_at_worst(task);
         return vec![Step::Summarise { task, summary: None }];
     }
-    // A provider takes no request of that length, whatever was known of its window.
+    // The provider rejects the length of the request, whatever was known of its window.
     if error.code == ErrorCode::ContextExceeded && draft.task(task).plans().next().is_some() {
         draft.settle_at_worst(task);
         return vec![Step::Shorten(task)];
@@ -89,7 +90,7 @@ pub(crate) fn failed(draft: &mut Draft<'_>, id: &TaskId, turn: u32, model: &str,
     vec![Step::end(task, FinalState::Failed, CallResult::error(CallStatus::Failed, error))]
 }
 
-/// Records how long the open request of `id` waited for its provider: at most for as long as its task has worked.
+/// Records how long the open request of `id` waited for its provider: at most as long as its task and the run have worked.
 pub(crate) fn waited(draft: &mut Draft<'_>, id: &TaskId, turn: u32, waited: Waited) -> Steps {
     if let Some(task) = awaiting(draft, id, turn) {
         let at = draft.at;
@@ -107,14 +108,14 @@ pub(crate) fn waited(draft: &mut Draft<'_>, id: &TaskId, turn: u32, waited: Wait
     Vec::new()
 }
 
-/// The task `id`, if the request of its turn `turn` is open.
+/// Returns the task `id`, if the request of its turn `turn` is open.
 fn awaiting(draft: &Draft<'_>, id: &TaskId, turn: u32) -> Option<TaskIndex> {
     let task = draft.run.graph.find(id.as_str())?;
     let of = draft.task(task);
     (of.phase.request().is_some() && of.turns == turn).then_some(task)
 }
 
-/// What a turn says, if it can replace other turns.
+/// Returns the text of a turn, if it can replace other turns.
 fn usable_summary(text: &str, calls: &[ModelCall], finish: FinishReason) -> Option<String> {
     let usable = finish == FinishReason::Stop && calls.is_empty() && !text.trim().is_empty();
     usable.then(|| text.to_owned())

@@ -1,8 +1,9 @@
 //! Rule *arrive*: a call is checked before anything of it happens.
 //!
-//! The checks run in call order. The first one that fails gives the call an error result that teaches, and nothing else changes:
-//! limits on calls, the grant, the last turn, readable arguments, the tool's schema, a handoff's promised result, room for a new
-//! task, and repetition. A call that passes and needs no executor is answered at once.
+//! The checks run in call order. The first one that fails gives the call an error result that explains the fault, and nothing
+//! else changes. The checks are for limits on calls, the grant, the last turn, readable arguments and the tool's schema.
+//! Further checks are for a handoff's promised result, room for a new task, and repetition. A call that passes and needs
+//! neither an executor nor another task is answered at once.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::room::limit_error;
 use crate::task::Task;
 use crate::{answer_in, bounded, task_limits};
 
-/// Checks the calls of an answered turn from `from` on; `creating` calls before will create tasks.
+/// Checks the calls of an answered turn, beginning at index `from`. `creating` earlier calls will create tasks.
 pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut creating: u32) -> Steps {
     for index in from..draft.calls(task).iter().len() {
         let call = CallAt { task, index };
@@ -36,7 +37,7 @@ pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut cr
         if row.creates_task {
             creating += 1;
         } else if row.runs_code {
-            // Asked before its place has come, so that whoever approves several calls can do it in one go.
+            // The approval is asked for before the call could start, so that several calls can be approved at once.
             if let Some(approver) = draft.approver(call, &tool) {
                 let ask = Step::AskApproval { call, approver, documents: Vec::new(), creating };
                 return vec![ask, Step::Arrive { task, from: index + 1, creating }];
@@ -48,10 +49,10 @@ pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut cr
     vec![Step::Advance(task)]
 }
 
-/// Whether `call` may begin; `creating` calls of its turn will create tasks before it.
+/// Checks whether `call` may begin, and returns its tool. `creating` earlier calls of its turn will create tasks.
 fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Arc<Tool>, CallError> {
     let (task, asked, agent) = (draft.task(call.task), &draft.call(call).asked, draft.agent(call.task));
-    // First, since whatever else a call is refused for, it counts.
+    // This check comes first, since a call that is refused for another reason still counts.
     check_calls(draft, call)?;
     let callable = |tool: &Tool| tool.tool_type.behavior().then != Then::Enter;
     let answers_with = |tool: &Tool| tool.allowed_in_questions(agent.approvals.get(&tool.id).copied());
@@ -85,8 +86,8 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Arc<Tool>, Ca
     Ok(Arc::clone(tool))
 }
 
-/// Whether one more call fits the limits of the task and of the run. The calls of the turn that are yet to be checked,
-/// this one first, are already counted, handoffs apart.
+/// Checks one more call against the limits of the task and of the run. The unchecked calls of the turn, including this one,
+/// are already counted, except for handoffs.
 fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
     let (run, task, calls) = (&*draft.run, draft.task(call.task), draft.calls(call.task));
     let (of_task, of_run) = (task_limits(run.configs(), task).calls, run.configs().job.limits.calls);
@@ -104,7 +105,7 @@ fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
     Ok(())
 }
 
-/// The same tool with the same input gave the same result too often in a row.
+/// Refuses a call whose tool gave the same result for the same input too often in a row.
 fn check_repeats(draft: &Draft<'_>, task: &Task, asked: &ModelCall) -> Result<(), CallError> {
     let Some(allowed) = task_limits(draft.run.configs(), task).repeats else { return Ok(()) };
     match task.streak.as_ref().filter(|streak| streak.count >= allowed && streak.is_of(asked)) {
@@ -119,7 +120,7 @@ fn check_repeats(draft: &Draft<'_>, task: &Task, asked: &ModelCall) -> Result<()
     }
 }
 
-/// A handoff's result must meet what the agent, or the question, promises.
+/// Checks a handoff's result against the schema that the agent, or the question, promises.
 fn check_result(configs: &Configs, task: &Task, promised: Option<&Schema>, input: &Value) -> Result<(), CallError> {
     let result = input.get("result").unwrap_or(&Value::Null);
     let checked = match &task.question {
@@ -136,7 +137,7 @@ fn check_result(configs: &Configs, task: &Task, promised: Option<&Schema>, input
     })
 }
 
-/// A question's own schema, and its default, must make sense before anybody is asked.
+/// Checks a question's own schema and its default answer, before the question is asked.
 fn check_question(configs: &Configs, input: &Value) -> Result<(), CallError> {
     let refuse = |message: String| Err(CallError::new(ErrorCode::InvalidInput, message));
     let default = input.get("default_answer").filter(|value| !value.is_null());
@@ -156,7 +157,7 @@ fn check_question(configs: &Configs, input: &Value) -> Result<(), CallError> {
     Ok(())
 }
 
-/// The input as a tree, or the error that says why the model's text is none.
+/// Returns the input as a JSON value, or the error of arguments that are not JSON.
 fn readable(asked: &ModelCall) -> Result<Value, CallError> {
     match &asked.malformed {
         None => Ok(asked.input.value()),
@@ -165,7 +166,7 @@ fn readable(asked: &ModelCall) -> Result<Value, CallError> {
     }
 }
 
-/// The error for an input that breaks the tool's schema: what was expected, what was found, and an example that holds.
+/// Returns the error for an input that breaks the tool's schema: the faults, and a valid example if the tool has one.
 fn invalid_input(tool: &Tool, faults: &[baton_types::schema::SchemaFault]) -> CallError {
     let first = faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
     let mut detail = json!({"faults": faults});

@@ -31,12 +31,12 @@ pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) -> Steps {
     }
     let output = handed_off(draft, call, input.get("result").unwrap_or(&Value::Null));
     let result = CallResult { status: CallStatus::Success, output: output.into(), error: None, documents };
-    // A handoff always ends the turn, whatever the call or its config says about others.
+    // A handoff always ends the turn, whatever `after_execution` the call or its config has.
     draft.finish(call, result, Some(AfterExecution::Terminate), Vec::new());
     Vec::new()
 }
 
-/// Whether the handoff at `index` may take effect beside the other calls of its turn.
+/// Checks whether the handoff at `index` may take effect together with the other calls of its turn.
 fn check(calls: &OpenCalls, index: usize) -> Result<(), CallError> {
     let refuse = |reason: String| Err(CallError::new(ErrorCode::HandoffRefused, reason));
     for (other, call) in calls.iter().enumerate().filter(|(other, _)| *other != index) {
@@ -56,7 +56,7 @@ fn check(calls: &OpenCalls, index: usize) -> Result<(), CallError> {
     Ok(())
 }
 
-/// The result as whoever waits for it gets it: of an answer with a schema, the value that meets it.
+/// Returns the result as its receiver gets it. An answer with a schema becomes the value that meets the schema.
 fn handed_off(draft: &Draft<'_>, call: CallAt, result: &Value) -> Json {
     let schema = draft.task(call.task).question.as_ref().filter(|question| !question.answer_schema.is_null());
     let schema = schema.and_then(|question| draft.run.configs().compile(&question.answer_schema.value()).ok());

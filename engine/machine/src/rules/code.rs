@@ -1,5 +1,5 @@
-//! The code of a running call asks a model: its use is reserved before and settled after, as for a task's own requests. A limit
-//! that leaves no room is an error to the code.
+//! The code of a running call asks a model. The request is reserved before and settled after, as a task's own requests are. A
+//! limit that leaves no room is an error to the code.
 
 use baton_types::entry::{CallAskedModel, CallRequest, Entry};
 use baton_types::event::Refusal;
@@ -13,7 +13,7 @@ use crate::draft::Draft;
 use crate::graph::TaskIndex;
 use crate::room::Admission;
 
-/// Whether the code of a call may make a request now.
+/// Checks whether the code of a call may make a request now.
 pub(crate) fn check(
     run: &Run,
     by: &CallRequest,
@@ -34,7 +34,7 @@ pub(crate) fn check(
     }
 }
 
-/// Reserves for a request of a call's code, which may be made once this is durable.
+/// Reserves tokens and money for a request of a call's code. The request may be made once the entry is durable.
 pub(crate) fn ask(
     draft: &mut Draft<'_>,
     by: CallRequest,
@@ -49,7 +49,7 @@ pub(crate) fn ask(
     Vec::new()
 }
 
-/// A model answered the code of a call, or did not. A call that has ended meanwhile was settled with its end.
+/// Settles a request of a call's code, answered or not. If the call has ended meanwhile, its end has settled the request.
 pub(crate) fn hear(draft: &mut Draft<'_>, by: &CallRequest, used: Option<(Usage, Option<Money>)>) -> Steps {
     if let Some((task, ask)) = open_ask(draft.run, by).map(|(task, ask)| (task, ask.clone())) {
         match used {

@@ -14,23 +14,23 @@ use crate::changed_since;
 use crate::draft::{CallAt, Draft};
 use crate::graph::TaskIndex;
 
-/// Why what was in flight is gone.
+/// The reason why requests and calls in progress are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recovery {
-    /// The process that waited for it is gone.
+    /// The process that waited for them is gone.
     AfterCrash,
-    /// It is another run's.
+    /// They belong to another run, the original of the fork.
     InFork,
 }
 
-/// A process took the run over.
+/// Records that a process took the run over, and recovers every living task.
 pub(crate) fn take_over(draft: &mut Draft<'_>, process: String) -> Steps {
     let action = ControlAction::TakenOver { process };
     draft.push(Entry::Control(Control { task: None, action, by: Principal::Engine }));
     draft.run.graph.live().map(|task| Step::Recover { task, recovery: Recovery::AfterCrash }).collect()
 }
 
-/// Lets `task` continue where what was in flight for it is gone.
+/// Lets `task` continue after its request or its calls in progress were lost.
 pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery) -> Steps {
     let of = draft.task(task);
     if !of.is_live() {
@@ -42,12 +42,12 @@ pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery
         return Vec::new();
     }
     if let Some(request) = of.phase.request() {
-        // The task is ready from here on, and is asked again as limits admit it.
+        // The task is ready from here on, and its model is asked again when limits admit it.
         match recovery {
             Recovery::AfterCrash if request.uncharged => draft.settle_at_nothing(task),
-            // Nobody will say what it used.
+            // Its usage can no longer become known.
             Recovery::AfterCrash => draft.settle_at_worst(task),
-            // The original made the request and has it in its books.
+            // The original made the request and accounts for it.
             Recovery::InFork => draft.settle_at_nothing(task),
         }
         return Vec::new();
@@ -72,7 +72,7 @@ pub(crate) fn resume(draft: &mut Draft<'_>, call: CallAt, recovery: Recovery) ->
         return vec![Step::Interrupt(call)];
     }
     if !is_as_approved {
-        // It began as what was approved, and would begin again as something else.
+        // It began as approved, but would now begin as something else.
         let result = CallResult::error(CallStatus::Failed, changed_since(tool)).into();
         return vec![Step::Deliver { call, result, envelope: None }];
     }

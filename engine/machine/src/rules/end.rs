@@ -20,7 +20,7 @@ use crate::graph::TaskIndex;
 /// Ends the turn of `task`, if its last result is in.
 pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     let of = draft.task(task);
-    // A turn without calls was answered by its text.
+    // Rule *text* ends a turn without calls.
     let is_over = |calls: &&OpenCalls| calls.iter().len() > 0 && calls.counts().unfinished == 0;
     let Some(calls) = of.phase.calls().filter(is_over) else { return Vec::new() };
     let hands_off = |call: &&OpenCall| call.tool_type.is_some_and(|kind| kind.behavior().then == Then::Stop);
@@ -44,7 +44,7 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
                 let result = CallResult::success(json!({"message": calls.text(), "outputs": outputs}));
                 Step::end(task, FinalState::Completed, result)
             } else {
-                // The task is ready, and is asked again as limits admit it.
+                // The task is ready, and its model is asked again when limits admit it.
                 return Vec::new();
             }
         }
@@ -52,8 +52,8 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     vec![end]
 }
 
-/// The result that a terminating turn ends with: the first terminating call's output, and the first status of the
-/// terminating calls, in call order, that is no success.
+/// Returns the result of a terminating turn. Its output is that of the first terminating call. Its status is the first status
+/// of a terminating call, in call order, that is not `success`.
 fn terminating_result(calls: &OpenCalls) -> Option<CallResult> {
     let terminates = |finish: &&Finish| finish.after == AfterExecution::Terminate;
     let mut terminating = calls.iter().filter_map(|call| call.finish().filter(terminates)?.result.as_deref());
@@ -67,7 +67,7 @@ fn terminating_result(calls: &OpenCalls) -> Option<CallResult> {
     Some(result)
 }
 
-/// The final state that a status means.
+/// Returns the final state that follows from a status.
 const fn state_of(status: CallStatus) -> FinalState {
     match status {
         CallStatus::Success | CallStatus::Partial => FinalState::Completed,

@@ -14,7 +14,7 @@ use crate::draft::{CallAt, Draft};
 use crate::graph::TaskIndex;
 use crate::unknown_outcome;
 
-/// Ends `task`. Whatever is below it is closed first; then its caller's call, and so perhaps its caller's turn, ends.
+/// Ends `task`. Everything below it is closed first. Then its caller's call gets the result, which may end the caller's turn.
 pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) -> Steps {
     let End { state, result, limit, envelope } = end;
     let id = draft.id(task);
@@ -47,7 +47,7 @@ pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) -> Steps {
     vec![next]
 }
 
-/// Closes what is below `task`, and its calls. The task stays.
+/// Closes all tasks below `task`, and its calls. The task itself stays.
 pub(crate) fn close(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) -> Steps {
     close_all(draft, task, reason);
     Vec::new()
@@ -68,12 +68,12 @@ fn close_below(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
     for below in &below {
         stop(draft, *below);
     }
-    // Callees before callers, so that no task outlives one that waits for it.
+    // Callees come before callers, so that no task outlives one that waits for it.
     let tasks = below.iter().rev().map(|below| draft.id(*below)).collect();
     draft.push(Entry::SubtreeClosed(SubtreeClosed { task: draft.id(task), reason: reason.to_owned(), tasks }));
 }
 
-/// Stops what runs for `task`: an open request is settled at its worst case, since nobody will say what it used.
+/// Stops everything that runs for `task`. An open request is settled at its worst case, since its usage cannot become known.
 fn stop(draft: &mut Draft<'_>, task: TaskIndex) {
     let phase = &draft.task(task).phase;
     let runs = phase.calls().is_some_and(|calls| calls.counts().running_functions > 0);
@@ -87,7 +87,7 @@ fn stop(draft: &mut Draft<'_>, task: TaskIndex) {
     draft.decision.effects.push(Effect::Stop { task });
 }
 
-/// Gives every call of the turn that lacks a result one that says it was cancelled.
+/// Gives every unfinished call of the turn a result: refused, cancelled or, if its outcome is in doubt, `unknown_outcome`.
 fn close_calls(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
     for index in 0..draft.task(task).calls().count() {
         let call = CallAt { task, index };
@@ -104,13 +104,13 @@ fn close_calls(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
     }
 }
 
-/// Closes the question that `task` is, unless it is closed or none.
+/// Closes the question of `task`, if it has an open one.
 fn close_question(draft: &mut Draft<'_>, task: TaskIndex, result: &CallResult) {
     let of = draft.task(task);
     let Some(question) = of.question.as_ref().filter(|question| question.closed.is_none()) else { return };
     let answered = match result.status {
         CallStatus::Success => true,
-        // A limit ended it: what it said until then is the answer, unless it said nothing.
+        // A limit ended it. Its output so far is the answer, unless there is none.
         CallStatus::Partial => !result.output.is_null(),
         CallStatus::Failed | CallStatus::Cancelled | CallStatus::Timeout | CallStatus::UnknownOutcome => false,
     };

@@ -1,7 +1,8 @@
-//! Rule *join*: how many delegations of a turn are awaited. Once enough of them succeeded, or can no longer, the others end.
+//! Rule *join*: how many delegations of a turn are awaited. Once enough of them succeeded, or can no longer succeed, the
+//! others end.
 //!
-//! What began is ended like anything that is cancelled: with its subtree, in the decision of the result that decided it, and
-//! each call gets its one result. Questions and functions of the turn are not this rule's concern.
+//! Delegations that began end like cancelled tasks: with their subtrees, in the decision of the result that decided the join.
+//! Each call gets its one result. Questions and functions of the turn are not affected.
 
 use baton_types::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use baton_types::config::Join;
@@ -15,8 +16,8 @@ use crate::graph::TaskIndex;
 
 /// Ends the delegations of the turn of `task` that its agent's join no longer needs.
 ///
-/// Their results decide nothing about the end of the turn (rule *end*): a delegation whose config says `terminate` ends the
-/// task with the success that met the join, not with the cancellation of another.
+/// The results of the ended delegations do not affect the end of the turn (rule *end*). If the config of a delegation has
+/// `terminate`, the task ends with the success that met the join, not with the cancellation of another delegation.
 pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     let awaits = |calls: &&OpenCalls| calls.functions_are_over() && calls.counts().awaited + calls.counts().approvals > 0;
     let Some(calls) = draft.task(task).phase.calls().filter(awaits) else { return Vec::new() };
@@ -55,35 +56,35 @@ pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     steps
 }
 
-/// Where the delegations of a turn stand.
+/// Numbers of the delegations of a turn, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Those with a result of `success`. A `partial` result is none: it says that something is missing. It is kept like any.
+    /// Delegations with the status `success`. A `partial` result is kept, but is not a success, since something is missing.
     pub succeeded: u32,
-    /// Those with another result.
+    /// Delegations with another status.
     pub failed: u32,
-    /// Those without a result; one that waits for its next attempt is among them.
+    /// Delegations without a result, including those that wait for their next attempt.
     pub pending: u32,
 }
 
-/// What a join says of its turn.
+/// The state of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The results that are still missing matter.
+    /// A missing result can still decide it.
     Pending,
-    /// What it asks for is there.
+    /// Enough delegations succeeded.
     Met,
-    /// What it asks for can no longer come.
+    /// Too few delegations can still succeed.
     Impossible,
 }
 
-/// What `join` says of a turn whose delegations stand as `tally` says. Only delegations that were not refused count.
+/// Returns the state of `join` for the delegations in `tally`. Refused delegations do not count.
 pub fn verdict(join: Join, tally: Tally) -> Verdict {
     let Tally { succeeded, failed, pending } = tally;
     let least = match join {
         Join::All => None,
         Join::FirstSuccess => Some(1),
-        // A quorum that the turn could never reach would cancel whatever the agent begins: then every result is awaited.
+        // A quorum that the turn could never reach would cancel everything that the agent begins. So every result is awaited.
         Join::Quorum(least) => Some(least).filter(|least| *least <= succeeded + failed + pending),
     };
     match least {
@@ -95,7 +96,7 @@ pub fn verdict(join: Join, tally: Tally) -> Verdict {
 }
 
 impl OpenCalls {
-    /// Where the delegations of the turn stand.
+    /// Counts the delegations of the turn by result.
     pub fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for call in self.iter().filter(|call| call.delegates) {

@@ -1,7 +1,7 @@
 //! Rule *limits*: the worst case is reserved before a request, on the task, on every task above it and on the run.
 //!
-//! A request waits while only reservations of others stand in its way. When a limit is reached, the task uses its last turn,
-//! which offers only a handoff, and ends `partial`.
+//! A request waits while only the reservations of others are in its way. When a limit is reached, the task uses its last
+//! turn, which offers only a handoff, and ends `partial`.
 
 use baton_types::entry::Notice;
 use baton_types::json::Json;
@@ -13,14 +13,14 @@ use crate::phase::{Next, Phase, Purpose};
 use crate::room::Admission;
 use crate::task::Missed;
 
-/// Looks at the first ready task that became so after entry `place`, and then at the next.
+/// Tries to admit the first task that became ready after entry `place`, and then the next one.
 pub(crate) fn admit(draft: &Draft<'_>, place: u64) -> Steps {
     let shared = &draft.run.shared;
     let first = shared.ready.range(place + 1..).next().filter(|_| !shared.paused);
     first.map_or_else(Vec::new, |(place, task)| vec![Step::Fit(*task), Step::Admit { place: *place }])
 }
 
-/// Asks the model of a ready task, leaves it waiting, uses its last turn, or ends it with what it has.
+/// Asks the model of a ready task, leaves the task waiting, uses its last turn, or ends it with its documents so far.
 pub(crate) fn request(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     let of = draft.task(task);
     let Phase::Ready(next) = &of.phase else { return Vec::new() };
@@ -38,14 +38,14 @@ pub(crate) fn request(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
             }
         },
     };
-    // The request holds all that people said meanwhile.
+    // The request holds all messages that people sent meanwhile.
     let (turn, steers) = (of.turns + 1, of.steering().to_vec());
     draft.request_turn(task, turn, steers, notice);
     Vec::new()
 }
 
-/// Asks for a turn again that got no answer: the same turn, rendered alike, within the same limits of tokens and money. What
-/// people said since waits for the turn after it.
+/// Asks again for a turn that got no answer: the same turn, rendered alike, within the same limits of tokens and money. Later
+/// messages of people wait for the next turn.
 fn ask_again(draft: &mut Draft<'_>, task: TaskIndex, purpose: Purpose) -> Steps {
     let of = draft.task(task);
     match draft.run.admits_budget(task, true) {

@@ -9,9 +9,9 @@
 //! | `writes` | a function returns; new versions and long outputs |
 //! | `join`, `retry` | the delegations of a turn, and further attempts at them |
 //! | `question` | questions, approvals and unknown outcomes |
-//! | `limits`, `window` | before a model is asked |
+//! | `limits`, `window` | checks before a model is asked |
 //! | `code` | the code of a running call asks a model |
-//! | `people`, `time`, `crash`, `adopt` | what comes from outside |
+//! | `people`, `time`, `crash`, `adopt` | events from outside |
 
 pub(super) mod act;
 pub(super) mod adopt;
@@ -49,28 +49,29 @@ use super::draft::CallAt;
 use super::graph::TaskIndex;
 use super::task::Task;
 
-/// What follows from a rule, in order. A step is complete, with all that follows from it, before the next one begins.
+/// The steps that follow from a rule, in order. A step and all steps that follow from it are complete before the next one
+/// begins.
 pub(super) type Steps = Vec<Step>;
 
-/// One step towards rest. A step whose task has ended or moved on since does nothing.
+/// One step of the loop in `settle`. A step does nothing if its task has ended or changed its phase meanwhile.
 pub(super) enum Step {
-    /// Looks at the turn of a task once no other step is left: `Start`, `Act`, `Join` and `EndTurn`, in this order.
+    /// Advances the turn of a task once no other step is left: `Start`, `Act`, `Join` and `EndTurn`, in this order.
     Advance(TaskIndex),
-    /// Checks the calls of an answered turn from `from` on; `creating` earlier ones will create tasks.
+    /// Checks the calls of an answered turn, beginning at index `from`; `creating` earlier calls will create tasks.
     Arrive { task: TaskIndex, from: usize, creating: u32 },
     /// Begins function calls.
     Start(TaskIndex),
-    /// Lets delegations, questions and handoffs from `from` on act.
+    /// Lets delegations, questions and handoffs act, beginning at index `from`.
     Act { task: TaskIndex, from: usize },
-    /// Hands off.
+    /// Performs a handoff.
     HandOff(CallAt),
     /// Creates the task of an agent's question.
     AskMaster { call: CallAt, documents: Vec<DocumentRef> },
     /// Asks for an approval; `creating` earlier calls of the turn will create tasks.
     AskApproval { call: CallAt, approver: Approver, documents: Vec<DocumentRef>, creating: u32 },
-    /// An approval was decided by the end of `question`.
+    /// Approves or refuses a call, after the end of `question`.
     DecideApproval { call: CallAt, question: TaskIndex, binds: ContentHash, result: Arc<CallResult> },
-    /// The question what became of a call has ended.
+    /// Gives a call its result, after the end of the question about its outcome.
     TakeOutcome { call: CallAt, result: Arc<CallResult> },
     /// Ends delegations that the join of the turn no longer needs.
     Join(TaskIndex),
@@ -78,13 +79,13 @@ pub(super) enum Step {
     Retry(CallAt),
     /// Gives a call its result.
     Deliver { call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution> },
-    /// The last result of the turn is in.
+    /// Ends the turn, if its last result is in.
     EndTurn(TaskIndex),
-    /// An answer without calls, or one that does not count.
+    /// Handles an answer without calls, or an answer that does not count.
     Text(TaskIndex),
     /// Ends a task.
     End { task: TaskIndex, end: Box<End> },
-    /// Closes what is below a task, and its calls.
+    /// Closes all tasks below a task, and its calls.
     Close { task: TaskIndex, reason: &'static str },
     /// Passes an unanswered question on to the next master.
     Escalate(TaskIndex),
@@ -92,40 +93,40 @@ pub(super) enum Step {
     Fit(TaskIndex),
     /// Asks the model of a ready task, if limits admit it.
     Request(TaskIndex),
-    /// Looks at the first ready task that became so after entry `place`, and then at the next.
+    /// Tries to admit the first task that became ready after entry `place`, and then the next one.
     Admit { place: u64 },
-    /// Replaces all older turns that may be replaced by a digest.
+    /// Replaces as many older turns as possible with a digest.
     Shorten(TaskIndex),
-    /// Replaces the turns that a summary was asked for; without a summary by a digest.
+    /// Replaces the turns that a summary was asked for with the summary; without one, with a digest.
     Summarise { task: TaskIndex, summary: Option<String> },
     /// Withdraws the questions about calls that have changed.
     WithdrawApprovals,
-    /// Continues a task of which nothing is in flight any more.
+    /// Continues a task after its request or its calls in progress were lost.
     Recover { task: TaskIndex, recovery: crash::Recovery },
-    /// Continues a call of which nothing is in flight any more.
+    /// Continues a call after its execution was lost.
     Resume { call: CallAt, recovery: crash::Recovery },
-    /// A crash interrupted a call that is never repeated.
+    /// Handles a crash during a call that is never repeated.
     Interrupt(CallAt),
-    /// Does what is due by now, earliest first.
+    /// Does everything that is due by now, earliest first.
     PassTime,
 }
 
-/// How a task ends.
+/// The end of a task.
 pub(super) struct End {
     pub(super) state: FinalState,
     pub(super) result: Arc<CallResult>,
     pub(super) limit: Option<LimitKind>,
-    /// What outranks the caller's call and its config on the end of the turn.
+    /// The `after_execution` that outranks that of the caller's call and its config.
     pub(super) envelope: Option<AfterExecution>,
 }
 
 impl Step {
-    /// Ends `task` as `state`.
+    /// Returns the step that ends `task` as `state`.
     pub(super) fn end(task: TaskIndex, state: FinalState, result: impl Into<Arc<CallResult>>) -> Self {
         Self::End { task, end: Box::new(End { state, result: result.into(), limit: None, envelope: None }) }
     }
 
-    /// Ends `task` with `output` and `documents`, because a limit was reached.
+    /// Returns the step that ends `task` with `output` and `documents`, because a limit was reached.
     pub(super) fn end_partial(task: TaskIndex, limit: LimitKind, output: Json, documents: Vec<DocumentRef>) -> Self {
         let error = CallError::new(ErrorCode::LimitReached, format!("{limit} was reached before the work was done"))
             .with_detail(serde_json::json!({"limit": limit}));
@@ -134,7 +135,7 @@ impl Step {
         Self::End { task, end: Box::new(end) }
     }
 
-    /// Ends `task` with what it has written, because it took too long.
+    /// Returns the step that ends `task` with its written documents, because it took too long.
     pub(super) fn time_out(task: TaskIndex, of: &Task, error: CallError, limit: LimitKind) -> Self {
         let result = CallResult { documents: of.written().cloned().collect(), ..CallResult::error(CallStatus::Timeout, error) };
         let end = End { state: FinalState::TimedOut, result: result.into(), limit: Some(limit), envelope: None };

@@ -1,4 +1,4 @@
-//! What people and programs outside the run do: start it, answer, cancel, pause and steer.
+//! Events from people and programs outside the run: start, answer, cancel, pause and steer.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::draft::Draft;
 use crate::task::Question;
 use crate::{Run, agent, answer_in};
 
-/// The first entries of a run: its start, its documents, its root task.
+/// Appends the first entries of a run: its start, its documents, its root task.
 pub(crate) fn start(draft: &mut Draft<'_>, started: RunStarted, root: &AgentId, documents: Vec<Write>) -> Steps {
     let configs = draft.configs();
     let limits = &agent(&configs, root).limits;
@@ -46,7 +46,7 @@ pub(crate) fn start(draft: &mut Draft<'_>, started: RunStarted, root: &AgentId, 
     Vec::new()
 }
 
-/// A person answers a question; the first valid answer wins. No agent answers in a person's place.
+/// Closes a question with a person's answer. The first valid answer wins. No agent answers in a person's place.
 pub(crate) fn answer(
     draft: &mut Draft<'_>,
     id: &TaskId,
@@ -65,7 +65,7 @@ pub(crate) fn answer(
     vec![Step::end(task, FinalState::Completed, result)]
 }
 
-/// Somebody ends a task and all below it.
+/// Cancels a task and all tasks below it.
 pub(crate) fn cancel(draft: &mut Draft<'_>, id: &TaskId, reason: String, by: Principal) -> Steps {
     let action = ControlAction::Cancelled { reason: reason.clone() };
     draft.push(Entry::Control(Control { task: Some(id.clone()), action, by }));
@@ -73,14 +73,14 @@ pub(crate) fn cancel(draft: &mut Draft<'_>, id: &TaskId, reason: String, by: Pri
     draft.run.graph.find(id.as_str()).map(|task| Step::end(task, FinalState::Cancelled, result)).into_iter().collect()
 }
 
-/// The run cannot go on: its root fails, and everything below it is closed.
+/// Ends a run that cannot continue. Its root fails, and everything below it is closed.
 pub(crate) fn fail_run(draft: &Draft<'_>, error: CallError) -> Steps {
     let root = draft.run.graph.indices().next();
     let result = CallResult::error(CallStatus::Failed, error);
     root.map(|root| Step::end(root, FinalState::Failed, result)).into_iter().collect()
 }
 
-/// Somebody pauses the run, or lets it go on.
+/// Pauses the run, or lets it continue.
 pub(crate) fn set_paused(draft: &mut Draft<'_>, by: Principal, paused: bool) -> Steps {
     let action = if paused { ControlAction::Paused } else { ControlAction::Unpaused };
     if draft.run.shared.paused != paused {
@@ -89,7 +89,7 @@ pub(crate) fn set_paused(draft: &mut Draft<'_>, by: Principal, paused: bool) -> 
     Vec::new()
 }
 
-/// Somebody sends a message into the next request of a task.
+/// Adds a message from outside to the next request of a task.
 pub(crate) fn steer(draft: &mut Draft<'_>, task: TaskId, text: String, by: Principal) -> Steps {
     draft.push(Entry::Control(Control { task: Some(task), action: ControlAction::Steered { text }, by }));
     Vec::new()
@@ -125,7 +125,7 @@ pub(crate) fn check_lives(run: &Run, id: &TaskId) -> Result<(), Refusal> {
     }
 }
 
-/// The answer as the question's schema reads it, or why it does not fit.
+/// Returns the answer as the question's schema reads it, or the reason why it does not fit.
 fn fitting(configs: &Configs, question: &Question, answer: &Json) -> Result<Json, String> {
     if question.answer_schema.is_null() {
         return Ok(answer.clone());
@@ -139,7 +139,7 @@ fn fitting(configs: &Configs, question: &Question, answer: &Json) -> Result<Json
     })
 }
 
-/// How a question was closed, for whoever came late.
+/// Describes how a question was closed, for an answer that came too late.
 fn describe(end: &QuestionEnd) -> String {
     match end {
         QuestionEnd::Answered { by, answer, .. } => format!("{by} answered {}", answer.text()),

@@ -1,17 +1,17 @@
-//! Rules *questions* and *approvals*: questions of agents, whether a call may begin, and what became of an interrupted call.
+//! Rules *questions* and *approvals*: questions of agents, approvals of calls, and outcomes of interrupted calls.
 //!
-//! All three are a task that a person holds, or the agent of the asker's master, and so climb alike. The last two are the
-//! engine's own and are about a call.
+//! Each of the three is a task. A person holds it, or the agent of the asker's master, so all three pass up through the
+//! masters alike. The engine asks the last two. They are about a call.
 //!
-//! Until an approval is given the call counts as waiting: nothing of it has begun, and what comes after it in call order waits
-//! with it. The grant binds the hash of the tool, its definition and the input as the model wrote it, byte for byte. A call whose
-//! tool has changed by then, in a fork or by a migration, is asked about again. Nobody's silence is a grant. An agent that answers
-//! a question is offered no tool that needs an approval, but the handoff: there it is the answer, not the result that somebody
-//! wants to see first.
+//! Until a call is approved it counts as waiting. Nothing of it has begun, and the calls after it in call order wait with it.
+//! The approval binds the hash of the tool, its definition and the input as the model wrote it, byte for byte. If a fork or a
+//! migration changes the tool of a call, the engine asks about the call again. Silence is never an approval. An agent that
+//! answers a question is offered no tool that needs an approval, except for the handoff. There the handoff is the answer, not
+//! a result that somebody wants to see first.
 //!
-//! A call of which nobody knows whether it took effect is never repeated. Where the tool's config says so
-//! (`on_unknown_outcome`), the master is asked before the agent is told anything. The answer is the call's one result. Without
-//! an answer the result is what it would have been without the question: `unknown_outcome`.
+//! An `at_most_once` call that a crash interrupted is never repeated, because it may have taken effect. If the tool's config
+//! has `"on_unknown_outcome": "ask"`, the master is asked before the agent gets a result. The answer is the call's one
+//! result. Without an answer the result is `unknown_outcome`, as it is without the question.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use crate::graph::TaskIndex;
 use crate::task::Task;
 use crate::{create, unknown_outcome};
 
-/// The most characters of an input that a question about its call shows.
+/// Maximum number of characters of an input that a question about its call shows.
 const INPUT_SHOWN: usize = 10_000;
 
 /// Creates the task of an agent's question.
@@ -66,8 +66,8 @@ pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<Doc
     Vec::new()
 }
 
-/// Asks for the approval of `call`, showing `documents`; `creating` earlier calls of the turn will create tasks. Where nobody can
-/// be asked, the call is refused.
+/// Asks for the approval of `call`, showing `documents`; `creating` earlier calls of the turn will create tasks. If limits
+/// leave no room for the question, the call is refused.
 pub(crate) fn ask_approval(
     draft: &mut Draft<'_>,
     call: CallAt,
@@ -110,7 +110,7 @@ pub(crate) fn ask_approval(
     Vec::new()
 }
 
-/// A crash interrupted `call`, which is never run again: its master is asked, or its result says so.
+/// Handles a crash during `call`, which is never run again: its master is asked, or its result is `unknown_outcome`.
 pub(crate) fn interrupt(draft: &mut Draft<'_>, call: CallAt) -> Steps {
     let configs = draft.configs();
     let open = draft.call(call);
@@ -143,8 +143,8 @@ pub(crate) fn interrupt(draft: &mut Draft<'_>, call: CallAt) -> Steps {
     vec![Step::Deliver { call, result: unknown_outcome(None).into(), envelope: None }]
 }
 
-/// Opens a question of the engine's own about `call`. Its limits are those of whoever answers: a tool's are meant for the tasks
-/// that its own calls create.
+/// Opens a question of the engine about `call`. It has the limits of the agent that answers. A tool's limits apply only to
+/// the tasks that its own calls create.
 fn ask_about_call(draft: &mut Draft<'_>, call: CallAt, question: TaskCreated, creating: u32) -> Result<(), CallError> {
     draft.run.check_room(question.holder != Holder::Person, creating)?;
     let asker = draft.id(call.task);
@@ -152,7 +152,7 @@ fn ask_about_call(draft: &mut Draft<'_>, call: CallAt, question: TaskCreated, cr
     Ok(())
 }
 
-/// Creates the task of a question, numbers it and, if a person holds it, asks for the answer.
+/// Creates the task of a question and numbers the question. If a person holds it, the person is asked.
 fn open_question(draft: &mut Draft<'_>, created: TaskCreated, asker: TaskId, otherwise: Otherwise) {
     let number = u32::try_from(draft.run.shared.questions.len() + 1).unwrap_or(u32::MAX);
     let opened = QuestionOpened {
@@ -171,7 +171,7 @@ fn open_question(draft: &mut Draft<'_>, created: TaskCreated, asker: TaskId, oth
     draft.decision.effects.extend(asks_person);
 }
 
-/// The approval of `call` was decided by the end of `question`, with `result`.
+/// Approves or refuses `call`, after `question` ended with `result`. A call that has changed is asked about again.
 pub(crate) fn decide_approval(
     draft: &mut Draft<'_>,
     call: CallAt,
@@ -181,7 +181,7 @@ pub(crate) fn decide_approval(
 ) -> Steps {
     let open = draft.call(call);
     if open.stage != CallStage::Approval {
-        // The call was ended before its question was.
+        // The call ended before its question did.
         return Vec::new();
     }
     let configs = draft.configs();
@@ -192,7 +192,7 @@ pub(crate) fn decide_approval(
             let error = denied(format!("there is no tool {} any more", asked.tool));
             draft.refuse(call, error);
         }
-        // The answer, whatever it is, is about something else.
+        // The answer is about another tool definition or input than the present one.
         (Some(tool), _) if tool.bound_hash(&asked.input) != binds => {
             let approver = draft.approver_again(call, tool);
             let documents = draft.task(question).question.as_ref().map(|question| question.documents.clone());
@@ -211,7 +211,7 @@ pub(crate) fn decide_approval(
     vec![Step::Advance(call.task)]
 }
 
-/// The question what became of `call` has ended with `result`.
+/// Gives `call` its result, after the question about its outcome ended with `result`.
 pub(crate) fn take_outcome(draft: &Draft<'_>, call: CallAt, result: &CallResult) -> Steps {
     if draft.call(call).stage != CallStage::Doubt {
         return Vec::new();
@@ -234,7 +234,7 @@ pub(crate) fn take_outcome(draft: &Draft<'_>, call: CallAt, result: &CallResult)
     vec![Step::Deliver { call, result: result.into(), envelope: None }]
 }
 
-/// Withdraws the questions about calls that would do something else by the present configs. Each is asked again.
+/// Withdraws the questions about calls that would do something else under the present configs. Each is asked again.
 pub(crate) fn withdraw_changed(draft: &Draft<'_>) -> Steps {
     let is_changed = |task: &Task| {
         let Some(Concern::Approval { binds }) = task.concern() else { return false };
@@ -251,7 +251,7 @@ pub(crate) fn withdraw_changed(draft: &Draft<'_>) -> Steps {
     withdrawn.collect()
 }
 
-/// Passes an unanswered question on to the next master. Its task waits, and ends with the same answer.
+/// Passes an unanswered question on to the next master. The task of the question waits, and ends with the same answer.
 pub(crate) fn escalate(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     let of = draft.task(task);
     let Some(question) = of.question.clone() else { return Vec::new() };
@@ -267,7 +267,7 @@ pub(crate) fn escalate(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     Vec::new()
 }
 
-/// Whether an ended question approves; if not, why.
+/// Checks that an ended question approves its call. The error is the reason why it does not.
 fn verdict(result: &CallResult) -> Result<(), String> {
     if result.status != CallStatus::Success {
         let reason = result.error.as_ref().map_or_else(|| result.status.as_str().to_owned(), |error| error.message.clone());
@@ -281,7 +281,7 @@ fn verdict(result: &CallResult) -> Result<(), String> {
     }
 }
 
-/// An input as a question shows it: whole, or as much as a person would read.
+/// Returns an input as a question shows it: the whole text, or its first [`INPUT_SHOWN`] characters.
 fn shown(input: &Json) -> String {
     let text = input.text();
     match text.char_indices().nth(INPUT_SHOWN) {
@@ -290,14 +290,14 @@ fn shown(input: &Json) -> String {
     }
 }
 
-/// What an output that is told must meet: the tool's own schema, unless it refers to parts of itself, which would be parts
-/// of another schema here.
+/// Returns the schema of the `output` in an answer about an outcome. It is the tool's own schema, unless that refers to parts
+/// of itself, which would be parts of another schema here.
 fn output_schema(tool: &Tool) -> Value {
     let own = tool.output.as_ref().map(|schema| schema.json().value());
     own.filter(|schema| !schema.to_string().contains("\"$")).unwrap_or_else(|| json!({}))
 }
 
-/// What the asker wants to happen when nobody answers in time.
+/// Returns the asker's policy for a missed deadline.
 fn otherwise(input: &Value) -> Otherwise {
     let default = input.get("default_answer").filter(|value| !value.is_null());
     match (input.get("on_deadline").and_then(Value::as_str), default) {

@@ -1,8 +1,8 @@
 //! Rule *retry*: a failed delegation is tried again by a new task (`on_failure` of the delegating tool).
 //!
-//! An attempt is a task of its own, `<call>/retry.<n>`, made of the same call with its documents as they are by then. Until
-//! one succeeds, or the attempts are used up, the call has no result and its caller stays blocked. What waits for its next
-//! attempt is a record and a moment, so a crash, a cancellation or the caller's end needs nothing of its own here.
+//! An attempt is a task of its own, `<call>/retry.<n>`. It is made of the same call, with its documents as they are by then.
+//! Until an attempt succeeds, or the attempts are used up, the call has no result and its caller stays blocked. Between two
+//! attempts only a record and a moment exist. So a crash, a cancellation or the caller's end needs no code here.
 
 use baton_types::call::{CallError, CallResult, CallStatus};
 use baton_types::entry::{Entry, TaskCreated};
@@ -12,7 +12,7 @@ use crate::attempts::add_detail;
 use crate::draft::{CallAt, Draft};
 use crate::{changed_since, create};
 
-/// Makes the next attempt at `call`, or gives it the last one's result where a limit is in the way.
+/// Makes the next attempt at `call`. If none may be made, the call gets the result of the last attempt.
 pub(crate) fn retry(draft: &mut Draft<'_>, call: CallAt) -> Steps {
     match next_attempt(draft, call) {
         Ok(created) => {
@@ -35,7 +35,7 @@ fn next_attempt(draft: &Draft<'_>, call: CallAt) -> Result<TaskCreated, CallErro
     let tool = &configs.tools[asked.tool.as_str()];
     let agent = tool.agent.as_ref().expect("only delegations are tried again");
     let input = asked.input.value();
-    // What was approved is the call, however often it is tried; but not what it has become since.
+    // An approval holds for every attempt at the call, but not for a call that has changed since.
     if draft.approver(call, tool).is_some() {
         return Err(changed_since(tool));
     }

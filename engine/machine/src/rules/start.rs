@@ -1,7 +1,7 @@
 //! Rule *start*: functions run in call order.
 //!
-//! Neighbours that do not write run together, a writer alone. Calls beyond `parallel_calls` wait. A call that waits for its
-//! approval, or whose outcome is unknown after a crash, holds the function calls behind it.
+//! Neighbours that do not write run together. A writer runs alone. Calls beyond `parallel_calls` wait. A call that waits for
+//! its approval, or whose outcome is unknown after a crash, holds the function calls behind it.
 
 use baton_types::entry::{CallStarted, Entry};
 
@@ -46,14 +46,14 @@ pub(crate) fn start(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     Vec::new()
 }
 
-/// Lets the tasks begin calls that wait for a place among the run's parallel calls.
+/// Lets tasks begin the calls that wait for a place among the run's parallel calls.
 pub(crate) fn waiting(draft: &Draft<'_>) -> Steps {
     let shared = &draft.run.shared;
     let allowed = draft.run.configs().job.limits.parallel_calls;
     if allowed.is_some_and(|allowed| shared.running_functions >= allowed) {
         return Vec::new();
     }
-    // Each waiting task that cannot begin runs a call of its own, so at most `parallel_calls` of them are passed over.
+    // A waiting task that cannot begin has a running call of its own, so at most `parallel_calls` tasks are passed over.
     let first = shared.waiting_for_calls.values().take(1 + shared.running_functions as usize);
     first.map(|task| Step::Start(*task)).collect()
 }

@@ -17,10 +17,10 @@ use crate::draft::Draft;
 use crate::graph::TaskIndex;
 use crate::task::{Missed, Task};
 
-/// Turns in a row that may miss the point before the task fails: two reminders, then `no_handoff`.
+/// Number of reminders in a row. The next turn that does not count fails the task with `no_handoff`.
 const REMINDERS: u32 = 2;
 
-/// Answers a turn that does not count, or ends the task with the text of one without calls.
+/// Handles a turn that does not count, or ends the task with the text of a turn without calls.
 pub(crate) fn text(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     match draft.task(task).missed {
         Some(missed) => discard(draft, task, missed),
@@ -28,11 +28,12 @@ pub(crate) fn text(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     }
 }
 
-/// A turn that does not count executes nothing. The next request reminds the agent, twice at most in a row.
+/// Discards a turn that does not count. Nothing of it is executed. The next request reminds the agent, at most twice in a
+/// row.
 fn discard(draft: &mut Draft<'_>, task: TaskIndex, missed: Missed) -> Steps {
     let mut steps = Vec::new();
     if missed.reason == ReminderReason::Malformed {
-        // No call passes the checks, and each gets the error that teaches how to make it.
+        // No call passes the checks. Each gets the error that explains its fault.
         steps.push(Step::Arrive { task, from: 0, creating: 0 });
     } else {
         draft.refuse_all(task, "the turn was cut, withheld or declined, so its calls were not executed");
@@ -58,7 +59,7 @@ fn finish(draft: &Draft<'_>, task: TaskIndex) -> Step {
     }
 }
 
-/// What makes a turn not count, if anything does. Asked when the answer is applied.
+/// Returns the reason why a turn does not count, if there is one. `apply` calls this for each answer.
 pub(crate) fn turn_fault(configs: &Configs, task: &Task, answered: &ModelAnswered) -> Option<ReminderReason> {
     match answered.finish {
         FinishReason::Length => return Some(ReminderReason::Cut),
@@ -82,7 +83,7 @@ pub(crate) fn turn_fault(configs: &Configs, task: &Task, answered: &ModelAnswere
     }
 }
 
-/// The result that a turn's text stands for: the text, or the JSON it holds where a schema asks for more than text.
+/// Returns the result in a turn's text: the text itself, or the JSON that it holds if a schema asks for more than text.
 fn text_result(configs: &Configs, task: &Task, text: &str) -> Result<Json, ()> {
     let plain = serde_json::Value::from(text);
     let read = || serde_json::from_str::<serde_json::Value>(text.trim()).map_err(|_| ());

@@ -1,4 +1,4 @@
-//! What time brings: deadlines and further attempts.
+//! Deadlines and further attempts that are due.
 
 use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
 use baton_types::entry::{Entry, FinalState, Holder, Otherwise, QuestionClosed, QuestionEnd};
@@ -10,7 +10,7 @@ use crate::Run;
 use crate::draft::{CallAt, Draft};
 use crate::graph::TaskIndex;
 
-/// Ends the first task that has run out of time or makes the first attempt that is due, and then the next.
+/// Handles the first deadline or attempt that is due, and then the next one.
 pub(crate) fn pass(draft: &mut Draft<'_>) -> Steps {
     let (graph, shared) = (&draft.run.graph, &draft.run.shared);
     let deadline = shared.deadlines.first().filter(|(at, _)| *at <= draft.at);
@@ -31,7 +31,7 @@ pub(crate) fn pass(draft: &mut Draft<'_>) -> Steps {
     steps
 }
 
-/// The deadline of `task` has passed. A question does what its asker wanted; any other task is timed out.
+/// Handles the passed deadline of `task`. A question follows its asker's policy. Any other task times out.
 fn time_out(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     let of = draft.task(task);
     let id = of.id.clone();
@@ -58,8 +58,8 @@ fn time_out(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     }
 }
 
-/// Whether a question can go on to a next master: an agent holds it, one more task may live, and an agent that is asked next
-/// has a turn left to be set aside. Whoever did not answer in time may have used its own by now.
+/// Whether a question can be escalated to the next master. An agent must hold it, and limits must admit one more live task.
+/// If the next master is an agent, a turn must be left for it. The agent that did not answer in time may have used its own.
 fn may_escalate(run: &Run, task: TaskIndex) -> bool {
     let (limits, shared) = (&run.configs.job.limits, &run.shared);
     run.graph[task].holder != Holder::Person

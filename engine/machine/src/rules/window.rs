@@ -1,8 +1,8 @@
 //! Rule *window*: older turns are replaced by a summary before a request exceeds its window.
 //!
-//! A request over the window is never made: either a summary takes the place of older turns first, or the task ends with what
-//! it has. The summary is a digest that rendering makes, or what the agent's own model writes in a turn of its own, which is
-//! limited, paid and repeated after a crash as any other turn is.
+//! A request over the window is never made. Either a summary replaces older turns first, or the task ends with its results so
+//! far. The summary is a digest that rendering makes, or a text that the agent's own model writes in a turn for it. That turn
+//! is limited, paid and repeated after a crash like any other turn.
 
 use baton_types::config::Summary;
 use baton_types::entry::{Compacted, Entry, Notice};
@@ -18,7 +18,7 @@ use crate::render::summary_tokens;
 use crate::room::Admission;
 use crate::task::{Plan, Task};
 
-/// Tokens (≈) of what asks for a summary.
+/// Tokens (≈) of the request for a summary.
 const ASKING_TOKENS: u64 = 128;
 
 /// Makes room in the conversation of a ready task, if its next request needs it. The request follows, unless the model is asked
@@ -32,7 +32,7 @@ pub(crate) fn fit(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
         if draft.run.needed_tokens(task) <= window {
             return vec![Step::Request(task)];
         }
-        // Configs that were adopted since leave no room to ask for it again.
+        // Configs that were adopted since leave no room to ask for the summary again.
         replace_older(draft, task, None);
     }
     if let Some(plan) = plan(draft.run, task, window) {
@@ -54,7 +54,8 @@ pub(crate) fn fit(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     vec![Step::Request(task)]
 }
 
-/// All older turns that may be replaced are, because a provider takes no request of that length. The turn is asked for again.
+/// Replaces as many older turns as possible, because the provider rejects the length of the request. The turn is asked for
+/// again.
 pub(crate) fn shorten(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     if let Some(plan) = draft.task(task).plans().last() {
         let digest_tokens = plan.digest_tokens(draft.task(task).context_tokens);
@@ -63,7 +64,7 @@ pub(crate) fn shorten(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     Vec::new()
 }
 
-/// A turn that was for a summary is over: its text replaces the older turns, or a digest if there is none.
+/// Ends a turn that was for a summary. Its text replaces the older turns; if it has none, a digest does.
 pub(crate) fn summarise(draft: &mut Draft<'_>, task: TaskIndex, summary: Option<String>) -> Steps {
     if draft.task(task).phase.calls().is_some() {
         draft.refuse_all(task, "this turn is for the summary alone, so its calls were not executed");
@@ -75,7 +76,7 @@ pub(crate) fn summarise(draft: &mut Draft<'_>, task: TaskIndex, summary: Option<
 /// Replaces the turns that a summary was asked for.
 fn replace_older(draft: &mut Draft<'_>, task: TaskIndex, summary: Option<String>) {
     let Purpose::Summary { through_turn } = draft.task(task).phase.purpose() else { return };
-    // Configs that were adopted meanwhile may know of no window: what was begun is finished all the same.
+    // Configs that were adopted meanwhile may have no window. The compaction is finished all the same.
     let window = draft.run.window(task).unwrap_or(u64::MAX);
     let planned = draft.task(task).plans().find(|plan| plan.through_turn == through_turn);
     let plan = planned.expect("the turns that a summary was asked for may still be replaced");
@@ -96,19 +97,20 @@ fn compact(draft: &mut Draft<'_>, task: TaskIndex, plan: &Plan, summary: Option<
     }));
 }
 
-/// Whether the model of `task` may be asked for a summary; `None` where its agent wants none of it, or none fits.
+/// Checks whether the model of `task` may be asked for a summary; `None` if its agent wants none, or if the request does not
+/// fit.
 fn summary_admission(draft: &Draft<'_>, task: TaskIndex, window: u64) -> Option<Admission> {
     let wanted = !is_interrupted(draft.task(task)) && draft.agent(task).summary == Summary::Model;
     let fits = draft.run.needed_tokens(task).saturating_add(ASKING_TOKENS) <= window;
     (wanted && fits).then(|| draft.run.admission(draft.at, task, false))
 }
 
-/// What is replaced before the next request of `task`, if something should be: at four fifths of the window, turns that make up
-/// a tenth of it at least; beyond the window, whatever there is. The newest turns stay, as many as leave half of it free, so
-/// that the next compaction is far.
+/// Returns the compaction before the next request of `task`, if one is due. Above four fifths of the window it must replace
+/// more than a tenth of the window. Above the window it replaces whatever it can. It keeps the most turns that leave half of
+/// the window free, so that the next compaction is far.
 fn plan(run: &Run, task: TaskIndex, window: u64) -> Option<Plan> {
     let needed = run.needed_tokens(task);
-    // What is asked for a second time is the same as the first time, unless it must not.
+    // A repeated request is the same as the first one, unless it exceeds the window.
     let bound = if is_interrupted(&run.graph[task]) { window } else { window - window / 5 };
     if needed <= bound {
         return None;

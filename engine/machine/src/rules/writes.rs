@@ -19,7 +19,7 @@ use super::{Step, Steps};
 use crate::draft::{CallAt, Draft};
 use crate::room::limit_error;
 
-/// An executor returned. Writes are committed with the result, all or none.
+/// Gives a call the result of its executor. Writes are committed with the result, all or none.
 pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) -> Steps {
     let Some(call) = draft.run.running_function(id) else {
         draft.record_late(&id.task(), format!("a result for call {id}"));
@@ -95,7 +95,7 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome, to_
         );
         let output = CallOutput::Inline(output.filter(|_| kept.is_none()).unwrap_or_default());
         if kept.is_some() {
-            // Not even the document of the output is written.
+            // The document of the output is not written either.
             message.push_str("; what it returned is too long to be shown");
         }
         let error = CallError::new(ErrorCode::Conflict, message).with_detail(json!({"conflicts": conflicts}));

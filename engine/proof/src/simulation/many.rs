@@ -34,7 +34,7 @@ pub struct Figures {
     pub steps: u64,
     /// The most that happened after the last fault, in one run.
     pub most_steps_to_end: u64,
-    /// Returns the faults.
+    /// The faults.
     pub faults: Faults,
     /// The entries of all timelines.
     pub entries: u64,

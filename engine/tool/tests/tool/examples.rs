@@ -12,7 +12,7 @@ use baton_types::model::Usage;
 use baton_types::money::Money;
 use serde_json::{Value, json};
 
-/// Returns its input, the secrets and documents that it sees, and whether it may write.
+/// Its input, the secrets and documents that it sees, and whether it may write.
 static TELL: ToolFunction = ToolFunction {
     id: "tell",
     name: "tell",

@@ -15,9 +15,9 @@ use crate::tool_type::ToolType;
 /// A call was refused before it touched anything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallRefused {
-    /// Returns the calling task.
+    /// The calling task.
     pub task: TaskId,
-    /// Returns the call.
+    /// The call.
     pub call: CallId,
     /// The name the model used.
     pub tool: ToolId,
@@ -31,9 +31,9 @@ pub struct CallRefused {
 /// A call that had to be approved was; it begins when its place has come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallApproved {
-    /// Returns the calling task.
+    /// The calling task.
     pub task: TaskId,
-    /// Returns the call.
+    /// The call.
     pub call: CallId,
     /// The tool.
     pub tool: ToolId,
@@ -44,9 +44,9 @@ pub struct CallApproved {
 /// A call was accepted and begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallStarted {
-    /// Returns the calling task.
+    /// The calling task.
     pub task: TaskId,
-    /// Returns the call.
+    /// The call.
     pub call: CallId,
     /// The tool.
     pub tool: ToolId,
@@ -63,9 +63,9 @@ pub struct CallStarted {
 /// A call has its one result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallFinished {
-    /// Returns the calling task.
+    /// The calling task.
     pub task: TaskId,
-    /// Returns the call.
+    /// The call.
     pub call: CallId,
     /// The tool.
     pub tool: ToolId,
@@ -115,7 +115,7 @@ pub struct Said {
 pub struct Output {
     /// The task whose call it was.
     pub task: TaskId,
-    /// Returns the call.
+    /// The call.
     pub call: CallId,
     /// Its status.
     pub status: CallStatus,

@@ -95,7 +95,7 @@ pub struct ModelAnswered {
     pub task: TaskId,
     /// Which of its turns.
     pub turn: u32,
-    /// Returns the text.
+    /// The text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     /// The calls. The call at index `i` has the id `<task>/<turn>.<i + 1>`.
@@ -153,7 +153,7 @@ pub struct CallAskedModel {
 /// A request that the code of a call makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallRequest {
-    /// Returns the call.
+    /// The call.
     pub call: CallId,
     /// Which of its requests, from 1; again from 1 when the call runs again.
     pub request: u32,

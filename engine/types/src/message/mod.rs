@@ -68,7 +68,7 @@ pub enum Part {
     },
     /// The result of a call.
     Result {
-        /// Returns the call.
+        /// The call.
         call: CallId,
         /// As the model asked for it.
         asked: Arc<ModelCall>,

@@ -1,5 +1,5 @@
-//! `tool call`: one call of one tool, made by a run that exists for it alone, so that checks, time limits and writes are
-//! those of any other run.
+//! `tool call`: makes one call of one tool. It happens in a run of its own, so checks, time limits and writes are those of any
+//! other run.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -52,12 +52,12 @@ struct CallArgs {
     common: Common,
 }
 
-/// Whether `words` ask for help rather than for a tool.
+/// Returns true if `words` request help instead of a tool.
 pub(super) fn is_help(words: &[String]) -> bool {
     words.first().is_some_and(|word| ["-h", "--help"].contains(&word.as_str()))
 }
 
-/// Calls the tool that `words` begins with.
+/// Calls the tool that is named by the first of `words`.
 pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure> {
     let (name, rest) = words.split_first().ok_or_else(|| Failure::Usage("name a tool".to_owned()))?;
     if name.starts_with('-') {
@@ -95,7 +95,7 @@ pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure
     report(&called.result, called.duration, &called.written, place)
 }
 
-/// `--job` decides which tools there are, so it is looked for before the flags of the tool are known.
+/// Returns the value of `--job`. It decides which tools exist, so it is read before the tool's flags are known.
 fn job_of(words: &[String]) -> Option<PathBuf> {
     let position = words.iter().position(|word| word == "--job" || word.starts_with("--job="))?;
     match words[position].split_once('=') {
@@ -104,7 +104,7 @@ fn job_of(words: &[String]) -> Option<PathBuf> {
     }
 }
 
-/// The command line of one tool: what every call takes, and a flag per parameter that is not one of those.
+/// Builds the command line of one tool: the options of every call, and a flag for each other parameter.
 fn command(tool: &Tool, properties: &Map<String, Value>) -> Command {
     let name = format!("baton tool call {}", tool.id);
     let own = CallArgs::augment_args(Command::new(name))
@@ -134,7 +134,7 @@ fn kind(property: &Value) -> String {
     }
 }
 
-/// The input: `--input`, then the flags over it.
+/// Reads the input: `--input`, then the flags, which overwrite its fields.
 fn input(args: &CallArgs, matches: &ArgMatches, properties: &Map<String, Value>) -> Result<Value, Failure> {
     let mut input = match args.input.as_deref() {
         None => json!({}),
@@ -175,7 +175,7 @@ fn input(args: &CallArgs, matches: &ArgMatches, properties: &Map<String, Value>)
     Ok(input)
 }
 
-/// JSON if it is some, else text, so that the schema's own message says what was expected.
+/// Parses JSON, and returns any other text as a string, so that the schema's own message names the expected type.
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }

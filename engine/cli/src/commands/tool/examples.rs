@@ -1,4 +1,4 @@
-//! `tool test`: what a config shows agents as examples is run, and must come out as shown.
+//! `tool test`: runs the examples of tool configs and compares the outputs with the expected ones.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::text::text;
 use crate::trust::Manner;
 use crate::{scratch, words};
 
-/// Runs the examples of the tools called `names`, or of all.
+/// Runs the examples of the tools in `names`, or of all tools if it is empty.
 pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, place: &Place) -> Result<Exit, Failure> {
     let tools = Tools::load(place, job)?;
     let chosen = if names.is_empty() {
@@ -27,7 +27,7 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, pla
     };
     let (mut held, mut failed, mut reports) = (0_usize, 0_usize, Vec::new());
     for tool in chosen {
-        // A function with settings of the job's reaches what they say, so it runs in a run, which checks them.
+        // Settings from the job need trust. Such a function is called in a run, which checks the trust.
         let is_foreign = tool.reaches.iter().any(|reach| reach.origin.needs_trust());
         for (number, example) in (1..).zip(&tool.examples).filter(|(_, example)| example.runs) {
             let failure = match &tool.executor {
@@ -75,7 +75,7 @@ fn all_hold(held: usize) -> String {
     }
 }
 
-/// Runs the example of a tool that is a command, as a call of a run of its own; returns why it does not hold.
+/// Runs the example of a command tool in a run of its own. Returns the reason if the example does not hold.
 async fn run_command(
     tool: &Tool,
     example: &Example,

@@ -1,4 +1,4 @@
-//! `tool ls` and `tool show`: what there is, and what one of them does.
+//! `tool ls` and `tool show`: lists the tools, and describes one tool.
 
 use baton_models::wire::encode_tool;
 use baton_schema::provider::{Strictness, Target, Unfit, compile};
@@ -49,7 +49,7 @@ pub(super) fn list(tools: &Tools, place: &Place) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a tool's definition costs in every request of an agent that has it.
+/// Returns the tokens that a tool's definition takes in every request of an agent that has the tool.
 fn tokens(tool: &Tool) -> u64 {
     let bytes = tool.id.as_str().len() + tool.definition.description.len() + tool.definition.input_schema.text().len();
     estimate::text_tokens(bytes as u64)
@@ -107,7 +107,7 @@ pub(super) fn show(tool: &Tool, place: &Place) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the schema of a tool's input, or the tool as it is written for `target`.
+/// Prints the JSON Schema of a tool's input, or the tool's definition in the dialect of `target`.
 pub(super) fn schema(tool: &Tool, target: Option<Target>, place: &Place) -> Result<(), Failure> {
     let Some(target) = target else { return place.screen.json(&tool.definition.input_schema.value()) };
     let compiled = compile(target, &tool.definition).map_err(|fault| Failure::Usage(fault.to_string()))?;
@@ -129,7 +129,7 @@ fn executor(tool: &Tool) -> Option<String> {
     }
 }
 
-/// The properties of an object schema, one per line.
+/// Prints the properties of an object schema, one per line.
 fn table(title: &str, schema: &Value, place: &Place) -> Result<(), Failure> {
     let Some(properties) = schema["properties"].as_object().filter(|properties| !properties.is_empty()) else { return Ok(()) };
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

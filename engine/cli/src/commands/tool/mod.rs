@@ -1,4 +1,4 @@
-//! `baton tool`: the tools of the program or of a job, and ways to try one alone.
+//! `baton tool`: lists, shows, calls and tests the tools of the program or of a job.
 
 mod call;
 mod examples;
@@ -102,7 +102,7 @@ impl Dialect {
     }
 }
 
-/// Does what `tool` asks.
+/// Executes the verb of `tool`.
 pub(crate) async fn run(args: &ToolArgs, place: &Place) -> Result<Exit, Failure> {
     match &args.verb {
         ToolVerb::Ls { whose } => look::list(&Tools::load(place, whose.job.as_deref())?, place)?,
@@ -118,7 +118,7 @@ pub(crate) async fn run(args: &ToolArgs, place: &Place) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-/// Prints what `tool call` takes. The flags of one tool are in the help that follows its name.
+/// Prints the help of `tool call`. The flags of one tool are in the help of `tool call NAME`.
 fn print_call_help() -> Result<(), Failure> {
     let mut program = Common::augment_args(ToolVerb::augment_subcommands(Command::new("baton tool")));
     program.build();

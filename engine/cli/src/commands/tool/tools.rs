@@ -1,4 +1,4 @@
-//! The tools that a `baton tool` command means.
+//! The tools that a `baton tool` command can name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use crate::exit::Failure;
 use crate::job;
 use crate::place::Place;
 
-/// Tools by id, and the job they come from, if they come from one.
+/// Tools by id, and the job that they come from, if any.
 pub(super) struct Tools {
     pub(super) by_id: BTreeMap<ToolId, Arc<Tool>>,
     pub(super) job: Option<PathBuf>,
 }
 
 impl Tools {
-    /// The tools of the program, and those of `job`; without one, of the job whose folder this is.
+    /// Loads the program's tools, and those of `job`. Without `job`, it is the job of the current folder, if there is one.
     pub(super) fn load(place: &Place, job: Option<&Path>) -> Result<Self, Failure> {
         let here = place.current.join(crate::place::JOB_FILE).is_file().then_some(Path::new("."));
         match job.or(here) {
@@ -27,7 +27,7 @@ impl Tools {
         }
     }
 
-    /// The tool called `name`.
+    /// Returns the tool with the id `name`.
     pub(super) fn get(&self, name: &str) -> Result<&Arc<Tool>, Failure> {
         self.by_id.get(name).ok_or_else(|| Failure::not_found("tool", name, self.by_id.keys().map(ToString::to_string)))
     }

@@ -25,7 +25,7 @@ fn answer(name: &str, text: &str) -> Vec<Action> {
     vec![Action::Answer { question: task(name), typed: text.to_owned() }]
 }
 
-/// A conversation in which `q1` is asked, as of entry 7, and the run waits only for that.
+/// Returns a conversation in which `q1` is asked since entry 7, and the run waits only for its answer.
 fn asking() -> Conversation {
     let mut conversation = Conversation::new(true);
     assert_eq!(conversation.on(entries(6, &[])), []);
@@ -47,7 +47,7 @@ fn an_answer_given_here_lets_the_run_proceed() {
 
 #[test]
 fn a_wait_that_is_over_by_the_entries_taken_in_stops_nothing() {
-    // The runtime said that the run waits as of entry 7; by the time that this is heard, entry 8 closed the question.
+    // The runtime reports that the run waits since entry 7, but by then entry 8 has closed the question.
     let mut conversation = Conversation::new(true);
     conversation.on(entries(7, &["q1"]));
     conversation.on(entries(8, &[]));
@@ -143,7 +143,7 @@ fn a_run_that_waits_where_nobody_can_be_asked_stops() {
 fn an_interruption_stops_and_a_second_one_ends_the_process() {
     let mut conversation = asking();
     assert_eq!(conversation.on(Event::Interrupted), [Action::AskNothing, Action::Stop, Action::SayAwaited]);
-    // An answer that was on its way, and a question that is still open, change nothing any more.
+    // An answer that is still on its way and a question that is still open change nothing any more.
     assert_eq!(conversation.on(judged("q1", Some("not running"))), []);
     assert_eq!(conversation.on(entries(8, &["q2"])), []);
     assert_eq!(conversation.on(Event::WaitsForPeople(8)), []);
