@@ -1,10 +1,8 @@
 //! The steps of a call in instructions: `cargo bench -p baton-bench --bench instructions`.
 //!
 //! The counts of `instructions.json` must hold within 3 %. Unlike times they do not depend on the load of the machine.
-//! `BATON_RECORD_INSTRUCTIONS=1` records them again. Needs valgrind, whose cachegrind executes this program once per count.
-//!
-//! A step's count is the difference of two counts: of a process that makes inputs and executes the step with them, and of one
-//! that only makes the inputs.
+//! `BATON_RECORD_INSTRUCTIONS=1` records them again. Needs valgrind, whose callgrind executes this program once per step and
+//! counts within [`counted_by_valgrind`] alone.
 
 mod fixtures;
 #[path = "fixtures/steps.rs"]
@@ -25,10 +23,16 @@ const TOLERANCE: u64 = 3;
 /// The greatest deviation under another compiler than that of the record.
 const TOLERANCE_OF_COMPILERS: u64 = 15;
 
-/// Executions of a step in one count.
-const REPEATS: u64 = 20;
+/// Executions of a step in one process.
+const REPEATS: u64 = 100;
 
-/// The first argument of a process that valgrind executes. The step's name follows, then what is counted.
+/// Executions of a step that takes millions of instructions.
+const REPEATS_OF_LONG_STEPS: u64 = 5;
+
+/// Processes per step. The smallest count is used: the seeds of hash maps are random, and some of them cost more.
+const PROCESSES: usize = 3;
+
+/// The first argument of a process that valgrind executes. The step's name follows.
 const MEASURED: &str = "--measured";
 
 /// The compiler, and the instructions of one execution of each step.
@@ -40,18 +44,19 @@ struct Record {
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, step, part] = arguments.as_slice()
+    if let [first, step] = arguments.as_slice()
         && first == MEASURED
     {
-        steps::measure_steps(&mut Selected { step, executes: part == "all" });
+        steps::measure_steps(&mut Selected { step });
         return Ok(ExitCode::SUCCESS);
     }
     let mut names = Names::default();
     steps::measure_steps(&mut names);
     let mut instructions = BTreeMap::new();
     for step in names.0 {
-        let (all, inputs) = (count(&step, "all")?, count(&step, "inputs")?);
-        instructions.insert(step, all.saturating_sub(inputs) / REPEATS);
+        let counts = (0..PROCESSES).map(|_| count(&step)).collect::<anyhow::Result<Vec<u64>>>()?;
+        let smallest = counts.into_iter().min().unwrap_or_default() / repeats(&step);
+        instructions.insert(step, smallest);
     }
     let record = Record { rustc: rustc()?, instructions };
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.json");
@@ -84,19 +89,24 @@ fn compare(record: &Record, recorded: &Record) -> ExitCode {
     ExitCode::from(u8::from(deviates))
 }
 
-/// Counts the instructions of a process that prepares `step` and executes the `part` that is named.
-fn count(step: &str, part: &str) -> anyhow::Result<u64> {
+/// Counts the instructions of all executions of `step` in one process.
+fn count(step: &str) -> anyhow::Result<u64> {
     let program = std::env::current_exe()?;
     let output = Command::new("valgrind")
-        .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
+        .args([
+            "--tool=callgrind",
+            "--callgrind-out-file=/dev/null",
+            "--collect-atstart=no",
+            "--toggle-collect=*counted_by_valgrind*",
+        ])
         .arg(program)
-        .args([MEASURED, step, part])
+        .args([MEASURED, step])
         .output()
         .context("valgrind cannot be started; on Debian: apt-get install valgrind")?;
     let text = String::from_utf8_lossy(&output.stderr);
-    let counted = text.lines().find_map(|line| line.split_once("I   refs:").or_else(|| line.split_once("I refs:")));
-    match counted.and_then(|(_, number)| number.trim().replace(',', "").parse().ok()) {
-        Some(count) if output.status.success() => Ok(count),
+    let counted = text.lines().find_map(|line| line.split_once("Collected :"));
+    match counted.and_then(|(_, number)| number.trim().parse().ok()) {
+        Some(count) if output.status.success() && count > 0 => Ok(count),
         _ => bail!("valgrind did not count {step}:\n{text}"),
     }
 }
@@ -118,10 +128,9 @@ impl Meter for Names {
     }
 }
 
-/// Makes the inputs of one step, and executes it with them if `executes` is set.
+/// Executes one step.
 struct Selected<'a> {
     step: &'a str,
-    executes: bool,
 }
 
 impl Meter for Selected<'_> {
@@ -129,18 +138,24 @@ impl Meter for Selected<'_> {
         if name != self.step {
             return;
         }
-        // What happens only once in a process is in neither count.
+        // What happens only once in a process is not counted.
         for _ in 0..3 {
             drop(step(start()));
         }
-        for _ in 0..REPEATS {
+        for _ in 0..repeats(name) {
             let input = start();
             // Freeing memory is not part of a step.
-            if self.executes {
-                std::mem::forget(step(input));
-            } else {
-                std::mem::forget(input);
-            }
+            std::mem::forget(counted_by_valgrind(&mut step, input));
         }
     }
+}
+
+fn repeats(step: &str) -> u64 {
+    if step.starts_with("load ") { REPEATS_OF_LONG_STEPS } else { REPEATS }
+}
+
+/// Executes a step. Valgrind finds the function by its name.
+#[inline(never)]
+fn counted_by_valgrind<I, O>(step: &mut impl FnMut(I) -> O, input: I) -> O {
+    step(input)
 }
