@@ -1,6 +1,6 @@
 //! The steps of a call in instructions: `cargo bench -p baton-bench --bench instructions`.
 //!
-//! The counts of `instructions.json` must hold within 3 %. Unlike times they do not depend on the load of the machine.
+//! The counts of `instructions.json` must hold within 3 %, that of the append within 10 %. Unlike times they do not depend on the load of the machine.
 //! `BATON_RECORD_INSTRUCTIONS=1` records them again. Needs valgrind, whose callgrind executes this program once per step and
 //! counts within [`counted_by_valgrind`] alone.
 
@@ -19,6 +19,9 @@ use steps::Meter;
 
 /// The greatest deviation from the record, in percent. A step that became cheaper is recorded again, so that it stays cheap.
 const TOLERANCE: u64 = 3;
+
+/// The greatest deviation of a step that fills new hash maps, whose seeds are random.
+const TOLERANCE_OF_SEEDS: u64 = 10;
 
 /// The greatest deviation under another compiler than that of the record.
 const TOLERANCE_OF_COMPILERS: u64 = 15;
@@ -79,7 +82,8 @@ fn compare(record: &Record, recorded: &Record) -> ExitCode {
     let mut deviates = recorded.instructions.keys().ne(record.instructions.keys());
     for (step, count) in &record.instructions {
         let before = recorded.instructions.get(step).copied().unwrap_or_default();
-        let is_near = count.abs_diff(before) * 100 <= before * tolerance;
+        let seeds = if step.starts_with("append ") { TOLERANCE_OF_SEEDS } else { 0 };
+        let is_near = count.abs_diff(before) * 100 <= before * tolerance.max(seeds);
         deviates |= !is_near;
         println!("{step:30} {count:>12} recorded {before:>12}{}", if is_near { "" } else { "  deviates" });
     }
