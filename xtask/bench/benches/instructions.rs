@@ -1,6 +1,7 @@
 //! The steps of a call in instructions: `cargo bench -p baton-bench --bench instructions`.
 //!
-//! The counts of `instructions.json` must hold within 3 %, that of the append within 10 %. Unlike times they do not depend on the load of the machine.
+//! The counts of `instructions.json` must hold within 3 %, that of the append within 10 %. Unlike times they do not depend on the
+//! load of the machine.
 //! `BATON_RECORD_INSTRUCTIONS=1` records them again. Needs valgrind, whose callgrind executes this program once per step and
 //! counts within [`counted_by_valgrind`] alone.
 
