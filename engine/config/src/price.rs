@@ -158,7 +158,7 @@ pub fn prices<'t>(
     named.extend(configs.job.summary_model.as_deref());
     let fallbacks = named.iter().flat_map(|name| configs.job.fallbacks(name)).map(String::as_str);
     let names: BTreeSet<&str> = named.iter().copied().chain(fallbacks).collect();
-    // Who resells a model names it `vendor/model` and has prices of their own, so its rows name the provider, too.
+    // A reseller names a model `vendor/model` and has its own prices, so these rows name the provider too.
     let listed = |name: &str, provided: &ProvidedModel| {
         let full = format!("{}:{}", provided.provider, provided.model);
         [name, &full, &provided.model].into_iter().find_map(|name| table().price(name)).cloned()

@@ -143,7 +143,7 @@ impl Meter for Selected<'_> {
         if name != self.step {
             return;
         }
-        // What happens only once in a process is not counted.
+        // Work that happens once per process is not counted.
         for _ in 0..3 {
             drop(step(start()));
         }

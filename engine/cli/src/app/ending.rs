@@ -18,7 +18,7 @@ use crate::text::{Text, text};
 use crate::view::RunView;
 use crate::{style, terminal};
 
-/// What every execution does at its end.
+/// Options for the end of an execution.
 #[derive(Debug, Args)]
 pub(crate) struct Ending {
     /// Write the documents of the result into DIR, a new or empty folder

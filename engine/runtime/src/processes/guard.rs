@@ -102,7 +102,7 @@ impl Watch {
         if !can_be_executed_again() {
             return Ok(());
         }
-        let mut next = Guard::start()?;
+        let mut next = Guard::start(engine())?;
         for (id, leader) in &self.commands {
             next.pipe.write_all(leader.map_or_else(|| begin(id), |leader| group(id, leader)).as_bytes())?;
         }
@@ -141,12 +141,13 @@ fn keep_alive(process: Pid) {
 }
 
 impl Guard {
-    fn start() -> io::Result<Self> {
+    /// Starts a guard of the commands of `engine`.
+    fn start(engine: &str) -> io::Result<Self> {
         // On Linux this is the program that runs, even after its file was replaced.
         let program = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
         let mut command = Command::new(program);
         // It keeps no folder, no pipe, no terminal and no secret.
-        command.arg0(NAME).env_clear().env(GUARD_OF, engine()).current_dir("/");
+        command.arg0(NAME).env_clear().env(GUARD_OF, engine).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // A group of its own from its first instant: Ctrl-C and the hang-up of a terminal go to the group of the engine.
         command.process_group(0);
@@ -194,7 +195,10 @@ fn keep_guard(engine: &str) {
         let _not_ignored = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
     }
     let mut commands = Commands::new();
+    // A guard that replaces another may lose its engine before it learns of the commands that are there.
+    let mut knows_commands = false;
     for line in io::stdin().lock().lines().map_while(Result::ok) {
+        knows_commands = true;
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["begin", id] => drop(commands.insert(id.to_owned(), None)),
             ["group", id, leader] => drop(commands.insert(id.to_owned(), leader.parse().ok().and_then(Pid::from_raw))),
@@ -202,7 +206,7 @@ fn keep_guard(engine: &str) {
             _ => {}
         }
     }
-    if commands.is_empty() {
+    if knows_commands && commands.is_empty() {
         return;
     }
     kill_all(engine, commands.into_values().flatten().collect());
@@ -216,10 +220,23 @@ mod tests {
 
     #[test]
     fn the_guard_is_never_in_the_group_that_ctrl_c_goes_to() {
-        let mut guard = Guard::start().unwrap();
+        let mut guard = Guard::start(engine()).unwrap();
         let process = Pid::from_child(&guard.process);
         assert_eq!(getpgid(Some(process)).unwrap(), process, "before it could do anything itself");
         drop(guard.pipe);
         guard.process.wait().unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_guard_ends_commands_that_nobody_announced_to_it() {
+        let other = format!("{}x", engine());
+        let mut command = Command::new("sleep").arg("60").env(super::super::COMMAND_ID, format!("{other}-0")).spawn().unwrap();
+        let mut guard = Guard::start(&other).unwrap();
+        drop(guard.pipe);
+        guard.process.wait().unwrap();
+        let ended = command.try_wait().unwrap();
+        let _gone = command.kill();
+        assert!(ended.is_some_and(|status| !status.success()), "the command is still there");
     }
 }
