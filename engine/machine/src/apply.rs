@@ -5,16 +5,7 @@ mod calls;
 mod tasks;
 mod turns;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use baton_types::document::DocumentVersion;
-use baton_types::entry::{Control, ControlAction, Entry, Recorded, RunStarted};
-use baton_types::id::TaskId;
-use baton_types::time::Timestamp;
-
-use super::Run;
-use super::graph::TaskIndex;
+use crate::prelude::*;
 use crate::render;
 
 /// Applies `recorded` to the state.

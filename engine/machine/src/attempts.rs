@@ -1,17 +1,9 @@
 //! Failed attempts at a delegation: the moment of the next one, and the details that the call's result lists.
 
-use std::sync::Arc;
-
-use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
 use baton_types::config::OnFailure;
-use baton_types::entry::{FinalState, TaskKind};
-use baton_types::time::Timestamp;
-use serde_json::{Value, json};
 
-use super::calls::OpenCall;
-use super::draft::CallAt;
-use super::graph::TaskIndex;
-use super::{Run, bounded, task_limits};
+use crate::prelude::*;
+use crate::{bounded, task_limits};
 
 /// Maximum number of failed attempts that a result lists. The newest are kept.
 const ATTEMPTS_TOLD: usize = 5;

@@ -2,15 +2,9 @@
 //! known.
 
 use baton_types::config::OnText;
-use baton_types::entry::{BudgetSettled, Entry, ModelRequested, Notice};
-use baton_types::event::Effect;
-use baton_types::id::CallId;
-use baton_types::model::Usage;
-use baton_types::money::Money;
+use baton_types::entry::{BudgetSettled, ModelRequested};
 
-use super::calls::OpenAsk;
-use super::draft::Draft;
-use super::graph::TaskIndex;
+use crate::prelude::*;
 
 /// Requests of tasks.
 impl Draft<'_> {

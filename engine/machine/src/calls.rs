@@ -2,16 +2,9 @@
 //!
 //! Only this file changes a stage. It changes the counts at the same time, so that the two cannot disagree.
 
-use std::sync::Arc;
-
-use baton_types::call::{AfterExecution, CallResult, CallStatus, ModelCall};
 use baton_types::entry::CallRequest;
-use baton_types::id::{CallId, ContentHash};
-use baton_types::money::Money;
-use baton_types::time::Timestamp;
-use baton_types::tool_type::{Then, ToolType};
 
-use super::phase::Purpose;
+use crate::prelude::*;
 
 /// The calls of an answered turn.
 #[derive(Clone, Debug, PartialEq)]

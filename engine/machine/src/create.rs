@@ -1,20 +1,9 @@
 //! The tasks that calls create, and the documents that go with them.
 
-use std::time::Duration;
-
-use baton_types::call::{CallError, ErrorCode};
-use baton_types::config::{MasterRule, Tool};
-use baton_types::document::{DocumentRef, Write};
-use baton_types::entry::{Holder, Master, TaskCreated, TaskKind};
-use baton_types::event::Refusal;
-use baton_types::id::{AgentId, TaskId};
-use baton_types::json::Json;
+use baton_types::config::MasterRule;
 use baton_types::path::DocumentPath;
-use serde_json::{Value, json};
 
-use super::Run;
-use super::draft::{CallAt, Draft};
-use super::graph::TaskIndex;
+use crate::prelude::*;
 
 /// Returns the task of the next attempt at a delegation to `agent`.
 pub(super) fn delegation(
@@ -61,13 +50,7 @@ impl Answerer {
 }
 
 /// Returns the task of a question by or about a call of `asker`.
-pub(super) fn question(
-    asker: &super::Task,
-    task: TaskId,
-    by: Answerer,
-    request: String,
-    documents: Vec<DocumentRef>,
-) -> TaskCreated {
+pub(super) fn question(asker: &Task, task: TaskId, by: Answerer, request: String, documents: Vec<DocumentRef>) -> TaskCreated {
     TaskCreated {
         task,
         kind: TaskKind::Question,

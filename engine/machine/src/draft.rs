@@ -3,23 +3,13 @@
 //! An entry is applied when it is appended, so a rule always reads the current state of the run.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use baton_types::call::{AfterExecution, CallError, CallResult, ErrorCode, ModelCall};
-use baton_types::config::{Agent, Approver, Configs, Tool};
-use baton_types::document::{DocumentRef, DocumentVersion, Write};
-use baton_types::entry::{CallFinished, CallRefused, Conflict, Control, ControlAction, Entry, Output, Recorded, TaskKind};
-use baton_types::event::{Decision, Effect};
-use baton_types::id::{CallId, TaskId, ToolId};
-use baton_types::limits::Limits;
-use baton_types::principal::Principal;
-use baton_types::time::Timestamp;
+use baton_types::entry::{Conflict, Output};
 
-use super::calls::{OpenCall, OpenCalls};
-use super::graph::TaskIndex;
-use super::rules::{after, route};
-use super::task::{Streak, Task};
-use super::{Run, agent, apply, task_limits};
+use crate::prelude::*;
+use crate::rules::{after, route};
+use crate::task::Streak;
+use crate::{agent, apply, task_limits};
 
 /// The decision in progress: the run, and the entries and effects so far.
 pub(super) struct Draft<'run> {

@@ -2,13 +2,12 @@
 //!
 //! Outside this file petgraph's indices appear only as [`TaskIndex`].
 
-use baton_types::id::TaskId;
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, NodeFiltered, Walker};
 use rustc_hash::FxHashMap;
 
-use super::task::Task;
+use crate::prelude::*;
 
 /// All tasks of a run, by id, with the edges from callers to callees.
 #[derive(Clone, Debug, Default)]

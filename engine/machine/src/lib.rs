@@ -21,6 +21,7 @@ mod draft;
 mod graph;
 mod models;
 mod phase;
+mod prelude;
 pub mod render;
 mod room;
 mod rules;
@@ -29,10 +30,6 @@ mod shared;
 mod task;
 
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::time::Duration;
-
-use serde_json::Value;
 
 pub use calls::{Attempts, CallDetails, CallStage, Counts, Finish, OpenAsk, OpenCall, OpenCalls};
 pub use graph::{TaskGraph, TaskIndex};
@@ -41,17 +38,10 @@ pub use rules::join::{Tally, Verdict, verdict};
 pub use shared::Shared;
 pub use task::{Budget, Context, ContextMark, Missed, Question, Streak, Task};
 
-use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
-use baton_types::config::{Agent, Configs, Tool};
-use baton_types::document::Documents;
-use baton_types::entry::{Holder, Recorded, RunEnded, RunStarted};
-use baton_types::event::{Decision, Event, Refusal};
-use baton_types::id::{AgentId, ContentHash, TaskId};
-use baton_types::limits::Limits;
-use baton_types::model::Usage;
-use baton_types::money::Cost;
-use baton_types::schema::{Schema, SchemaFault};
-use baton_types::time::Timestamp;
+use baton_types::event::Event;
+use baton_types::schema::SchemaFault;
+
+use prelude::*;
 
 /// Tokens and money that model requests used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! The models of a task, and what their tokens cost.
 
-use baton_types::money::{Money, Price};
+use baton_types::money::Price;
 
-use super::graph::TaskIndex;
-use super::{Run, task_limits};
+use crate::prelude::*;
+use crate::task_limits;
 
 impl Run {
     /// Returns the name of the model for `task`: the one that replaces all models of the run, or its agent's. A person has

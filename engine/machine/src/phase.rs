@@ -5,13 +5,7 @@
 //! calls of the turn before, because rule *end* reads their results after the last one made the task ready. A request without
 //! an answer leaves its purpose behind, because the same turn is asked for again.
 
-use std::sync::Arc;
-
-use baton_types::entry::FinalState;
-use baton_types::id::TaskId;
-use baton_types::limits::LimitKind;
-
-use super::calls::OpenCalls;
+use crate::prelude::*;
 
 /// The phase of a task. Only [`Phase::Ended`] is final.
 #[derive(Clone, Debug, PartialEq)]

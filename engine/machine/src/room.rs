@@ -4,19 +4,8 @@
 //! exceed a limit, the limit is reached. The last turns of the callers above count as spent, since the callers wait for this
 //! task and it does not wait for them.
 
-use std::time::Duration;
-
-use baton_types::call::{CallError, ErrorCode};
-use baton_types::config::Tool;
-use baton_types::entry::Master;
-use baton_types::limits::{LimitKind, Limits};
-use baton_types::money::Money;
-use baton_types::time::Timestamp;
-use serde_json::{Value, json};
-
-use super::graph::TaskIndex;
-use super::task::Budget;
-use super::{Run, task_limits};
+use crate::prelude::*;
+use crate::task_limits;
 
 /// Tokens (≈) of a result in addition to the task's output: its frame, and the error of a `partial` result.
 const RESULT_TOKENS: u64 = 64;

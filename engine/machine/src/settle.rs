@@ -2,16 +2,12 @@
 
 use std::collections::VecDeque;
 
-use baton_types::event::{Decision, Event, Refusal};
-use baton_types::id::TaskId;
-use baton_types::time::Timestamp;
+use baton_types::event::Event;
 
-use super::Run;
-use super::draft::Draft;
-use super::graph::TaskIndex;
-use super::rules::{
-    Step, Steps, act, adopt, after, answer, arrive, close, code, crash, end, ending, join, limits, people, question, retry,
-    start, text, time, window, writes,
+use crate::prelude::*;
+use crate::rules::{
+    act, adopt, after, answer, arrive, close, code, crash, end, ending, join, limits, people, question, retry, start, text, time,
+    window, writes,
 };
 
 /// Appends the entries that answer `event`.

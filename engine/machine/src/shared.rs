@@ -1,16 +1,8 @@
 //! The state of a run outside its tasks: counters, queues, deadlines, the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use baton_types::document::Documents;
-use baton_types::entry::{RunEnded, RunStarted};
-use baton_types::id::{CallId, TaskId};
-use baton_types::model::Usage;
-use baton_types::money::{Cost, Money};
-use baton_types::time::Timestamp;
-
-use super::graph::TaskIndex;
+use crate::prelude::*;
 
 /// The state of a run outside its tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +34,7 @@ pub struct Shared {
     /// Tasks that are ready or running.
     pub active_tasks: u32,
     /// Time during which some task was active, up to [`Shared::active_since`].
-    pub worked: std::time::Duration,
+    pub worked: Duration,
     /// The moment since which some task is active.
     pub active_since: Option<Timestamp>,
     /// Running function calls.

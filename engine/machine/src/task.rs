@@ -2,22 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU64;
-use std::sync::Arc;
-use std::time::Duration;
 
-use baton_types::call::{CallResult, ModelCall};
-use baton_types::document::DocumentRef;
-use baton_types::entry::{Concern, Holder, Master, Otherwise, QuestionEnd, ReminderReason, Said, TaskKind};
-use baton_types::id::{AgentId, CallId, TaskId, ToolId};
-use baton_types::json::Json;
-use baton_types::limits::LimitKind;
-use baton_types::model::Usage;
-use baton_types::money::{Cost, Money};
+use baton_types::entry::{ReminderReason, Said};
 use baton_types::path::DocumentPath;
-use baton_types::time::Timestamp;
 
-use super::calls::OpenCall;
-use super::phase::Phase;
+use crate::prelude::*;
 use crate::render::SUMMARY_FRAME_TOKENS;
 
 /// One task of a run. Its conversation is in [`crate::render::Transcript`].

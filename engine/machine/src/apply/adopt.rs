@@ -1,15 +1,9 @@
 //! Adopts other configs, and skips the time that did not pass for the run.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use baton_types::entry::Adoption;
-use baton_types::id::TaskId;
-use baton_types::time::Timestamp;
 
-use crate::graph::TaskIndex;
-use crate::task::Budget;
-use crate::{Run, agent, render, task_limits};
+use crate::prelude::*;
+use crate::{agent, render, task_limits};
 
 /// Pins the run to the adopted configs, and updates the state that was derived from the configs before.
 pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {

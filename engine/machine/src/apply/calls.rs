@@ -1,21 +1,16 @@
 //! Entries about the calls of a turn, and the phase of the task that follows from them.
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
 
-use baton_types::call::{AfterExecution, ErrorCode};
-use baton_types::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern};
-use baton_types::id::CallId;
-use baton_types::time::Timestamp;
+use baton_types::entry::CallApproved;
 
 use super::known;
 use super::tasks::enter;
-use crate::calls::{Attempts, CallStage, Finish, OpenCalls};
-use crate::graph::TaskIndex;
-use crate::phase::Phase;
+use crate::calls::Attempts;
+use crate::prelude::*;
 use crate::rules::route::goes_to_user;
-use crate::task::{Streak, Task};
-use crate::{Run, render, task_limits};
+use crate::task::Streak;
+use crate::{render, task_limits};
 
 pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
     let task = known(run, &entry.task);
@@ -125,7 +120,7 @@ fn change_stage(
     at: Timestamp,
     task: TaskIndex,
     call: &CallId,
-    stage: impl FnOnce(&baton_types::call::ModelCall) -> CallStage,
+    stage: impl FnOnce(&ModelCall) -> CallStage,
 ) -> usize {
     let (calls, index) = call_of(&mut run.graph[task], call);
     let before = calls.counts().running_functions;

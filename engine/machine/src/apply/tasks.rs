@@ -2,22 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::sync::Arc;
-use std::time::Duration;
 
-use baton_types::entry::{
-    FinalState, Holder, QuestionClosed, QuestionEnd, QuestionOpened, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind,
-};
-use baton_types::id::{CallId, ToolId};
-use baton_types::money::{Cost, Money};
-use baton_types::time::Timestamp;
+use baton_types::entry::{QuestionOpened, Said, SubtreeClosed, TaskEnded};
 
 use super::calls::{call_of, change_attempts, leave_call_queue, question_about_call};
 use super::known;
-use crate::graph::TaskIndex;
-use crate::phase::{Next, Phase, Wait};
-use crate::task::{Context, Extras, Question, Task};
-use crate::{Run, agent, render, task_limits};
+use crate::phase::Wait;
+use crate::prelude::*;
+use crate::task::Extras;
+use crate::{agent, render, task_limits};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     let mut task = Task {
@@ -36,7 +29,7 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         documents: None,
         context_tokens: 0,
         context: None,
-        usage: baton_types::model::Usage::default(),
+        usage: Usage::default(),
         cost: Cost::default(),
         reserved_tokens: 0,
         reserved_cost: Money::ZERO,

@@ -1,21 +1,15 @@
 //! Entries about model requests and answers: the open turn, and the tokens and money reserved and spent for it.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use baton_types::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, Waited};
-use baton_types::money::Money;
-use baton_types::time::Timestamp;
+use baton_types::entry::{BudgetSettled, CallAskedModel, Compacted, FellBack, ModelRequested, Waited};
 
 use super::calls::{follow_calls, open_calls};
 use super::known;
 use super::tasks::enter;
-use crate::calls::{OpenAsk, OpenCall, OpenCalls};
-use crate::graph::TaskIndex;
-use crate::phase::{Next, Phase, Purpose, Request};
+use crate::phase::Request;
+use crate::prelude::*;
 use crate::rules::text::turn_fault;
-use crate::task::{Budget, Context, ContextMark, KEPT_TURNS, Missed, Task};
-use crate::{Run, agent, render};
+use crate::task::{ContextMark, KEPT_TURNS};
+use crate::{agent, render};
 
 pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequested) {
     let purpose = match &entry.notice {

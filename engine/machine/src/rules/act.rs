@@ -3,16 +3,8 @@
 //! They act after the last function of the turn has a result. Each attached document is pinned to its newest version at that
 //! moment, and a missing one is an error of its call alone. The caller waits once, for all of them.
 
-use baton_types::call::CallError;
-use baton_types::entry::{CallStarted, Entry, TaskCreated};
-use baton_types::tool_type::Then;
-use serde_json::Value;
-
-use super::{Step, Steps};
-use crate::calls::CallStage;
 use crate::create;
-use crate::draft::{CallAt, Draft};
-use crate::graph::TaskIndex;
+use crate::prelude::*;
 
 /// Lets the waiting delegations, questions and handoffs of `task` act in call order, beginning at index `from`.
 pub(crate) fn act(draft: &mut Draft<'_>, task: TaskIndex, from: usize) -> Steps {

@@ -3,16 +3,10 @@
 //! State that followed from earlier configs stays as it is: tasks keep their holders, deadlines and open turns. From here on,
 //! checks, offered tools and admission follow the new configs.
 
-use baton_types::config::Configs;
-use baton_types::document::Write;
-use baton_types::entry::{Adoption, Control, ControlAction, Entry};
-use baton_types::event::Refusal;
-use baton_types::principal::Principal;
+use baton_types::entry::Adoption;
 
 use super::crash::Recovery;
-use super::{Step, Steps};
-use crate::Run;
-use crate::draft::Draft;
+use crate::prelude::*;
 
 /// Adopts configs, writes a person's documents, and lets every task continue as after a take-over.
 pub(crate) fn adopt(draft: &mut Draft<'_>, adoption: Adoption, documents: Vec<Write>, by: Principal) -> Steps {

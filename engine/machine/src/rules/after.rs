@@ -1,13 +1,7 @@
 //! Rule *after*: `after_execution` is taken from the first that sets it: the executor's envelope, the call, the tool's
 //! config, the type's row. It is never read from an output.
 
-use std::sync::Arc;
-
-use baton_types::call::{AfterExecution, CallResult, ModelCall};
-use baton_types::config::Tool;
-
-use super::{Step, Steps};
-use crate::draft::{CallAt, Draft};
+use crate::prelude::*;
 
 /// Returns the effective `after_execution` of a call.
 pub(crate) fn after(envelope: Option<AfterExecution>, asked: &ModelCall, tool: &Tool) -> AfterExecution {

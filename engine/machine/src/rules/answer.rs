@@ -1,19 +1,9 @@
 //! A model answers, fails or waits. The rules *arrive*, *text* and *window* interpret an answer.
 
-use std::sync::Arc;
+use baton_types::entry::{FellBack, ForkPoint, Waited};
+use baton_types::model::{FinishReason, ModelTurn};
 
-use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode, ModelCall};
-use baton_types::entry::{Control, ControlAction, Entry, FellBack, FinalState, ForkPoint, ModelAnswered, Waited};
-use baton_types::event::Effect;
-use baton_types::id::{ContentHash, TaskId};
-use baton_types::limits::LimitKind;
-use baton_types::model::{FinishReason, ModelTurn, Usage};
-use baton_types::principal::Principal;
-use baton_types::time::Timestamp;
-
-use super::{Step, Steps};
-use crate::draft::Draft;
-use crate::graph::TaskIndex;
+use crate::prelude::*;
 
 /// Records the model's answer to turn `turn` of `id`, and settles its request.
 pub(crate) fn answered(

@@ -5,21 +5,8 @@
 //! Further checks are for a handoff's promised result, room for a new task, and repetition. A call that passes and needs
 //! neither an executor nor another task is answered at once.
 
-use std::sync::Arc;
-
-use baton_types::call::{CallError, CallResult, ErrorCode, ModelCall};
-use baton_types::config::{Configs, Tool};
-use baton_types::entry::TaskKind;
-use baton_types::limits::LimitKind;
-use baton_types::schema::Schema;
-use baton_types::tool_type::Then;
-use serde_json::{Value, json};
-
-use super::{Step, Steps};
-use crate::draft::{CallAt, Draft};
-use crate::graph::TaskIndex;
+use crate::prelude::*;
 use crate::room::limit_error;
-use crate::task::Task;
 use crate::{answer_in, bounded, task_limits};
 
 /// Checks the calls of an answered turn, beginning at index `from`. `creating` earlier calls will create tasks.

@@ -3,15 +3,8 @@
 //! A handoff takes effect if it is the only handoff of its turn, no other call of the turn blocks, and every other call
 //! succeeded. Otherwise it is refused with the reason.
 
-use baton_types::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
-use baton_types::json::Json;
-use baton_types::tool_type::{Then, ToolType};
-use serde_json::Value;
-
-use super::{Step, Steps};
 use crate::answer_in;
-use crate::calls::OpenCalls;
-use crate::draft::{CallAt, Draft};
+use crate::prelude::*;
 
 /// Hands off, or refuses the handoff with the reason.
 pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) -> Steps {

@@ -1,17 +1,9 @@
 //! The code of a running call asks a model. The request is reserved before and settled after, as a task's own requests are. A
 //! limit that leaves no room is an error to the code.
 
-use baton_types::entry::{CallAskedModel, CallRequest, Entry};
-use baton_types::event::Refusal;
-use baton_types::model::Usage;
-use baton_types::money::Money;
+use baton_types::entry::{CallAskedModel, CallRequest};
 
-use super::Steps;
-use crate::Run;
-use crate::calls::OpenAsk;
-use crate::draft::Draft;
-use crate::graph::TaskIndex;
-use crate::room::Admission;
+use crate::prelude::*;
 
 /// Checks whether the code of a call may make a request now.
 pub(crate) fn check(

@@ -3,16 +3,10 @@
 //! A request is settled at its reservation and made again, with the same bytes. A `pure`, `idempotent` or `keyed` call runs
 //! again. An `at_most_once` call never runs again: the result is `unknown_outcome`, or its master is asked.
 
-use baton_types::call::{CallResult, CallStatus};
 use baton_types::config::EffectClass;
-use baton_types::entry::{Control, ControlAction, Entry, Holder};
-use baton_types::event::Effect;
-use baton_types::principal::Principal;
 
-use super::{Step, Steps};
 use crate::changed_since;
-use crate::draft::{CallAt, Draft};
-use crate::graph::TaskIndex;
+use crate::prelude::*;
 
 /// The reason why requests and calls in progress are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,16 +6,7 @@
 //! 4. If every result went to the user, the task ends with the turn's message and the outputs.
 //! 5. Otherwise the agent is asked again.
 
-use baton_types::call::{AfterExecution, CallResult, CallStatus};
-use baton_types::entry::FinalState;
-use baton_types::json::Json;
-use baton_types::tool_type::Then;
-use serde_json::{Value, json};
-
-use super::{Step, Steps};
-use crate::calls::{Finish, OpenCall, OpenCalls};
-use crate::draft::Draft;
-use crate::graph::TaskIndex;
+use crate::prelude::*;
 
 /// Ends the turn of `task`, if its last result is in.
 pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {

@@ -3,15 +3,9 @@
 //! Every unfinished task below is closed in the same decision, and the caller's call gets its result in the same decision.
 //! Calls that had not started are refused. Calls in progress are cancelled.
 
-use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
-use baton_types::entry::{Concern, Entry, Holder, QuestionClosed, QuestionEnd, RunEnded, SubtreeClosed, TaskEnded};
-use baton_types::event::Effect;
-use baton_types::principal::Principal;
+use baton_types::entry::{SubtreeClosed, TaskEnded};
 
-use super::{End, Step, Steps};
-use crate::calls::CallStage;
-use crate::draft::{CallAt, Draft};
-use crate::graph::TaskIndex;
+use crate::prelude::*;
 use crate::unknown_outcome;
 
 /// Ends `task`. Everything below it is closed first. Then its caller's call gets the result, which may end the caller's turn.

@@ -4,15 +4,9 @@
 //! Delegations that began end like cancelled tasks: with their subtrees, in the decision of the result that decided the join.
 //! Each call gets its one result. Questions and functions of the turn are not affected.
 
-use baton_types::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
 use baton_types::config::Join;
-use baton_types::entry::FinalState;
-use serde_json::json;
 
-use super::{End, Step, Steps};
-use crate::calls::{CallStage, OpenCalls};
-use crate::draft::{CallAt, Draft};
-use crate::graph::TaskIndex;
+use crate::prelude::*;
 
 /// Ends the delegations of the turn of `task` that its agent's join no longer needs.
 ///
@@ -39,7 +33,7 @@ pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     let error = CallError::new(ErrorCode::Cancelled, message).with_detail(json!({"join": join}));
     let result = CallResult::error(CallStatus::Cancelled, error);
     let graph = &draft.run.graph;
-    let live = |id: baton_types::id::TaskId| graph.find(id.as_str()).filter(|task| graph[*task].is_live());
+    let live = |id: TaskId| graph.find(id.as_str()).filter(|task| graph[*task].is_live());
     let envelope = Some(AfterExecution::Suspend);
     let mut steps = Vec::new();
     for (index, open) in calls.iter().enumerate().filter(|(_, call)| call.delegates && !call.is_finished()) {

@@ -3,15 +3,7 @@
 //! A request waits while only the reservations of others are in its way. When a limit is reached, the task uses its last
 //! turn, which offers only a handoff, and ends `partial`.
 
-use baton_types::entry::Notice;
-use baton_types::json::Json;
-
-use super::{Step, Steps};
-use crate::draft::Draft;
-use crate::graph::TaskIndex;
-use crate::phase::{Next, Phase, Purpose};
-use crate::room::Admission;
-use crate::task::Missed;
+use crate::prelude::*;
 
 /// Tries to admit the first task that became ready after entry `place`, and then the next one.
 pub(crate) fn admit(draft: &Draft<'_>, place: u64) -> Steps {

@@ -35,19 +35,7 @@ pub(super) mod time;
 pub(super) mod window;
 pub(super) mod writes;
 
-use std::sync::Arc;
-
-use baton_types::call::{AfterExecution, CallError, CallResult, CallStatus, ErrorCode};
-use baton_types::config::Approver;
-use baton_types::document::DocumentRef;
-use baton_types::entry::FinalState;
-use baton_types::id::ContentHash;
-use baton_types::json::Json;
-use baton_types::limits::LimitKind;
-
-use super::draft::CallAt;
-use super::graph::TaskIndex;
-use super::task::Task;
+use crate::prelude::*;
 
 /// The steps that follow from a rule, in order. A step and all steps that follow from it are complete before the next one
 /// begins.
@@ -129,7 +117,7 @@ impl Step {
     /// Returns the step that ends `task` with `output` and `documents`, because a limit was reached.
     pub(super) fn end_partial(task: TaskIndex, limit: LimitKind, output: Json, documents: Vec<DocumentRef>) -> Self {
         let error = CallError::new(ErrorCode::LimitReached, format!("{limit} was reached before the work was done"))
-            .with_detail(serde_json::json!({"limit": limit}));
+            .with_detail(json!({"limit": limit}));
         let result = CallResult { status: CallStatus::Partial, output: output.into(), error: Some(error), documents };
         let end = End { state: FinalState::Completed, result: result.into(), limit: Some(limit), envelope: None };
         Self::End { task, end: Box::new(end) }

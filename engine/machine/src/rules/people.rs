@@ -1,23 +1,9 @@
 //! Events from people and programs outside the run: start, answer, cancel, pause and steer.
 
-use std::time::Duration;
+use baton_types::entry::ForkPoint;
 
-use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
-use baton_types::config::Configs;
-use baton_types::document::Write;
-use baton_types::entry::{
-    Control, ControlAction, Entry, FinalState, ForkPoint, Holder, Master, QuestionClosed, QuestionEnd, RunStarted, TaskCreated,
-    TaskKind,
-};
-use baton_types::event::Refusal;
-use baton_types::id::{AgentId, TaskId};
-use baton_types::json::Json;
-use baton_types::principal::Principal;
-
-use super::{Step, Steps};
-use crate::draft::Draft;
-use crate::task::Question;
-use crate::{Run, agent, answer_in};
+use crate::prelude::*;
+use crate::{agent, answer_in};
 
 /// Appends the first entries of a run: its start, its documents, its root task.
 pub(crate) fn start(draft: &mut Draft<'_>, started: RunStarted, root: &AgentId, documents: Vec<Write>) -> Steps {

@@ -13,26 +13,11 @@
 //! has `"on_unknown_outcome": "ask"`, the master is asked before the agent gets a result. The answer is the call's one
 //! result. Without an answer the result is `unknown_outcome`, as it is without the question.
 
-use std::time::Duration;
+use baton_types::config::OnUnknownOutcome;
+use baton_types::entry::{CallApproved, QuestionOpened};
 
-use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
-use baton_types::config::{Approver, OnUnknownOutcome, Tool};
-use baton_types::document::DocumentRef;
-use baton_types::entry::{
-    CallApproved, CallStarted, Concern, Entry, FinalState, Holder, Otherwise, QuestionClosed, QuestionEnd, QuestionOpened,
-    TaskCreated,
-};
-use baton_types::event::Effect;
-use baton_types::id::{ContentHash, TaskId};
-use baton_types::json::Json;
-use serde_json::{Value, json};
-
-use super::{Step, Steps};
-use crate::calls::CallStage;
 use crate::create::{Answerer, request_text};
-use crate::draft::{CallAt, Draft};
-use crate::graph::TaskIndex;
-use crate::task::Task;
+use crate::prelude::*;
 use crate::{create, unknown_outcome};
 
 /// Maximum number of characters of an input that a question about its call shows.

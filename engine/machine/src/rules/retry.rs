@@ -4,12 +4,8 @@
 //! Until an attempt succeeds, or the attempts are used up, the call has no result and its caller stays blocked. Between two
 //! attempts only a record and a moment exist. So a crash, a cancellation or the caller's end needs no code here.
 
-use baton_types::call::{CallError, CallResult, CallStatus};
-use baton_types::entry::{Entry, TaskCreated};
-
-use super::{Step, Steps};
 use crate::attempts::add_detail;
-use crate::draft::{CallAt, Draft};
+use crate::prelude::*;
 use crate::{changed_since, create};
 
 /// Makes the next attempt at `call`. If none may be made, the call gets the result of the last attempt.

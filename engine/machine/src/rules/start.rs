@@ -3,12 +3,7 @@
 //! Neighbours that do not write run together. A writer runs alone. Calls beyond `parallel_calls` wait. A call that waits for
 //! its approval, or whose outcome is unknown after a crash, holds the function calls behind it.
 
-use baton_types::entry::{CallStarted, Entry};
-
-use super::{Step, Steps};
-use crate::calls::CallStage;
-use crate::draft::{CallAt, Draft};
-use crate::graph::TaskIndex;
+use crate::prelude::*;
 
 /// Starts the function calls of `task` that may begin.
 pub(crate) fn start(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {

@@ -4,18 +4,12 @@
 //! is empty, cut, filtered or declined executes nothing and counts as a reminder. So does a text that does not meet the schema,
 //! and a turn of malformed calls alone. After two reminders in a row the third such turn fails the task.
 
-use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
-use baton_types::config::{Configs, OnText};
-use baton_types::entry::{FinalState, ModelAnswered, ReminderReason, TaskKind};
-use baton_types::json::Json;
+use baton_types::config::OnText;
+use baton_types::entry::ReminderReason;
 use baton_types::model::FinishReason;
-use baton_types::schema::Schema;
 
-use super::{Step, Steps};
 use crate::agent;
-use crate::draft::Draft;
-use crate::graph::TaskIndex;
-use crate::task::{Missed, Task};
+use crate::prelude::*;
 
 /// Number of reminders in a row. The next turn that does not count fails the task with `no_handoff`.
 const REMINDERS: u32 = 2;
@@ -52,7 +46,7 @@ fn discard(draft: &mut Draft<'_>, task: TaskIndex, missed: Missed) -> Steps {
 /// Ends the task with the text of its turn.
 fn finish(draft: &Draft<'_>, task: TaskIndex) -> Step {
     let (of, text) = (draft.task(task), draft.calls(task).text());
-    let result = text_result(draft.run.configs(), of, text).unwrap_or_else(|()| Json::from(serde_json::Value::from(text)));
+    let result = text_result(draft.run.configs(), of, text).unwrap_or_else(|()| Json::from(Value::from(text)));
     match of.last_turn() {
         Some(limit) => Step::end_partial(task, limit, result, of.written().cloned().collect()),
         None => Step::end(task, FinalState::Completed, CallResult::success(result)),
@@ -85,8 +79,8 @@ pub(crate) fn turn_fault(configs: &Configs, task: &Task, answered: &ModelAnswere
 
 /// Returns the result in a turn's text: the text itself, or the JSON that it holds if a schema asks for more than text.
 fn text_result(configs: &Configs, task: &Task, text: &str) -> Result<Json, ()> {
-    let plain = serde_json::Value::from(text);
-    let read = || serde_json::from_str::<serde_json::Value>(text.trim()).map_err(|_| ());
+    let plain = Value::from(text);
+    let read = || serde_json::from_str::<Value>(text.trim()).map_err(|_| ());
     let fits = |schema: &Schema| {
         if schema.check(&plain).is_ok() {
             return Ok(Json::from(&plain));

@@ -1,14 +1,6 @@
 //! Deadlines and further attempts that are due.
 
-use baton_types::call::{CallError, CallResult, CallStatus, ErrorCode};
-use baton_types::entry::{Entry, FinalState, Holder, Otherwise, QuestionClosed, QuestionEnd};
-use baton_types::json::Json;
-use baton_types::limits::LimitKind;
-
-use super::{Step, Steps};
-use crate::Run;
-use crate::draft::{CallAt, Draft};
-use crate::graph::TaskIndex;
+use crate::prelude::*;
 
 /// Handles the first deadline or attempt that is due, and then the next one.
 pub(crate) fn pass(draft: &mut Draft<'_>) -> Steps {

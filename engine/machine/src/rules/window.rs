@@ -5,18 +5,11 @@
 //! is limited, paid and repeated after a crash like any other turn.
 
 use baton_types::config::Summary;
-use baton_types::entry::{Compacted, Entry, Notice};
-use baton_types::json::Json;
-use baton_types::limits::LimitKind;
+use baton_types::entry::Compacted;
 
-use super::{Step, Steps};
-use crate::Run;
-use crate::draft::Draft;
-use crate::graph::TaskIndex;
-use crate::phase::{Next, Phase, Purpose};
+use crate::prelude::*;
 use crate::render::summary_tokens;
-use crate::room::Admission;
-use crate::task::{Plan, Task};
+use crate::task::Plan;
 
 /// Tokens (≈) of the request for a summary.
 const ASKING_TOKENS: u64 = 128;

@@ -4,19 +4,11 @@
 //! A task knows a version that it was given, loaded, wrote, or got back from a task that it called. A write over any other
 //! current version is a conflict, and no write of that call takes effect. A call that fails writes nothing.
 
-use std::sync::Arc;
-
-use baton_types::call::{CallError, CallOutput, CallResult, CallStatus, ErrorCode, KeptOutput};
-use baton_types::config::Tool;
-use baton_types::document::Write;
+use baton_types::call::{CallOutput, KeptOutput};
 use baton_types::entry::Conflict;
 use baton_types::event::{Outcome, Produced};
-use baton_types::id::CallId;
-use baton_types::limits::LimitKind;
-use serde_json::json;
 
-use super::{Step, Steps};
-use crate::draft::{CallAt, Draft};
+use crate::prelude::*;
 use crate::room::limit_error;
 
 /// Gives a call the result of its executor. Writes are committed with the result, all or none.
