@@ -64,7 +64,7 @@ impl Engine {
 
     /// Starts a run; returns when its first entries are durable. Nothing is stored if the inputs do not fit.
     pub async fn start(&self, job: LoadedJob, options: StartOptions) -> Result<RunHandle, RunError> {
-        remove_abandoned().await;
+        processes::remove_abandoned().await;
         let job = match &options.limits {
             none if *none == Limits::default() => job,
             limits => job.limited(limits, &self.0.functions).map_err(|faults| RunError::Configs(Arc::new(faults)))?,
@@ -168,7 +168,7 @@ impl Engine {
         if self.live(id).is_some() {
             return Err(RunError::AlreadyRunning(id.clone()));
         }
-        remove_abandoned().await;
+        processes::remove_abandoned().await;
         self.0.providers.cassettes().map_or(Ok(()), |cassettes| cassettes.check_run(id))?;
         let (mut reading, prompts) = self.0.read(id).await?;
         let mut transcripts = self.0.transcripts(id, prompts);
@@ -289,11 +289,6 @@ impl Engine {
     pub async fn open_questions(&self, id: &RunId) -> Result<Vec<OpenQuestion>, RunError> {
         Ok(OpenQuestion::all(&self.state(id).await?))
     }
-}
-
-/// Removes the folders that commands of processes that died left behind.
-async fn remove_abandoned() {
-    let _runtime_ends = tokio::task::spawn_blocking(processes::remove_abandoned).await;
 }
 
 /// Sends an actor its first event. If that ends the actor, returns its error.

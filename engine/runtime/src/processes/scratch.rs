@@ -91,11 +91,15 @@ fn private(prefix: &str) -> tempfile::Builder<'_, 'static> {
     builder
 }
 
-/// Removes the folders of processes that died, the first time it is called.
-pub(crate) fn remove_abandoned() {
-    if LOOKED.swap(true, Ordering::Relaxed) {
-        return;
+/// Removes the folders that commands of dead processes left behind. Only the first call of a process does something.
+pub(crate) async fn remove_abandoned() {
+    if !LOOKED.swap(true, Ordering::Relaxed) {
+        let _runtime_ends = tokio::task::spawn_blocking(look_for_abandoned).await;
     }
+}
+
+/// Looks through the folder for temporary files.
+fn look_for_abandoned() {
     let listed = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     for entry in listed {
         let name = entry.file_name();

@@ -4,7 +4,7 @@ use baton_types::document::Content;
 use baton_types::entry::ForkPoint;
 use baton_types::id::{ContentHash, RunId};
 use baton_types::json::Json;
-use rusqlite::{Transaction, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::records::{RunRow, Totals, checksum_of, link_at};
 use super::rows::{self, EntryRow, HEADS, WHOLE_RUN};
@@ -105,10 +105,8 @@ fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[En
     let mut insert =
         file.prepare_cached("INSERT INTO batches (run, first, checksum, link, entries) VALUES (?1, ?2, ?3, ?4, ?5)")?;
     let mut place = file.prepare_cached("INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, ?4)")?;
-    let mut count = file.prepare_cached(
-        "INSERT INTO places (run, task, last, batch) VALUES (?1, ?2, ?3, 1) ON CONFLICT DO UPDATE SET batch = batch + 1
-         RETURNING batch",
-    )?;
+    // Not one upsert with RETURNING: SQLite would allocate a temporary table, about 87 KB, for each execution.
+    let mut count = file.prepare_cached("UPDATE places SET batch = batch + 1 WHERE run = ?1 AND task = ?2 AND last = ?3")?;
     for row in rows {
         run.link = run.link.extended(row.body.as_bytes());
         let checksum = rows::first_eight(row.body);
@@ -116,7 +114,8 @@ fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[En
         place.execute([run.number, WHOLE_RUN, to_sql(row.last), number])?;
         for task in &row.tasks {
             place.execute([run.number, *task, to_sql(row.last), number])?;
-            if count.query_row([run.number, HEADS, *task], |row| row.get::<_, i64>(0))? == 1 {
+            if count.execute([run.number, HEADS, *task])? == 0 {
+                place.execute([run.number, HEADS, *task, 1])?;
                 run.tasks += 1;
             }
         }
@@ -153,13 +152,14 @@ fn put_content(file: &Transaction<'_>, hash: ContentHash, content: &Content) -> 
 /// Writes down that `run` made `call`, which only logs.
 pub(super) fn insert_logged(file: &Transaction<'_>, run: &RunId, call: &LoggedCall) -> Result<(), StoreError> {
     let LoggedCall { agent, tool, task, call, at, input } = call;
-    let nth: i64 = file
-        .prepare_cached(
-            "INSERT INTO memories (agent, tool, calls) VALUES (?1, ?2, 1) ON CONFLICT DO UPDATE SET calls = calls + 1
-             RETURNING calls",
-        )?
-        .query_row([agent.as_str(), tool.as_str()], |row| row.get(0))?;
-    if nth == 1 {
+    let known: Option<i64> = file
+        .prepare_cached("SELECT calls FROM memories WHERE agent = ?1 AND tool = ?2")?
+        .query_row([agent.as_str(), tool.as_str()], |row| row.get(0))
+        .optional()?;
+    let nth = known.unwrap_or(0) + 1;
+    file.prepare_cached("INSERT INTO memories (agent, tool, calls) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET calls = ?3")?
+        .execute(params![agent.as_str(), tool.as_str(), nth])?;
+    if known.is_none() {
         let mut totals = Totals::load(file)?;
         totals.memories += 1;
         totals.save(file)?;
