@@ -18,23 +18,22 @@ pub(super) fn delegation(
     let callee = super::agent(draft.run.configs(), agent);
     let seconds = tool.limits.deadline_seconds.or(callee.limits.deadline_seconds);
     TaskCreated {
-        task: open.id.attempt(open.next_attempt()),
-        kind: TaskKind::Delegation,
-        holder: Holder::Agent(agent.clone()),
         caller: Some(caller.id.clone()),
         tool: Some(tool.id.to_string()),
         master: match callee.master {
             MasterRule::Caller => Master::Task(caller.id.clone()),
             MasterRule::Person => Master::Person,
         },
-        answers_for: None,
-        request: request_text(input),
         documents,
         depth: caller.depth + 1,
-        answer_schema: Json::null(),
         deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),
         failed_attempts: open.next_attempt() - 1,
-        concern: None,
+        ..TaskCreated::new(
+            open.id.attempt(open.next_attempt()),
+            TaskKind::Delegation,
+            Holder::Agent(agent.clone()),
+            request_text(input),
+        )
     }
 }
 
@@ -52,20 +51,12 @@ impl Answerer {
 /// Returns the task of a question by or about a call of `asker`.
 pub(super) fn question(asker: &Task, task: TaskId, by: Answerer, request: String, documents: Vec<DocumentRef>) -> TaskCreated {
     TaskCreated {
-        task,
-        kind: TaskKind::Question,
-        holder: by.holder,
         caller: Some(asker.id.clone()),
-        tool: None,
         master: by.master,
         answers_for: by.answers_for,
-        request,
         documents,
         depth: asker.depth,
-        answer_schema: Json::null(),
-        deadline: None,
-        failed_attempts: 0,
-        concern: None,
+        ..TaskCreated::new(task, TaskKind::Question, by.holder, request)
     }
 }
 

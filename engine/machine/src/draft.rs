@@ -1,4 +1,5 @@
-//! The decision in progress, and the changes that a rule may make: an entry, or a few entries that belong together.
+//! The decision in progress, and the changes that a rule may make: an entry, a few entries that belong together, or the next
+//! step.
 //!
 //! An entry is applied when it is appended, so a rule always reads the current state of the run.
 
@@ -11,13 +12,15 @@ use crate::rules::{after, route};
 use crate::task::Streak;
 use crate::{agent, apply, task_limits};
 
-/// The decision in progress: the run, and the entries and effects so far.
+/// The decision in progress: the run, the entries and effects so far, and the steps that are left.
 pub(super) struct Draft<'run> {
     pub(super) at: Timestamp,
     /// The number of the decision.
     number: u64,
     pub(super) run: &'run mut Run,
     pub(super) decision: Decision,
+    /// The steps that are left. The loop in `settle` takes them from the end.
+    pub(super) steps: Vec<Step>,
 }
 
 /// A call of a turn in progress: its task, and its index among the calls of the turn.
@@ -31,7 +34,7 @@ pub(super) struct CallAt {
 impl<'run> Draft<'run> {
     pub(super) fn new(run: &'run mut Run, at: Timestamp) -> Self {
         let number = run.shared.decision + 1;
-        Self { at, number, run, decision: Decision::default() }
+        Self { at, number, run, decision: Decision::default(), steps: Vec::new() }
     }
 
     pub(super) fn configs(&self) -> Arc<Configs> {
@@ -54,6 +57,11 @@ impl<'run> Draft<'run> {
 
     pub(super) fn call(&self, call: CallAt) -> &OpenCall {
         &self.calls(call.task)[call.index]
+    }
+
+    /// Returns the tool of `call`, which must exist.
+    pub(super) fn tool(&self, call: CallAt) -> Arc<Tool> {
+        Arc::clone(&self.run.configs.tools[self.call(call).asked.tool.as_str()])
     }
 
     /// Returns the call that created `task`, or that the question `task` is about; `None` for the root.
@@ -105,6 +113,11 @@ impl Draft<'_> {
         self.decision.entries.push(recorded);
     }
 
+    /// Adds a step that follows from the rule, after those that the rule has added so far.
+    pub(super) fn then(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
     /// Refuses a call with `error`.
     pub(super) fn refuse(&mut self, call: CallAt, error: CallError) {
         let task = self.id(call.task);
@@ -129,9 +142,8 @@ impl Draft<'_> {
         envelope: Option<AfterExecution>,
         conflicts: Vec<Conflict>,
     ) {
-        let (configs, result) = (self.configs(), result.into());
+        let (tool, result) = (self.tool(call), result.into());
         let (task, open) = (self.task(call.task), self.call(call));
-        let tool = &configs.tools[open.asked.tool.as_str()];
         let (id, call, tool_type) = (task.id.clone(), open.id.clone(), tool.tool_type);
         let output = route::goes_to_user(&open.asked, tool_type).then(|| Output {
             task: id.clone(),
@@ -143,7 +155,7 @@ impl Draft<'_> {
             task: id,
             tool: tool.id.clone(),
             tool_type,
-            after: after::after(envelope, &open.asked, tool),
+            after: after::after(envelope, &open.asked, &tool),
             repeat: repeat(task.streak.as_deref(), &open.asked, &result),
             said: task.said_during(&call),
             call,
@@ -156,6 +168,13 @@ impl Draft<'_> {
         }
     }
 
+    /// Records that `call` begins, with `documents`; `target` is the holder of the task that it creates.
+    pub(super) fn start(&mut self, call: CallAt, tool: &Tool, documents: Vec<DocumentRef>, target: Option<Holder>) {
+        let (task, id) = (self.id(call.task), self.call(call).id.clone());
+        let (tool, tool_type) = (tool.id.clone(), tool.tool_type);
+        self.push(Entry::CallStarted(CallStarted { task, call: id, tool, tool_type, documents, target }));
+    }
+
     /// Lets the executor of `tool` run `call`.
     pub(super) fn execute(&mut self, call: CallAt, tool: &Tool) {
         let (agent, task, open) = (self.agent(call.task).id.clone(), self.id(call.task), self.call(call));
@@ -166,7 +185,17 @@ impl Draft<'_> {
     /// Records an event that arrived too late, or whose task is unknown. Nothing else of the event is applied.
     pub(super) fn record_late(&mut self, task: &TaskId, what: String) {
         let task = self.run.task(task).map(|task| task.id.clone());
-        self.push(Entry::Control(Control { task, action: ControlAction::Late { what }, by: Principal::Engine }));
+        self.control(task, ControlAction::Late { what }, Principal::Engine);
+    }
+
+    /// Records something that happened to `task`, or to the run, from outside its turns.
+    pub(super) fn control(&mut self, task: Option<TaskId>, action: ControlAction, by: Principal) {
+        self.push(Entry::Control(Control { task, action, by }));
+    }
+
+    /// Closes `question`, the question of `task`.
+    pub(super) fn close_question(&mut self, task: TaskIndex, question: &Question, how: QuestionEnd) {
+        self.push(Entry::QuestionClosed(QuestionClosed { task: self.id(task), number: question.number, how }));
     }
 
     /// Writes a new version of a document on behalf of somebody outside the run; `None` for the job's own documents.

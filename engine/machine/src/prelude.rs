@@ -28,5 +28,5 @@ pub(crate) use crate::draft::{CallAt, Draft};
 pub(crate) use crate::graph::TaskIndex;
 pub(crate) use crate::phase::{Next, Phase, Purpose};
 pub(crate) use crate::room::Admission;
-pub(crate) use crate::rules::{End, Step, Steps};
+pub(crate) use crate::rules::{End, Step};
 pub(crate) use crate::task::{Budget, Context, Missed, Question, Task};

@@ -14,8 +14,8 @@ use crate::rules::{
 pub(super) fn handle(run: &mut Run, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
     check(run, &event)?;
     let mut draft = Draft::new(run, at);
-    let steps = begin(&mut draft, event);
-    settle(&mut draft, steps);
+    begin(&mut draft, event);
+    settle(&mut draft);
     Ok(draft.decision)
 }
 
@@ -53,24 +53,24 @@ pub(super) fn check(run: &Run, event: &Event) -> Result<(), Refusal> {
 }
 
 /// Passes an event to the rule that handles it.
-fn begin(draft: &mut Draft<'_>, event: Event) -> Steps {
+fn begin(draft: &mut Draft<'_>, event: Event) {
     match event {
         Event::Started { run, root, documents } => people::start(draft, run, &root, documents),
         Event::ModelAnswered { task, turn, request, answer, recorded } => {
-            answer::answered(draft, &task, turn, request, answer, recorded)
+            answer::answered(draft, &task, turn, request, answer, recorded);
         }
         Event::ModelFailed { task, turn, model, error, uncharged } => {
-            answer::failed(draft, &task, turn, &model, error, uncharged)
+            answer::failed(draft, &task, turn, &model, error, uncharged);
         }
         Event::ModelWaited { task, turn, waited } => answer::waited(draft, &task, turn, waited),
         Event::RunFailed { error } => people::fail_run(draft, error),
         Event::CallReturned { call, outcome } => writes::returned(draft, &call, outcome),
         Event::CallAsksModel { by, model, input_tokens, output_tokens, worst_cost } => {
-            code::ask(draft, by, model, input_tokens, output_tokens, worst_cost)
+            code::ask(draft, by, model, input_tokens, output_tokens, worst_cost);
         }
         Event::CallHeardModel { by, used } => code::hear(draft, &by, used),
         Event::PersonAnswered { question, by, answer, documents, recorded } => {
-            people::answer(draft, &question, by, answer, documents, recorded)
+            people::answer(draft, &question, by, answer, documents, recorded);
         }
         Event::CancelRequested { task, reason, by } => people::cancel(draft, &task, reason, by),
         Event::PauseRequested { by } => people::set_paused(draft, by, true),
@@ -82,25 +82,23 @@ fn begin(draft: &mut Draft<'_>, event: Event) -> Steps {
     }
 }
 
-/// Runs `steps` and all steps that follow from them, until none is left. The number of live tasks bounds the loop: each round
-/// ends a task, begins calls or asks a model.
-fn settle(draft: &mut Draft<'_>, mut steps: Steps) {
-    // Steps are taken from the end, so the next step must be the last one.
-    steps.reverse();
+/// Runs the steps of `draft` and all steps that follow from them, until none is left. The number of live tasks bounds the
+/// loop: each round ends a task, begins calls or asks a model.
+fn settle(draft: &mut Draft<'_>) {
     let mut changed = VecDeque::new();
-    run_steps(draft, &mut changed, &mut steps);
+    run_steps(draft, &mut changed);
     while draft.run.ended().is_none() {
         if let Some(task) = changed.pop_front() {
-            steps.extend([Step::EndTurn(task), Step::Join(task), Step::Act { task, from: 0 }, Step::Start(task)]);
-            run_steps(draft, &mut changed, &mut steps);
+            draft.steps.extend([Step::Start(task), Step::Act { task, from: 0 }, Step::Join(task), Step::EndTurn(task)]);
+            run_steps(draft, &mut changed);
             continue;
         }
         let before = draft.decision.entries.len();
-        steps.extend(start::waiting(draft).into_iter().rev());
-        run_steps(draft, &mut changed, &mut steps);
+        start::waiting(draft);
+        run_steps(draft, &mut changed);
         if draft.decision.entries.len() == before {
-            steps.push(Step::Admit { place: 0 });
-            run_steps(draft, &mut changed, &mut steps);
+            draft.then(Step::Admit { place: 0 });
+            run_steps(draft, &mut changed);
         }
         if draft.decision.entries.len() == before {
             return;
@@ -108,33 +106,39 @@ fn settle(draft: &mut Draft<'_>, mut steps: Steps) {
     }
 }
 
-/// Runs `steps`, the last one first. All steps that follow from a step run before the next one. Tasks whose turns may have
-/// become complete are appended to `changed`, which is processed afterwards.
-fn run_steps(draft: &mut Draft<'_>, changed: &mut VecDeque<TaskIndex>, steps: &mut Steps) {
-    while let Some(step) = steps.pop() {
+/// Runs the steps of `draft`, which are in order. All steps that follow from a step run before the next one. Tasks whose turns
+/// may have become complete are appended to `changed`, which is processed afterwards.
+fn run_steps(draft: &mut Draft<'_>, changed: &mut VecDeque<TaskIndex>) {
+    // Steps are taken from the end, so the next step must be the last one.
+    draft.steps.reverse();
+    while let Some(step) = draft.steps.pop() {
         match step {
             _ if draft.run.ended().is_some() => return,
             Step::Advance(task) => changed.push_back(task),
             // The changed tasks come first, since they may end and so make room.
             Step::Admit { .. } if !changed.is_empty() => {}
-            step => steps.extend(run_step(draft, step).into_iter().rev()),
+            step => {
+                let left = draft.steps.len();
+                run_step(draft, step);
+                draft.steps[left..].reverse();
+            }
         }
     }
 }
 
-fn run_step(draft: &mut Draft<'_>, step: Step) -> Steps {
+fn run_step(draft: &mut Draft<'_>, step: Step) {
     match step {
-        Step::Advance(task) => vec![Step::Advance(task)],
+        Step::Advance(task) => draft.then(Step::Advance(task)),
         Step::Arrive { task, from, creating } => arrive::arrive(draft, task, from, creating),
         Step::Start(task) => start::start(draft, task),
         Step::Act { task, from } => act::act(draft, task, from),
         Step::HandOff(call) => close::hand_off(draft, call),
         Step::AskMaster { call, documents } => question::ask_master(draft, call, documents),
         Step::AskApproval { call, approver, documents, creating } => {
-            question::ask_approval(draft, call, approver, documents, creating)
+            question::ask_approval(draft, call, approver, documents, creating);
         }
         Step::DecideApproval { call, question, binds, result } => {
-            question::decide_approval(draft, call, question, binds, &result)
+            question::decide_approval(draft, call, question, binds, &result);
         }
         Step::TakeOutcome { call, result } => question::take_outcome(draft, call, &result),
         Step::Join(task) => join::join(draft, task),

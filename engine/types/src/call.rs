@@ -225,6 +225,11 @@ impl CallResult {
     pub fn error(status: CallStatus, error: CallError) -> Self {
         Self { status, output: CallOutput::default(), error: Some(error), documents: Vec::new() }
     }
+
+    /// Returns the message of the error, or the name of the status without one.
+    pub fn reason(&self) -> &str {
+        self.error.as_ref().map_or(self.status.as_str(), |error| &error.message)
+    }
 }
 
 /// The output of a call.

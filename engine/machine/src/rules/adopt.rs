@@ -9,20 +9,15 @@ use super::crash::Recovery;
 use crate::prelude::*;
 
 /// Adopts configs, writes a person's documents, and lets every task continue as after a take-over.
-pub(crate) fn adopt(draft: &mut Draft<'_>, adoption: Adoption, documents: Vec<Write>, by: Principal) -> Steps {
-    let author = by.clone();
+pub(crate) fn adopt(draft: &mut Draft<'_>, adoption: Adoption, documents: Vec<Write>, by: Principal) {
     let recovery = if adoption.fork.is_some() { Recovery::InFork } else { Recovery::AfterCrash };
-    draft.push(Entry::Control(Control { task: None, action: ControlAction::Adopted(Box::new(adoption)), by }));
+    draft.control(None, ControlAction::Adopted(Box::new(adoption)), by.clone());
     for write in documents {
-        draft.write(write, Some(author.clone()));
+        draft.write(write, Some(by.clone()));
     }
-    let mut steps = vec![Step::WithdrawApprovals];
-    for task in draft.run.graph.live() {
-        steps.push(Step::Recover { task, recovery });
-        // The new configs may have another join for its delegations.
-        steps.push(Step::Advance(task));
-    }
-    steps
+    draft.then(Step::WithdrawApprovals);
+    // The new configs may have another join for the delegations of a turn.
+    draft.steps.extend(draft.run.graph.live().flat_map(|task| [Step::Recover { task, recovery }, Step::Advance(task)]));
 }
 
 /// Refuses configs that lack something that a living task needs, with all reasons at once. Also checks the new documents.

@@ -9,7 +9,7 @@ pub(crate) fn after(envelope: Option<AfterExecution>, asked: &ModelCall, tool: &
 }
 
 /// Gives `call` its result, after which its turn may be complete.
-pub(crate) fn deliver(draft: &mut Draft<'_>, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>) -> Steps {
+pub(crate) fn deliver(draft: &mut Draft<'_>, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>) {
     draft.finish(call, result, envelope, Vec::new());
-    vec![Step::Advance(call.task)]
+    draft.then(Step::Advance(call.task));
 }

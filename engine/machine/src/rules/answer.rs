@@ -13,10 +13,9 @@ pub(crate) fn answered(
     request: ContentHash,
     answer: ModelTurn,
     recorded: Option<ForkPoint>,
-) -> Steps {
+) {
     let Some(task) = awaiting(draft, id, turn) else {
-        draft.record_late(id, format!("an answer for turn {turn}"));
-        return Vec::new();
+        return draft.record_late(id, format!("an answer for turn {turn}"));
     };
     let ModelTurn { text, calls, finish, usage, reasoning, answered } = answer;
     let summary = usable_summary(&text, &calls, finish);
@@ -35,53 +34,50 @@ pub(crate) fn answered(
     }));
     draft.settle_request(task, usage, cost, false);
     let of = draft.task(task);
-    let step = if of.is_summarising() {
+    draft.then(if of.is_summarising() {
         Step::Summarise { task, summary }
     } else if of.missed.is_some() || of.calls().next().is_none() {
         Step::Text(task)
     } else {
         Step::Arrive { task, from: 0, creating: 0 }
-    };
-    vec![step]
+    });
 }
 
 /// Handles a request that got no answer. If the model is not available, its next fallback is asked. A failed summary becomes
 /// a digest, and a request that is too long is shortened. Otherwise the task ends, and its reservation is settled at the
 /// worst case unless the request was not charged.
-pub(crate) fn failed(draft: &mut Draft<'_>, id: &TaskId, turn: u32, model: &str, error: CallError, uncharged: bool) -> Steps {
+pub(crate) fn failed(draft: &mut Draft<'_>, id: &TaskId, turn: u32, model: &str, error: CallError, uncharged: bool) {
     let task = awaiting(draft, id, turn).filter(|task| draft.run.asked_model(*task) == Some(model));
     let Some(task) = task else {
-        draft.record_late(id, format!("a failure of the model {model} in turn {turn}"));
-        return Vec::new();
+        return draft.record_late(id, format!("a failure of the model {model} in turn {turn}"));
     };
     if error.code == ErrorCode::ModelUnavailable
         && let Some(to) = draft.run.fallback_of(task)
     {
         let (from, to) = (model.to_owned(), to.to_owned());
         draft.push(Entry::FellBack(Box::new(FellBack { task: id.clone(), turn, from, to, error })));
-        draft.decision.effects.push(Effect::Prompt { task: id.clone(), turn });
-        return Vec::new();
+        return draft.decision.effects.push(Effect::Prompt { task: id.clone(), turn });
     }
     if draft.task(task).is_summarising() {
         draft.settle_at_worst(task);
-        return vec![Step::Summarise { task, summary: None }];
+        return draft.then(Step::Summarise { task, summary: None });
     }
     // The provider rejects the length of the request, whatever was known of its window.
     if error.code == ErrorCode::ContextExceeded && draft.task(task).plans().next().is_some() {
         draft.settle_at_worst(task);
-        return vec![Step::Shorten(task)];
+        return draft.then(Step::Shorten(task));
     }
     if uncharged {
         draft.settle_at_nothing(task);
     }
     if error.code == ErrorCode::TimedOut {
-        return vec![Step::time_out(task, draft.task(task), error, LimitKind::TurnSeconds)];
+        return draft.then_time_out(task, LimitKind::TurnSeconds, error);
     }
-    vec![Step::end(task, FinalState::Failed, CallResult::error(CallStatus::Failed, error))]
+    draft.then(Step::end(task, CallResult::error(CallStatus::Failed, error)));
 }
 
 /// Records how long the open request of `id` waited for its provider: at most as long as its task and the run have worked.
-pub(crate) fn waited(draft: &mut Draft<'_>, id: &TaskId, turn: u32, waited: Waited) -> Steps {
+pub(crate) fn waited(draft: &mut Draft<'_>, id: &TaskId, turn: u32, waited: Waited) {
     if let Some(task) = awaiting(draft, id, turn) {
         let at = draft.at;
         let since =
@@ -92,10 +88,8 @@ pub(crate) fn waited(draft: &mut Draft<'_>, id: &TaskId, turn: u32, waited: Wait
             run_milliseconds: waited.run_milliseconds.min(since(of_run)),
             ..waited
         };
-        let action = ControlAction::Waited(Box::new(waited));
-        draft.push(Entry::Control(Control { task: Some(id.clone()), action, by: Principal::Engine }));
+        draft.control(Some(id.clone()), ControlAction::Waited(Box::new(waited)), Principal::Engine);
     }
-    Vec::new()
 }
 
 /// Returns the task `id`, if the request of its turn `turn` is open.

@@ -10,7 +10,7 @@ use crate::room::limit_error;
 use crate::{answer_in, bounded, task_limits};
 
 /// Checks the calls of an answered turn, beginning at index `from`. `creating` earlier calls will create tasks.
-pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut creating: u32) -> Steps {
+pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut creating: u32) {
     for index in from..draft.calls(task).iter().len() {
         let call = CallAt { task, index };
         let tool = match check(draft, call, creating) {
@@ -26,14 +26,14 @@ pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut cr
         } else if row.runs_code {
             // The approval is asked for before the call could start, so that several calls can be approved at once.
             if let Some(approver) = draft.approver(call, &tool) {
-                let ask = Step::AskApproval { call, approver, documents: Vec::new(), creating };
-                return vec![ask, Step::Arrive { task, from: index + 1, creating }];
+                draft.then(Step::AskApproval { call, approver, documents: Vec::new(), creating });
+                return draft.then(Step::Arrive { task, from: index + 1, creating });
             }
         } else if row.then == Then::Continue {
             draft.finish(call, CallResult::success(json!({"logged": true})), None, Vec::new());
         }
     }
-    vec![Step::Advance(task)]
+    draft.then(Step::Advance(task));
 }
 
 /// Checks whether `call` may begin, and returns its tool. `creating` earlier calls of its turn will create tasks.

@@ -7,26 +7,20 @@ use crate::answer_in;
 use crate::prelude::*;
 
 /// Hands off, or refuses the handoff with the reason.
-pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) -> Steps {
-    let configs = draft.configs();
-    let open = draft.call(call);
-    let (tool, input) = (&configs.tools[open.asked.tool.as_str()], open.asked.input.value());
+pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) {
+    let (tool, input) = (draft.tool(call), draft.call(call).asked.input.value());
     let checked = check(draft.calls(call.task), call.index).and_then(|()| draft.run.pin(&input));
     let documents = match checked {
         Ok(documents) => documents,
-        Err(error) => {
-            draft.refuse(call, error);
-            return Vec::new();
-        }
+        Err(error) => return draft.refuse(call, error),
     };
-    if let Some(approver) = draft.approver(call, tool) {
-        return vec![Step::AskApproval { call, approver, documents, creating: 0 }];
+    if let Some(approver) = draft.approver(call, &tool) {
+        return draft.then(Step::AskApproval { call, approver, documents, creating: 0 });
     }
     let output = handed_off(draft, call, input.get("result").unwrap_or(&Value::Null));
-    let result = CallResult { status: CallStatus::Success, output: output.into(), error: None, documents };
+    let result = CallResult { documents, ..CallResult::success(output) };
     // A handoff always ends the turn, whatever `after_execution` the call or its config has.
     draft.finish(call, result, Some(AfterExecution::Terminate), Vec::new());
-    Vec::new()
 }
 
 /// Checks whether the handoff at `index` may take effect together with the other calls of its turn.

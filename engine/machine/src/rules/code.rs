@@ -34,22 +34,20 @@ pub(crate) fn ask(
     input_tokens: u64,
     output_tokens: u64,
     worst_cost: Option<Money>,
-) -> Steps {
+) {
     let (task, reserved_tokens) = (by.call.task(), input_tokens.saturating_add(output_tokens));
     let asked = CallAskedModel { task, by, model, input_tokens, reserved_tokens, reserved_cost: worst_cost };
     draft.push(Entry::CallAskedModel(Box::new(asked)));
-    Vec::new()
 }
 
 /// Settles a request of a call's code, answered or not. If the call has ended meanwhile, its end has settled the request.
-pub(crate) fn hear(draft: &mut Draft<'_>, by: &CallRequest, used: Option<(Usage, Option<Money>)>) -> Steps {
+pub(crate) fn hear(draft: &mut Draft<'_>, by: &CallRequest, used: Option<(Usage, Option<Money>)>) {
     if let Some((task, ask)) = open_ask(draft.run, by).map(|(task, ask)| (task, ask.clone())) {
         match used {
             Some((usage, cost)) => draft.settle_ask(task, ask, usage.bounded(), cost, false),
             None => draft.settle_ask_at_worst(task, ask),
         }
     }
-    Vec::new()
 }
 
 fn open_ask<'r>(run: &'r Run, by: &CallRequest) -> Option<(TaskIndex, &'r OpenAsk)> {

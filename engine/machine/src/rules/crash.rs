@@ -18,58 +18,52 @@ pub(crate) enum Recovery {
 }
 
 /// Records that a process took the run over, and recovers every living task.
-pub(crate) fn take_over(draft: &mut Draft<'_>, process: String) -> Steps {
-    let action = ControlAction::TakenOver { process };
-    draft.push(Entry::Control(Control { task: None, action, by: Principal::Engine }));
-    draft.run.graph.live().map(|task| Step::Recover { task, recovery: Recovery::AfterCrash }).collect()
+pub(crate) fn take_over(draft: &mut Draft<'_>, process: String) {
+    draft.control(None, ControlAction::TakenOver { process }, Principal::Engine);
+    let recover = |task| Step::Recover { task, recovery: Recovery::AfterCrash };
+    draft.steps.extend(draft.run.graph.live().map(recover));
 }
 
 /// Lets `task` continue after its request or its calls in progress were lost.
-pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery) -> Steps {
-    let of = draft.task(task);
+pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery) {
+    let of = &draft.run.graph[task];
     if !of.is_live() {
-        return Vec::new();
+        return;
     }
     if of.holder == Holder::Person {
         let question = of.id.clone();
         draft.decision.effects.push(Effect::AskPerson { question });
-        return Vec::new();
+        return;
     }
     if let Some(request) = of.phase.request() {
         // The task is ready from here on, and its model is asked again when limits admit it.
-        match recovery {
+        return match recovery {
             Recovery::AfterCrash if request.uncharged => draft.settle_at_nothing(task),
             // Its usage can no longer become known.
             Recovery::AfterCrash => draft.settle_at_worst(task),
             // The original made the request and accounts for it.
             Recovery::InFork => draft.settle_at_nothing(task),
-        }
-        return Vec::new();
+        };
     }
     let running = of.calls().enumerate().filter(|(_, call)| call.is_running() && call.is_function());
-    let steps: Steps = running.map(|(index, _)| Step::Resume { call: CallAt { task, index }, recovery }).collect();
+    draft.steps.extend(running.map(|(index, _)| Step::Resume { call: CallAt { task, index }, recovery }));
     match recovery {
         Recovery::AfterCrash => draft.settle_asks_at_worst(task, None),
         Recovery::InFork => draft.leave_asks_to_original(task),
     }
-    steps
 }
 
 /// Runs `call` again, unless that could repeat its effect.
-pub(crate) fn resume(draft: &mut Draft<'_>, call: CallAt, recovery: Recovery) -> Steps {
-    let configs = draft.configs();
-    let open = draft.call(call);
-    let tool = &configs.tools[open.asked.tool.as_str()];
-    let is_as_approved = open.approved().is_none_or(|binds| tool.bound_hash(&open.asked.input) == binds);
+pub(crate) fn resume(draft: &mut Draft<'_>, call: CallAt, recovery: Recovery) {
+    let (tool, open) = (draft.tool(call), draft.call(call));
     // In a fork the shell knows what became of the call in the original.
     if tool.effect == EffectClass::AtMostOnce && recovery == Recovery::AfterCrash {
-        return vec![Step::Interrupt(call)];
+        return draft.then(Step::Interrupt(call));
     }
-    if !is_as_approved {
+    if open.approved().is_some_and(|binds| tool.bound_hash(&open.asked.input) != binds) {
         // It began as approved, but would now begin as something else.
-        let result = CallResult::error(CallStatus::Failed, changed_since(tool)).into();
-        return vec![Step::Deliver { call, result, envelope: None }];
+        let result = CallResult::error(CallStatus::Failed, changed_since(&tool)).into();
+        return draft.then(Step::Deliver { call, result, envelope: None });
     }
-    draft.execute(call, tool);
-    Vec::new()
+    draft.execute(call, &tool);
 }

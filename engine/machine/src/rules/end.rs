@@ -9,38 +9,34 @@
 use crate::prelude::*;
 
 /// Ends the turn of `task`, if its last result is in.
-pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
-    let of = draft.task(task);
+pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
     // Rule *text* ends a turn without calls.
     let is_over = |calls: &&OpenCalls| calls.iter().len() > 0 && calls.counts().unfinished == 0;
-    let Some(calls) = of.phase.calls().filter(is_over) else { return Vec::new() };
+    let Some(calls) = draft.task(task).phase.calls().filter(is_over) else { return };
     let hands_off = |call: &&OpenCall| call.tool_type.is_some_and(|kind| kind.behavior().then == Then::Stop);
     let handed_off = calls.iter().filter(hands_off).find_map(|call| call.finish()?.result.clone());
-    let end = match (handed_off, calls.purpose().last_turn()) {
-        (Some(result), None) => Step::end(task, FinalState::Completed, result),
+    match (handed_off, calls.purpose().last_turn()) {
+        (Some(result), None) => draft.then(Step::end(task, result)),
         (Some(result), Some(limit)) => {
-            Step::end_partial(task, limit, result.output.shown().into_owned(), result.documents.clone())
+            let output = result.output.shown().into_owned();
+            draft.then_end_partial_with(task, limit, output, result.documents.clone());
         }
         (None, Some(limit)) => {
-            let text = calls.text();
-            let output = if text.is_empty() { Json::null() } else { Json::from(Value::from(text)) };
-            Step::end_partial(task, limit, output, of.written().cloned().collect())
+            let output = if calls.text().is_empty() { Json::null() } else { Json::from(Value::from(calls.text())) };
+            draft.then_end_partial(task, limit, output);
         }
         (None, None) => {
             if let Some(result) = terminating_result(calls) {
-                Step::end(task, state_of(result.status), result)
+                draft.then(Step::end(task, result));
             } else if calls.iter().all(|call| call.finish().is_some_and(|finish| finish.to_user)) {
                 let results = calls.iter().filter_map(|call| call.finish()?.result.as_ref());
                 let outputs: Vec<Value> = results.map(|result| result.output.value()).collect();
-                let result = CallResult::success(json!({"message": calls.text(), "outputs": outputs}));
-                Step::end(task, FinalState::Completed, result)
-            } else {
-                // The task is ready, and its model is asked again when limits admit it.
-                return Vec::new();
+                let output = json!({"message": calls.text(), "outputs": outputs});
+                draft.then(Step::end(task, CallResult::success(output)));
             }
+            // Otherwise the task is ready, and its model is asked again when limits admit it.
         }
-    };
-    vec![end]
+    }
 }
 
 /// Returns the result of a terminating turn. Its output is that of the first terminating call. Its status is the first status
@@ -56,14 +52,4 @@ fn terminating_result(calls: &OpenCalls) -> Option<CallResult> {
         result.error.clone_from(&other.error);
     }
     Some(result)
-}
-
-/// Returns the final state that follows from a status.
-const fn state_of(status: CallStatus) -> FinalState {
-    match status {
-        CallStatus::Success | CallStatus::Partial => FinalState::Completed,
-        CallStatus::Failed | CallStatus::UnknownOutcome => FinalState::Failed,
-        CallStatus::Cancelled => FinalState::Cancelled,
-        CallStatus::Timeout => FinalState::TimedOut,
-    }
 }

@@ -9,14 +9,14 @@ use crate::prelude::*;
 use crate::unknown_outcome;
 
 /// Ends `task`. Everything below it is closed first. Then its caller's call gets the result, which may end the caller's turn.
-pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) -> Steps {
-    let End { state, result, limit, envelope } = end;
-    let id = draft.id(task);
+pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) {
+    let End { result, limit, envelope } = end;
+    let (id, state) = (draft.id(task), state_of(result.status));
     let reason = match &result.error {
         Some(error) => error.message.clone(),
         None => format!("task {id} ended"),
     };
-    close_all(draft, task, &reason);
+    close(draft, task, &reason);
     close_question(draft, task, &result);
     let above = draft.run.graph.caller_of(task);
     let escalated = above.filter(|above| draft.task(*above).phase.escalated() == Some(&id));
@@ -24,30 +24,23 @@ pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) -> Steps {
     let retry_at = call.and_then(|call| draft.run.retry_at(draft.at, task, call, state));
     draft.push(Entry::TaskEnded(TaskEnded { task: id, state, result: result.clone(), limit, retry_at }));
     if let Some(above) = escalated {
-        return vec![Step::End { task: above, end: Box::new(End { state, result, limit, envelope: None }) }];
+        return draft.then(Step::End { task: above, end: Box::new(End { result, limit, envelope: None }) });
     }
     let Some(call) = call else {
         draft.push(Entry::RunEnded(RunEnded { state, status: result.status, limit }));
-        draft.decision.effects.push(Effect::EndRun);
-        return Vec::new();
+        return draft.decision.effects.push(Effect::EndRun);
     };
-    let next = match (retry_at, draft.task(task).concern()) {
+    draft.then(match (retry_at, draft.task(task).concern()) {
         (Some(at), _) if at <= draft.at => Step::Retry(call),
-        (Some(_), _) => return Vec::new(),
+        (Some(_), _) => return,
         (None, Some(Concern::Approval { binds })) => Step::DecideApproval { call, question: task, binds, result },
         (None, Some(Concern::Outcome)) => Step::TakeOutcome { call, result },
         (None, None) => Step::Deliver { call, result: draft.call(call).with_attempts(result), envelope },
-    };
-    vec![next]
+    });
 }
 
 /// Closes all tasks below `task`, and its calls. The task itself stays.
-pub(crate) fn close(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) -> Steps {
-    close_all(draft, task, reason);
-    Vec::new()
-}
-
-fn close_all(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
+pub(crate) fn close(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
     close_below(draft, task, reason);
     stop(draft, task);
     close_calls(draft, task, reason);
@@ -101,7 +94,7 @@ fn close_calls(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
 /// Closes the question of `task`, if it has an open one.
 fn close_question(draft: &mut Draft<'_>, task: TaskIndex, result: &CallResult) {
     let of = draft.task(task);
-    let Some(question) = of.question.as_ref().filter(|question| question.closed.is_none()) else { return };
+    let Some(question) = of.question.clone().filter(|question| question.closed.is_none()) else { return };
     let answered = match result.status {
         CallStatus::Success => true,
         // A limit ended it. Its output so far is the answer, unless there is none.
@@ -116,8 +109,17 @@ fn close_question(draft: &mut Draft<'_>, task: TaskIndex, result: &CallResult) {
         };
         QuestionEnd::Answered { by, answer: result.output.shown().into_owned(), recorded: None }
     } else {
-        let reason = result.error.as_ref().map_or_else(|| result.status.as_str().to_owned(), |error| error.message.clone());
-        QuestionEnd::Failed { reason }
+        QuestionEnd::Failed { reason: result.reason().to_owned() }
     };
-    draft.push(Entry::QuestionClosed(QuestionClosed { task: of.id.clone(), number: question.number, how }));
+    draft.close_question(task, &question, how);
+}
+
+/// Returns the final state that follows from a status.
+const fn state_of(status: CallStatus) -> FinalState {
+    match status {
+        CallStatus::Success | CallStatus::Partial => FinalState::Completed,
+        CallStatus::Failed | CallStatus::UnknownOutcome => FinalState::Failed,
+        CallStatus::Cancelled => FinalState::Cancelled,
+        CallStatus::Timeout => FinalState::TimedOut,
+    }
 }

@@ -12,17 +12,17 @@ use crate::prelude::*;
 ///
 /// The results of the ended delegations do not affect the end of the turn (rule *end*). If the config of a delegation has
 /// `terminate`, the task ends with the success that met the join, not with the cancellation of another delegation.
-pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) {
     let awaits = |calls: &&OpenCalls| calls.functions_are_over() && calls.counts().awaited + calls.counts().approvals > 0;
-    let Some(calls) = draft.task(task).phase.calls().filter(awaits) else { return Vec::new() };
+    let Some(calls) = draft.run.graph[task].phase.calls().filter(awaits) else { return };
     let join = draft.agent(task).join;
     if join == Join::All {
-        return Vec::new();
+        return;
     }
     let tally = calls.tally();
     let verdict = verdict(join, tally);
     if verdict == Verdict::Pending || tally.pending == 0 {
-        return Vec::new();
+        return;
     }
     let how = if verdict == Verdict::Met { "was met" } else { "can no longer be met" };
     let message = format!(
@@ -35,19 +35,17 @@ pub(crate) fn join(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
     let graph = &draft.run.graph;
     let live = |id: TaskId| graph.find(id.as_str()).filter(|task| graph[*task].is_live());
     let envelope = Some(AfterExecution::Suspend);
-    let mut steps = Vec::new();
     for (index, open) in calls.iter().enumerate().filter(|(_, call)| call.delegates && !call.is_finished()) {
         if let Some(attempt) = live(open.id.attempt(open.next_attempt())) {
-            let end = End { state: FinalState::Cancelled, result: result.clone().into(), limit: None, envelope };
-            steps.push(Step::End { task: attempt, end: Box::new(end) });
+            let end = End { result: result.clone().into(), limit: None, envelope };
+            draft.steps.push(Step::End { task: attempt, end: Box::new(end) });
             continue;
         }
-        steps.push(Step::Deliver { call: CallAt { task, index }, result: open.with_attempts(result.clone()), envelope });
+        draft.steps.push(Step::Deliver { call: CallAt { task, index }, result: open.with_attempts(result.clone()), envelope });
         if let Some(approval) = live(open.id.approval(open.approvals())) {
-            steps.push(Step::end(approval, FinalState::Cancelled, result.clone()));
+            draft.steps.push(Step::end(approval, result.clone()));
         }
     }
-    steps
 }
 
 /// Numbers of the delegations of a turn, by result.

@@ -6,40 +6,37 @@
 use crate::prelude::*;
 
 /// Tries to admit the first task that became ready after entry `place`, and then the next one.
-pub(crate) fn admit(draft: &Draft<'_>, place: u64) -> Steps {
+pub(crate) fn admit(draft: &mut Draft<'_>, place: u64) {
     let shared = &draft.run.shared;
-    let first = shared.ready.range(place + 1..).next().filter(|_| !shared.paused);
-    first.map_or_else(Vec::new, |(place, task)| vec![Step::Fit(*task), Step::Admit { place: *place }])
+    if let Some((place, task)) = shared.ready.range(place + 1..).next().filter(|_| !shared.paused) {
+        draft.steps.extend([Step::Fit(*task), Step::Admit { place: *place }]);
+    }
 }
 
 /// Asks the model of a ready task, leaves the task waiting, uses its last turn, or ends it with its documents so far.
-pub(crate) fn request(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+pub(crate) fn request(draft: &mut Draft<'_>, task: TaskIndex) {
     let of = draft.task(task);
-    let Phase::Ready(next) = &of.phase else { return Vec::new() };
+    let Phase::Ready(next) = &of.phase else { return };
     if let Next::Again(purpose) = *next {
         return ask_again(draft, task, purpose);
     }
     let notice = match draft.run.admission(draft.at, task, false) {
         Admission::Now => of.missed.map(|Missed { count, reason }| Notice::Reminder { count, reason }),
-        Admission::Later => return Vec::new(),
+        Admission::Later => return,
         Admission::Reached(limit) => match draft.run.admission(draft.at, task, true) {
             Admission::Now => Some(Notice::LastTurn { limit }),
-            Admission::Later => return Vec::new(),
-            Admission::Reached(_) => {
-                return vec![Step::end_partial(task, limit, Json::null(), of.written().cloned().collect())];
-            }
+            Admission::Later => return,
+            Admission::Reached(_) => return draft.then_end_partial(task, limit, Json::null()),
         },
     };
     // The request holds all messages that people sent meanwhile.
     let (turn, steers) = (of.turns + 1, of.steering().to_vec());
     draft.request_turn(task, turn, steers, notice);
-    Vec::new()
 }
 
 /// Asks again for a turn that got no answer: the same turn, rendered alike, within the same limits of tokens and money. Later
 /// messages of people wait for the next turn.
-fn ask_again(draft: &mut Draft<'_>, task: TaskIndex, purpose: Purpose) -> Steps {
-    let of = draft.task(task);
+fn ask_again(draft: &mut Draft<'_>, task: TaskIndex, purpose: Purpose) {
     match draft.run.admits_budget(task, true) {
         Admission::Now => {
             let notice = match purpose {
@@ -47,13 +44,9 @@ fn ask_again(draft: &mut Draft<'_>, task: TaskIndex, purpose: Purpose) -> Steps 
                 Purpose::LastTurn(limit) => Some(Notice::LastTurn { limit }),
                 Purpose::Summary { through_turn } => Some(Notice::Summarise { through_turn }),
             };
-            draft.request_turn(task, of.turns, Vec::new(), notice);
-            Vec::new()
+            draft.request_turn(task, draft.task(task).turns, Vec::new(), notice);
         }
-        Admission::Later => Vec::new(),
-        Admission::Reached(limit) => {
-            let limit = purpose.last_turn().unwrap_or(limit);
-            vec![Step::end_partial(task, limit, Json::null(), of.written().cloned().collect())]
-        }
+        Admission::Later => {}
+        Admission::Reached(limit) => draft.then_end_partial(task, purpose.last_turn().unwrap_or(limit), Json::null()),
     }
 }

@@ -1,5 +1,5 @@
-//! The rules of a run, one file each. A rule appends entries and returns the steps that follow from them; it never calls
-//! another rule. [`super::settle`] is the only code that runs steps.
+//! The rules of a run, one file each. A rule appends entries and the steps that follow from them; it never calls another
+//! rule. [`super::settle`] is the only code that runs steps.
 //!
 //! | file | rule |
 //! | --- | --- |
@@ -37,11 +37,8 @@ pub(super) mod writes;
 
 use crate::prelude::*;
 
-/// The steps that follow from a rule, in order. A step and all steps that follow from it are complete before the next one
-/// begins.
-pub(super) type Steps = Vec<Step>;
-
-/// One step of the loop in `settle`. A step does nothing if its task has ended or changed its phase meanwhile.
+/// One step of the loop in `settle`. A step and all steps that follow from it are complete before the next one begins. A step
+/// does nothing if its task has ended or changed its phase meanwhile.
 pub(super) enum Step {
     /// Advances the turn of a task once no other step is left: `Start`, `Act`, `Join` and `EndTurn`, in this order.
     Advance(TaskIndex),
@@ -101,32 +98,44 @@ pub(super) enum Step {
 
 /// The end of a task.
 pub(super) struct End {
-    pub(super) state: FinalState,
     pub(super) result: Arc<CallResult>,
+    /// The limit that ended it.
     pub(super) limit: Option<LimitKind>,
     /// The `after_execution` that outranks that of the caller's call and its config.
     pub(super) envelope: Option<AfterExecution>,
 }
 
 impl Step {
-    /// Returns the step that ends `task` as `state`.
-    pub(super) fn end(task: TaskIndex, state: FinalState, result: impl Into<Arc<CallResult>>) -> Self {
-        Self::End { task, end: Box::new(End { state, result: result.into(), limit: None, envelope: None }) }
+    /// Returns the step that ends `task` with `result`.
+    pub(super) fn end(task: TaskIndex, result: impl Into<Arc<CallResult>>) -> Self {
+        Self::End { task, end: Box::new(End { result: result.into(), limit: None, envelope: None }) }
     }
 
-    /// Returns the step that ends `task` with `output` and `documents`, because a limit was reached.
-    pub(super) fn end_partial(task: TaskIndex, limit: LimitKind, output: Json, documents: Vec<DocumentRef>) -> Self {
+    /// Returns the step that ends `task` with `result`, because of `limit`.
+    fn end_by(task: TaskIndex, limit: LimitKind, result: CallResult) -> Self {
+        Self::End { task, end: Box::new(End { result: result.into(), limit: Some(limit), envelope: None }) }
+    }
+}
+
+/// Ends because of limits.
+impl Draft<'_> {
+    /// Ends `task` with `output` and its written documents next, because `limit` was reached.
+    pub(super) fn then_end_partial(&mut self, task: TaskIndex, limit: LimitKind, output: Json) {
+        let documents = self.task(task).written().cloned().collect();
+        self.then_end_partial_with(task, limit, output, documents);
+    }
+
+    /// Ends `task` with `output` and `documents` next, because `limit` was reached.
+    pub(super) fn then_end_partial_with(&mut self, task: TaskIndex, limit: LimitKind, output: Json, documents: Vec<DocumentRef>) {
         let error = CallError::new(ErrorCode::LimitReached, format!("{limit} was reached before the work was done"))
             .with_detail(json!({"limit": limit}));
         let result = CallResult { status: CallStatus::Partial, output: output.into(), error: Some(error), documents };
-        let end = End { state: FinalState::Completed, result: result.into(), limit: Some(limit), envelope: None };
-        Self::End { task, end: Box::new(end) }
+        self.then(Step::end_by(task, limit, result));
     }
 
-    /// Returns the step that ends `task` with its written documents, because it took too long.
-    pub(super) fn time_out(task: TaskIndex, of: &Task, error: CallError, limit: LimitKind) -> Self {
-        let result = CallResult { documents: of.written().cloned().collect(), ..CallResult::error(CallStatus::Timeout, error) };
-        let end = End { state: FinalState::TimedOut, result: result.into(), limit: Some(limit), envelope: None };
-        Self::End { task, end: Box::new(end) }
+    /// Ends `task` with its written documents next, because it took too long.
+    pub(super) fn then_time_out(&mut self, task: TaskIndex, limit: LimitKind, error: CallError) {
+        let documents = self.task(task).written().cloned().collect();
+        self.then(Step::end_by(task, limit, CallResult { documents, ..CallResult::error(CallStatus::Timeout, error) }));
     }
 }

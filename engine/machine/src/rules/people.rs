@@ -6,30 +6,18 @@ use crate::prelude::*;
 use crate::{agent, answer_in};
 
 /// Appends the first entries of a run: its start, its documents, its root task.
-pub(crate) fn start(draft: &mut Draft<'_>, started: RunStarted, root: &AgentId, documents: Vec<Write>) -> Steps {
+pub(crate) fn start(draft: &mut Draft<'_>, started: RunStarted, root: &AgentId, documents: Vec<Write>) {
     let configs = draft.configs();
-    let limits = &agent(&configs, root).limits;
+    let limits = [&agent(&configs, root).limits, &configs.job.limits];
+    let seconds = limits.into_iter().filter_map(|limits| limits.deadline_seconds).min();
     let request = started.request.clone();
     draft.push(Entry::RunStarted(Box::new(started)));
-    let attached = documents.into_iter().map(|write| draft.write(write, None)).collect();
-    let seconds = [limits.deadline_seconds, configs.job.limits.deadline_seconds].into_iter().flatten().min();
+    let documents = documents.into_iter().map(|write| draft.write(write, None)).collect();
     draft.push(Entry::TaskCreated(Box::new(TaskCreated {
-        task: TaskId::root(),
-        kind: TaskKind::Root,
-        holder: Holder::Agent(root.clone()),
-        caller: None,
-        tool: None,
-        master: Master::Person,
-        answers_for: None,
-        request,
-        documents: attached,
-        depth: 0,
-        answer_schema: Json::null(),
+        documents,
         deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),
-        failed_attempts: 0,
-        concern: None,
+        ..TaskCreated::new(TaskId::root(), TaskKind::Root, Holder::Agent(root.clone()), request)
     })));
-    Vec::new()
 }
 
 /// Closes a question with a person's answer. The first valid answer wins. No agent answers in a person's place.
@@ -40,45 +28,38 @@ pub(crate) fn answer(
     answer: Json,
     documents: Vec<Write>,
     recorded: Option<ForkPoint>,
-) -> Steps {
-    let Some(task) = draft.run.graph.find(id.as_str()) else { return Vec::new() };
-    let Some(question) = draft.task(task).question.clone() else { return Vec::new() };
+) {
+    let Some(task) = draft.run.graph.find(id.as_str()) else { return };
+    let Some(question) = draft.task(task).question.clone() else { return };
     let answer = fitting(draft.run.configs(), &question, &answer).unwrap_or(answer);
     let documents = documents.into_iter().map(|write| draft.write(write, Some(by.clone()))).collect();
-    let how = QuestionEnd::Answered { by, answer: answer.clone(), recorded };
-    draft.push(Entry::QuestionClosed(QuestionClosed { task: id.clone(), number: question.number, how }));
-    let result = CallResult { status: CallStatus::Success, output: answer.into(), error: None, documents };
-    vec![Step::end(task, FinalState::Completed, result)]
+    draft.close_question(task, &question, QuestionEnd::Answered { by, answer: answer.clone(), recorded });
+    draft.then(Step::end(task, CallResult { documents, ..CallResult::success(answer) }));
 }
 
 /// Cancels a task and all tasks below it.
-pub(crate) fn cancel(draft: &mut Draft<'_>, id: &TaskId, reason: String, by: Principal) -> Steps {
-    let action = ControlAction::Cancelled { reason: reason.clone() };
-    draft.push(Entry::Control(Control { task: Some(id.clone()), action, by }));
+pub(crate) fn cancel(draft: &mut Draft<'_>, id: &TaskId, reason: String, by: Principal) {
+    draft.control(Some(id.clone()), ControlAction::Cancelled { reason: reason.clone() }, by);
     let result = CallResult::error(CallStatus::Cancelled, CallError::new(ErrorCode::Cancelled, reason));
-    draft.run.graph.find(id.as_str()).map(|task| Step::end(task, FinalState::Cancelled, result)).into_iter().collect()
+    draft.steps.extend(draft.run.graph.find(id.as_str()).map(|task| Step::end(task, result)));
 }
 
 /// Ends a run that cannot continue. Its root fails, and everything below it is closed.
-pub(crate) fn fail_run(draft: &Draft<'_>, error: CallError) -> Steps {
-    let root = draft.run.graph.indices().next();
+pub(crate) fn fail_run(draft: &mut Draft<'_>, error: CallError) {
     let result = CallResult::error(CallStatus::Failed, error);
-    root.map(|root| Step::end(root, FinalState::Failed, result)).into_iter().collect()
+    draft.steps.extend(draft.run.graph.indices().next().map(|root| Step::end(root, result)));
 }
 
 /// Pauses the run, or lets it continue.
-pub(crate) fn set_paused(draft: &mut Draft<'_>, by: Principal, paused: bool) -> Steps {
-    let action = if paused { ControlAction::Paused } else { ControlAction::Unpaused };
+pub(crate) fn set_paused(draft: &mut Draft<'_>, by: Principal, paused: bool) {
     if draft.run.shared.paused != paused {
-        draft.push(Entry::Control(Control { task: None, action, by }));
+        draft.control(None, if paused { ControlAction::Paused } else { ControlAction::Unpaused }, by);
     }
-    Vec::new()
 }
 
 /// Adds a message from outside to the next request of a task.
-pub(crate) fn steer(draft: &mut Draft<'_>, task: TaskId, text: String, by: Principal) -> Steps {
-    draft.push(Entry::Control(Control { task: Some(task), action: ControlAction::Steered { text }, by }));
-    Vec::new()
+pub(crate) fn steer(draft: &mut Draft<'_>, task: TaskId, text: String, by: Principal) {
+    draft.control(Some(task), ControlAction::Steered { text }, by);
 }
 
 pub(crate) fn check_answer(run: &Run, id: &TaskId, by: &Principal, answer: &Json, documents: &[Write]) -> Result<(), Refusal> {

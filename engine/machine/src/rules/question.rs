@@ -24,10 +24,8 @@ use crate::{create, unknown_outcome};
 const INPUT_SHOWN: usize = 10_000;
 
 /// Creates the task of an agent's question.
-pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<DocumentRef>) -> Steps {
-    let configs = draft.configs();
-    let (asker, open) = (draft.task(call.task), draft.call(call));
-    let tool = &configs.tools[open.asked.tool.as_str()];
+pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<DocumentRef>) {
+    let (asker, tool, open) = (draft.task(call.task), draft.tool(call), draft.call(call));
     let input = open.asked.input.value();
     let seconds = input.get("deadline_seconds").and_then(Value::as_f64).map(Duration::try_from_secs_f64).and_then(Result::ok);
     let deadline = seconds.or_else(|| tool.limits.deadline_seconds.map(Duration::from_secs));
@@ -38,31 +36,14 @@ pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<Doc
         deadline: deadline.map(|duration| draft.at.plus(duration)),
         ..create::question(asker, task, by, request_text(&input), documents)
     };
-    draft.push(Entry::CallStarted(CallStarted {
-        task: asker.id.clone(),
-        call: open.id.clone(),
-        tool: tool.id.clone(),
-        tool_type: tool.tool_type,
-        documents: created.documents.clone(),
-        target: Some(created.holder.clone()),
-    }));
-    let asker = draft.id(call.task);
-    open_question(draft, created, asker, otherwise(&input));
-    Vec::new()
+    draft.start(call, &tool, created.documents.clone(), Some(created.holder.clone()));
+    open_question(draft, created, draft.id(call.task), otherwise(&input));
 }
 
 /// Asks for the approval of `call`, showing `documents`; `creating` earlier calls of the turn will create tasks. If limits
 /// leave no room for the question, the call is refused.
-pub(crate) fn ask_approval(
-    draft: &mut Draft<'_>,
-    call: CallAt,
-    approver: Approver,
-    documents: Vec<DocumentRef>,
-    creating: u32,
-) -> Steps {
-    let configs = draft.configs();
-    let open = draft.call(call);
-    let tool = &configs.tools[open.asked.tool.as_str()];
+pub(crate) fn ask_approval(draft: &mut Draft<'_>, call: CallAt, approver: Approver, documents: Vec<DocumentRef>, creating: u32) {
+    let (tool, open) = (draft.tool(call), draft.call(call));
     let input = &open.asked.input;
     let title = tool.title.as_ref().map(|title| format!(" ({title})")).unwrap_or_default();
     let request = format!(
@@ -92,14 +73,11 @@ pub(crate) fn ask_approval(
     if let Err(error) = ask_about_call(draft, call, question, creating) {
         draft.refuse(call, error);
     }
-    Vec::new()
 }
 
 /// Handles a crash during `call`, which is never run again: its master is asked, or its result is `unknown_outcome`.
-pub(crate) fn interrupt(draft: &mut Draft<'_>, call: CallAt) -> Steps {
-    let configs = draft.configs();
-    let open = draft.call(call);
-    let tool = &configs.tools[open.asked.tool.as_str()];
+pub(crate) fn interrupt(draft: &mut Draft<'_>, call: CallAt) {
+    let (tool, open) = (draft.tool(call), draft.call(call));
     let request = format!(
         "A crash interrupted a call of {}. Whether it took effect is not known, and it is not repeated. What became of it?\n\n{}\n\nIts input:\n{}",
         tool.id,
@@ -110,7 +88,7 @@ pub(crate) fn interrupt(draft: &mut Draft<'_>, call: CallAt) -> Steps {
         "type": "object",
         "properties": {
             "outcome": {"enum": ["done", "not_done", "unknown"], "description": "Whether it took effect."},
-            "output": output_schema(tool),
+            "output": output_schema(&tool),
             "note": {"type": "string", "description": "What else the caller should know."}
         },
         "required": ["outcome"],
@@ -122,18 +100,17 @@ pub(crate) fn interrupt(draft: &mut Draft<'_>, call: CallAt) -> Steps {
         answer_schema: Json::from(schema),
         ..create::question(draft.task(call.task), open.id.outcome(), by, request, Vec::new())
     };
-    if tool.on_unknown_outcome == OnUnknownOutcome::Ask && ask_about_call(draft, call, question, 0).is_ok() {
-        return Vec::new();
+    let is_asked = tool.on_unknown_outcome == OnUnknownOutcome::Ask && ask_about_call(draft, call, question, 0).is_ok();
+    if !is_asked {
+        draft.then(Step::Deliver { call, result: unknown_outcome(None).into(), envelope: None });
     }
-    vec![Step::Deliver { call, result: unknown_outcome(None).into(), envelope: None }]
 }
 
 /// Opens a question of the engine about `call`. It has the limits of the agent that answers. A tool's limits apply only to
 /// the tasks that its own calls create.
 fn ask_about_call(draft: &mut Draft<'_>, call: CallAt, question: TaskCreated, creating: u32) -> Result<(), CallError> {
     draft.run.check_room(question.holder != Holder::Person, creating)?;
-    let asker = draft.id(call.task);
-    open_question(draft, question, asker, Otherwise::Fail);
+    open_question(draft, question, draft.id(call.task), Otherwise::Fail);
     Ok(())
 }
 
@@ -157,17 +134,11 @@ fn open_question(draft: &mut Draft<'_>, created: TaskCreated, asker: TaskId, oth
 }
 
 /// Approves or refuses `call`, after `question` ended with `result`. A call that has changed is asked about again.
-pub(crate) fn decide_approval(
-    draft: &mut Draft<'_>,
-    call: CallAt,
-    question: TaskIndex,
-    binds: ContentHash,
-    result: &CallResult,
-) -> Steps {
+pub(crate) fn decide_approval(draft: &mut Draft<'_>, call: CallAt, question: TaskIndex, binds: ContentHash, result: &CallResult) {
     let open = draft.call(call);
     if open.stage != CallStage::Approval {
         // The call ended before its question did.
-        return Vec::new();
+        return;
     }
     let configs = draft.configs();
     let asked = &open.asked;
@@ -181,8 +152,7 @@ pub(crate) fn decide_approval(
         (Some(tool), _) if tool.bound_hash(&asked.input) != binds => {
             let approver = draft.approver_again(call, tool);
             let documents = draft.task(question).question.as_ref().map(|question| question.documents.clone());
-            let ask = Step::AskApproval { call, approver, documents: documents.unwrap_or_default(), creating: 0 };
-            return vec![ask, Step::Advance(call.task)];
+            draft.then(Step::AskApproval { call, approver, documents: documents.unwrap_or_default(), creating: 0 });
         }
         (Some(tool), Ok(())) => {
             let (task, call) = (draft.id(call.task), open.id.clone());
@@ -193,13 +163,13 @@ pub(crate) fn decide_approval(
             draft.refuse(call, error);
         }
     }
-    vec![Step::Advance(call.task)]
+    draft.then(Step::Advance(call.task));
 }
 
 /// Gives `call` its result, after the question about its outcome ended with `result`.
-pub(crate) fn take_outcome(draft: &Draft<'_>, call: CallAt, result: &CallResult) -> Steps {
+pub(crate) fn take_outcome(draft: &mut Draft<'_>, call: CallAt, result: &CallResult) {
     if draft.call(call).stage != CallStage::Doubt {
-        return Vec::new();
+        return;
     }
     let told = if result.status == CallStatus::Success { result.output.value() } else { Value::Null };
     let note = told.get("note").and_then(Value::as_str);
@@ -216,30 +186,30 @@ pub(crate) fn take_outcome(draft: &Draft<'_>, call: CallAt, result: &CallResult)
         }
         _ => unknown_outcome(note),
     };
-    vec![Step::Deliver { call, result: result.into(), envelope: None }]
+    draft.then(Step::Deliver { call, result: result.into(), envelope: None });
 }
 
 /// Withdraws the questions about calls that would do something else under the present configs. Each is asked again.
-pub(crate) fn withdraw_changed(draft: &Draft<'_>) -> Steps {
+pub(crate) fn withdraw_changed(draft: &mut Draft<'_>) {
+    let run = &draft.run;
     let is_changed = |task: &Task| {
         let Some(Concern::Approval { binds }) = task.concern() else { return false };
         let id = task.id.originating_call();
-        let call = draft.run.task(&id.task()).and_then(|caller| caller.call(&id));
-        let tool = call.and_then(|call| draft.run.configs().tools.get(call.asked.tool.as_str()));
+        let call = run.task(&id.task()).and_then(|caller| caller.call(&id));
+        let tool = call.and_then(|call| run.configs().tools.get(call.asked.tool.as_str()));
         call.zip(tool).is_some_and(|(call, tool)| tool.bound_hash(&call.asked.input) != binds)
     };
-    let changed = draft.run.graph.live().filter(|task| is_changed(draft.task(*task)));
-    let withdrawn = changed.map(|task| {
+    let changed = run.graph.live().filter(|task| is_changed(&run.graph[*task]));
+    draft.steps.extend(changed.map(|task| {
         let error = CallError::new(ErrorCode::Cancelled, "the call has changed since, and is asked about again");
-        Step::end(task, FinalState::Cancelled, CallResult::error(CallStatus::Cancelled, error))
-    });
-    withdrawn.collect()
+        Step::end(task, CallResult::error(CallStatus::Cancelled, error))
+    }));
 }
 
 /// Passes an unanswered question on to the next master. The task of the question waits, and ends with the same answer.
-pub(crate) fn escalate(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+pub(crate) fn escalate(draft: &mut Draft<'_>, task: TaskIndex) {
     let of = draft.task(task);
-    let Some(question) = of.question.clone() else { return Vec::new() };
+    let Some(question) = of.question.clone() else { return };
     let (next, by) = (TaskId::new(format!("{}/escalated", of.id)), draft.run.master_of(task));
     let how = QuestionEnd::Escalated { to: by.holder.clone(), task: next.clone() };
     let created = TaskCreated {
@@ -247,16 +217,14 @@ pub(crate) fn escalate(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
         answer_schema: question.answer_schema.clone(),
         ..create::question(of, next, by, question.text.clone(), question.documents.clone())
     };
-    draft.push(Entry::QuestionClosed(QuestionClosed { task: of.id.clone(), number: question.number, how }));
+    draft.close_question(task, &question, how);
     open_question(draft, created, question.asker.clone(), Otherwise::Fail);
-    Vec::new()
 }
 
 /// Checks that an ended question approves its call. The error is the reason why it does not.
 fn verdict(result: &CallResult) -> Result<(), String> {
     if result.status != CallStatus::Success {
-        let reason = result.error.as_ref().map_or_else(|| result.status.as_str().to_owned(), |error| error.message.clone());
-        return Err(format!("nobody decided ({reason})"));
+        return Err(format!("nobody decided ({})", result.reason()));
     }
     let answer = result.output.value();
     match (answer.get("approved"), answer.get("reason").and_then(Value::as_str)) {

@@ -9,33 +9,27 @@ use crate::prelude::*;
 use crate::{changed_since, create};
 
 /// Makes the next attempt at `call`. If none may be made, the call gets the result of the last attempt.
-pub(crate) fn retry(draft: &mut Draft<'_>, call: CallAt) -> Steps {
+pub(crate) fn retry(draft: &mut Draft<'_>, call: CallAt) {
     match next_attempt(draft, call) {
-        Ok(created) => {
-            draft.push(Entry::TaskCreated(Box::new(created)));
-            Vec::new()
-        }
+        Ok(created) => draft.push(Entry::TaskCreated(Box::new(created))),
         Err(error) => {
             let open = draft.call(call);
             let without = || CallResult::error(CallStatus::Failed, error.clone());
             let mut result = open.failed_attempts().last().map_or_else(without, |last| CallResult::clone(last));
             add_detail(&mut result, "no_further_attempt", error.to_value());
-            vec![Step::Deliver { call, result: open.with_attempts(result), envelope: None }]
+            draft.then(Step::Deliver { call, result: open.with_attempts(result), envelope: None });
         }
     }
 }
 
 fn next_attempt(draft: &Draft<'_>, call: CallAt) -> Result<TaskCreated, CallError> {
-    let configs = draft.run.configs();
-    let asked = &draft.call(call).asked;
-    let tool = &configs.tools[asked.tool.as_str()];
+    let (tool, input) = (draft.tool(call), draft.call(call).asked.input.value());
     let agent = tool.agent.as_ref().expect("only delegations are tried again");
-    let input = asked.input.value();
     // An approval holds for every attempt at the call, but not for a call that has changed since.
-    if draft.approver(call, tool).is_some() {
-        return Err(changed_since(tool));
+    if draft.approver(call, &tool).is_some() {
+        return Err(changed_since(&tool));
     }
-    draft.run.check_creation(call.task, tool, 0)?;
+    draft.run.check_creation(call.task, &tool, 0)?;
     let documents = draft.run.pin(&input)?;
-    Ok(create::delegation(draft, call, tool, agent, &input, documents))
+    Ok(create::delegation(draft, call, &tool, agent, &input, documents))
 }

@@ -15,41 +15,38 @@ use crate::prelude::*;
 const REMINDERS: u32 = 2;
 
 /// Handles a turn that does not count, or ends the task with the text of a turn without calls.
-pub(crate) fn text(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+pub(crate) fn text(draft: &mut Draft<'_>, task: TaskIndex) {
     match draft.task(task).missed {
         Some(missed) => discard(draft, task, missed),
-        None => vec![finish(draft, task)],
+        None => finish(draft, task),
     }
 }
 
 /// Discards a turn that does not count. Nothing of it is executed. The next request reminds the agent, at most twice in a
 /// row.
-fn discard(draft: &mut Draft<'_>, task: TaskIndex, missed: Missed) -> Steps {
-    let mut steps = Vec::new();
+fn discard(draft: &mut Draft<'_>, task: TaskIndex, missed: Missed) {
     if missed.reason == ReminderReason::Malformed {
         // No call passes the checks. Each gets the error that explains its fault.
-        steps.push(Step::Arrive { task, from: 0, creating: 0 });
+        draft.then(Step::Arrive { task, from: 0, creating: 0 });
     } else {
         draft.refuse_all(task, "the turn was cut, withheld or declined, so its calls were not executed");
     }
-    let of = draft.task(task);
-    if let Some(limit) = of.last_turn() {
-        steps.push(Step::end_partial(task, limit, Json::null(), of.written().cloned().collect()));
+    if let Some(limit) = draft.task(task).last_turn() {
+        draft.then_end_partial(task, limit, Json::null());
     } else if missed.count > REMINDERS {
         let message = "three turns in a row neither used a tool nor gave a usable result";
         let error = CallError::new(ErrorCode::NoHandoff, message);
-        steps.push(Step::end(task, FinalState::Failed, CallResult::error(CallStatus::Failed, error)));
+        draft.then(Step::end(task, CallResult::error(CallStatus::Failed, error)));
     }
-    steps
 }
 
 /// Ends the task with the text of its turn.
-fn finish(draft: &Draft<'_>, task: TaskIndex) -> Step {
+fn finish(draft: &mut Draft<'_>, task: TaskIndex) {
     let (of, text) = (draft.task(task), draft.calls(task).text());
     let result = text_result(draft.run.configs(), of, text).unwrap_or_else(|()| Json::from(Value::from(text)));
     match of.last_turn() {
-        Some(limit) => Step::end_partial(task, limit, result, of.written().cloned().collect()),
-        None => Step::end(task, FinalState::Completed, CallResult::success(result)),
+        Some(limit) => draft.then_end_partial(task, limit, result),
+        None => draft.then(Step::end(task, CallResult::success(result))),
     }
 }
 

@@ -3,49 +3,46 @@
 use crate::prelude::*;
 
 /// Handles the first deadline or attempt that is due, and then the next one.
-pub(crate) fn pass(draft: &mut Draft<'_>) -> Steps {
+pub(crate) fn pass(draft: &mut Draft<'_>) {
     let (graph, shared) = (&draft.run.graph, &draft.run.shared);
     let deadline = shared.deadlines.first().filter(|(at, _)| *at <= draft.at);
     let retry = shared.retries.first().filter(|(at, _)| *at <= draft.at);
-    let mut steps = match (deadline, retry) {
+    match (deadline, retry) {
         (Some((at, id)), retry) if retry.is_none_or(|(retry_at, _)| at <= retry_at) => {
-            let Some(task) = graph.find(id.as_str()) else { return Vec::new() };
-            time_out(draft, task)
+            let Some(task) = graph.find(id.as_str()) else { return };
+            time_out(draft, task);
         }
         (_, Some((_, id))) => {
-            let Some(task) = graph.find(id.task_text()) else { return Vec::new() };
+            let Some(task) = graph.find(id.task_text()) else { return };
             let index = draft.calls(task).position_of(id);
-            vec![Step::Retry(CallAt { task, index })]
+            draft.then(Step::Retry(CallAt { task, index }));
         }
-        (_, None) => return Vec::new(),
-    };
-    steps.push(Step::PassTime);
-    steps
+        (_, None) => return,
+    }
+    draft.then(Step::PassTime);
 }
 
 /// Handles the passed deadline of `task`. A question follows its asker's policy. Any other task times out.
-fn time_out(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+fn time_out(draft: &mut Draft<'_>, task: TaskIndex) {
     let of = draft.task(task);
-    let id = of.id.clone();
     let Some(question) = of.question.clone().filter(|question| question.closed.is_none()) else {
-        let error = CallError::new(ErrorCode::TimedOut, format!("the deadline of task {id} has passed"));
-        return vec![Step::time_out(task, of, error, LimitKind::Deadline)];
+        let error = CallError::new(ErrorCode::TimedOut, format!("the deadline of task {} has passed", of.id));
+        return draft.then_time_out(task, LimitKind::Deadline, error);
     };
-    let number = question.number;
     match &question.otherwise {
         Otherwise::Default(default) => {
-            let how = QuestionEnd::Expired { default: default.clone() };
-            draft.push(Entry::QuestionClosed(QuestionClosed { task: id, number, how }));
-            vec![Step::end(task, FinalState::Completed, CallResult::success(default.clone()))]
+            draft.close_question(task, &question, QuestionEnd::Expired { default: default.clone() });
+            draft.then(Step::end(task, CallResult::success(default.clone())));
         }
         Otherwise::Escalate if may_escalate(draft.run, task) => {
-            vec![Step::Close { task, reason: "the question went on to the next master" }, Step::Escalate(task)]
+            draft.then(Step::Close { task, reason: "the question went on to the next master" });
+            draft.then(Step::Escalate(task));
         }
         Otherwise::Escalate | Otherwise::Fail => {
-            let how = QuestionEnd::Expired { default: Json::null() };
-            draft.push(Entry::QuestionClosed(QuestionClosed { task: id, number, how }));
-            let error = CallError::new(ErrorCode::Unanswered, format!("nobody answered question Q{number} in time"));
-            vec![Step::end(task, FinalState::TimedOut, CallResult::error(CallStatus::Timeout, error))]
+            draft.close_question(task, &question, QuestionEnd::Expired { default: Json::null() });
+            let message = format!("nobody answered question Q{} in time", question.number);
+            let error = CallError::new(ErrorCode::Unanswered, message);
+            draft.then(Step::end(task, CallResult::error(CallStatus::Timeout, error)));
         }
     }
 }

@@ -16,14 +16,14 @@ const ASKING_TOKENS: u64 = 128;
 
 /// Makes room in the conversation of a ready task, if its next request needs it. The request follows, unless the model is asked
 /// for a summary first, or a limit ends the task.
-pub(crate) fn fit(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+pub(crate) fn fit(draft: &mut Draft<'_>, task: TaskIndex) {
     if !draft.task(task).phase.is_ready() {
-        return Vec::new();
+        return;
     }
-    let Some(window) = draft.run.window(task) else { return vec![Step::Request(task)] };
+    let Some(window) = draft.run.window(task) else { return draft.then(Step::Request(task)) };
     if draft.task(task).is_summarising() {
         if draft.run.needed_tokens(task) <= window {
-            return vec![Step::Request(task)];
+            return draft.then(Step::Request(task));
         }
         // Configs that were adopted since leave no room to ask for the summary again.
         replace_older(draft, task, None);
@@ -33,37 +33,34 @@ pub(crate) fn fit(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
             Some(Admission::Now) => {
                 let turn = draft.task(task).turns + 1;
                 let notice = Notice::Summarise { through_turn: plan.through_turn };
-                draft.request_turn(task, turn, Vec::new(), Some(notice));
-                return Vec::new();
+                return draft.request_turn(task, turn, Vec::new(), Some(notice));
             }
-            Some(Admission::Later) => return Vec::new(),
+            Some(Admission::Later) => return,
             Some(Admission::Reached(_)) | None => compact(draft, task, &plan, None, plan.digest_tokens(window)),
         }
     }
     if draft.run.needed_tokens(task) > window {
-        let written = draft.task(task).written().cloned().collect();
-        return vec![Step::end_partial(task, LimitKind::Context, Json::null(), written)];
+        draft.then_end_partial(task, LimitKind::Context, Json::null());
+    } else {
+        draft.then(Step::Request(task));
     }
-    vec![Step::Request(task)]
 }
 
 /// Replaces as many older turns as possible, because the provider rejects the length of the request. The turn is asked for
 /// again.
-pub(crate) fn shorten(draft: &mut Draft<'_>, task: TaskIndex) -> Steps {
+pub(crate) fn shorten(draft: &mut Draft<'_>, task: TaskIndex) {
     if let Some(plan) = draft.task(task).plans().last() {
         let digest_tokens = plan.digest_tokens(draft.task(task).context_tokens);
         compact(draft, task, &plan, None, digest_tokens);
     }
-    Vec::new()
 }
 
 /// Ends a turn that was for a summary. Its text replaces the older turns; if it has none, a digest does.
-pub(crate) fn summarise(draft: &mut Draft<'_>, task: TaskIndex, summary: Option<String>) -> Steps {
+pub(crate) fn summarise(draft: &mut Draft<'_>, task: TaskIndex, summary: Option<String>) {
     if draft.task(task).phase.calls().is_some() {
         draft.refuse_all(task, "this turn is for the summary alone, so its calls were not executed");
     }
     replace_older(draft, task, summary);
-    Vec::new()
 }
 
 /// Replaces the turns that a summary was asked for.

@@ -12,19 +12,16 @@ use crate::prelude::*;
 use crate::room::limit_error;
 
 /// Gives a call the result of its executor. Writes are committed with the result, all or none.
-pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) -> Steps {
+pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) {
     let Some(call) = draft.run.running_function(id) else {
-        draft.record_late(&id.task(), format!("a result for call {id}"));
-        return Vec::new();
+        return draft.record_late(&id.task(), format!("a result for call {id}"));
     };
     draft.settle_asks_at_worst(call.task, Some(id));
-    let configs = draft.configs();
-    let tool = &configs.tools[draft.call(call).asked.tool.as_str()];
-    let envelope = outcome.after;
-    let to_agent = draft.returns_to_agent(call, tool, envelope);
-    let (result, conflicts) = judge(draft, call, tool, outcome, to_agent);
+    let (tool, envelope) = (draft.tool(call), outcome.after);
+    let to_agent = draft.returns_to_agent(call, &tool, envelope);
+    let (result, conflicts) = judge(draft, call, &tool, outcome, to_agent);
     draft.finish(call, result, envelope, conflicts);
-    vec![Step::Advance(call.task)]
+    draft.then(Step::Advance(call.task));
 }
 
 /// Turns the outcome of an executor into the call's result, and its writes into versions. An output that is too long for the

@@ -103,6 +103,28 @@ pub struct TaskCreated {
     pub concern: Option<Concern>,
 }
 
+impl TaskCreated {
+    /// Returns a task that nobody called, whose master is a person, with no documents, no schema and no deadline.
+    pub fn new(task: TaskId, kind: TaskKind, holder: Holder, request: String) -> Self {
+        Self {
+            task,
+            kind,
+            holder,
+            caller: None,
+            tool: None,
+            master: Master::Person,
+            answers_for: None,
+            request,
+            documents: Vec::new(),
+            depth: 0,
+            answer_schema: Json::null(),
+            deadline: None,
+            failed_attempts: 0,
+            concern: None,
+        }
+    }
+}
+
 /// The decision of an engine's question about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
