@@ -205,22 +205,14 @@ pub fn summary_of(said: &str) -> Option<String> {
 
 /// `text` on one line, without control characters, at most [`SUMMARY_CHARACTERS`] long.
 fn shortened(text: &str) -> String {
-    let visible = |word: &'_ str| word.chars().filter(|character| !character.is_control()).collect::<String>();
-    let mut short = String::new();
-    let mut length = 0;
-    // Word by word, so that a long text costs no more than a short one.
-    for word in text.split_whitespace().map(visible) {
-        if !short.is_empty() {
-            short.push(' ');
-            length += 1;
-        }
-        let left = SUMMARY_CHARACTERS - length.min(SUMMARY_CHARACTERS);
-        short.extend(word.chars().take(left + 1));
-        length += word.chars().count();
-        if length > SUMMARY_CHARACTERS {
-            let kept: String = short.chars().take(SUMMARY_CHARACTERS - 1).collect();
-            return kept + "…";
-        }
+    let is_visible = |character: &char| !character.is_control();
+    let words = text.split_whitespace().filter(|word| word.chars().any(|character| is_visible(&character)));
+    // Read only as far as the summary reaches, so that a long text costs no more than a short one.
+    let mut characters = words.flat_map(|word| std::iter::once(' ').chain(word.chars().filter(is_visible))).skip(1);
+    let mut short: String = characters.by_ref().take(SUMMARY_CHARACTERS).collect();
+    if characters.next().is_some() {
+        short.pop();
+        short.push('…');
     }
     short
 }
