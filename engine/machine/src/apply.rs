@@ -8,36 +8,42 @@ mod turns;
 use crate::prelude::*;
 use crate::render;
 
-/// Applies `recorded` to the state.
-pub(super) fn apply(run: &mut Run, recorded: &Recorded) {
-    let expected = run.shared.seq + 1;
-    assert_eq!(recorded.seq, expected, "entries are applied in order and without gaps");
-    run.shared.seq = recorded.seq;
-    run.shared.decision = recorded.decision;
-    let (at, latest) = (recorded.at, run.shared.latest);
-    run.shared.latest = at;
-    match &recorded.entry {
-        Entry::RunStarted(entry) => run_started(run, at, entry),
-        Entry::TaskCreated(entry) => tasks::task_created(run, at, entry),
-        Entry::ModelRequested(entry) => turns::model_requested(run, at, entry),
-        Entry::FellBack(entry) => turns::fell_back(run, entry),
-        Entry::ModelAnswered(entry) => turns::model_answered(run, at, entry),
-        Entry::CallRefused(entry) => calls::call_refused(run, at, entry),
-        Entry::CallApproved(entry) => calls::call_approved(run, at, entry),
-        Entry::CallStarted(entry) => calls::call_started(run, at, entry),
-        Entry::CallAskedModel(entry) => turns::call_asked_model(run, entry),
-        Entry::CallFinished(entry) => calls::call_finished(run, at, entry),
-        Entry::DocumentWritten(entry) => document_written(run, entry),
-        Entry::QuestionOpened(entry) => tasks::question_opened(run, entry),
-        Entry::QuestionClosed(entry) => tasks::question_closed(run, at, entry),
-        Entry::BudgetSettled(entry) => turns::budget_settled(run, at, entry),
-        Entry::Compacted(entry) => turns::compacted(run, entry),
-        // An output for the user does not change the state.
-        Entry::Output(_) => {}
-        Entry::Control(entry) => control(run, at, latest, entry),
-        Entry::SubtreeClosed(entry) => tasks::subtree_closed(run, at, entry),
-        Entry::TaskEnded(entry) => tasks::task_ended(run, at, entry),
-        Entry::RunEnded(entry) => run.shared.ended = Some(entry.clone()),
+impl Run {
+    /// Applies one entry of a timeline to the state.
+    ///
+    /// # Panics
+    /// If the entry is not the next one, or names something that no earlier entry created. [`Run::handle`] makes no such
+    /// timeline. Also if the entry adopts configs that are neither the run's own nor added with [`Run::know_configs`].
+    pub fn apply(&mut self, recorded: &Recorded) {
+        let expected = self.shared.seq + 1;
+        assert_eq!(recorded.seq, expected, "entries are applied in order and without gaps");
+        self.shared.seq = recorded.seq;
+        self.shared.decision = recorded.decision;
+        let (at, latest) = (recorded.at, self.shared.latest);
+        self.shared.latest = at;
+        match &recorded.entry {
+            Entry::RunStarted(entry) => run_started(self, at, entry),
+            Entry::TaskCreated(entry) => tasks::task_created(self, at, entry),
+            Entry::ModelRequested(entry) => turns::model_requested(self, at, entry),
+            Entry::FellBack(entry) => turns::fell_back(self, entry),
+            Entry::ModelAnswered(entry) => turns::model_answered(self, at, entry),
+            Entry::CallRefused(entry) => calls::call_refused(self, at, entry),
+            Entry::CallApproved(entry) => calls::call_approved(self, at, entry),
+            Entry::CallStarted(entry) => calls::call_started(self, at, entry),
+            Entry::CallAskedModel(entry) => turns::call_asked_model(self, entry),
+            Entry::CallFinished(entry) => calls::call_finished(self, at, entry),
+            Entry::DocumentWritten(entry) => document_written(self, entry),
+            Entry::QuestionOpened(entry) => tasks::question_opened(self, entry),
+            Entry::QuestionClosed(entry) => tasks::question_closed(self, at, entry),
+            Entry::BudgetSettled(entry) => turns::budget_settled(self, at, entry),
+            Entry::Compacted(entry) => turns::compacted(self, entry),
+            // An output for the user does not change the state.
+            Entry::Output(_) => {}
+            Entry::Control(entry) => control(self, at, latest, entry),
+            Entry::SubtreeClosed(entry) => tasks::subtree_closed(self, at, entry),
+            Entry::TaskEnded(entry) => tasks::task_ended(self, at, entry),
+            Entry::RunEnded(entry) => self.shared.ended = Some(entry.clone()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use baton_types::config::OnFailure;
 
 use crate::prelude::*;
-use crate::{bounded, task_limits};
+use crate::{bounded, limits_under};
 
 /// Maximum number of failed attempts that a result lists. The newest are kept.
 const ATTEMPTS_TOLD: usize = 5;
@@ -20,7 +20,7 @@ impl Run {
             return None;
         }
         let OnFailure::Retry(retry) = self.configs.tools.get(of.tool.as_ref()?)?.on_failure else { return None };
-        if task_limits(&self.configs, caller).children.is_some_and(|allowed| caller.children >= allowed) {
+        if limits_under(&self.configs, caller).children.is_some_and(|allowed| caller.children >= allowed) {
             return None;
         }
         let failed = caller.phase.calls()?[call.index].next_attempt();

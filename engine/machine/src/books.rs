@@ -2,9 +2,20 @@
 //! known.
 
 use baton_types::config::OnText;
-use baton_types::entry::{BudgetSettled, ModelRequested};
+use baton_types::entry::{BudgetSettled, CallRequest, ModelRequested};
 
 use crate::prelude::*;
+
+/// The usage with which a request is settled.
+#[derive(Clone, Copy)]
+pub(super) enum Used {
+    /// This usage, and its cost if the price is known.
+    Known(Usage, Option<Money>),
+    /// Nothing, because the provider was unavailable, or because a fork's original accounts for the request.
+    Nothing,
+    /// The whole reservation, because the usage cannot become known.
+    Reservation,
+}
 
 /// Requests of tasks.
 impl Draft<'_> {
@@ -36,64 +47,58 @@ impl Draft<'_> {
         agent.on_text == OnText::Handoff && agent.result_schema.is_some()
     }
 
-    /// Settles the open request of `task` with its usage. `unknown` is true if the real usage is not known.
-    pub(super) fn settle_request(&mut self, task: TaskIndex, usage: Usage, cost: Option<Money>, unknown: bool) {
+    /// Settles the open request of `task`.
+    pub(super) fn settle_request(&mut self, task: TaskIndex, used: Used) {
         let of = self.task(task);
-        let (id, turn, reserved_tokens) = (of.id.clone(), of.turns, of.reserved_tokens);
-        self.push(Entry::BudgetSettled(BudgetSettled { task: id, turn, by: None, reserved_tokens, usage, unknown, cost }));
-    }
-
-    /// Settles an open request that cost nothing here: its provider was unavailable, or a fork's original accounts for it.
-    pub(super) fn settle_at_nothing(&mut self, task: TaskIndex) {
-        self.settle_request(task, Usage::default(), Some(Money::ZERO), false);
-    }
-
-    /// Settles an open request at its reservation.
-    pub(super) fn settle_at_worst(&mut self, task: TaskIndex) {
-        let of = self.task(task);
-        let (reserved_tokens, reserved_cost) = (of.reserved_tokens, of.reserved_cost);
-        let input_tokens = of.context_tokens.min(reserved_tokens);
-        let usage = Usage { input_tokens, output_tokens: reserved_tokens - input_tokens, estimated: true, ..Usage::default() };
-        let cost = (self.run.price(task).is_some() || !reserved_cost.is_zero()).then_some(reserved_cost);
-        self.settle_request(task, usage, cost, true);
+        let is_priced = self.run.price(task).is_some() || !of.reserved_cost.is_zero();
+        let worst = Worst {
+            input_tokens: of.context_tokens.min(of.reserved_tokens),
+            reserved_tokens: of.reserved_tokens,
+            reserved_cost: is_priced.then_some(of.reserved_cost),
+        };
+        self.settle(task, None, worst, used);
     }
 }
 
 /// Requests that the code of calls makes.
 impl Draft<'_> {
-    /// Settles an open request of a call's code with its usage. `unknown` is true if the real usage is not known.
-    pub(super) fn settle_ask(&mut self, task: TaskIndex, ask: OpenAsk, usage: Usage, cost: Option<Money>, unknown: bool) {
-        let of = self.task(task);
-        let OpenAsk { by, input_tokens: _, reserved_tokens, reserved_cost: _ } = ask;
-        let (task, turn, by) = (of.id.clone(), of.turns, Some(Box::new(by)));
-        self.push(Entry::BudgetSettled(BudgetSettled { task, turn, by, reserved_tokens, usage, unknown, cost }));
+    /// Settles an open request of a call's code.
+    pub(super) fn settle_ask(&mut self, task: TaskIndex, ask: OpenAsk, used: Used) {
+        let OpenAsk { by, input_tokens, reserved_tokens, reserved_cost } = ask;
+        self.settle(task, Some(Box::new(by)), Worst { input_tokens, reserved_tokens, reserved_cost }, used);
     }
 
-    /// Settles an open request of a call's code at its reservation.
-    pub(super) fn settle_ask_at_worst(&mut self, task: TaskIndex, ask: OpenAsk) {
-        let (input_tokens, output_tokens) = (ask.input_tokens, ask.reserved_tokens - ask.input_tokens);
-        let usage = Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
-        let cost = ask.reserved_cost;
-        self.settle_ask(task, ask, usage, cost, true);
-    }
-
-    /// Settles the open requests of the code of `call` at their reservations; those of every call of `task` if `call` is
-    /// `None`.
-    pub(super) fn settle_asks_at_worst(&mut self, task: TaskIndex, call: Option<&CallId>) {
-        for ask in self.asks(task, call) {
-            self.settle_ask_at_worst(task, ask);
-        }
-    }
-
-    /// Settles the open requests of calls' code at no cost, because the original of the fork accounts for them.
-    pub(super) fn leave_asks_to_original(&mut self, task: TaskIndex) {
-        for ask in self.asks(task, None) {
-            self.settle_ask(task, ask, Usage::default(), Some(Money::ZERO), false);
-        }
-    }
-
-    fn asks(&self, task: TaskIndex, call: Option<&CallId>) -> Vec<OpenAsk> {
+    /// Settles the open requests of the code of `call`; those of every call of `task` if `call` is `None`.
+    pub(super) fn settle_asks(&mut self, task: TaskIndex, call: Option<&CallId>, used: Used) {
         let asks = self.task(task).phase.calls().into_iter().flat_map(|calls| &calls.asks);
-        asks.filter(|ask| call.is_none_or(|call| ask.by.call == *call)).cloned().collect()
+        let asks: Vec<OpenAsk> = asks.filter(|ask| call.is_none_or(|call| ask.by.call == *call)).cloned().collect();
+        for ask in asks {
+            self.settle_ask(task, ask, used);
+        }
+    }
+}
+
+/// The reservation of an open request.
+struct Worst {
+    input_tokens: u64,
+    reserved_tokens: u64,
+    /// `None` if the price is not known.
+    reserved_cost: Option<Money>,
+}
+
+impl Draft<'_> {
+    fn settle(&mut self, task: TaskIndex, by: Option<Box<CallRequest>>, worst: Worst, used: Used) {
+        let Worst { input_tokens, reserved_tokens, reserved_cost } = worst;
+        let (usage, cost) = match used {
+            Used::Known(usage, cost) => (usage, cost),
+            Used::Nothing => (Usage::default(), Some(Money::ZERO)),
+            Used::Reservation => {
+                let output_tokens = reserved_tokens - input_tokens;
+                (Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() }, reserved_cost)
+            }
+        };
+        let (unknown, of) = (matches!(used, Used::Reservation), self.task(task));
+        let (task, turn) = (of.id.clone(), of.turns);
+        self.push(Entry::BudgetSettled(BudgetSettled { task, turn, by, reserved_tokens, usage, unknown, cost }));
     }
 }

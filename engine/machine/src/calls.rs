@@ -9,13 +9,15 @@ use crate::prelude::*;
 /// The calls of an answered turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenCalls {
-    purpose: Purpose,
+    /// The purpose of the request.
+    pub purpose: Purpose,
+    /// The text of the answer.
+    pub text: Box<str>,
+    /// The open model requests of the calls' code.
+    pub asks: Vec<OpenAsk>,
     turn: u32,
-    text: Box<str>,
     calls: Box<[OpenCall]>,
     counts: Counts,
-    /// Open model requests of the calls' code.
-    pub(super) asks: Vec<OpenAsk>,
 }
 
 /// Numbers of the calls of a turn, by stage.
@@ -47,34 +49,9 @@ impl OpenCalls {
         Self { purpose, turn, text: text.into(), calls, counts, asks: Vec::new() }
     }
 
-    /// Returns the purpose of the request.
-    pub fn purpose(&self) -> Purpose {
-        self.purpose
-    }
-
-    /// Returns the text of the answer.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Iterates over the calls, in the model's order.
-    pub fn iter(&self) -> std::slice::Iter<'_, OpenCall> {
-        self.calls.iter()
-    }
-
-    /// Returns the call at `index`.
-    pub fn get(&self, index: usize) -> Option<&OpenCall> {
-        self.calls.get(index)
-    }
-
     /// Returns the number of calls in each stage.
     pub fn counts(&self) -> Counts {
         self.counts
-    }
-
-    /// Returns the open model requests of the calls' code.
-    pub fn asks(&self) -> &[OpenAsk] {
-        &self.asks
     }
 
     /// Returns the index of `call`, if it is a call of this turn.
@@ -136,20 +113,12 @@ impl OpenCalls {
     }
 }
 
-impl std::ops::Index<usize> for OpenCalls {
-    type Output = OpenCall;
+/// The calls, in the model's order.
+impl std::ops::Deref for OpenCalls {
+    type Target = [OpenCall];
 
-    fn index(&self, index: usize) -> &OpenCall {
-        &self.calls[index]
-    }
-}
-
-impl<'a> IntoIterator for &'a OpenCalls {
-    type Item = &'a OpenCall;
-    type IntoIter = std::slice::Iter<'a, OpenCall>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+    fn deref(&self) -> &[OpenCall] {
+        &self.calls
     }
 }
 

@@ -91,15 +91,13 @@ impl Run {
 
     /// Refuses documents whose paths could be confused with existing ones or with one another.
     pub(super) fn check_new_documents(&self, writes: &[Write]) -> Result<(), Refusal> {
-        let mut names = self.shared.documents.names().clone();
-        for write in writes {
-            if let Some(twin) = names.twin(&write.path) {
-                let reason = format!("it looks like the document {twin}, or one of them would be a folder of the other");
-                return Err(Refusal::InvalidDocument { path: write.path.to_string(), reason });
-            }
-            names.insert(&write.path);
+        match self.shared.documents.twin_of(writes) {
+            None => Ok(()),
+            Some((path, twin)) => Err(Refusal::InvalidDocument {
+                path: path.to_string(),
+                reason: format!("it looks like the document {twin}, or one of them would be a folder of the other"),
+            }),
         }
-        Ok(())
     }
 
     /// Resolves the documents attached to a call to their newest versions. A missing document is an error of the call.

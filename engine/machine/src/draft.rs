@@ -3,14 +3,12 @@
 //!
 //! An entry is applied when it is appended, so a rule always reads the current state of the run.
 
-use std::borrow::Cow;
-
 use baton_types::entry::{Conflict, Output};
 
+use crate::agent;
 use crate::prelude::*;
 use crate::rules::{after, route};
 use crate::task::Streak;
-use crate::{agent, apply, task_limits};
 
 /// The decision in progress: the run, the entries and effects so far, and the steps that are left.
 pub(super) struct Draft<'run> {
@@ -35,10 +33,6 @@ impl<'run> Draft<'run> {
     pub(super) fn new(run: &'run mut Run, at: Timestamp) -> Self {
         let number = run.shared.decision + 1;
         Self { at, number, run, decision: Decision::default(), steps: Vec::new() }
-    }
-
-    pub(super) fn configs(&self) -> Arc<Configs> {
-        Arc::clone(&self.run.configs)
     }
 
     pub(super) fn task(&self, task: TaskIndex) -> &Task {
@@ -76,11 +70,6 @@ impl<'run> Draft<'run> {
         self.run.agent_of(task)
     }
 
-    /// Returns the limits of `task`.
-    pub(super) fn limits(&self, task: TaskIndex) -> Cow<'_, Limits> {
-        task_limits(&self.run.configs, self.task(task))
-    }
-
     /// Whether the agent of `call` gets its result.
     pub(super) fn returns_to_agent(&self, call: CallAt, tool: &Tool, envelope: Option<AfterExecution>) -> bool {
         let asked = &self.call(call).asked;
@@ -109,7 +98,7 @@ impl Draft<'_> {
     /// Appends an entry.
     pub(super) fn push(&mut self, entry: Entry) {
         let recorded = Recorded { seq: self.run.shared.seq + 1, decision: self.number, at: self.at, entry };
-        apply::apply(self.run, &recorded);
+        self.run.apply(&recorded);
         self.decision.entries.push(recorded);
     }
 
@@ -129,7 +118,7 @@ impl Draft<'_> {
 
     /// Refuses every call of a turn that executes nothing, with the reason `why`.
     pub(super) fn refuse_all(&mut self, task: TaskIndex, why: &str) {
-        for index in 0..self.calls(task).iter().len() {
+        for index in 0..self.calls(task).len() {
             self.refuse(CallAt { task, index }, CallError::new(ErrorCode::TurnDiscarded, why));
         }
     }

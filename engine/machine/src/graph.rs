@@ -57,16 +57,6 @@ impl TaskGraph {
         self.graph.node_weights().map(Box::as_ref)
     }
 
-    /// Returns the number of tasks.
-    pub fn len(&self) -> usize {
-        self.graph.node_count()
-    }
-
-    /// Whether there are no tasks.
-    pub fn is_empty(&self) -> bool {
-        self.graph.node_count() == 0
-    }
-
     /// Returns the caller of `id`; `None` for the root.
     pub fn caller(&self, id: &TaskId) -> Option<&Task> {
         Some(&self[self.caller_of(self.find(id.as_str())?)?])
@@ -82,19 +72,6 @@ impl TaskGraph {
         std::iter::successors(Some(task), |task| self.caller_of(*task))
     }
 
-    /// Returns the tasks that `id` called, in the order of their creation.
-    pub fn callees(&self, id: &TaskId) -> Vec<&Task> {
-        let Some(index) = self.index.get(id) else { return Vec::new() };
-        let mut callees: Vec<NodeIndex> = self.graph.neighbors_directed(index.0, Direction::Outgoing).collect();
-        callees.sort_unstable();
-        callees.into_iter().map(|callee| self.graph[callee].as_ref()).collect()
-    }
-
-    /// Iterates over the tasks above `id`, nearest first.
-    pub fn ancestors<'a>(&'a self, id: &TaskId) -> impl Iterator<Item = &'a Task> {
-        std::iter::successors(self.caller(id), |task| self.caller(&task.id))
-    }
-
     /// Returns all tasks below `id`, callers before callees.
     pub fn descendants(&self, id: &TaskId) -> Vec<&Task> {
         let Some(start) = self.index.get(id) else { return Vec::new() };
@@ -106,12 +83,6 @@ impl TaskGraph {
     pub(super) fn live_below(&self, task: TaskIndex) -> Vec<TaskIndex> {
         let live = NodeFiltered::from_fn(&self.graph, |index| index == task.0 || self.graph[index].is_live());
         Dfs::new(&live, task.0).iter(&live).skip(1).map(TaskIndex).collect()
-    }
-
-    /// Whether the graph has a cycle, which would be a task that waits for itself. Callees are always new tasks, so there is
-    /// none; tests check it after every commit (`tasks_form_a_tree`).
-    pub fn waits_in_a_circle(&self) -> bool {
-        petgraph::algo::is_cyclic_directed(&self.graph)
     }
 }
 
@@ -132,7 +103,7 @@ impl std::ops::IndexMut<TaskIndex> for TaskGraph {
 
 impl PartialEq for TaskGraph {
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len()
+        self.graph.node_count() == other.graph.node_count()
             && self.iter().all(|task| {
                 other.get(&task.id) == Some(task)
                     && self.caller(&task.id).map(|caller| &caller.id) == other.caller(&task.id).map(|caller| &caller.id)

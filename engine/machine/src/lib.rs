@@ -38,7 +38,6 @@ pub use rules::join::{Tally, Verdict, verdict};
 pub use shared::Shared;
 pub use task::{Budget, Context, ContextMark, Missed, Question, Streak, Task};
 
-use baton_types::event::Event;
 use baton_types::schema::SchemaFault;
 
 use prelude::*;
@@ -75,34 +74,6 @@ impl Run {
             run.apply(recorded);
         }
         run
-    }
-
-    /// Answers `event`, which happens at the moment `at`. Returns the entries that are appended and the effects to perform,
-    /// or a refusal, which changes nothing.
-    ///
-    /// The entries are already applied. A caller that cannot make them durable must drop the run and fold it again.
-    ///
-    /// # Errors
-    /// The errors of [`Run::check`].
-    pub fn handle(&mut self, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
-        settle::handle(self, at, event)
-    }
-
-    /// Checks that [`Run::handle`] would accept `event`.
-    ///
-    /// # Errors
-    /// The reason for the refusal.
-    pub fn check(&self, event: &Event) -> Result<(), Refusal> {
-        settle::check(self, event)
-    }
-
-    /// Applies one entry of a timeline to the state.
-    ///
-    /// # Panics
-    /// If the entry is not the next one, or names something that no earlier entry created. [`Run::handle`] makes no such
-    /// timeline. Also if the entry adopts configs that are neither the run's own nor added with [`Run::know_configs`].
-    pub fn apply(&mut self, recorded: &Recorded) {
-        apply::apply(self, recorded);
     }
 
     /// Adds `configs` under `hash`, so that later entries can adopt them.
@@ -194,33 +165,21 @@ impl Run {
 
     /// Returns the time limit of one attempt at a request of `id`: the tighter limit of the task and of the run.
     pub fn turn_limit(&self, id: &TaskId) -> Option<Duration> {
-        let own = task_limits(&self.configs, self.graph.get(id)?).turn_seconds;
+        let own = limits_under(&self.configs, self.graph.get(id)?).turn_seconds;
         let seconds = [own, self.configs.job.limits.turn_seconds].into_iter().flatten().min()?;
         Some(Duration::from_secs(seconds.into()))
     }
 
     /// Returns the limits of `task`. A limit of the tool that created it replaces the same limit of its agent.
     pub fn limits(&self, task: &Task) -> Cow<'_, Limits> {
-        task_limits(&self.configs, task)
+        limits_under(&self.configs, task)
     }
-}
 
-/// Returns the limits of `task` under `configs`, which must have its agent.
-pub fn limits_under<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limits> {
-    task_limits(configs, task)
-}
-
-impl Run {
     /// Returns the configs that an entry adopts under `hash`: configs that were added, or the run's present ones.
     fn known(&self, hash: ContentHash) -> &Arc<Configs> {
         let brought = self.known_configs.iter().rev().find(|(known, _)| *known == hash).map(|(_, configs)| configs);
         let present = || self.shared.started.as_ref().is_some_and(|started| started.configs == hash).then_some(&self.configs);
         brought.or_else(present).unwrap_or_else(|| panic!("an entry adopts the configs {hash}, which nobody brought along"))
-    }
-
-    /// Returns the task named `id`, which must exist.
-    fn existing(&self, id: &TaskId) -> &Task {
-        self.graph.get(id).unwrap_or_else(|| panic!("there is no task {id}"))
     }
 }
 
@@ -235,8 +194,8 @@ pub(crate) fn agent<'a>(configs: &'a Configs, id: &AgentId) -> &'a Arc<Agent> {
     configs.agents.get(id).unwrap_or_else(|| panic!("the configs of the run have no agent {id}"))
 }
 
-/// Returns the limits of `task` under `configs`.
-pub(crate) fn task_limits<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limits> {
+/// Returns the limits of `task` under `configs`, which must have its agent.
+pub fn limits_under<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limits> {
     let own = task.tool.as_ref().and_then(|tool| configs.tools.get(tool)).map(|tool| &tool.limits);
     match (task.agent(), own) {
         (Some(id), Some(tool)) if *tool != Limits::default() => Cow::Owned(tool.or(&agent(configs, id).limits)),

@@ -2,8 +2,8 @@
 
 use baton_types::money::Price;
 
+use crate::limits_under;
 use crate::prelude::*;
-use crate::task_limits;
 
 impl Run {
     /// Returns the name of the model for `task`: the one that replaces all models of the run, or its agent's. A person has
@@ -74,7 +74,7 @@ impl Run {
     pub(super) fn window(&self, task: TaskIndex) -> Option<u64> {
         let (configs, started) = (&self.configs, self.shared.started.as_ref()?);
         let of_model = |name| configs.job.window(name).or_else(|| started.prices.get(name)?.context_tokens);
-        let limits = [task_limits(configs, &self.graph[task]).context_tokens, configs.job.limits.context_tokens];
+        let limits = [limits_under(configs, &self.graph[task]).context_tokens, configs.job.limits.context_tokens];
         limits.into_iter().flatten().chain(self.model_names(task).filter_map(of_model)).min()
     }
 

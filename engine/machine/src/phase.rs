@@ -91,11 +91,6 @@ impl Phase {
         matches!(self, Self::Ready(_))
     }
 
-    /// Whether the task can do nothing until others act.
-    pub const fn is_waiting(&self) -> bool {
-        matches!(self, Self::Waiting(_))
-    }
-
     /// Returns the open request.
     pub const fn request(&self) -> Option<&Request> {
         match self {
@@ -138,7 +133,7 @@ impl Phase {
         match self {
             Self::Ready(Next::Again(purpose)) => *purpose,
             Self::Asking(request) => request.purpose,
-            other => other.calls().map_or(Purpose::Turn, OpenCalls::purpose),
+            other => other.calls().map_or(Purpose::Turn, |calls| calls.purpose),
         }
     }
 

@@ -23,6 +23,7 @@ pub(crate) use baton_types::tool_type::{Then, ToolType};
 pub(crate) use serde_json::{Value, json};
 
 pub(crate) use crate::Run;
+pub(crate) use crate::books::Used;
 pub(crate) use crate::calls::{CallStage, Finish, OpenAsk, OpenCall, OpenCalls};
 pub(crate) use crate::draft::{CallAt, Draft};
 pub(crate) use crate::graph::TaskIndex;

@@ -4,8 +4,8 @@
 //! exceed a limit, the limit is reached. The last turns of the callers above count as spent, since the callers wait for this
 //! task and it does not wait for them.
 
+use crate::limits_under;
 use crate::prelude::*;
-use crate::task_limits;
 
 /// Tokens (≈) of a result in addition to the task's output: its frame, and the error of a `partial` result.
 const RESULT_TOKENS: u64 = 64;
@@ -25,7 +25,7 @@ impl Run {
     /// Checks a turn of `task`, or its `last` one, against all limits.
     pub(super) fn admission(&self, at: Timestamp, task: TaskIndex, last: bool) -> Admission {
         let (of, shared) = (&self.graph[task], &self.shared);
-        let (own, run) = (task_limits(&self.configs, of), &self.configs.job.limits);
+        let (own, run) = (limits_under(&self.configs, of), &self.configs.job.limits);
         if !last {
             if own.turns.is_some_and(|allowed| of.turns + 1 >= allowed) {
                 return Admission::Reached(LimitKind::Turns);
@@ -103,7 +103,7 @@ impl Run {
             let of = &self.graph[holder];
             if let Some(budget) = of.budget.as_deref() {
                 let kinds = if holder == task { (LimitKind::Tokens, LimitKind::Cost) } else { above };
-                reached = check_all(budget, &task_limits(&self.configs, of), (tokens, money), kinds).or(reached);
+                reached = check_all(budget, &limits_under(&self.configs, of), (tokens, money), kinds).or(reached);
             }
             below = holder;
         }
@@ -142,7 +142,7 @@ impl Run {
         if tool.agent.is_none() {
             return Ok(());
         }
-        let own = task_limits(&self.configs, of);
+        let own = limits_under(&self.configs, of);
         if let Some(allowed) = own.children.filter(|allowed| of.children + earlier >= *allowed) {
             return Err(limit_error(LimitKind::Children, allowed));
         }

@@ -10,45 +10,56 @@ use crate::rules::{
     window, writes,
 };
 
-/// Appends the entries that answer `event`.
-pub(super) fn handle(run: &mut Run, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
-    check(run, &event)?;
-    let mut draft = Draft::new(run, at);
-    begin(&mut draft, event);
-    settle(&mut draft);
-    Ok(draft.decision)
-}
+impl Run {
+    /// Answers `event`, which happens at the moment `at`. Returns the entries that are appended and the effects to perform,
+    /// or a refusal, which changes nothing.
+    ///
+    /// The entries are already applied. A caller that cannot make them durable must drop the run and fold it again.
+    ///
+    /// # Errors
+    /// The errors of [`Run::check`].
+    pub fn handle(&mut self, at: Timestamp, event: Event) -> Result<Decision, Refusal> {
+        self.check(&event)?;
+        let mut draft = Draft::new(self, at);
+        begin(&mut draft, event);
+        settle(&mut draft);
+        Ok(draft.decision)
+    }
 
-/// Checks that `event` is accepted. Every refusal comes from here.
-pub(super) fn check(run: &Run, event: &Event) -> Result<(), Refusal> {
-    let starts = matches!(event, Event::Started { .. });
-    if starts != run.started().is_none() {
-        return Err(Refusal::Start { started: run.started().is_some() });
-    }
-    if run.ended().is_some() {
-        return Err(Refusal::Ended { task: TaskId::root() });
-    }
-    match event {
-        Event::Started { documents, .. } => run.check_new_documents(documents),
-        Event::CallAsksModel { by, model: _, input_tokens, output_tokens, worst_cost } => {
-            code::check(run, by, *input_tokens, *output_tokens, *worst_cost)
+    /// Checks that [`Run::handle`] would accept `event`. Every refusal comes from here.
+    ///
+    /// # Errors
+    /// The reason for the refusal.
+    pub fn check(&self, event: &Event) -> Result<(), Refusal> {
+        let starts = matches!(event, Event::Started { .. });
+        if starts != self.started().is_none() {
+            return Err(Refusal::Start { started: self.started().is_some() });
         }
-        Event::PersonAnswered { question, by, answer, documents, recorded: _ } => {
-            people::check_answer(run, question, by, answer, documents)
+        if self.ended().is_some() {
+            return Err(Refusal::Ended { task: TaskId::root() });
         }
-        Event::CancelRequested { task, .. } => people::check_lives(run, task),
-        Event::Steered { task, .. } => people::check_steering(run, task),
-        Event::Adopted { adoption, documents, by: _ } => adopt::check(run, adoption, documents),
-        Event::ModelAnswered { .. }
-        | Event::ModelFailed { .. }
-        | Event::ModelWaited { .. }
-        | Event::RunFailed { .. }
-        | Event::CallReturned { .. }
-        | Event::CallHeardModel { .. }
-        | Event::PauseRequested { .. }
-        | Event::UnpauseRequested { .. }
-        | Event::TimePassed
-        | Event::TakenOver { .. } => Ok(()),
+        match event {
+            Event::Started { documents, .. } => self.check_new_documents(documents),
+            Event::CallAsksModel { by, model: _, input_tokens, output_tokens, worst_cost } => {
+                code::check(self, by, *input_tokens, *output_tokens, *worst_cost)
+            }
+            Event::PersonAnswered { question, by, answer, documents, recorded: _ } => {
+                people::check_answer(self, question, by, answer, documents)
+            }
+            Event::CancelRequested { task, .. } => people::check_lives(self, task).map(drop),
+            Event::Steered { task, .. } => people::check_steering(self, task),
+            Event::Adopted { adoption, documents, by: _ } => adopt::check(self, adoption, documents),
+            Event::ModelAnswered { .. }
+            | Event::ModelFailed { .. }
+            | Event::ModelWaited { .. }
+            | Event::RunFailed { .. }
+            | Event::CallReturned { .. }
+            | Event::CallHeardModel { .. }
+            | Event::PauseRequested { .. }
+            | Event::UnpauseRequested { .. }
+            | Event::TimePassed
+            | Event::TakenOver { .. } => Ok(()),
+        }
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Task {
     /// The master of its questions.
     pub(super) master: Master,
     /// The number of the entry that put it into the queue of ready tasks or of waiting calls, if it is in one.
-    pub(super) place: Option<NonZeroU64>,
+    pub place: Option<NonZeroU64>,
     /// Delegations made so far.
     pub(super) children: u32,
     /// Calls that count towards `limits.calls`, including those of a new turn until they are checked.
@@ -59,7 +59,7 @@ pub struct Task {
     /// Money reserved for its open request.
     pub(super) reserved_cost: Money,
     /// Tokens and money used and reserved by it and all tasks below it; kept only where a limit needs it.
-    pub(super) budget: Option<Box<Budget>>,
+    pub budget: Option<Box<Budget>>,
     /// Time spent ready or running, up to [`Task::working_since`].
     pub(super) worked: Duration,
     /// The fields that few tasks need.
@@ -98,16 +98,6 @@ impl Task {
         self.extras.as_ref().and_then(|extras| extras.concern)
     }
 
-    /// Returns the tokens and money used and reserved by it and all tasks below it; `None` unless a limit needs them.
-    pub fn budget(&self) -> Option<&Budget> {
-        self.budget.as_deref()
-    }
-
-    /// Returns the number of the entry that put it into the queue of ready tasks or of waiting calls, if it is in one.
-    pub fn place(&self) -> Option<u64> {
-        self.place.map(NonZeroU64::get)
-    }
-
     /// Returns the answers given on this agent's behalf while it waits for `call`.
     pub(super) fn said_during(&self, call: &CallId) -> Vec<Said> {
         let said = self.extras.iter().flat_map(|extras| &extras.said);
@@ -121,18 +111,13 @@ impl Task {
 
     /// Iterates over the calls of its newest turn, until the next request.
     pub fn calls(&self) -> impl Iterator<Item = &OpenCall> {
-        self.phase.calls().into_iter().flatten()
+        self.phase.calls().into_iter().flat_map(|calls| calls.iter())
     }
 
     /// Returns the call `id` of its newest turn, until the next request.
     pub fn call(&self, id: &CallId) -> Option<&OpenCall> {
         let calls = self.phase.calls()?;
         calls.get(calls.index_of(id)?)
-    }
-
-    /// Iterates over the ids of the calls that the task waits for.
-    pub fn awaited(&self) -> impl Iterator<Item = CallId> + '_ {
-        self.calls().filter(|call| call.is_awaited()).map(|call| call.id.clone())
     }
 
     /// Returns the known version of `path`, which is the base of a write.
@@ -300,4 +285,11 @@ pub struct Question {
     pub otherwise: Otherwise,
     /// The way in which it was closed; `None` while it is open.
     pub closed: Option<Box<QuestionEnd>>,
+}
+
+impl Question {
+    /// Returns the compiled schema that an answer must meet; `None` for none.
+    pub(super) fn schema(&self, configs: &Configs) -> Option<Result<Schema, String>> {
+        (!self.answer_schema.is_null()).then(|| configs.compile(&self.answer_schema.value()))
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use baton_machine::{OpenCalls, Run};
+use baton_machine::{OpenCalls, Phase, Run};
 use baton_types::id::TaskId;
 
 use crate::counters::Counters;
@@ -44,6 +44,11 @@ impl Ledger {
         }
         for id in tasks {
             let Some(task) = run.task(id).filter(|task| task.is_live()) else { continue };
+            let (caller, created_by) =
+                (run.graph().caller(id).map(|caller| caller.id.clone()), self.tasks[id].created.caller.clone());
+            self.rule(caller == created_by, Invariant::TasksFormATree, || {
+                format!("{id} is called by {caller:?}, not {created_by:?}")
+            });
             let counts = self.counts(id);
             let unlike = task
                 .phase
@@ -54,7 +59,7 @@ impl Ledger {
             for (what, state, books) in unlike {
                 self.broken(Invariant::StateIsTheFold, format!("{id} counts {state} calls {what}, the entries {books}"));
             }
-            let waits = task.phase.is_waiting();
+            let waits = matches!(task.phase, Phase::Waiting(_));
             let should = self.can_only_wait(id) || task.phase.escalated().is_some();
             self.rule(task.agent().is_none() || waits == should, Invariant::BlockedTaskCanWake, || {
                 format!("{id} is blocked without waiting, or waits without being so")

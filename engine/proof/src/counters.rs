@@ -98,7 +98,7 @@ fn share(run: &Run, task: &Task, wrong: &mut Vec<String>) -> Share {
     share.active = u64::from(task.phase.is_active());
     if task.phase.is_ready() {
         share.ready = 1;
-        let place = task.place().and_then(|place| totals.ready.get(&place));
+        let place = task.place.and_then(|place| totals.ready.get(&place.get()));
         if place.map(|place| &run.graph()[*place].id) != Some(&task.id) {
             wrong.push(format!("{} is ready and not in the queue", task.id));
         }

@@ -197,9 +197,15 @@ impl Documents {
         self.names.twin(path)
     }
 
-    /// Returns the paths, to see whether several new ones go together.
-    pub fn names(&self) -> &Names {
-        &self.names
+    /// Returns the first of `writes` whose path could be confused with that of a document or of an earlier write, and that
+    /// other path.
+    pub fn twin_of<'w>(&self, writes: &'w [Write]) -> Option<(&'w DocumentPath, DocumentPath)> {
+        let mut names = self.names.clone();
+        writes.iter().find_map(|write| {
+            let twin = names.twin(&write.path).cloned();
+            names.insert(&write.path);
+            Some((&write.path, twin?))
+        })
     }
 
     /// Adds a version; used by `apply` alone, and by contexts for tests.

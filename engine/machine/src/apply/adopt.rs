@@ -3,7 +3,7 @@
 use baton_types::entry::Adoption;
 
 use crate::prelude::*;
-use crate::{agent, render, task_limits};
+use crate::{agent, limits_under, render};
 
 /// Pins the run to the adopted configs, and updates the state that was derived from the configs before.
 pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
@@ -22,7 +22,7 @@ pub(super) fn adopted(run: &mut Run, at: Timestamp, adoption: &Adoption) {
                 context.requests.iter_mut().for_each(|request| request.tokens = moved(request.tokens));
             }
         }
-        if task.budget.is_none() && task_limits(&now, task).has_budget() {
+        if task.budget.is_none() && limits_under(&now, task).has_budget() {
             unkept.push(*index);
         }
     }

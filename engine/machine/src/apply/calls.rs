@@ -10,7 +10,7 @@ use crate::calls::Attempts;
 use crate::prelude::*;
 use crate::rules::route::goes_to_user;
 use crate::task::Streak;
-use crate::{render, task_limits};
+use crate::{limits_under, render};
 
 pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
     let task = known(run, &entry.task);
@@ -45,7 +45,7 @@ pub(super) fn call_started(run: &mut Run, at: Timestamp, entry: &CallStarted) {
 pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) {
     let (after, result) = (entry.after, &entry.result);
     let task = known(run, &entry.task);
-    let budget = task_limits(&run.configs, &run.graph[task]).inject_tokens;
+    let budget = limits_under(&run.configs, &run.graph[task]).inject_tokens;
     let tokens = render::result_tokens(entry, &run.shared.documents, budget);
     change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);
     let index = change_stage(run, at, task, &entry.call, |asked| {
@@ -150,7 +150,7 @@ pub(super) fn follow_calls(run: &mut Run, at: Timestamp, task: TaskIndex) {
 }
 
 pub(super) fn leave_call_queue(run: &mut Run, task: TaskIndex) {
-    let Some(place) = run.graph[task].place() else { return };
+    let Some(place) = run.graph[task].place.map(NonZeroU64::get) else { return };
     if run.shared.waiting_for_calls.get(&place) == Some(&task) {
         run.shared.waiting_for_calls.remove(&place);
         run.graph[task].place = None;

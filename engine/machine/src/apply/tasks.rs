@@ -10,7 +10,7 @@ use super::known;
 use crate::phase::Wait;
 use crate::prelude::*;
 use crate::task::Extras;
-use crate::{agent, render, task_limits};
+use crate::{agent, limits_under, render};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
     let mut task = Task {
@@ -49,7 +49,7 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         task.learn(document.path.clone(), document.version);
     }
     let configs = Arc::clone(run.configs());
-    let limits = task_limits(&configs, &task);
+    let limits = limits_under(&configs, &task);
     let base = match &entry.answers_for {
         Some(master) => run.task(master).map_or(0, |master| master.context_tokens),
         None => task.agent().map_or(0, |id| render::prompt_tokens(agent(&configs, id))),
@@ -214,32 +214,23 @@ pub(super) fn enter(run: &mut Run, at: Timestamp, index: TaskIndex, next: impl F
     let (was_active, was_ready) = (task.phase.is_active(), task.phase.is_ready());
     task.phase = next(std::mem::replace(&mut task.phase, Phase::Ready(Next::Turn)));
     let (is_active, is_ready) = (task.phase.is_active(), task.phase.is_ready());
-    match (was_active, is_active) {
-        (false, true) => task.working_since = Some(at),
-        (true, false) => {
-            task.worked = task.worked_until(at);
-            task.working_since = None;
-        }
-        _ => {}
-    }
-    let left = task.place.take_if(|_| was_ready && !is_ready);
     let shared = &mut run.shared;
-    match (was_active, is_active) {
-        (false, true) => {
-            shared.active_tasks += 1;
-            shared.active_since.get_or_insert(at);
-        }
-        (true, false) => {
-            shared.active_tasks -= 1;
-            if shared.active_tasks == 0
-                && let Some(since) = shared.active_since.take()
-            {
-                shared.worked += at.since(since);
-            }
-        }
-        _ => {}
+    if is_active && !was_active {
+        task.working_since = Some(at);
+        shared.active_tasks += 1;
+        shared.active_since.get_or_insert(at);
     }
-    if let Some(place) = left {
+    if was_active && !is_active {
+        task.worked = task.worked_until(at);
+        task.working_since = None;
+        shared.active_tasks -= 1;
+        if shared.active_tasks == 0
+            && let Some(since) = shared.active_since.take()
+        {
+            shared.worked += at.since(since);
+        }
+    }
+    if let Some(place) = task.place.take_if(|_| was_ready && !is_ready) {
         shared.ready.remove(&place.get());
     }
     if !was_ready && is_ready {

@@ -14,7 +14,7 @@ pub(crate) fn act(draft: &mut Draft<'_>, task: TaskIndex, from: usize) {
     if !calls.functions_are_over() || counts.unfinished == counts.awaited + counts.approvals {
         return;
     }
-    for index in from..calls.iter().len() {
+    for index in from..calls.len() {
         let call = CallAt { task, index };
         if draft.call(call).stage != CallStage::Waiting {
             continue;

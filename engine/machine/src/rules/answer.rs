@@ -32,7 +32,7 @@ pub(crate) fn answered(
         answered,
         recorded,
     }));
-    draft.settle_request(task, usage, cost, false);
+    draft.settle_request(task, Used::Known(usage, cost));
     let of = draft.task(task);
     draft.then(if of.is_summarising() {
         Step::Summarise { task, summary }
@@ -59,16 +59,16 @@ pub(crate) fn failed(draft: &mut Draft<'_>, id: &TaskId, turn: u32, model: &str,
         return draft.decision.effects.push(Effect::Prompt { task: id.clone(), turn });
     }
     if draft.task(task).is_summarising() {
-        draft.settle_at_worst(task);
+        draft.settle_request(task, Used::Reservation);
         return draft.then(Step::Summarise { task, summary: None });
     }
     // The provider rejects the length of the request, whatever was known of its window.
     if error.code == ErrorCode::ContextExceeded && draft.task(task).plans().next().is_some() {
-        draft.settle_at_worst(task);
+        draft.settle_request(task, Used::Reservation);
         return draft.then(Step::Shorten(task));
     }
     if uncharged {
-        draft.settle_at_nothing(task);
+        draft.settle_request(task, Used::Nothing);
     }
     if error.code == ErrorCode::TimedOut {
         return draft.then_time_out(task, LimitKind::TurnSeconds, error);

@@ -7,11 +7,11 @@
 
 use crate::prelude::*;
 use crate::room::limit_error;
-use crate::{answer_in, bounded, task_limits};
+use crate::{answer_in, bounded, limits_under};
 
 /// Checks the calls of an answered turn, beginning at index `from`. `creating` earlier calls will create tasks.
 pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut creating: u32) {
-    for index in from..draft.calls(task).iter().len() {
+    for index in from..draft.calls(task).len() {
         let call = CallAt { task, index };
         let tool = match check(draft, call, creating) {
             Ok(tool) => tool,
@@ -77,7 +77,7 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Arc<Tool>, Ca
 /// are already counted, except for handoffs.
 fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
     let (run, task, calls) = (&*draft.run, draft.task(call.task), draft.calls(call.task));
-    let (of_task, of_run) = (task_limits(run.configs(), task).calls, run.configs().job.limits.calls);
+    let (of_task, of_run) = (limits_under(run.configs(), task).calls, run.configs().job.limits.calls);
     if !calls[call.index].is_counted() || (of_task.is_none() && of_run.is_none()) {
         return Ok(());
     }
@@ -94,7 +94,7 @@ fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
 
 /// Refuses a call whose tool gave the same result for the same input too often in a row.
 fn check_repeats(draft: &Draft<'_>, task: &Task, asked: &ModelCall) -> Result<(), CallError> {
-    let Some(allowed) = task_limits(draft.run.configs(), task).repeats else { return Ok(()) };
+    let Some(allowed) = limits_under(draft.run.configs(), task).repeats else { return Ok(()) };
     match task.streak.as_ref().filter(|streak| streak.count >= allowed && streak.is_of(asked)) {
         None => Ok(()),
         Some(streak) => {
@@ -111,10 +111,9 @@ fn check_repeats(draft: &Draft<'_>, task: &Task, asked: &ModelCall) -> Result<()
 fn check_result(configs: &Configs, task: &Task, promised: Option<&Schema>, input: &Value) -> Result<(), CallError> {
     let result = input.get("result").unwrap_or(&Value::Null);
     let checked = match &task.question {
-        Some(question) if question.answer_schema.is_null() => Ok(()),
-        Some(question) => match configs.compile(&question.answer_schema.value()) {
-            Ok(schema) => answer_in(&schema, result).map(|_| ()),
-            Err(_) => Ok(()),
+        Some(question) => match question.schema(configs) {
+            Some(Ok(schema)) => answer_in(&schema, result).map(drop),
+            Some(Err(_)) | None => Ok(()),
         },
         None => promised.map_or(Ok(()), |schema| schema.check(result)),
     };

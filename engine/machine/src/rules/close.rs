@@ -45,8 +45,8 @@ fn check(calls: &OpenCalls, index: usize) -> Result<(), CallError> {
 
 /// Returns the result as its receiver gets it. An answer with a schema becomes the value that meets the schema.
 fn handed_off(draft: &Draft<'_>, call: CallAt, result: &Value) -> Json {
-    let schema = draft.task(call.task).question.as_ref().filter(|question| !question.answer_schema.is_null());
-    let schema = schema.and_then(|question| draft.run.configs().compile(&question.answer_schema.value()).ok());
+    let question = draft.task(call.task).question.as_ref();
+    let schema = question.and_then(|question| question.schema(draft.run.configs())?.ok());
     let answer = schema.as_ref().and_then(|schema| answer_in(schema, result).ok());
     Json::from(answer.unwrap_or(result))
 }

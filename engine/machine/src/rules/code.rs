@@ -43,10 +43,8 @@ pub(crate) fn ask(
 /// Settles a request of a call's code, answered or not. If the call has ended meanwhile, its end has settled the request.
 pub(crate) fn hear(draft: &mut Draft<'_>, by: &CallRequest, used: Option<(Usage, Option<Money>)>) {
     if let Some((task, ask)) = open_ask(draft.run, by).map(|(task, ask)| (task, ask.clone())) {
-        match used {
-            Some((usage, cost)) => draft.settle_ask(task, ask, usage.bounded(), cost, false),
-            None => draft.settle_ask_at_worst(task, ask),
-        }
+        let used = used.map_or(Used::Reservation, |(usage, cost)| Used::Known(usage.bounded(), cost));
+        draft.settle_ask(task, ask, used);
     }
 }
 

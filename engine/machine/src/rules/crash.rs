@@ -17,6 +17,18 @@ pub(crate) enum Recovery {
     InFork,
 }
 
+impl Recovery {
+    /// Returns the usage of a lost request.
+    const fn used(self) -> Used {
+        match self {
+            // Its usage can no longer become known.
+            Self::AfterCrash => Used::Reservation,
+            // The original made the request and accounts for it.
+            Self::InFork => Used::Nothing,
+        }
+    }
+}
+
 /// Records that a process took the run over, and recovers every living task.
 pub(crate) fn take_over(draft: &mut Draft<'_>, process: String) {
     draft.control(None, ControlAction::TakenOver { process }, Principal::Engine);
@@ -37,20 +49,12 @@ pub(crate) fn recover(draft: &mut Draft<'_>, task: TaskIndex, recovery: Recovery
     }
     if let Some(request) = of.phase.request() {
         // The task is ready from here on, and its model is asked again when limits admit it.
-        return match recovery {
-            Recovery::AfterCrash if request.uncharged => draft.settle_at_nothing(task),
-            // Its usage can no longer become known.
-            Recovery::AfterCrash => draft.settle_at_worst(task),
-            // The original made the request and accounts for it.
-            Recovery::InFork => draft.settle_at_nothing(task),
-        };
+        let used = if request.uncharged { Used::Nothing } else { recovery.used() };
+        return draft.settle_request(task, used);
     }
     let running = of.calls().enumerate().filter(|(_, call)| call.is_running() && call.is_function());
     draft.steps.extend(running.map(|(index, _)| Step::Resume { call: CallAt { task, index }, recovery }));
-    match recovery {
-        Recovery::AfterCrash => draft.settle_asks_at_worst(task, None),
-        Recovery::InFork => draft.leave_asks_to_original(task),
-    }
+    draft.settle_asks(task, None, recovery.used());
 }
 
 /// Runs `call` again, unless that could repeat its effect.

@@ -11,18 +11,18 @@ use crate::prelude::*;
 /// Ends the turn of `task`, if its last result is in.
 pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
     // Rule *text* ends a turn without calls.
-    let is_over = |calls: &&OpenCalls| calls.iter().len() > 0 && calls.counts().unfinished == 0;
+    let is_over = |calls: &&OpenCalls| !calls.is_empty() && calls.counts().unfinished == 0;
     let Some(calls) = draft.task(task).phase.calls().filter(is_over) else { return };
     let hands_off = |call: &&OpenCall| call.tool_type.is_some_and(|kind| kind.behavior().then == Then::Stop);
     let handed_off = calls.iter().filter(hands_off).find_map(|call| call.finish()?.result.clone());
-    match (handed_off, calls.purpose().last_turn()) {
+    match (handed_off, calls.purpose.last_turn()) {
         (Some(result), None) => draft.then(Step::end(task, result)),
         (Some(result), Some(limit)) => {
             let output = result.output.shown().into_owned();
             draft.then_end_partial_with(task, limit, output, result.documents.clone());
         }
         (None, Some(limit)) => {
-            let output = if calls.text().is_empty() { Json::null() } else { Json::from(Value::from(calls.text())) };
+            let output = if calls.text.is_empty() { Json::null() } else { Json::from(Value::from(&*calls.text)) };
             draft.then_end_partial(task, limit, output);
         }
         (None, None) => {
@@ -31,7 +31,7 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>, task: TaskIndex) {
             } else if calls.iter().all(|call| call.finish().is_some_and(|finish| finish.to_user)) {
                 let results = calls.iter().filter_map(|call| call.finish()?.result.as_ref());
                 let outputs: Vec<Value> = results.map(|result| result.output.value()).collect();
-                let output = json!({"message": calls.text(), "outputs": outputs});
+                let output = json!({"message": calls.text, "outputs": outputs});
                 draft.then(Step::end(task, CallResult::success(output)));
             }
             // Otherwise the task is ready, and its model is asked again when limits admit it.

@@ -11,7 +11,7 @@ use crate::unknown_outcome;
 /// Ends `task`. Everything below it is closed first. Then its caller's call gets the result, which may end the caller's turn.
 pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) {
     let End { result, limit, envelope } = end;
-    let (id, state) = (draft.id(task), state_of(result.status));
+    let (id, state) = (draft.id(task), FinalState::from(result.status));
     let reason = match &result.error {
         Some(error) => error.message.clone(),
         None => format!("task {id} ended"),
@@ -65,11 +65,11 @@ fn stop(draft: &mut Draft<'_>, task: TaskIndex) {
     let phase = &draft.task(task).phase;
     let runs = phase.calls().is_some_and(|calls| calls.counts().running_functions > 0);
     if phase.request().is_some() {
-        draft.settle_at_worst(task);
+        draft.settle_request(task, Used::Reservation);
     } else if !runs {
         return;
     }
-    draft.settle_asks_at_worst(task, None);
+    draft.settle_asks(task, None, Used::Reservation);
     let task = draft.id(task);
     draft.decision.effects.push(Effect::Stop { task });
 }
@@ -112,14 +112,4 @@ fn close_question(draft: &mut Draft<'_>, task: TaskIndex, result: &CallResult) {
         QuestionEnd::Failed { reason: result.reason().to_owned() }
     };
     draft.close_question(task, &question, how);
-}
-
-/// Returns the final state that follows from a status.
-const fn state_of(status: CallStatus) -> FinalState {
-    match status {
-        CallStatus::Success | CallStatus::Partial => FinalState::Completed,
-        CallStatus::Failed | CallStatus::UnknownOutcome => FinalState::Failed,
-        CallStatus::Cancelled => FinalState::Cancelled,
-        CallStatus::Timeout => FinalState::TimedOut,
-    }
 }

@@ -7,8 +7,7 @@ use crate::{agent, answer_in};
 
 /// Appends the first entries of a run: its start, its documents, its root task.
 pub(crate) fn start(draft: &mut Draft<'_>, started: RunStarted, root: &AgentId, documents: Vec<Write>) {
-    let configs = draft.configs();
-    let limits = [&agent(&configs, root).limits, &configs.job.limits];
+    let limits = [&agent(&draft.run.configs, root).limits, &draft.run.configs.job.limits];
     let seconds = limits.into_iter().filter_map(|limits| limits.deadline_seconds).min();
     let request = started.request.clone();
     draft.push(Entry::RunStarted(Box::new(started)));
@@ -77,30 +76,24 @@ pub(crate) fn check_answer(run: &Run, id: &TaskId, by: &Principal, answer: &Json
 }
 
 pub(crate) fn check_steering(run: &Run, id: &TaskId) -> Result<(), Refusal> {
-    check_lives(run, id)?;
-    match run.existing(id).holder {
+    match check_lives(run, id)?.holder {
         Holder::Person => Err(Refusal::NoModel { task: id.clone() }),
         Holder::Agent(_) => Ok(()),
     }
 }
 
-pub(crate) fn check_lives(run: &Run, id: &TaskId) -> Result<(), Refusal> {
+pub(crate) fn check_lives<'r>(run: &'r Run, id: &TaskId) -> Result<&'r Task, Refusal> {
     match run.task(id) {
         None => Err(Refusal::UnknownTask { task: id.clone() }),
         Some(task) if !task.is_live() => Err(Refusal::Ended { task: id.clone() }),
-        Some(_) => Ok(()),
+        Some(task) => Ok(task),
     }
 }
 
 /// Returns the answer as the question's schema reads it, or the reason why it does not fit.
 fn fitting(configs: &Configs, question: &Question, answer: &Json) -> Result<Json, String> {
-    if question.answer_schema.is_null() {
-        return Ok(answer.clone());
-    }
-    let schema = configs.compile(&question.answer_schema.value())?;
-    let value = answer.value();
-    let fits = answer_in(&schema, &value);
-    fits.map(Json::from).map_err(|faults| {
+    let Some(schema) = question.schema(configs) else { return Ok(answer.clone()) };
+    answer_in(&schema?, &answer.value()).map(Json::from).map_err(|faults| {
         let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
         messages.join("; ")
     })

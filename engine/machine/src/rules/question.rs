@@ -140,10 +140,9 @@ pub(crate) fn decide_approval(draft: &mut Draft<'_>, call: CallAt, question: Tas
         // The call ended before its question did.
         return;
     }
-    let configs = draft.configs();
     let asked = &open.asked;
     let denied = |message: String| CallError::new(ErrorCode::Denied, message);
-    match (configs.tools.get(asked.tool.as_str()), verdict(result)) {
+    match (draft.run.configs.tools.get(asked.tool.as_str()), verdict(result)) {
         (None, _) => {
             let error = denied(format!("there is no tool {} any more", asked.tool));
             draft.refuse(call, error);

@@ -7,7 +7,7 @@ use crate::prelude::*;
 
 /// Starts the function calls of `task` that may begin.
 pub(crate) fn start(draft: &mut Draft<'_>, task: TaskIndex) {
-    let of_task = draft.limits(task).parallel_calls;
+    let of_task = draft.run.limits(draft.task(task)).parallel_calls;
     let of_run = draft.run.configs.job.limits.parallel_calls;
     while let Some(calls) = draft.task(task).phase.calls() {
         let counts = calls.counts();

@@ -42,7 +42,7 @@ fn discard(draft: &mut Draft<'_>, task: TaskIndex, missed: Missed) {
 
 /// Ends the task with the text of its turn.
 fn finish(draft: &mut Draft<'_>, task: TaskIndex) {
-    let (of, text) = (draft.task(task), draft.calls(task).text());
+    let (of, text) = (draft.task(task), &*draft.calls(task).text);
     let result = text_result(draft.run.configs(), of, text).unwrap_or_else(|()| Json::from(Value::from(text)));
     match of.last_turn() {
         Some(limit) => draft.then_end_partial(task, limit, result),
@@ -87,10 +87,7 @@ fn text_result(configs: &Configs, task: &Task, text: &str) -> Result<Json, ()> {
         Ok(Json::from(&value))
     };
     if let Some(question) = &task.question {
-        if question.answer_schema.is_null() {
-            return Ok(Json::from(&plain));
-        }
-        return fits(&configs.compile(&question.answer_schema.value()).map_err(|_| ())?);
+        return question.schema(configs).map_or_else(|| Ok(Json::from(&plain)), |schema| fits(&schema.map_err(|_| ())?));
     }
     match task.agent().and_then(|id| agent(configs, id).result_schema.as_ref()) {
         Some(schema) => fits(schema),

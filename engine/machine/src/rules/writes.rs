@@ -16,18 +16,24 @@ pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) {
     let Some(call) = draft.run.running_function(id) else {
         return draft.record_late(&id.task(), format!("a result for call {id}"));
     };
-    draft.settle_asks_at_worst(call.task, Some(id));
+    draft.settle_asks(call.task, Some(id), Used::Reservation);
     let (tool, envelope) = (draft.tool(call), outcome.after);
     let to_agent = draft.returns_to_agent(call, &tool, envelope);
-    let (result, conflicts) = judge(draft, call, &tool, outcome, to_agent);
+    let failed = |error| (CallResult::error(CallStatus::Failed, error), Vec::new());
+    let (result, conflicts) = judge(draft, call, &tool, outcome, to_agent).unwrap_or_else(failed);
     draft.finish(call, result, envelope, conflicts);
     draft.then(Step::Advance(call.task));
 }
 
 /// Turns the outcome of an executor into the call's result, and its writes into versions. An output that is too long for the
 /// agent that receives it is written as a document.
-fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome, to_agent: bool) -> (CallResult, Vec<Conflict>) {
-    let failed = |error| (CallResult::error(CallStatus::Failed, error), Vec::new());
+fn judge(
+    draft: &mut Draft<'_>,
+    call: CallAt,
+    tool: &Tool,
+    outcome: Outcome,
+    to_agent: bool,
+) -> Result<(CallResult, Vec<Conflict>), CallError> {
     let Outcome { status, output, error, writes, loads, after: _ } = outcome;
     let (output, kept) = match output {
         Produced::Inline(output) => (Some(output), None),
@@ -35,23 +41,22 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome, to_
         Produced::Kept(document) => (None, Some(document)),
     };
     let size = output.as_ref().map_or(0, |output| output.text().len() as u64);
-    if let Some(allowed) = draft.limits(call.task).result_bytes.filter(|allowed| size > *allowed) {
-        return failed(
-            limit_error(LimitKind::ResultBytes, allowed).with_detail(json!({"received_bytes": size, "allowed_bytes": allowed})),
-        );
+    if let Some(allowed) = draft.run.limits(draft.task(call.task)).result_bytes.filter(|allowed| size > *allowed) {
+        let detail = json!({"received_bytes": size, "allowed_bytes": allowed});
+        return Err(limit_error(LimitKind::ResultBytes, allowed).with_detail(detail));
     }
     if status != CallStatus::Success {
         let output = CallOutput::Inline(output.unwrap_or_default());
-        return (CallResult { status, output, error, documents: Vec::new() }, Vec::new());
+        return Ok((CallResult { status, output, error, documents: Vec::new() }, Vec::new()));
     }
     let checked = output.as_ref().and_then(|output| Some(tool.output.as_ref()?.check(&output.value())));
     if let Some(Err(faults)) = checked {
         let message = format!("the output of {} breaks its own schema", tool.id);
-        return failed(CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults})));
+        return Err(CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults})));
     }
     if !writes.is_empty() && !tool.writes {
         let message = format!("{} may not write documents: its config lacks \"writes\": true", tool.id);
-        return failed(CallError::new(ErrorCode::ToolFailed, message));
+        return Err(CallError::new(ErrorCode::ToolFailed, message));
     }
     let task = draft.task(call.task);
     let documents = &draft.run.shared.documents;
@@ -61,16 +66,14 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome, to_
         && (documents.twin(&kept.path).is_some() || differs(kept))
     {
         let message = format!("the output is too long to be shown, and something else stands at {}", kept.path);
-        return failed(CallError::new(ErrorCode::LimitReached, message));
+        return Err(CallError::new(ErrorCode::LimitReached, message));
+    }
+    if let Some((path, twin)) = documents.twin_of(&writes) {
+        let message = format!("path {path} could be taken for the document {twin}, or lies in it");
+        return Err(CallError::new(ErrorCode::InvalidInput, message));
     }
     let mut conflicts = Vec::new();
-    let mut names = documents.names().clone();
     for write in &writes {
-        if let Some(twin) = names.twin(&write.path) {
-            let message = format!("path {} could be taken for the document {twin}, or lies in it", write.path);
-            return failed(CallError::new(ErrorCode::InvalidInput, message));
-        }
-        names.insert(&write.path);
         let (base, head) = (task.known(&write.path), documents.head(&write.path));
         if let Some(current) = head.filter(|_| base != head) {
             conflicts.push(Conflict { path: write.path.clone(), base, current });
@@ -88,7 +91,7 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome, to_
             message.push_str("; what it returned is too long to be shown");
         }
         let error = CallError::new(ErrorCode::Conflict, message).with_detail(json!({"conflicts": conflicts}));
-        return (CallResult { status: CallStatus::Failed, output, error: Some(error), documents: Vec::new() }, conflicts);
+        return Ok((CallResult { output, ..CallResult::error(CallStatus::Failed, error) }, conflicts));
     }
     let output = match kept {
         None => CallOutput::Inline(output.unwrap_or_default()),
@@ -102,5 +105,5 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome, to_
     }
     let documents = &draft.run.shared.documents;
     let documents = loads.into_iter().filter(|load| documents.version(load).is_some()).collect();
-    (CallResult { status, output, error: None, documents }, Vec::new())
+    Ok((CallResult { status, output, error: None, documents }, Vec::new()))
 }

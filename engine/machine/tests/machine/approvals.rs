@@ -41,7 +41,7 @@ fn a_call_begins_once_it_is_approved() {
     let mut sim = Sim::new(&careful()).agent("root", [turn([call("delete", "a")]), turn([handoff("done")])]).start();
     assert!(sim.begun().is_empty() && sim.pending.is_empty());
     assert!(sim.run.waits_only_for_people());
-    assert!(sim.run.task(&TaskId::root()).unwrap().phase.is_waiting());
+    assert!(sim.run.task(&TaskId::root()).unwrap().phase.as_str() == "waiting");
     sim.person_answers("0/1.1/approval", yes()).unwrap();
     check(
         &sim,

@@ -124,7 +124,9 @@ fn finished_calls(sim: &Sim) -> BTreeSet<CallId> {
 /// Returns the tasks that wait, and the calls they wait for.
 fn waiting(sim: &Sim) -> Vec<(TaskId, Vec<CallId>)> {
     let tasks = sim.ledger.live_tasks().map(|(id, _)| sim.run.task(id).expect("a live task exists"));
-    let waiting = tasks.map(|task| (task.id.clone(), task.awaited().collect::<Vec<_>>()));
+    let waiting = tasks.map(|task| {
+        (task.id.clone(), task.calls().filter(|call| call.is_awaited()).map(|call| call.id.clone()).collect::<Vec<_>>())
+    });
     waiting.filter(|(_, awaited)| !awaited.is_empty()).collect()
 }
 

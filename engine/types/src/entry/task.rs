@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::call::CallResult;
+use crate::call::{CallResult, CallStatus};
 use crate::document::DocumentRef;
 use crate::id::{AgentId, ContentHash, TaskId};
 use crate::json::Json;
@@ -176,6 +176,18 @@ impl FinalState {
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
             Self::TimedOut => "timed_out",
+        }
+    }
+}
+
+impl From<CallStatus> for FinalState {
+    /// Returns the state of a task that ended with a result of this status.
+    fn from(status: CallStatus) -> Self {
+        match status {
+            CallStatus::Success | CallStatus::Partial => Self::Completed,
+            CallStatus::Failed | CallStatus::UnknownOutcome => Self::Failed,
+            CallStatus::Cancelled => Self::Cancelled,
+            CallStatus::Timeout => Self::TimedOut,
         }
     }
 }
