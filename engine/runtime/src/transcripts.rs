@@ -12,7 +12,7 @@ use baton_machine::{Run, limits_under};
 use baton_store::{Store, StoreError};
 use baton_tool::BoxFuture;
 use baton_types::config::Configs;
-use baton_types::entry::{Entry, Recorded, TaskCreated};
+use baton_types::entry::{Entry, Holder, Recorded, TaskCreated};
 use baton_types::id::{AgentId, RunId, TaskId};
 use baton_types::json::Json;
 use baton_types::model::ModelRequest;
@@ -130,6 +130,8 @@ impl Transcripts {
                         self.prompts.switch(run, task, recorded.seq, &mut kept.transcript);
                     }
                 }
+                // People take minutes to answer, and many tasks may wait for them: the conversation is rebuilt then.
+                Entry::QuestionOpened(opened) if opened.holder == Holder::Person => self.drop_task(&opened.asker),
                 Entry::TaskEnded(ended) => self.drop_task(&ended.task),
                 Entry::SubtreeClosed(closed) => closed.tasks.iter().for_each(|task| self.drop_task(task)),
                 entry => {

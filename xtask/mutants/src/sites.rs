@@ -195,6 +195,20 @@ impl<'ast> Visit<'ast> for Finder<'_, '_> {
         visit::visit_expr_unary(self, unary);
     }
 
+    fn visit_expr_match(&mut self, matched: &'ast syn::ExprMatch) {
+        let catches_all = |arm: &Arm| matches!(arm.pat, Pat::Wild(_) | Pat::Ident(_));
+        // Without a last arm for everything else, the compiler refuses a match that lacks any of its arms.
+        let needed = match matched.arms.split_last() {
+            Some((last, _)) if catches_all(last) => std::slice::from_ref(last),
+            _ => &matched.arms[..],
+        };
+        for arm in needed {
+            let dropped = self.take(self.text.range(&arm.pat).start, Genre::MatchArm);
+            self.leave_out(dropped, "its match would not cover everything without it");
+        }
+        visit::visit_expr_match(self, matched);
+    }
+
     fn visit_arm(&mut self, arm: &'ast Arm) {
         let guard = match &arm.pat {
             Pat::Guard(pattern) => Some(&*pattern.guard),
