@@ -17,7 +17,6 @@ pub(super) enum Used {
     Reservation,
 }
 
-/// Requests of tasks.
 impl Draft<'_> {
     /// Records a request for `turn` and asks the model. A turn whose request got no answer is asked for again.
     pub(super) fn request_turn(&mut self, task: TaskIndex, turn: u32, steers: Vec<String>, notice: Option<Notice>) {
@@ -51,21 +50,15 @@ impl Draft<'_> {
     pub(super) fn settle_request(&mut self, task: TaskIndex, used: Used) {
         let of = self.task(task);
         let is_priced = self.run.price(task).is_some() || !of.reserved_cost.is_zero();
-        let worst = Worst {
-            input_tokens: of.context_tokens.min(of.reserved_tokens),
-            reserved_tokens: of.reserved_tokens,
-            reserved_cost: is_priced.then_some(of.reserved_cost),
-        };
-        self.settle(task, None, worst, used);
+        let (input_tokens, reserved_tokens) = (of.context_tokens.min(of.reserved_tokens), of.reserved_tokens);
+        let reserved_cost = is_priced.then_some(of.reserved_cost);
+        self.settle(task, None, used, (input_tokens, reserved_tokens, reserved_cost));
     }
-}
 
-/// Requests that the code of calls makes.
-impl Draft<'_> {
     /// Settles an open request of a call's code.
     pub(super) fn settle_ask(&mut self, task: TaskIndex, ask: OpenAsk, used: Used) {
         let OpenAsk { by, input_tokens, reserved_tokens, reserved_cost } = ask;
-        self.settle(task, Some(Box::new(by)), Worst { input_tokens, reserved_tokens, reserved_cost }, used);
+        self.settle(task, Some(Box::new(by)), used, (input_tokens, reserved_tokens, reserved_cost));
     }
 
     /// Settles the open requests of the code of `call`; those of every call of `task` if `call` is `None`.
@@ -76,29 +69,19 @@ impl Draft<'_> {
             self.settle_ask(task, ask, used);
         }
     }
-}
 
-/// The reservation of an open request.
-struct Worst {
-    input_tokens: u64,
-    reserved_tokens: u64,
-    /// `None` if the price is not known.
-    reserved_cost: Option<Money>,
-}
-
-impl Draft<'_> {
-    fn settle(&mut self, task: TaskIndex, by: Option<Box<CallRequest>>, worst: Worst, used: Used) {
-        let Worst { input_tokens, reserved_tokens, reserved_cost } = worst;
-        let (usage, cost) = match used {
-            Used::Known(usage, cost) => (usage, cost),
-            Used::Nothing => (Usage::default(), Some(Money::ZERO)),
+    /// Settles a request for which these tokens and this money are reserved: of its input, in all, and their cost if known.
+    fn settle(&mut self, task: TaskIndex, by: Option<Box<CallRequest>>, used: Used, reserved: (u64, u64, Option<Money>)) {
+        let (input_tokens, reserved_tokens, reserved_cost) = reserved;
+        let output_tokens = reserved_tokens - input_tokens;
+        let (usage, cost, unknown) = match used {
+            Used::Known(usage, cost) => (usage, cost, false),
+            Used::Nothing => (Usage::default(), Some(Money::ZERO), false),
             Used::Reservation => {
-                let output_tokens = reserved_tokens - input_tokens;
-                (Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() }, reserved_cost)
+                (Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() }, reserved_cost, true)
             }
         };
-        let (unknown, of) = (matches!(used, Used::Reservation), self.task(task));
-        let (task, turn) = (of.id.clone(), of.turns);
+        let (task, turn) = (self.id(task), self.task(task).turns);
         self.push(Entry::BudgetSettled(BudgetSettled { task, turn, by, reserved_tokens, usage, unknown, cost }));
     }
 }

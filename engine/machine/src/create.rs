@@ -9,12 +9,11 @@ use crate::prelude::*;
 pub(super) fn delegation(
     draft: &Draft<'_>,
     call: CallAt,
-    tool: &Tool,
     agent: &AgentId,
     input: &Value,
     documents: Vec<DocumentRef>,
 ) -> TaskCreated {
-    let (caller, open) = (draft.task(call.task), draft.call(call));
+    let (caller, tool, open) = (draft.task(call.task), draft.tool(call), draft.call(call));
     let callee = super::agent(draft.run.configs(), agent);
     let seconds = tool.limits.deadline_seconds.or(callee.limits.deadline_seconds);
     TaskCreated {

@@ -3,6 +3,8 @@
 //!
 //! An entry is applied when it is appended, so a rule always reads the current state of the run.
 
+use std::collections::VecDeque;
+
 use baton_types::entry::{Conflict, Output};
 
 use crate::agent;
@@ -19,6 +21,8 @@ pub(super) struct Draft<'run> {
     pub(super) decision: Decision,
     /// The steps that are left. The loop in `settle` takes them from the end.
     pub(super) steps: Vec<Step>,
+    /// The tasks to advance once no step is left, because their turns may have become complete.
+    pub(super) changed: VecDeque<TaskIndex>,
 }
 
 /// A call of a turn in progress: its task, and its index among the calls of the turn.
@@ -32,7 +36,7 @@ pub(super) struct CallAt {
 impl<'run> Draft<'run> {
     pub(super) fn new(run: &'run mut Run, at: Timestamp) -> Self {
         let number = run.shared.decision + 1;
-        Self { at, number, run, decision: Decision::default(), steps: Vec::new() }
+        Self { at, number, run, decision: Decision::default(), steps: Vec::new(), changed: VecDeque::new() }
     }
 
     pub(super) fn task(&self, task: TaskIndex) -> &Task {
@@ -187,19 +191,15 @@ impl Draft<'_> {
         self.push(Entry::QuestionClosed(QuestionClosed { task: self.id(task), number: question.number, how }));
     }
 
-    /// Writes a new version of a document on behalf of somebody outside the run; `None` for the job's own documents.
-    pub(super) fn write(&mut self, write: Write, created_by: Option<Principal>) -> DocumentRef {
-        self.write_version(write, created_by, None).reference()
-    }
-
     /// Writes a new version of a document for `call`.
     pub(super) fn write_for(&mut self, write: Write, call: CallAt) -> Arc<DocumentVersion> {
         let created_by = Principal::Agent(self.agent(call.task).id.clone());
-        self.write_version(write, Some(created_by), Some(call))
+        self.write(write, Some(created_by), Some(call))
     }
 
-    /// Writes a new version of a document. The caller must have compared its base with the current version.
-    fn write_version(&mut self, write: Write, created_by: Option<Principal>, by: Option<CallAt>) -> Arc<DocumentVersion> {
+    /// Writes a new version of a document. The caller must have compared its base with the current version. The documents of
+    /// the job itself were created by nobody, and those of people belong to no call.
+    pub(super) fn write(&mut self, write: Write, created_by: Option<Principal>, by: Option<CallAt>) -> Arc<DocumentVersion> {
         let current = self.run.shared.documents.get(&write.path).map(|document| Arc::clone(document.current()));
         let base = current.as_ref().map(|current| current.version);
         let version = Arc::new(DocumentVersion {

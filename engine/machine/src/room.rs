@@ -143,30 +143,27 @@ impl Run {
             return Ok(());
         }
         let own = limits_under(&self.configs, of);
-        if let Some(allowed) = own.children.filter(|allowed| of.children + earlier >= *allowed) {
-            return Err(limit_error(LimitKind::Children, allowed));
-        }
+        check_below(LimitKind::Children, of.children + earlier, own.children)?;
         let depth = [self.configs.job.limits.depth, own.depth].into_iter().flatten().min();
-        if let Some(allowed) = depth.filter(|allowed| of.depth >= *allowed) {
-            return Err(limit_error(LimitKind::Depth, allowed));
-        }
-        Ok(())
+        check_below(LimitKind::Depth, of.depth, depth)
     }
 
     /// Checks whether one more task may live, in addition to the `earlier` ones of this turn. With `runs_model` it also needs
     /// a turn.
     pub(super) fn check_room(&self, runs_model: bool, earlier: u32) -> Result<(), CallError> {
         let (run, shared) = (&self.configs.job.limits, &self.shared);
-        if let Some(allowed) = run.live_tasks.filter(|allowed| shared.live_tasks + earlier >= *allowed) {
-            return Err(limit_error(LimitKind::LiveTasks, allowed));
-        }
+        check_below(LimitKind::LiveTasks, shared.live_tasks + earlier, run.live_tasks)?;
         // A new task needs a last turn set aside, in addition to the turns that are set aside for others.
-        if let Some(allowed) =
-            run.turns.filter(|allowed| runs_model && shared.turns + shared.live_agent_tasks + earlier >= *allowed)
-        {
-            return Err(limit_error(LimitKind::RunTurns, allowed));
-        }
-        Ok(())
+        let turns = shared.turns + shared.live_agent_tasks + earlier;
+        check_below(LimitKind::RunTurns, turns, run.turns.filter(|_| runs_model))
+    }
+}
+
+/// Checks that `used` is below the number that `limit` allows; `None` allows any number.
+pub(super) fn check_below(limit: LimitKind, used: u32, allowed: Option<u32>) -> Result<(), CallError> {
+    match allowed {
+        Some(allowed) if used >= allowed => Err(limit_error(limit, allowed)),
+        Some(_) | None => Ok(()),
     }
 }
 

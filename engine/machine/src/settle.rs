@@ -1,7 +1,5 @@
 //! The entry point of events, and the only loop that runs steps.
 
-use std::collections::VecDeque;
-
 use baton_types::event::Event;
 
 use crate::prelude::*;
@@ -40,9 +38,7 @@ impl Run {
         }
         match event {
             Event::Started { documents, .. } => self.check_new_documents(documents),
-            Event::CallAsksModel { by, model: _, input_tokens, output_tokens, worst_cost } => {
-                code::check(self, by, *input_tokens, *output_tokens, *worst_cost)
-            }
+            Event::CallAsksModel(ask) => code::check(self, ask),
             Event::PersonAnswered { question, by, answer, documents, recorded: _ } => {
                 people::check_answer(self, question, by, answer, documents)
             }
@@ -76,9 +72,7 @@ fn begin(draft: &mut Draft<'_>, event: Event) {
         Event::ModelWaited { task, turn, waited } => answer::waited(draft, &task, turn, waited),
         Event::RunFailed { error } => people::fail_run(draft, error),
         Event::CallReturned { call, outcome } => writes::returned(draft, &call, outcome),
-        Event::CallAsksModel { by, model, input_tokens, output_tokens, worst_cost } => {
-            code::ask(draft, by, model, input_tokens, output_tokens, worst_cost);
-        }
+        Event::CallAsksModel(ask) => code::ask(draft, ask),
         Event::CallHeardModel { by, used } => code::hear(draft, &by, used),
         Event::PersonAnswered { question, by, answer, documents, recorded } => {
             people::answer(draft, &question, by, answer, documents, recorded);
@@ -96,20 +90,19 @@ fn begin(draft: &mut Draft<'_>, event: Event) {
 /// Runs the steps of `draft` and all steps that follow from them, until none is left. The number of live tasks bounds the
 /// loop: each round ends a task, begins calls or asks a model.
 fn settle(draft: &mut Draft<'_>) {
-    let mut changed = VecDeque::new();
-    run_steps(draft, &mut changed);
+    run_steps(draft);
     while draft.run.ended().is_none() {
-        if let Some(task) = changed.pop_front() {
+        if let Some(task) = draft.changed.pop_front() {
             draft.steps.extend([Step::Start(task), Step::Act { task, from: 0 }, Step::Join(task), Step::EndTurn(task)]);
-            run_steps(draft, &mut changed);
+            run_steps(draft);
             continue;
         }
         let before = draft.decision.entries.len();
         start::waiting(draft);
-        run_steps(draft, &mut changed);
+        run_steps(draft);
         if draft.decision.entries.len() == before {
             draft.then(Step::Admit { place: 0 });
-            run_steps(draft, &mut changed);
+            run_steps(draft);
         }
         if draft.decision.entries.len() == before {
             return;
@@ -117,37 +110,29 @@ fn settle(draft: &mut Draft<'_>) {
     }
 }
 
-/// Runs the steps of `draft`, which are in order. All steps that follow from a step run before the next one. Tasks whose turns
-/// may have become complete are appended to `changed`, which is processed afterwards.
-fn run_steps(draft: &mut Draft<'_>, changed: &mut VecDeque<TaskIndex>) {
+/// Runs the steps of `draft`, which are in order. All steps that follow from a step run before the next one.
+fn run_steps(draft: &mut Draft<'_>) {
     // Steps are taken from the end, so the next step must be the last one.
     draft.steps.reverse();
     while let Some(step) = draft.steps.pop() {
-        match step {
-            _ if draft.run.ended().is_some() => return,
-            Step::Advance(task) => changed.push_back(task),
-            // The changed tasks come first, since they may end and so make room.
-            Step::Admit { .. } if !changed.is_empty() => {}
-            step => {
-                let left = draft.steps.len();
-                run_step(draft, step);
-                draft.steps[left..].reverse();
-            }
+        if draft.run.ended().is_some() {
+            return;
         }
+        let left = draft.steps.len();
+        run_step(draft, step);
+        draft.steps[left..].reverse();
     }
 }
 
 fn run_step(draft: &mut Draft<'_>, step: Step) {
     match step {
-        Step::Advance(task) => draft.then(Step::Advance(task)),
+        Step::Advance(task) => draft.changed.push_back(task),
         Step::Arrive { task, from, creating } => arrive::arrive(draft, task, from, creating),
         Step::Start(task) => start::start(draft, task),
         Step::Act { task, from } => act::act(draft, task, from),
         Step::HandOff(call) => close::hand_off(draft, call),
         Step::AskMaster { call, documents } => question::ask_master(draft, call, documents),
-        Step::AskApproval { call, approver, documents, creating } => {
-            question::ask_approval(draft, call, approver, documents, creating);
-        }
+        Step::AskApproval(approval) => question::ask_approval(draft, approval),
         Step::DecideApproval { call, question, binds, result } => {
             question::decide_approval(draft, call, question, binds, &result);
         }
@@ -162,6 +147,8 @@ fn run_step(draft: &mut Draft<'_>, step: Step) {
         Step::Escalate(task) => question::escalate(draft, task),
         Step::Fit(task) => window::fit(draft, task),
         Step::Request(task) => limits::request(draft, task),
+        // The changed tasks come first, since they may end and so make room.
+        Step::Admit { .. } if !draft.changed.is_empty() => {}
         Step::Admit { place } => limits::admit(draft, place),
         Step::Shorten(task) => window::shorten(draft, task),
         Step::Summarise { task, summary } => window::summarise(draft, task, summary),

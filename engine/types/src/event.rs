@@ -75,18 +75,7 @@ pub enum Event {
     },
     /// The code of a running call wants to ask a model. Refused where a limit does not allow it
     /// ([`Refusal::LimitReached`]), and while others' reservations stand in the way ([`Refusal::NoRoom`]).
-    CallAsksModel {
-        /// The asking call.
-        by: CallRequest,
-        /// The model, as the code names it.
-        model: String,
-        /// Tokens of the request (≈).
-        input_tokens: u64,
-        /// The most tokens of the answer.
-        output_tokens: u64,
-        /// The maximum cost of those tokens. `None` if the price is unknown; no limit of money admits that.
-        worst_cost: Option<Money>,
-    },
+    CallAsksModel(CallAsk),
     /// A model answered the code of a call, or did not.
     CallHeardModel {
         /// The asking call.
@@ -152,6 +141,21 @@ pub enum Event {
         /// Author.
         by: Principal,
     },
+}
+
+/// A request that the code of a running call wants to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallAsk {
+    /// The asking call.
+    pub by: CallRequest,
+    /// The model, as the code names it.
+    pub model: String,
+    /// Tokens of the request (≈).
+    pub input_tokens: u64,
+    /// The most tokens of the answer.
+    pub output_tokens: u64,
+    /// The maximum cost of those tokens. `None` if the price is unknown; no limit of money admits that.
+    pub worst_cost: Option<Money>,
 }
 
 /// The outcome of a call, as its executor returns it.

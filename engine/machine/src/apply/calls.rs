@@ -14,7 +14,7 @@ use crate::{limits_under, render};
 
 pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
     let task = known(run, &entry.task);
-    let index = change_stage(run, at, task, &entry.call, |_| CallStage::Refused);
+    let index = change_stage(run, at, task, &entry.call, CallStage::Refused);
     let task = &mut run.graph[task];
     if !task.is_summarising() {
         task.context_tokens += render::error_tokens(&entry.error);
@@ -33,13 +33,13 @@ fn stays_counted(code: ErrorCode) -> bool {
 
 pub(super) fn call_approved(run: &mut Run, at: Timestamp, entry: &CallApproved) {
     let task = known(run, &entry.task);
-    let index = change_stage(run, at, task, &entry.call, |_| CallStage::Waiting);
+    let index = change_stage(run, at, task, &entry.call, CallStage::Waiting);
     open_calls(&mut run.graph[task]).details_mut(index).approved = Some(entry.binds);
 }
 
 pub(super) fn call_started(run: &mut Run, at: Timestamp, entry: &CallStarted) {
     let writes = run.configs().tools.get(entry.tool.as_str()).is_some_and(|tool| tool.writes);
-    change_stage(run, at, known(run, &entry.task), &entry.call, |_| CallStage::Running { writes });
+    change_stage(run, at, known(run, &entry.task), &entry.call, CallStage::Running { writes });
 }
 
 pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) {
@@ -48,11 +48,11 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     let budget = limits_under(&run.configs, &run.graph[task]).inject_tokens;
     let tokens = render::result_tokens(entry, &run.shared.documents, budget);
     change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);
-    let index = change_stage(run, at, task, &entry.call, |asked| {
-        let to_user = goes_to_user(asked, entry.tool_type);
-        let keep = to_user || after == AfterExecution::Terminate;
-        CallStage::Finished(Finish { status: result.status, after, to_user, result: keep.then(|| Arc::clone(result)) })
-    });
+    let (calls, index) = call_of(&mut run.graph[task], &entry.call);
+    let to_user = goes_to_user(&calls[index].asked, entry.tool_type);
+    let kept = (to_user || after == AfterExecution::Terminate).then(|| Arc::clone(result));
+    let stage = CallStage::Finished(Finish { status: result.status, after, to_user, result: kept });
+    change_stage(run, at, task, &entry.call, stage);
     let task = &mut run.graph[task];
     task.context_tokens += tokens;
     for document in &result.documents {
@@ -74,11 +74,11 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
 pub(super) fn question_about_call(run: &mut Run, at: Timestamp, caller: TaskIndex, call: &CallId, concern: Concern) {
     match concern {
         Concern::Approval { .. } => {
-            let index = change_stage(run, at, caller, call, |_| CallStage::Approval);
+            let index = change_stage(run, at, caller, call, CallStage::Approval);
             open_calls(&mut run.graph[caller]).details_mut(index).approvals += 1;
         }
         Concern::Outcome => {
-            change_stage(run, at, caller, call, |_| CallStage::Doubt);
+            change_stage(run, at, caller, call, CallStage::Doubt);
         }
     }
 }
@@ -115,16 +115,9 @@ pub(super) fn call_of<'r>(task: &'r mut Task, call: &CallId) -> (&'r mut OpenCal
 }
 
 /// Moves `call` to another stage, and its task to the phase that follows. Returns the index of the call.
-fn change_stage(
-    run: &mut Run,
-    at: Timestamp,
-    task: TaskIndex,
-    call: &CallId,
-    stage: impl FnOnce(&ModelCall) -> CallStage,
-) -> usize {
+fn change_stage(run: &mut Run, at: Timestamp, task: TaskIndex, call: &CallId, stage: CallStage) -> usize {
     let (calls, index) = call_of(&mut run.graph[task], call);
     let before = calls.counts().running_functions;
-    let stage = stage(&calls[index].asked);
     calls.set_stage(index, stage);
     let after = calls.counts().running_functions;
     let running = &mut run.shared.running_functions;

@@ -40,10 +40,10 @@ fn begin(draft: &mut Draft<'_>, call: CallAt) -> Result<Option<Step>, CallError>
     draft.run.check_creation(call.task, &tool, 0)?;
     let documents = draft.run.pin(&input)?;
     if let Some(approver) = draft.approver(call, &tool) {
-        return Ok(Some(Step::AskApproval { call, approver, documents, creating: 0 }));
+        return Ok(Some(Step::AskApproval(Approval { call, approver, documents, creating: 0 })));
     }
     let Some(agent) = &tool.agent else { return Ok(Some(Step::AskMaster { call, documents })) };
-    let created = create::delegation(draft, call, &tool, agent, &input, documents);
+    let created = create::delegation(draft, call, agent, &input, documents);
     draft.start(call, &tool, created.documents.clone(), Some(created.holder.clone()));
     draft.push(Entry::TaskCreated(Box::new(created)));
     Ok(None)

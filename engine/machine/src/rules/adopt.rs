@@ -13,7 +13,7 @@ pub(crate) fn adopt(draft: &mut Draft<'_>, adoption: Adoption, documents: Vec<Wr
     let recovery = if adoption.fork.is_some() { Recovery::InFork } else { Recovery::AfterCrash };
     draft.control(None, ControlAction::Adopted(Box::new(adoption)), by.clone());
     for write in documents {
-        draft.write(write, Some(by.clone()));
+        draft.write(write, Some(by.clone()), None);
     }
     draft.then(Step::WithdrawApprovals);
     // The new configs may have another join for the delegations of a turn.

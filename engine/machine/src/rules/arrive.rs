@@ -6,7 +6,7 @@
 //! neither an executor nor another task is answered at once.
 
 use crate::prelude::*;
-use crate::room::limit_error;
+use crate::room::check_below;
 use crate::{answer_in, bounded, limits_under};
 
 /// Checks the calls of an answered turn, beginning at index `from`. `creating` earlier calls will create tasks.
@@ -26,7 +26,7 @@ pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut cr
         } else if row.runs_code {
             // The approval is asked for before the call could start, so that several calls can be approved at once.
             if let Some(approver) = draft.approver(call, &tool) {
-                draft.then(Step::AskApproval { call, approver, documents: Vec::new(), creating });
+                draft.then(Step::AskApproval(Approval { call, approver, documents: Vec::new(), creating }));
                 return draft.then(Step::Arrive { task, from: index + 1, creating });
             }
         } else if row.then == Then::Continue {
@@ -83,13 +83,8 @@ fn check_calls(draft: &Draft<'_>, call: CallAt) -> Result<(), CallError> {
     }
     let unchecked = calls.iter().skip(call.index).filter(|call| call.is_counted()).count();
     let unchecked = u32::try_from(unchecked).unwrap_or(u32::MAX);
-    let limits = [(LimitKind::Calls, of_task, task.calls), (LimitKind::RunCalls, of_run, run.shared.calls)];
-    for (limit, allowed, made) in limits {
-        if let Some(allowed) = allowed.filter(|allowed| made.saturating_sub(unchecked) >= *allowed) {
-            return Err(limit_error(limit, allowed));
-        }
-    }
-    Ok(())
+    check_below(LimitKind::Calls, task.calls.saturating_sub(unchecked), of_task)?;
+    check_below(LimitKind::RunCalls, run.shared.calls.saturating_sub(unchecked), of_run)
 }
 
 /// Refuses a call whose tool gave the same result for the same input too often in a row.

@@ -2,24 +2,20 @@
 //! limit that leaves no room is an error to the code.
 
 use baton_types::entry::{CallAskedModel, CallRequest};
+use baton_types::event::CallAsk;
 
 use crate::prelude::*;
 
 /// Checks whether the code of a call may make a request now.
-pub(crate) fn check(
-    run: &Run,
-    by: &CallRequest,
-    input_tokens: u64,
-    output_tokens: u64,
-    worst_cost: Option<Money>,
-) -> Result<(), Refusal> {
+pub(crate) fn check(run: &Run, ask: &CallAsk) -> Result<(), Refusal> {
+    let CallAsk { by, model: _, input_tokens, output_tokens, worst_cost } = ask;
     let Some(call) = run.running_function(&by.call) else {
         return Err(Refusal::NotRunning { call: by.call.clone() });
     };
     if open_ask(run, by).is_some() {
         return Err(Refusal::AlreadyAsked { call: by.call.clone(), request: by.request });
     }
-    match run.admits_ask(call.task, input_tokens, output_tokens, worst_cost) {
+    match run.admits_ask(call.task, *input_tokens, *output_tokens, *worst_cost) {
         Admission::Now => Ok(()),
         Admission::Later => Err(Refusal::NoRoom),
         Admission::Reached(limit) => Err(Refusal::LimitReached { limit }),
@@ -27,14 +23,8 @@ pub(crate) fn check(
 }
 
 /// Reserves tokens and money for a request of a call's code. The request may be made once the entry is durable.
-pub(crate) fn ask(
-    draft: &mut Draft<'_>,
-    by: CallRequest,
-    model: String,
-    input_tokens: u64,
-    output_tokens: u64,
-    worst_cost: Option<Money>,
-) {
+pub(crate) fn ask(draft: &mut Draft<'_>, ask: CallAsk) {
+    let CallAsk { by, model, input_tokens, output_tokens, worst_cost } = ask;
     let (task, reserved_tokens) = (by.call.task(), input_tokens.saturating_add(output_tokens));
     let asked = CallAskedModel { task, by, model, input_tokens, reserved_tokens, reserved_cost: worst_cost };
     draft.push(Entry::CallAskedModel(Box::new(asked)));

@@ -52,8 +52,8 @@ pub(super) enum Step {
     HandOff(CallAt),
     /// Creates the task of an agent's question.
     AskMaster { call: CallAt, documents: Vec<DocumentRef> },
-    /// Asks for an approval; `creating` earlier calls of the turn will create tasks.
-    AskApproval { call: CallAt, approver: Approver, documents: Vec<DocumentRef>, creating: u32 },
+    /// Asks for an approval.
+    AskApproval(Approval),
     /// Approves or refuses a call, after the end of `question`.
     DecideApproval { call: CallAt, question: TaskIndex, binds: ContentHash, result: Arc<CallResult> },
     /// Gives a call its result, after the end of the question about its outcome.
@@ -94,6 +94,16 @@ pub(super) enum Step {
     Interrupt(CallAt),
     /// Does everything that is due by now, earliest first.
     PassTime,
+}
+
+/// An approval that a call needs.
+pub(super) struct Approval {
+    pub(super) call: CallAt,
+    pub(super) approver: Approver,
+    /// The documents that the call would pass on.
+    pub(super) documents: Vec<DocumentRef>,
+    /// The number of earlier calls of the turn that will create tasks.
+    pub(super) creating: u32,
 }
 
 /// The end of a task.

@@ -11,7 +11,7 @@ pub(crate) fn start(draft: &mut Draft<'_>, started: RunStarted, root: &AgentId, 
     let seconds = limits.into_iter().filter_map(|limits| limits.deadline_seconds).min();
     let request = started.request.clone();
     draft.push(Entry::RunStarted(Box::new(started)));
-    let documents = documents.into_iter().map(|write| draft.write(write, None)).collect();
+    let documents = documents.into_iter().map(|write| draft.write(write, None, None).reference()).collect();
     draft.push(Entry::TaskCreated(Box::new(TaskCreated {
         documents,
         deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),
@@ -31,7 +31,7 @@ pub(crate) fn answer(
     let Some(task) = draft.run.graph.find(id.as_str()) else { return };
     let Some(question) = draft.task(task).question.clone() else { return };
     let answer = fitting(draft.run.configs(), &question, &answer).unwrap_or(answer);
-    let documents = documents.into_iter().map(|write| draft.write(write, Some(by.clone()))).collect();
+    let documents = documents.into_iter().map(|write| draft.write(write, Some(by.clone()), None).reference()).collect();
     draft.close_question(task, &question, QuestionEnd::Answered { by, answer: answer.clone(), recorded });
     draft.then(Step::end(task, CallResult { documents, ..CallResult::success(answer) }));
 }

@@ -40,9 +40,9 @@ pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<Doc
     open_question(draft, created, draft.id(call.task), otherwise(&input));
 }
 
-/// Asks for the approval of `call`, showing `documents`; `creating` earlier calls of the turn will create tasks. If limits
-/// leave no room for the question, the call is refused.
-pub(crate) fn ask_approval(draft: &mut Draft<'_>, call: CallAt, approver: Approver, documents: Vec<DocumentRef>, creating: u32) {
+/// Asks for `approval`. If limits leave no room for the question, the call is refused.
+pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: Approval) {
+    let Approval { call, approver, documents, creating } = approval;
     let (tool, open) = (draft.tool(call), draft.call(call));
     let input = &open.asked.input;
     let title = tool.title.as_ref().map(|title| format!(" ({title})")).unwrap_or_default();
@@ -151,7 +151,7 @@ pub(crate) fn decide_approval(draft: &mut Draft<'_>, call: CallAt, question: Tas
         (Some(tool), _) if tool.bound_hash(&asked.input) != binds => {
             let approver = draft.approver_again(call, tool);
             let documents = draft.task(question).question.as_ref().map(|question| question.documents.clone());
-            draft.then(Step::AskApproval { call, approver, documents: documents.unwrap_or_default(), creating: 0 });
+            draft.then(Step::AskApproval(Approval { call, approver, documents: documents.unwrap_or_default(), creating: 0 }));
         }
         (Some(tool), Ok(())) => {
             let (task, call) = (draft.id(call.task), open.id.clone());

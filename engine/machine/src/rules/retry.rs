@@ -31,5 +31,5 @@ fn next_attempt(draft: &Draft<'_>, call: CallAt) -> Result<TaskCreated, CallErro
     }
     draft.run.check_creation(call.task, &tool, 0)?;
     let documents = draft.run.pin(&input)?;
-    Ok(create::delegation(draft, call, &tool, agent, &input, documents))
+    Ok(create::delegation(draft, call, agent, &input, documents))
 }

@@ -18,26 +18,21 @@ pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) {
     };
     draft.settle_asks(call.task, Some(id), Used::Reservation);
     let (tool, envelope) = (draft.tool(call), outcome.after);
-    let to_agent = draft.returns_to_agent(call, &tool, envelope);
     let failed = |error| (CallResult::error(CallStatus::Failed, error), Vec::new());
-    let (result, conflicts) = judge(draft, call, &tool, outcome, to_agent).unwrap_or_else(failed);
+    let (result, conflicts) = judge(draft, call, &tool, outcome).unwrap_or_else(failed);
     draft.finish(call, result, envelope, conflicts);
     draft.then(Step::Advance(call.task));
 }
 
 /// Turns the outcome of an executor into the call's result, and its writes into versions. An output that is too long for the
 /// agent that receives it is written as a document.
-fn judge(
-    draft: &mut Draft<'_>,
-    call: CallAt,
-    tool: &Tool,
-    outcome: Outcome,
-    to_agent: bool,
-) -> Result<(CallResult, Vec<Conflict>), CallError> {
-    let Outcome { status, output, error, writes, loads, after: _ } = outcome;
+fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> Result<(CallResult, Vec<Conflict>), CallError> {
+    let Outcome { status, output, error, writes, loads, after } = outcome;
     let (output, kept) = match output {
         Produced::Inline(output) => (Some(output), None),
-        Produced::Long { output, document } => (Some(output), Some(document).filter(|_| to_agent)),
+        Produced::Long { output, document } => {
+            (Some(output), Some(document).filter(|_| draft.returns_to_agent(call, tool, after)))
+        }
         Produced::Kept(document) => (None, Some(document)),
     };
     let size = output.as_ref().map_or(0, |output| output.text().len() as u64);

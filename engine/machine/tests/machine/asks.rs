@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use baton_types::call::CallStatus;
 use baton_types::config::EffectClass;
 use baton_types::entry::{Adoption, BudgetSettled, CallRequest, Entry, Fork, ForkPoint, ForkedEffects};
-use baton_types::event::{Event, Outcome, Refusal};
+use baton_types::event::{CallAsk, Event, Outcome, Refusal};
 use baton_types::id::{ContentHash, RunId};
 use baton_types::limits::{LimitKind, Limits};
 use baton_types::model::Usage;
@@ -27,7 +27,7 @@ fn by(call: &str, request: u32) -> CallRequest {
 /// Returns a request from code: tokens of its input and of the longest answer, at 2 picodollars each if priced.
 fn asks(call: &str, request: u32, (input_tokens, output_tokens): (u64, u64), is_priced: bool) -> Event {
     let worst_cost = is_priced.then(|| Money::from_picos(2 * (input_tokens + output_tokens)));
-    Event::CallAsksModel { by: by(call, request), model: "helper".to_owned(), input_tokens, output_tokens, worst_cost }
+    Event::CallAsksModel(CallAsk { by: by(call, request), model: "helper".to_owned(), input_tokens, output_tokens, worst_cost })
 }
 
 fn heard(call: &str, request: u32, (input_tokens, output_tokens): (u64, u64)) -> Event {

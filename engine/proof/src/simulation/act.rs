@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use baton_types::config::EffectClass;
 use baton_types::entry::{CallRequest, Waited};
-use baton_types::event::{Effect, Event, Outcome};
+use baton_types::event::{CallAsk, Effect, Event, Outcome};
 use baton_types::id::{CallId, ContentHash, TaskId};
 use baton_types::json::Json;
 use baton_types::model::{ModelTurn, Usage};
@@ -198,7 +198,13 @@ impl World {
             let most = if below(4) == 0 { 20_000 } else { 200 };
             let (input_tokens, output_tokens) = (below(most), below(100));
             let worst_cost = (below(5) > 0).then(|| Money::from_picos(5 * (input_tokens + output_tokens)));
-            return Some(Event::CallAsksModel { by, model: "helper".to_owned(), input_tokens, output_tokens, worst_cost });
+            return Some(Event::CallAsksModel(CallAsk {
+                by,
+                model: "helper".to_owned(),
+                input_tokens,
+                output_tokens,
+                worst_cost,
+            }));
         };
         let heard = below(4) > 0;
         // The reported usage may exceed the reservation.

@@ -11,7 +11,7 @@ use baton_tool::{ModelAsk, ModelReply, ToolError, ToolErrorKind};
 use baton_types::config::{DEFAULT_MAX_OUTPUT_TOKENS, ModelSpec};
 use baton_types::entry::CallRequest;
 use baton_types::estimate::text_tokens;
-use baton_types::event::{Event, Refusal};
+use baton_types::event::{CallAsk, Event, Refusal};
 use baton_types::id::{AgentId, ContentHash};
 use baton_types::json::Json;
 use baton_types::limits::LimitKind;
@@ -79,7 +79,7 @@ impl<'h> Asked<'h> {
         loop {
             let before = *durable.borrow();
             let (by, model) = (asked.by.clone(), request.model.clone());
-            let event = Event::CallAsksModel { by, model, input_tokens, output_tokens, worst_cost };
+            let event = Event::CallAsksModel(CallAsk { by, model, input_tokens, output_tokens, worst_cost });
             match host.decided(event).await {
                 Ok(()) => return Ok(asked),
                 // Room is made by what others hear, which is an entry.
