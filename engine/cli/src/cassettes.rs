@@ -13,13 +13,13 @@ use crate::place::Place;
 use crate::shell::{CommandLine, baton};
 use crate::text::text;
 
-/// What executions take of recordings.
+/// Options of commands that can record or replay requests to providers.
 #[derive(Debug, Args)]
 pub(crate) struct RecordingArgs {
-    /// Record requests to providers and their answers into DIR, one file each, without keys
+    /// Record each request to a provider and its answer as a file in DIR, without keys
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     record: Option<PathBuf>,
-    /// Answer from the recordings in DIR instead of providers: no key, no network, no pauses
+    /// Take the answers from the recordings in DIR instead of providers. Needs no key and no network
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "record")]
     replay: Option<PathBuf>,
 }

@@ -21,7 +21,7 @@ use crate::{style, terminal};
 /// Options for the end of an execution.
 #[derive(Debug, Args)]
 pub(crate) struct Ending {
-    /// Write the documents of the result into DIR, a new or empty folder
+    /// Write the result's documents into DIR, a new or empty folder, such as `out`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
     /// Allow --out to replace files in a folder that is not empty

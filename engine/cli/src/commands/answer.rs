@@ -18,20 +18,20 @@ use crate::text::{Text, text};
 use crate::view::{Question, RunView};
 use crate::{approvals, question};
 
-/// What `answer` takes.
+/// Arguments of `answer`.
 #[derive(Debug, Args)]
 pub(crate) struct AnswerArgs {
-    /// The run, or a question (`Q1`) of the newest run that is waiting
+    /// The run: its id, the beginning of its id, or @last. Or a question such as Q1: the newest run in which it is open
     #[arg(value_name = "RUN|QUESTION", add = complete::runs())]
     target: String,
-    /// The question, if the run has several; then the answer: the number or label of a choice, text, JSON, or `-` for stdin.
-    /// A reason may follow yes or no
+    /// The question, such as Q1, unless only one is open. Then the answer: text, JSON, `-` to read it from stdin, or the
+    /// number or label of a choice. A reason may follow a choice. Without an answer, the question is shown
     #[arg(value_name = "ANSWER", num_args = 0..=3)]
     words: Vec<String>,
-    /// The answer as JSON, instead of ANSWER
+    /// The answer as JSON instead of ANSWER, such as '{"approved": true}'
     #[arg(long, value_name = "JSON")]
     json: Option<String>,
-    /// File to send with the answer, as PATH in the workspace [default: the file's name]
+    /// File to send with the answer. It is put into the workspace at PATH [default: the file's name]. May be repeated
     #[arg(long = "document", value_name = "FILE[=PATH]")]
     documents: Vec<String>,
 }

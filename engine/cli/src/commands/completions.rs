@@ -9,10 +9,10 @@ use crate::place::Place;
 /// The environment variable through which the script asks this program for values.
 const VARIABLE: &str = "COMPLETE";
 
-/// What `completions` takes.
+/// Arguments of `completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// bash, zsh, fish, powershell or elvish
+    /// The shell to complete commands in
     #[arg(value_parser = ["bash", "zsh", "fish", "powershell", "elvish"])]
     shell: String,
 }

@@ -18,7 +18,7 @@ use crate::trust::Manner;
 use crate::view::{RunView, TaskState};
 use crate::{style, terminal};
 
-/// What `pause` takes.
+/// Arguments of `pause`.
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
     /// The run: its id, the beginning of its id, or @last
@@ -26,30 +26,30 @@ pub(crate) struct PauseArgs {
     run: String,
 }
 
-/// What `cancel` takes.
+/// Arguments of `cancel`.
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
     /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// The task: its id, or its agent if the agent has one task only [default: the whole run]
+    /// The task to cancel: its id, such as 0/1.1, or its agent if the agent has only one task [default: the whole run]
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// Reason, which the caller of the task receives
+    /// Reason for the cancellation. The caller of the task receives it
     #[arg(long, value_name = "TEXT", default_value = "a person cancelled it")]
     reason: String,
-    /// Trust the commands, addresses, hosts and variables of the run, if this process must take it over
+    /// Trust the commands, addresses, hosts and variables that the run uses. Needed only if no other process runs it
     #[arg(long)]
     trust: bool,
 }
 
-/// What `steer` takes.
+/// Arguments of `steer`.
 #[derive(Debug, Args)]
 pub(crate) struct SteerArgs {
     /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// The task: its id or its agent [default: the root task]; then the message. `-` reads the message from stdin
+    /// The task: its id, such as 0/1.1, or its agent [default: the root task]. Then the message. `-` reads it from stdin
     #[arg(value_name = "[TASK] MESSAGE", num_args = 1..=2, required = true)]
     words: Vec<String>,
 }

@@ -18,13 +18,13 @@ use crate::{runs, words};
 /// Largest number of differing tasks or documents in the text output; `--output json` has all.
 const SHOWN: usize = 20;
 
-/// What `diff` takes.
+/// Arguments of `diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     /// The first run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     a: String,
-    /// The second run
+    /// The second run, named in the same way
     #[arg(add = complete::runs())]
     b: String,
 }

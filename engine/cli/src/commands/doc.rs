@@ -20,14 +20,14 @@ use crate::terminal;
 use crate::text::{Text, text};
 use crate::view::RunView;
 
-/// What `doc` takes.
+/// Arguments of `doc`.
 #[derive(Debug, Args)]
 pub(crate) struct DocArgs {
     #[command(subcommand)]
     verb: DocVerb,
 }
 
-/// What can be done with documents.
+/// The verbs of `doc`.
 #[derive(Debug, Subcommand)]
 enum DocVerb {
     /// List the documents of a run
@@ -41,34 +41,34 @@ enum DocVerb {
     },
     /// Print a document
     Cat {
-        /// The run
+        /// The run: its id, the beginning of its id, or @last
         #[arg(add = complete::runs())]
         run: String,
-        /// The document; `PATH@2` is its second version
+        /// The document, such as report.md. `report.md@2` is its second version
         path: String,
     },
     /// Show the changes between two versions of a document
     Diff {
-        /// The run
+        /// The run: its id, the beginning of its id, or @last
         #[arg(add = complete::runs())]
         run: String,
-        /// The document
+        /// The document, such as report.md
         path: String,
-        /// The older version [default: the one before --to]
+        /// Number of the older version [default: the one before --to]
         #[arg(long, value_name = "VERSION")]
         from: Option<u32>,
-        /// The newer version [default: the newest]
+        /// Number of the newer version [default: the newest]
         #[arg(long, value_name = "VERSION")]
         to: Option<u32>,
     },
     /// Write documents into a new or empty folder
     ///
-    /// Names that are not valid file names on every system are changed, and hidden names are made visible. The plan shows them.
+    /// A name that is not a valid file name on every system is changed. A hidden name is made visible. `--dry-run` shows these changes.
     Export {
-        /// The run
+        /// The run: its id, the beginning of its id, or @last
         #[arg(add = complete::runs())]
         run: String,
-        /// The documents [default: all]; `PATH@2` is the second version
+        /// The documents, such as report.md [default: all]. `report.md@2` is the second version
         paths: Vec<String>,
         /// New or empty folder [default: a folder named after the run]
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

@@ -31,16 +31,16 @@ use crate::words;
 /// Largest difference of a clock without a warning. Certificates and `Retry-After` dates depend on the clock.
 const CLOCK_TOLERANCE: Duration = Duration::from_mins(5);
 
-/// What `doctor` takes.
+/// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The jobs to check [default: all jobs of the project]
+    /// Folders or names of the jobs to check [default: all jobs of the project]
     #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
     jobs: Vec<PathBuf>,
-    /// Send nothing. Check files and the environment only
+    /// Send no requests. Check only files and environment variables
     #[arg(long)]
     offline: bool,
-    /// Trust the commands, addresses, hosts and variables that the jobs use, from now on
+    /// Trust the commands, addresses, hosts and variables that the jobs use, now and in later runs
     #[arg(long)]
     trust: bool,
 }

@@ -12,13 +12,13 @@ use crate::place::Place;
 use crate::runs;
 use crate::text::{Text, text};
 
-/// What `export` takes.
+/// Arguments of `export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// Export the answers of its models, for `baton run JOB --script FILE`
+    /// Export the answers of the run's models. `baton run JOB --script FILE` runs the job with them, without a model
     #[arg(long, required = true)]
     script: bool,
     /// Write to FILE, which must not exist yet. `-` is stdout [default: -]

@@ -19,34 +19,35 @@ use crate::terminal;
 use crate::text::text;
 use crate::trust::Manner;
 
-/// What `fork` takes.
+/// Arguments of `fork`.
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
     /// The run to start from: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// Last shared entry. The fork begins after the last complete decision up to it [default: the first decision]
+    /// Number of the last entry to share with the original, such as 12 (see `baton timeline`). The fork begins at the end of
+    /// the last complete decision up to it [default: as early as possible]
     #[arg(long, value_name = "SEQ")]
     at: Option<u64>,
-    /// Change a config value: agents.ID.KEY, job.KEY or tools.ID.KEY, to JSON or text. `null` removes it. Quote keys that
-    /// contain dots. May be repeated
+    /// Change a config value: agents.ID.KEY, job.KEY or tools.ID.KEY, such as agents.writer.model=fast. VALUE is JSON or
+    /// text; `null` removes the key. Quote keys that contain dots. May be repeated
     #[arg(long = "set", value_name = "PLACE=VALUE", value_parser = setting)]
     settings: Vec<(String, Value)>,
-    /// Write a document before the fork continues. May be repeated
+    /// Replace the document PATH with the content of FILE before the fork continues. May be repeated
     #[arg(long = "edit", value_name = "PATH=FILE", value_parser = edit)]
     edits: Vec<(DocumentPath, String)>,
-    /// Model for all agents: a name from the job
+    /// Model for all agents: the name of a model in the job
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Use the current configs of the job's folder. --set is applied after them
     #[arg(long)]
     reload: bool,
-    /// Execute calls that have effects outside the run: `new` only those that the original did not make, `all` every call
+    /// Allow calls that have effects outside the run. Without a value: `all`
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
     allow_effects: Option<Allowed>,
     #[command(flatten)]
     ending: Ending,
-    /// Trust the commands, addresses, hosts and variables that the job uses, from now on
+    /// Trust the commands, addresses, hosts and variables that the job uses, now and in later runs
     #[arg(long)]
     trust: bool,
 }
@@ -54,9 +55,9 @@ pub(crate) struct ForkArgs {
 /// Which calls with effects a fork may execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Allowed {
-    /// Calls that have no result in the original.
+    /// Calls that have no result in the original run.
     New,
-    /// All calls, also those that the original made.
+    /// All calls. Calls that the original run made are made again.
     All,
 }
 

@@ -14,19 +14,19 @@ use crate::terminal;
 use crate::text::{Text, text};
 use crate::words;
 
-/// What `gc` takes.
+/// Arguments of `gc`.
 #[derive(Debug, Args)]
 #[command(after_help = "Unfinished runs are removed only when named. Runs with forks are kept. Without RUN, --keep and\n\
                         --older-than, no run is removed and only free space is returned to the system.\n\nExample:\n  \
                         baton gc --keep 20 --dry-run")]
 pub(crate) struct GcArgs {
-    /// Runs to remove, also unfinished ones
+    /// Runs to remove, even if they have not ended: an id, the beginning of an id, or @last
     #[arg(value_name = "RUN")]
     runs: Vec<String>,
-    /// Remove ended runs except the COUNT newest
+    /// Remove all ended runs except the COUNT newest, such as 20
     #[arg(long, value_name = "COUNT")]
     keep: Option<usize>,
-    /// Remove ended runs that did not change in the last DAYS
+    /// Remove ended runs that did not change in the last DAYS days, such as 30
     #[arg(long, value_name = "DAYS")]
     older_than: Option<u32>,
     /// Print what would be removed, and remove nothing

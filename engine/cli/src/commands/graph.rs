@@ -15,10 +15,10 @@ use crate::text::{Text, escaped};
 use crate::view::{RunView, TaskState};
 use crate::{job, runs, words};
 
-/// What `graph` takes.
+/// Arguments of `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    /// A run, or a job
+    /// A run (its id, the beginning of its id, or @last), or a job (its folder or name)
     #[arg(value_name = "RUN|JOB", add = complete::runs())]
     target: String,
     /// Language of the graph

@@ -10,13 +10,13 @@ use crate::place::Place;
 use crate::scaffold::{self, Scaffold};
 use crate::shell::quoted;
 
-/// What `init` takes.
+/// Arguments of `init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The folder
+    /// Folder of the project. It is created if it does not exist
     #[arg(default_value = ".", value_hint = ValueHint::DirPath)]
     dir: PathBuf,
-    /// Create a Rust crate of this name instead: the Baton program with your own tools
+    /// Create a Rust crate of this name instead. It builds a Baton program with your own tools
     #[arg(long, value_name = "NAME", conflicts_with = "dir")]
     rust: Option<String>,
 }

@@ -36,13 +36,13 @@ pub(crate) enum Command {
     /// Create a tool, an agent or a job
     #[command(after_help = "Example:\n  baton new tool word_count")]
     New(new::NewArgs),
-    /// Check the configs of jobs and report all faults
+    /// Check the configs of jobs, and report every fault with its place and fix
     #[command(after_help = "Example:\n  baton validate jobs/sales")]
     Validate(validate::ValidateArgs),
     /// Run a job
     #[command(after_help = "Example:\n  baton run examples/q3-sales --out out")]
     Run(run::RunArgs),
-    /// Continue a run that was interrupted, is waiting or is paused
+    /// Continue a run that was interrupted, is paused, or waits for a person
     #[command(after_help = "Example:\n  baton resume @last")]
     Resume(resume::ResumeArgs),
     /// Start a new run from a point in another run
@@ -66,16 +66,16 @@ pub(crate) enum Command {
     /// Answer a question that waits for a person
     #[command(after_help = "Example:\n  baton answer @last Q1 yes")]
     Answer(answer::AnswerArgs),
-    /// Pause a run, in any process, until it is resumed
+    /// Pause a run (in any process) until it is resumed
     #[command(after_help = "Example:\n  baton pause @last")]
     Pause(control::PauseArgs),
-    /// Cancel a run in any process, or one task with all tasks below it
+    /// Cancel a run (in any process), or one task with all tasks below it
     #[command(after_help = "Example:\n  baton cancel @last writer --reason \"wrong file\"")]
     Cancel(control::CancelArgs),
     /// Send a message to a running task; its agent reads it with the next request
     #[command(after_help = "Example:\n  baton steer @last \"Use the figures of Q3\"")]
     Steer(control::SteerArgs),
-    /// Draw the task graph of a run, or the agents of a job
+    /// Draw the tasks of a run, or the agents of a job, as a graph
     #[command(after_help = "Example:\n  baton graph @last --format dot")]
     Graph(graph::GraphArgs),
     /// List, print, compare and export the documents of a run

@@ -13,35 +13,35 @@ use crate::place::{JOB_FILE, Place};
 use crate::scaffold::{self, Scaffold, check_id};
 use crate::shell::{CommandLine, baton};
 
-/// What `new` takes.
+/// Arguments of `new`.
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
     #[command(subcommand)]
     what: What,
 }
 
-/// What can be begun.
+/// The things that can be created.
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Create a tool: a Rust function and its config in a Rust crate, else a Python command and its config
+    /// Create a tool and its config: a Rust function in a Rust crate, else a Python command
     Tool {
-        /// Its id, such as `word_count`
+        /// Id of the tool, such as `word_count`
         name: String,
-        /// The job that gets the Python command
+        /// Folder or name of the job that gets the Python command
         #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
         job: Option<PathBuf>,
     },
     /// Create an agent of a job
     Agent {
-        /// Its id
+        /// Id of the agent, such as writer
         name: String,
-        /// The job [default: the job in this folder, or the only job of the project]
+        /// Folder or name of the job [default: the job in this folder, or the only job of the project]
         #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
         job: Option<PathBuf>,
     },
     /// Create a job with one agent and its model script
     Job {
-        /// Its id
+        /// Id of the job, such as sales
         name: String,
     },
 }
@@ -118,8 +118,8 @@ fn rust_tool(name: &str, home: &ToolCrate, place: &Place) -> Result<(), Failure>
     let attribute = if module == name { "#[tool]".to_owned() } else { format!("#[tool(id = \"{name}\")]") };
     let output = camel(name);
     let function = format!(
-        "//! The tool `{name}`.\n\n{}\n\n/// What `{name}` returns.\n#[derive(serde::Serialize)]\nstruct {output} {{\n    words: usize,\n}}\n\n\
-         /// Counts the words of `text`; its config says when an agent should use it.\n{attribute}\n\
+        "//! The tool `{name}`.\n\n{}\n\n/// Output of `{name}`.\n#[derive(serde::Serialize)]\nstruct {output} {{\n    words: usize,\n}}\n\n\
+         /// Counts the words of `text`. The tool's description for agents is in its config.\n{attribute}\n\
          fn {module}(text: String) -> Result<{output}, ToolError> {{\n    Ok({output} {{ words: text.split_whitespace().count() }})\n}}\n",
         home.imports
     );

@@ -13,7 +13,7 @@ use crate::terminal;
 use crate::text::text;
 use crate::words;
 
-/// What `ps` takes.
+/// Arguments of `ps`.
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
     /// Number of runs to show

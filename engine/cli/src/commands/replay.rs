@@ -13,7 +13,7 @@ use crate::style;
 use crate::text::text;
 use crate::{runs, words};
 
-/// What `replay` takes.
+/// Arguments of `replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// The run: its id, the beginning of its id, or @last

@@ -17,26 +17,26 @@ use crate::text::text;
 use crate::trust::Manner;
 use crate::{job, runs};
 
-/// What `resume` takes.
+/// Arguments of `resume`.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
     /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// Continue with the current configs of the job's folder, after showing what changes
+    /// Continue with the current configs in the job's folder. Shows the changes and asks for confirmation
     #[arg(long)]
     migrate: bool,
-    /// Do not ask for confirmation of --migrate
+    /// Confirm the changes of --migrate in advance
     #[arg(long, requires = "migrate")]
     yes: bool,
-    /// Trust the commands, addresses, hosts and variables that the job uses, from now on
+    /// Trust the commands, addresses, hosts and variables that the job uses, now and in later runs
     #[arg(long)]
     trust: bool,
     #[command(flatten)]
     ending: Ending,
     #[command(flatten)]
     recording: RecordingArgs,
-    /// Take the run from the process that owns it. That process can commit nothing more
+    /// Take the run over although another process runs it. That process can then write nothing more to the run
     #[arg(long)]
     take_over: bool,
 }

@@ -18,7 +18,7 @@ use crate::trust::Manner;
 /// The message for an empty request.
 const NO_REQUEST: &str = "the request is empty; leave --request out for the job's own";
 
-/// What `run` takes.
+/// Arguments of `run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The job: a folder with a job.json, or the name of a job in the project
@@ -27,29 +27,29 @@ pub(crate) struct RunArgs {
     /// Request to use instead of the job's own; `-` reads it from stdin
     #[arg(long, value_name = "TEXT")]
     request: Option<String>,
-    /// Input of the job. May be repeated
+    /// Value for an input of the job, such as quarter=Q3. May be repeated
     #[arg(long = "input", value_name = "NAME=VALUE", value_parser = input)]
     inputs: Vec<(String, String)>,
-    /// File to put into the workspace as PATH [default: the file's name]. May be repeated
+    /// File to put into the workspace, at PATH [default: the file's name]. May be repeated
     #[arg(long = "document", value_name = "FILE[=PATH]")]
     documents: Vec<String>,
-    /// Model for all agents: a name from the job or a models.json, or PROVIDER:MODEL
+    /// Model for all agents: a name from the job or from models.json, or PROVIDER:MODEL such as openai:gpt-5-mini
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Model script that answers for all agents, such as one written by `baton export`
+    /// Model script that answers instead of all models, such as one written by `baton export --script`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "model")]
     script: Option<PathBuf>,
     #[command(flatten)]
     recording: RecordingArgs,
-    /// Cost limit in US dollars, instead of the job's own. Every model must have a known price
+    /// Cost limit of the run in US dollars, such as 0.50, instead of the job's own. Every model must have a known price
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<f64>,
-    /// Token limit of the run, instead of the job's own
+    /// Token limit of the run, such as 200000, instead of the job's own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
     #[command(flatten)]
     ending: Ending,
-    /// Trust the commands, addresses, hosts and variables that the job uses, from now on
+    /// Trust the commands, addresses, hosts and variables that the job uses, now and in later runs
     #[arg(long)]
     trust: bool,
 }

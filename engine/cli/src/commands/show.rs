@@ -24,13 +24,13 @@ use crate::{approvals, words};
 /// Largest number of callers with a row about the usage of the tasks below them.
 const SPENT_ROWS: usize = 20;
 
-/// What `show` takes.
+/// Arguments of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// Show one task
+    /// Show only this task, named by its id, such as 0/1.1
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
     /// Show the task's next request: system prompt, conversation, tools

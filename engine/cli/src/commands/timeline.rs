@@ -12,7 +12,7 @@ use crate::text::{Text, text};
 use crate::view::lines::words;
 use crate::{style, terminal};
 
-/// What `timeline` takes.
+/// Arguments of `timeline`.
 #[derive(Debug, Args)]
 pub(crate) struct TimelineArgs {
     /// The run: its id, the beginning of its id, or @last
@@ -24,7 +24,7 @@ pub(crate) struct TimelineArgs {
     /// Only entries of this type, such as `function_tool` or `task_ended`. May be repeated
     #[arg(long = "type", value_name = "TYPE", value_parser = known_type)]
     types: Vec<String>,
-    /// Only entries after this number
+    /// Only entries with a number above SEQ, such as 40
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     after: u64,
 }

@@ -13,10 +13,10 @@ use crate::style;
 use crate::text::{Text, text};
 use crate::words;
 
-/// What `validate` takes.
+/// Arguments of `validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// The jobs [default: the job in this folder, else all jobs of the project]
+    /// Folders or names of jobs [default: the job in this folder, else all jobs of the project]
     #[arg(value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
     jobs: Vec<PathBuf>,
 }

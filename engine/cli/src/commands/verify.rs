@@ -15,7 +15,7 @@ use crate::style;
 use crate::text::{Text, text};
 use crate::words;
 
-/// What `verify` takes.
+/// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     /// The run to check, entry by entry: its id, the beginning of its id, or @last [default: the whole store]

@@ -27,25 +27,25 @@ use crate::text::{Text, escaped, is_plain, text};
 use crate::trust::Manner;
 use crate::{scratch, style, words};
 
-/// What `tool call NAME` takes besides a flag per parameter.
+/// Options of `tool call NAME`, in addition to a flag per parameter.
 #[derive(Debug, Args)]
 struct CallArgs {
-    /// The whole input: JSON, @FILE, or `-` for stdin
+    /// The whole input as JSON, as @FILE, or as `-` to read it from stdin
     #[arg(long, value_name = "JSON|@FILE|-")]
     input: Option<String>,
-    /// File to put into the workspace as PATH [default: the file's name]. May be repeated
+    /// File to put into the workspace, at PATH [default: the file's name]. May be repeated
     #[arg(long = "document", value_name = "FILE[=PATH]")]
     documents: Vec<String>,
-    /// Check the input and call nothing
+    /// Check the input without calling the tool
     #[arg(long)]
     dry_run: bool,
-    /// Write the documents of the call into DIR
+    /// Write the documents that the call writes into DIR, a new or empty folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Include the tools of this job
+    /// Folder or name of a job whose tools are included
     #[arg(long, value_name = "JOB")]
     job: Option<PathBuf>,
-    /// Trust the commands, addresses, hosts and variables that the job uses, from now on
+    /// Trust the commands, addresses, hosts and variables that the job uses, now and in later runs
     #[arg(long)]
     trust: bool,
     #[command(flatten)]

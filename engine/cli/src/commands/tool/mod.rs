@@ -16,22 +16,22 @@ use crate::app::options::Common;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 
-/// What `tool` takes.
+/// Arguments of `tool`.
 #[derive(Debug, Args)]
 pub(crate) struct ToolArgs {
     #[command(subcommand)]
     verb: ToolVerb,
 }
 
-/// Whose tools are meant.
+/// Selects the tools: those of the program, and those of a job.
 #[derive(Clone, Debug, Args)]
 struct Whose {
-    /// Include the tools of this job
+    /// Folder or name of a job whose tools are included
     #[arg(long, value_name = "JOB", value_hint = ValueHint::DirPath, add = complete::jobs())]
     job: Option<PathBuf>,
 }
 
-/// What can be done with tools.
+/// The verbs of `tool`.
 #[derive(Debug, Subcommand)]
 enum ToolVerb {
     /// List tools
@@ -41,7 +41,7 @@ enum ToolVerb {
     },
     /// Show a tool: description, input, output
     Show {
-        /// The tool
+        /// The tool, such as `write_file`
         #[arg(add = complete::tools())]
         name: String,
         #[command(flatten)]
@@ -50,27 +50,27 @@ enum ToolVerb {
     /// Call one tool in a temporary workspace
     #[command(disable_help_flag = true)]
     Call {
-        /// The tool, then its input: `--input JSON|@FILE|-`, or one flag per parameter (see `baton tool call NAME --help`)
+        /// The tool, then its input: `--input JSON|@FILE|-`, or one flag per parameter. `baton tool call NAME --help` lists them
         #[arg(value_name = "NAME", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true, add = complete::tools())]
         words: Vec<String>,
     },
-    /// Run the examples of tools
+    /// Run the examples in the configs of tools, as tests
     Test {
-        /// The tools [default: all]
+        /// The tools, such as `write_file` [default: all]
         #[arg(add = complete::tools())]
         names: Vec<String>,
         #[command(flatten)]
         whose: Whose,
-        /// Trust the commands, addresses, hosts and variables that the job uses, from now on
+        /// Trust the commands, addresses, hosts and variables that the job uses, now and in later runs
         #[arg(long)]
         trust: bool,
     },
-    /// Print the JSON Schema of a tool's input, or the definition that is sent to a provider
+    /// Print the JSON Schema of a tool's input, or the definition that a provider receives
     Schema {
-        /// The tool
+        /// The tool, such as `write_file`
         #[arg(add = complete::tools())]
         name: String,
-        /// Provider whose dialect is used
+        /// Print the definition that this provider receives
         #[arg(long = "for", value_name = "PROVIDER")]
         provider: Option<Dialect>,
         #[command(flatten)]
@@ -78,7 +78,7 @@ enum ToolVerb {
     },
 }
 
-/// Whose dialect a tool is written in.
+/// Provider or protocol in whose form a tool's definition is printed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Dialect {
     /// The definition that `OpenAI` receives, in strict mode if possible
