@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_models::{FunctionModel, Model, ModelError};
-use baton_runtime::{Delivery, InitialDocument, InputValue, RunError, RunOutcome, StartOptions};
+use baton_runtime::{Delivery, Engine, InitialDocument, InputValue, RunError, RunOutcome, StartOptions};
 use baton_store::{MemoryStore, SqliteStore, Store};
 use baton_types::entry::{Entry, FinalState};
 use baton_types::event::Refusal;
@@ -411,6 +411,30 @@ async fn a_deadline_wakes_a_run_that_waits() {
     let finished = run_to_end(&engine, job).await;
     assert_eq!(before.elapsed().as_secs(), 600);
     assert_eq!(call_result(&finished.entries, "0/1.1"), "timeout unanswered");
+}
+
+#[tokio::test]
+async fn a_job_whose_functions_the_engine_lacks_does_not_start() {
+    let job = |granted: &[&str]| {
+        let read = json!({"path": text("Where.")});
+        let write = json!({"path": text("Where."), "content": text("What.")});
+        TestJob::new("solo", NONE())
+            .agent("solo", granted)
+            .tool("read_note", read, json!({"effect": "pure"}))
+            .tool("write_note", write, json!({"effect": "idempotent", "writes": true}))
+            .load()
+    };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let answers = model(|_, _, _| handoff("done", &[]));
+    let builder = Engine::builder().trust(baton_runtime::TrustEverything).store(Arc::clone(&store)).model("m", answers);
+    let engine = builder.functions(Vec::new()).build().unwrap();
+    let started = engine.start(job(&["read_note", "write_note", "handoff"]), StartOptions::default()).await;
+    let Err(error @ RunError::MissingFunctions(_)) = started.map(|_| ()) else { panic!("its calls would all fail") };
+    let listed = "fn read_note (tool read_note), fn write_note (tool write_note)";
+    assert_eq!(error.to_string(), format!("the engine lacks functions that the job was loaded with: {listed}"));
+    assert_eq!(store.runs().await.unwrap(), [], "nothing is stored");
+    // Tools that no agent is granted are never called.
+    assert_eq!(run_to_end(&engine, job(&["handoff"])).await.status, "success");
 }
 
 #[tokio::test]

@@ -63,8 +63,11 @@ impl Engine {
     }
 
     /// Starts a run; returns when its first entries are durable. Nothing is stored if the inputs do not fit.
+    ///
+    /// Fails with [`RunError::MissingFunctions`] if the job was loaded with functions that this engine does not have.
     pub async fn start(&self, job: LoadedJob, options: StartOptions) -> Result<RunHandle, RunError> {
         processes::remove_abandoned().await;
+        self.0.check_functions(&job.configs)?;
         let job = match &options.limits {
             none if *none == Limits::default() => job,
             limits => job.limited(limits, &self.0.functions).map_err(|faults| RunError::Configs(Arc::new(faults)))?,

@@ -6,6 +6,7 @@ use baton_config::Faults;
 use baton_models::CassetteError;
 use baton_schema::provider::SchemaFault;
 use baton_store::StoreError;
+use baton_types::config::FunctionName;
 use baton_types::event::Refusal;
 use baton_types::id::{ContentHash, RunId};
 
@@ -53,6 +54,10 @@ pub enum RunError {
     /// Tools that the models of their agents cannot be offered. All of them at once.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Tools(Vec<SchemaFault>),
+    /// The job was loaded with functions that the engine does not have, for tools that its agents are granted. All of them
+    /// at once.
+    #[error("the engine lacks functions that the job was loaded with: {}", functions_of(.0))]
+    MissingFunctions(Vec<FunctionName>),
     /// No run has this id.
     #[error("there is no run {0}")]
     UnknownRun(RunId),
@@ -126,6 +131,11 @@ pub enum RunError {
     /// The store failed.
     #[error(transparent)]
     Store(Arc<StoreError>),
+}
+
+/// Lists functions with the tools that they run.
+fn functions_of(missing: &[FunctionName]) -> String {
+    missing.iter().map(|function| format!("fn {} (tool {})", function.name, function.id)).collect::<Vec<_>>().join(", ")
 }
 
 /// Describes the last possible place of a fork.

@@ -9,7 +9,7 @@ use baton_config::{PriceTable, TemplateError, check_money, prices};
 use baton_models::{Model, Providers, RunKey, ScriptFault, ScriptedModel, runs_here};
 use baton_store::Store;
 use baton_tool::ToolFunction;
-use baton_types::config::{Configs, FunctionName, ModelSpec, ProviderSettings};
+use baton_types::config::{Configs, Executor, FunctionName, ModelSpec, ProviderSettings};
 use baton_types::id::RunId;
 use baton_types::money::Price;
 use tokio::sync::Semaphore;
@@ -62,6 +62,17 @@ impl Services {
     /// Returns the function of that name, if the program has it.
     pub(crate) fn function(&self, name: FunctionName) -> Option<&'static ToolFunction> {
         self.functions.binary_search_by_key(&name.id, |function| function.id).ok().map(|place| self.functions[place])
+    }
+
+    /// Reports functions of granted tools that the program lacks. Tools that no agent is granted need none.
+    pub(crate) fn check_functions(&self, configs: &Configs) -> Result<(), RunError> {
+        let tools: BTreeMap<_, _> = configs.agents.values().flat_map(|agent| &agent.tools).collect();
+        let named = tools.into_values().filter_map(|tool| match tool.executor {
+            Some(Executor::Function(name)) => Some(name),
+            Some(Executor::Exec(_)) | None => None,
+        });
+        let missing: Vec<FunctionName> = named.filter(|name| self.function(*name).is_none()).collect();
+        if missing.is_empty() { Ok(()) } else { Err(RunError::MissingFunctions(missing)) }
     }
 
     /// Returns an empty cache of conversations for a run.

@@ -59,6 +59,7 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::Template { .. }
         | RunError::UnknownModel { .. }
         | RunError::Tools(_)
+        | RunError::MissingFunctions(_)
         | RunError::NoSuchStep { .. }
         | RunError::PastTheEnd { .. }
         | RunError::Untrusted { .. }
