@@ -40,7 +40,7 @@ pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<Doc
     open_question(draft, created, draft.id(call.task), otherwise(&input));
 }
 
-/// Asks for `approval`. If limits leave no room for the question, the call is refused.
+/// Asks for `approval`. If limits leave no room for the question, the call is refused, after which its turn may be complete.
 pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: Approval) {
     let Approval { call, approver, documents, creating } = approval;
     let (tool, open) = (draft.tool(call), draft.call(call));
@@ -72,6 +72,7 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: Approval) {
     };
     if let Err(error) = ask_about_call(draft, call, question, creating) {
         draft.refuse(call, error);
+        draft.then(Step::Advance(call.task));
     }
 }
 

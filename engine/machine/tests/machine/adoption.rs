@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_machine::Run;
 use baton_types::config::{Configs, EffectClass};
-use baton_types::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects};
+use baton_types::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Notice};
 use baton_types::event::{Effect, Event, Refusal};
 use baton_types::id::{ContentHash, RunId, TaskId};
 use baton_types::limits::Limits;
@@ -14,7 +14,7 @@ use baton_types::principal::Principal;
 use baton_types::time::Timestamp;
 
 use crate::support::jobs::JobDraft;
-use crate::support::{Sim, agent, ask, call, function, handoff, job, note, route, turn};
+use crate::support::{Sim, agent, ask, call, function, handoff, job, note, route, says, turn};
 
 fn adoption() -> Adoption {
     let configs = ContentHash::of(b"other configs");
@@ -199,6 +199,21 @@ fn a_fork_of_a_paused_run_is_not_paused_and_a_migrated_one_is() {
     let unpaused = two_children();
     let (migrated, _) = adopting(&unpaused, &unpaused.configs, adoption(), later(&unpaused)).unwrap();
     assert!(!migrated.totals().paused);
+}
+
+#[test]
+fn an_adoption_while_a_reminder_is_due_does_not_end_the_turn_without_calls() {
+    let by = || Principal::person("ada");
+    let mut sim = Sim::new(&job([agent("root", "post").reminded_on_text()]).tool(function("post")))
+        .agent("root", [says("I will do it"), turn([handoff("done")])]);
+    sim.begin(Vec::new());
+    sim.event(Event::PauseRequested { by: by() }).unwrap();
+    sim.settle();
+    let (mut run, _) = adopting(&sim, &sim.configs, adoption(), later(&sim)).unwrap();
+    assert!(run.task(&TaskId::root()).unwrap().is_live(), "a turn without calls is no turn whose results all went to the user");
+    let decision = run.handle(later(&sim), Event::UnpauseRequested { by: by() }).unwrap();
+    let reminds = |entry: &Entry| matches!(entry, Entry::ModelRequested(asked) if matches!(asked.notice, Some(Notice::Reminder { count: 1, .. })));
+    assert!(decision.entries.iter().any(|recorded| reminds(&recorded.entry)), "{decision:?}");
 }
 
 #[test]

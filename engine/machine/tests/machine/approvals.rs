@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::jobs::{JobDraft, ToolDraft};
 use crate::support::sim::Work;
-use crate::support::{Sim, agent, ask, call, check, function, handoff, handoff_with, job, route, says, turn, write};
+use crate::support::{Sim, agent, ask, call, check, function, handoff, handoff_with, job, note, route, says, then, turn, write};
 
 fn yes() -> Value {
     json!({"approved": true})
@@ -376,6 +376,31 @@ fn where_nobody_more_may_be_asked_the_call_is_refused() {
     sim.assert_over();
     assert_eq!(sim.refusal("0/1.1").code, ErrorCode::LimitReached);
     assert_eq!(sim.executions("0/1.1"), 0);
+}
+
+#[test]
+fn a_waiting_call_whose_approval_cannot_be_asked_is_refused_and_its_turn_ends() {
+    let draft = |delete: ToolDraft, live_tasks| {
+        job([agent("root", "route_to_one route_to_two"), agent("one", "work"), agent("two", "jot delete")])
+            .tools([function("work"), note("jot"), delete])
+            .limits(Limits { parallel_calls: Some(1), live_tasks, ..Limits::default() })
+    };
+    // The call waits for the one place among the parallel calls.
+    let sim = Sim::new(&draft(function("delete"), None))
+        .holding("work")
+        .agent("root", [turn([route("one", "1"), route("two", "2")])])
+        .agent("one", [turn([call("work", "a")])])
+        .agent("two", [turn([then(call("jot", "b"), AfterExecution::Terminate), call("delete", "c")])])
+        .start();
+    // Under other configs the call needs an approval, and no task may be added.
+    let mut run = with_other_configs(&sim, &draft(function("delete").approved_by(Approver::Person), Some(3)));
+    let outcome = baton_types::event::Outcome::success(json!("worked"));
+    let decision = run.handle(sim.now, Event::CallReturned { call: CallId::from("0/1.1/1.1"), outcome }).unwrap();
+    let entries: Vec<&Entry> = decision.entries.iter().map(|recorded| &recorded.entry).collect();
+    let refused = |entry: &&Entry| matches!(entry, Entry::CallRefused(refused) if refused.call == "0/1.2/1.2" && refused.error.code == ErrorCode::LimitReached);
+    let ended = |entry: &&Entry| matches!(entry, Entry::TaskEnded(ended) if ended.task == "0/1.2" && ended.state == FinalState::Completed);
+    assert!(entries.iter().any(refused), "{entries:?}");
+    assert!(entries.iter().any(ended), "the turn has a result that terminates: {entries:?}");
 }
 
 #[test]
