@@ -80,7 +80,7 @@ const PURE: [(&str, &[&str]); 2] = [
             "unicode-security",
         ],
     ),
-    ("baton-machine", &["petgraph", "rustc-hash", "serde", "serde_json"]),
+    ("baton-machine", &["petgraph", "rustc-hash", "serde", "serde_json", "smallvec"]),
 ];
 
 /// A circle that stays.

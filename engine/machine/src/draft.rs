@@ -3,9 +3,8 @@
 //!
 //! An entry is applied when it is appended, so a rule always reads the current state of the run.
 
-use std::collections::VecDeque;
-
 use baton_types::entry::{Conflict, Output};
+use smallvec::SmallVec;
 
 use crate::agent;
 use crate::prelude::*;
@@ -20,9 +19,11 @@ pub(super) struct Draft<'run> {
     pub(super) run: &'run mut Run,
     pub(super) decision: Decision,
     /// The steps that are left. The loop in `settle` takes them from the end.
-    pub(super) steps: Vec<Step>,
-    /// The tasks to advance once no step is left, because their turns may have become complete.
-    pub(super) changed: VecDeque<TaskIndex>,
+    pub(super) steps: SmallVec<[Step; 4]>,
+    /// The tasks to advance when no step is left, because their turns may have become complete.
+    pub(super) changed: SmallVec<[TaskIndex; 8]>,
+    /// The number of tasks among them that have been advanced.
+    pub(super) advanced: usize,
 }
 
 /// A call of a turn in progress: its task, and its index among the calls of the turn.
@@ -36,7 +37,7 @@ pub(super) struct CallAt {
 impl<'run> Draft<'run> {
     pub(super) fn new(run: &'run mut Run, at: Timestamp) -> Self {
         let number = run.shared.decision + 1;
-        Self { at, number, run, decision: Decision::default(), steps: Vec::new(), changed: VecDeque::new() }
+        Self { at, number, run, decision: Decision::default(), steps: SmallVec::new(), changed: SmallVec::new(), advanced: 0 }
     }
 
     pub(super) fn task(&self, task: TaskIndex) -> &Task {
@@ -149,7 +150,7 @@ impl Draft<'_> {
             tool: tool.id.clone(),
             tool_type,
             after: after::after(envelope, &open.asked, &tool),
-            repeat: repeat(task.streak.as_deref(), &open.asked, &result),
+            repeat: repeat(task.streak.as_ref(), &open.asked, &result),
             said: task.said_during(&call),
             call,
             result,

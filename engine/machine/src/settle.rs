@@ -92,7 +92,8 @@ fn begin(draft: &mut Draft<'_>, event: Event) {
 fn settle(draft: &mut Draft<'_>) {
     run_steps(draft);
     while draft.run.ended().is_none() {
-        if let Some(task) = draft.changed.pop_front() {
+        if let Some(task) = draft.changed.get(draft.advanced).copied() {
+            draft.advanced += 1;
             draft.steps.extend([Step::Start(task), Step::Act { task, from: 0 }, Step::Join(task), Step::EndTurn(task)]);
             run_steps(draft);
             continue;
@@ -126,7 +127,7 @@ fn run_steps(draft: &mut Draft<'_>) {
 
 fn run_step(draft: &mut Draft<'_>, step: Step) {
     match step {
-        Step::Advance(task) => draft.changed.push_back(task),
+        Step::Advance(task) => draft.changed.push(task),
         Step::Arrive { task, from, creating } => arrive::arrive(draft, task, from, creating),
         Step::Start(task) => start::start(draft, task),
         Step::Act { task, from } => act::act(draft, task, from),
@@ -148,7 +149,7 @@ fn run_step(draft: &mut Draft<'_>, step: Step) {
         Step::Fit(task) => window::fit(draft, task),
         Step::Request(task) => limits::request(draft, task),
         // The changed tasks come first, since they may end and so make room.
-        Step::Admit { .. } if !draft.changed.is_empty() => {}
+        Step::Admit { .. } if draft.advanced < draft.changed.len() => {}
         Step::Admit { place } => limits::admit(draft, place),
         Step::Shorten(task) => window::shorten(draft, task),
         Step::Summarise { task, summary } => window::summarise(draft, task, summary),

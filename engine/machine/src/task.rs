@@ -47,7 +47,7 @@ pub struct Task {
     /// The newest turns, if they did not count.
     pub(super) missed: Option<Missed>,
     /// The last call's tool, input and result, and the number of repetitions.
-    pub streak: Option<Box<Streak>>,
+    pub streak: Option<Streak>,
     /// The documents that the task knows or wrote; `None` for none.
     pub(super) documents: Option<Box<TaskDocuments>>,
     /// The lengths of its newest requests; `None` without a window limit.

@@ -66,7 +66,7 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     }
     if entry.repeat > 0 {
         let asked = Arc::clone(&open_calls(task)[index].asked);
-        task.streak = Some(Box::new(Streak { asked, result: Arc::clone(result), count: entry.repeat }));
+        task.streak = Some(Streak { asked, result: Arc::clone(result), count: entry.repeat });
     }
 }
 
