@@ -43,7 +43,7 @@ impl TaskGraph {
     }
 
     /// Iterates over the indices of all tasks, in the order of their creation.
-    pub(super) fn indices(&self) -> impl Iterator<Item = TaskIndex> + use<> {
+    pub(super) fn indices(&self) -> impl DoubleEndedIterator<Item = TaskIndex> + use<> {
         self.graph.node_indices().map(TaskIndex)
     }
 
@@ -53,8 +53,8 @@ impl TaskGraph {
     }
 
     /// Iterates over all tasks, in the order of their creation.
-    pub fn iter(&self) -> impl Iterator<Item = &Task> {
-        self.graph.node_weights().map(Box::as_ref)
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Task> {
+        self.indices().map(|task| &self[task])
     }
 
     /// Returns the caller of `id`; `None` for the root.
@@ -70,6 +70,14 @@ impl TaskGraph {
     /// Iterates over `task` and the tasks above it, nearest first.
     pub(super) fn upwards(&self, task: TaskIndex) -> impl Iterator<Item = TaskIndex> {
         std::iter::successors(Some(task), |task| self.caller_of(*task))
+    }
+
+    /// Returns the tasks that `id` called, in the order of their creation.
+    pub fn callees(&self, id: &TaskId) -> Vec<&Task> {
+        let Some(index) = self.index.get(id) else { return Vec::new() };
+        let mut callees: Vec<NodeIndex> = self.graph.neighbors_directed(index.0, Direction::Outgoing).collect();
+        callees.sort_unstable();
+        callees.into_iter().map(|callee| self.graph[callee].as_ref()).collect()
     }
 
     /// Returns all tasks below `id`, callers before callees.

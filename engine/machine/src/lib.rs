@@ -51,6 +51,20 @@ pub struct Spent {
     pub cost: Cost,
 }
 
+impl Spent {
+    /// Adds one request's usage, and its cost; `None` where its price is not known.
+    pub fn settle(&mut self, usage: &Usage, cost: Option<Money>) {
+        self.usage.add(usage);
+        self.cost.settle(cost);
+    }
+
+    /// Adds `other`.
+    pub fn add(&mut self, other: Self) {
+        self.usage.add(&other.usage);
+        self.cost.add(other.cost);
+    }
+}
+
 /// One run: its configs, its tasks, its documents. It is the fold of its timeline, and nothing else.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -152,8 +166,7 @@ impl Run {
         let own = self.graph.get(id)?;
         let mut spent = Spent::default();
         for task in std::iter::once(own).chain(self.graph.descendants(id)) {
-            spent.usage.add(&task.usage);
-            spent.cost.add(task.cost);
+            spent.add(Spent { usage: task.usage, cost: task.cost });
         }
         Some(spent)
     }

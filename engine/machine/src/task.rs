@@ -98,6 +98,16 @@ impl Task {
         self.extras.as_ref().and_then(|extras| extras.concern)
     }
 
+    /// Returns the tokens and money reserved by its open request and by those of its calls' code.
+    pub fn reserved(&self) -> (u64, Cost) {
+        let mut reserved = (self.reserved_tokens, Cost { known: self.reserved_cost, unpriced: 0 });
+        for ask in self.phase.calls().into_iter().flat_map(|calls| &calls.asks) {
+            reserved.0 = reserved.0.saturating_add(ask.reserved_tokens);
+            reserved.1.settle(ask.reserved_cost);
+        }
+        reserved
+    }
+
     /// Returns the answers given on this agent's behalf while it waits for `call`.
     pub(super) fn said_during(&self, call: &CallId) -> Vec<Said> {
         let said = self.extras.iter().flat_map(|extras| &extras.said);

@@ -8,7 +8,7 @@ use baton_machine::Run;
 use baton_store::{NewRun, Store, StoreError};
 use baton_types::config::Configs;
 use baton_types::document::Content;
-use baton_types::entry::{RunEnded, RunStarted};
+use baton_types::entry::{Recorded, RunEnded, RunStarted};
 use baton_types::event::Event;
 use baton_types::id::{ContentHash, RunId};
 use baton_types::json::Json;
@@ -270,6 +270,22 @@ impl Engine {
                 reading.apply(recorded);
             }
         }
+    }
+
+    /// Returns a run before its first entry. [`Engine::apply`] folds its entries one at a time.
+    pub async fn unstarted(&self, id: &RunId) -> Result<Run, RunError> {
+        let started = self.0.first_entry(id).await?;
+        Ok(Run::new(self.0.pinned(id, started.configs).await?.0))
+    }
+
+    /// Applies the next entry of a run, with the configs that the entry adopts.
+    pub async fn apply(&self, run: &mut Run, recorded: &Recorded) -> Result<(), RunError> {
+        if let Some((adoption, started)) = recorded.entry.adopts().zip(run.started()) {
+            let configs = self.pinned_configs(&adoption.restarted(started)).await?;
+            run.know_configs(adoption.configs, configs);
+        }
+        run.apply(recorded);
+        Ok(())
     }
 
     /// Returns the files that a run is pinned to. The start in its state names the present ones.
