@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use baton_machine::Run;
 use baton_store::{RunRecord, Store};
 use baton_timeline::{Line, Reader};
-use baton_types::entry::Recorded;
+use baton_types::document::Documents;
+use baton_types::entry::{Entry, Recorded};
 use baton_types::id::RunId;
 
+use crate::app::engine::{engine, run_failure};
 use crate::exit::Failure;
 use crate::place::Place;
 use crate::view::RunView;
@@ -135,10 +138,34 @@ impl FoundRun {
         Ok(found)
     }
 
-    /// Returns the fold of the run.
+    /// Returns the run for people.
     pub(crate) async fn view(&self) -> Result<RunView, Failure> {
-        let entries = self.entries().await?;
-        Ok(RunView::of(entries.iter().map(AsRef::as_ref)))
+        let mut view = RunView::new(engine(&self.store)?, self.id()).await.map_err(run_failure)?;
+        let mut pages = self.pages();
+        while let Some(page) = pages.next().await? {
+            for recorded in &page {
+                view.apply(recorded).await.map_err(run_failure)?;
+            }
+        }
+        Ok(view)
+    }
+
+    /// Returns the state of the run.
+    pub(crate) async fn state(&self) -> Result<Run, Failure> {
+        engine(&self.store)?.state(self.id()).await.map_err(run_failure)
+    }
+
+    /// Returns the workspace of the run. Its configs are not needed for that.
+    pub(crate) async fn documents(&self) -> Result<Documents, Failure> {
+        let mut documents = Documents::default();
+        self.each_entry(|recorded| {
+            if let Entry::DocumentWritten(version) = &recorded.entry {
+                documents.insert(Arc::clone(version));
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(documents)
     }
 }
 

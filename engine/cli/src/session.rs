@@ -22,7 +22,7 @@ use crossterm::event::{Event as Input, EventStream, KeyCode, KeyEventKind, KeyMo
 use futures_util::StreamExt;
 use tokio::sync::{broadcast, mpsc};
 
-use crate::app::engine::run_stopped;
+use crate::app::engine::{engine, run_failure, run_stopped};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::question::read_answer;
@@ -30,9 +30,9 @@ use crate::screen::{Output, Screen};
 use crate::shell::baton;
 use crate::signals::Interruptions;
 use crate::text::{Text, text};
-use crate::view::RunView;
 use crate::view::lines::progress;
 use crate::view::live::{LiveTree, Prompt};
+use crate::view::{Asked, RunView};
 use crate::{approvals, export, style, terminal};
 
 /// The keys while a question is asked.
@@ -75,7 +75,7 @@ pub(crate) async fn follow(
         told,
         store,
         screen: place.screen,
-        view: RunView::default(),
+        view: RunView::new(engine(store)?, handle.id()).await.map_err(run_failure)?,
         reader: Reader::new(handle.id().clone()),
         live: place.screen.live.then(LiveTree::new),
         conversation: Conversation::new(place.screen.interactive),
@@ -156,7 +156,7 @@ impl Session<'_> {
                         return Ok(());
                     }
                     Some(Err(error)) => return Err(Failure::Store(error.to_string())),
-                    Some(Ok(entry)) => self.take_in(&entry).await,
+                    Some(Ok(entry)) => self.take_in(&entry).await?,
                 },
                 input = next_input(&mut self.keys), if self.keys.is_some() => self.input(input?).await,
                 Some(event) = judgements.recv() => self.happened(event).await,
@@ -207,8 +207,8 @@ impl Session<'_> {
     }
 
     /// Adds an entry to the view, shows it, and reports the open questions to the conversation.
-    async fn take_in(&mut self, entry: &Recorded) {
-        self.view.apply(entry);
+    async fn take_in(&mut self, entry: &Recorded) -> Result<(), Failure> {
+        self.view.apply(entry).await.map_err(run_failure)?;
         let line = self.reader.line(entry);
         let is_new = entry.seq > self.told;
         if self.screen.output == Output::Ndjson && is_new && !self.unread && self.screen.json(&line).is_err() {
@@ -225,14 +225,14 @@ impl Session<'_> {
         if self.conversation.is_interrupted() {
             self.say_awaited();
         }
-        approvals::look(&mut self.view, self.handle.configs(), self.store).await;
-        let has_documents = |task: &TaskId| self.view.tasks.get(task).is_some_and(|row| !row.created.documents.is_empty());
-        let open = self
-            .view
-            .questions_for_person()
-            .map(|question| Open { question: question.task.clone(), has_documents: has_documents(&question.task) });
-        let event = Event::Entries { seq: entry.seq, open: open.collect() };
+        approvals::look(&mut self.view, self.store).await;
+        let open = |Asked { task, question }: Asked<'_>| Open {
+            question: task.id.clone(),
+            has_documents: !question.documents.is_empty(),
+        };
+        let event = Event::Entries { seq: entry.seq, open: self.view.questions_for_person().map(open).collect() };
         self.happened(event).await;
+        Ok(())
     }
 
     /// Shows a question, and starts to read the keyboard.
@@ -245,8 +245,8 @@ impl Session<'_> {
     }
 
     fn question_lines(&self, question: &TaskId) -> Vec<Text> {
-        let question = self.view.questions_for_person().find(|known| known.task == *question);
-        question.map(|question| self.view.question_lines(question, terminal::width())).unwrap_or_default()
+        let asked = self.view.questions_for_person().find(|asked| asked.task.id == *question);
+        asked.map(|asked| self.view.question_lines(asked, terminal::width())).unwrap_or_default()
     }
 
     /// Starts or stops reading the keyboard.
@@ -284,7 +284,8 @@ impl Session<'_> {
 
     /// Sends an answer that fits its question to the run; returns the fault of any other answer.
     fn answer(&self, question: TaskId, typed: &str) -> Option<Event> {
-        let schema = self.view.tasks.get(&question).map(|row| row.created.answer_schema.clone()).unwrap_or_default();
+        let asked = self.view.run.task(&question).and_then(|task| task.question.as_ref());
+        let schema = asked.map(|asked| asked.answer_schema.clone()).unwrap_or_default();
         let answer = match read_answer(&schema, typed) {
             Ok(answer) => Json::from(answer),
             Err(fault) => return Some(Event::Judged { question, fault: Some(fault) }),
@@ -300,10 +301,9 @@ impl Session<'_> {
 
     /// Returns the first lines of each document of a question.
     async fn documents(&self, question: &TaskId) -> Vec<Text> {
-        let documents = self.view.tasks.get(question).map(|row| row.created.documents.clone()).unwrap_or_default();
         let mut said = Vec::new();
-        for reference in &documents {
-            let Some(version) = self.view.documents.version(reference) else { continue };
+        for reference in &self.view.row(question).documents {
+            let Some(version) = self.view.run.documents().version(reference) else { continue };
             let text = match export::content(self.store, version).await {
                 Ok(content) => String::from_utf8(content.to_vec()).unwrap_or_else(|_| version.content.summary.clone()),
                 Err(failure) => failure.to_string(),
@@ -334,9 +334,9 @@ impl Session<'_> {
             let tool = configs.tools.get(tool);
             tool.is_some_and(|tool| tool.tool_type.behavior().runs_code && tool.effect == EffectClass::AtMostOnce)
         };
-        let calls = self.view.tasks.values().flat_map(|row| row.open_calls.values().map(move |tool| (row, tool)));
-        let awaited = calls.filter(|(_, tool)| is_awaited(tool));
-        awaited.map(|(row, tool)| format!("{tool} of {}", row.created.holder)).collect()
+        let calls = self.view.run.graph().iter().flat_map(|task| task.calls().map(move |call| (task, call)));
+        let awaited = calls.filter(|(_, call)| call.is_running() && is_awaited(&call.asked.tool));
+        awaited.map(|(task, call)| format!("{} of {}", call.asked.tool, task.holder)).collect()
     }
 
     /// Prints lines that remain on the screen, above the drawing.

@@ -70,7 +70,7 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
     let documents = view.handed_off();
     if screen.is_text() {
         screen.tell(&view.headline());
-        if view.ended.is_some()
+        if view.run.ended().is_some()
             && let Some(result) = view.result_text()
         {
             screen.text(&result)?;
@@ -101,39 +101,39 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
 
 /// Returns the commands to suggest next.
 pub(crate) fn next(view: &RunView, exit: Exit) -> Vec<Text> {
-    let run = view.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
-    let resume = baton("resume").value(&run);
+    let run = view.id();
+    let resume = baton("resume").value(run);
     let label = style::faint("next:");
     match exit {
         Exit::Waiting => {
             let mut lines = Vec::new();
-            for question in view.questions_for_person() {
-                lines.extend(view.question_lines(question, terminal::width()));
-                let example = crate::question::example(view.tasks.get(&question.task).map(|row| &row.created.answer_schema));
+            for asked in view.questions_for_person() {
+                lines.extend(view.question_lines(asked, terminal::width()));
+                let example = crate::question::example(Some(&asked.question.answer_schema));
                 lines.push(text!(
                     "{}       {} {example}",
                     label,
-                    baton("answer").value(&run).value(format_args!("Q{}", question.number))
+                    baton("answer").value(run).value(format_args!("Q{}", asked.question.number))
                 ));
             }
             lines.push(text!("{}       {resume}", label));
             lines
         }
-        Exit::Unavailable if view.ended.is_none() => {
+        Exit::Unavailable if view.run.ended().is_none() => {
             let mut lines = view.outage_lines();
             lines.push(text!("{}       {resume}", label));
             lines
         }
         Exit::Interrupted => vec![text!("stopped; nothing is lost   {} {resume}", label)],
         Exit::Done => {
-            let change = view.documents.iter().find(|(_, document)| document.versions().len() > 1);
+            let change = view.run.documents().iter().find(|(_, document)| document.versions().len() > 1);
             let more = match change {
-                Some((path, _)) => format!(" · {}", baton("doc diff").value(&run).value(path)),
-                None if view.documents.is_empty() => String::new(),
-                None => format!(" · {}", baton("doc ls").value(&run)),
+                Some((path, _)) => format!(" · {}", baton("doc diff").value(run).value(path)),
+                None if view.run.documents().is_empty() => String::new(),
+                None => format!(" · {}", baton("doc ls").value(run)),
             };
-            vec![text!("{}       {} · {}{more}", label, baton("show").value(&run), baton("timeline").value(&run))]
+            vec![text!("{}       {} · {}{more}", label, baton("show").value(run), baton("timeline").value(run))]
         }
-        _ => vec![text!("{}       {} · {}", label, baton("show").value(&run), baton("timeline").value(&run))],
+        _ => vec![text!("{}       {} · {}", label, baton("show").value(run), baton("timeline").value(run))],
     }
 }

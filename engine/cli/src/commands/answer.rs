@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use baton_machine::Question;
 use baton_runtime::Delivery;
 use baton_types::json::Json;
 use clap::Args;
@@ -15,7 +16,7 @@ use crate::shell::baton;
 use crate::style;
 use crate::terminal;
 use crate::text::{Text, text};
-use crate::view::{Question, RunView};
+use crate::view::{Asked, RunView};
 use crate::{approvals, question};
 
 /// Arguments of `answer`.
@@ -39,45 +40,45 @@ pub(crate) struct AnswerArgs {
 /// Sends the answer to the run, or prints the question if no answer was given.
 pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, mut view, words) = find(args, place).await?;
-    approvals::look_in_store(&found, &mut view).await?;
+    approvals::look(&mut view, &found.store).await;
     let (number, typed) = match words.as_slice() {
         [first, rest @ ..] if number(first).is_some() => (number(first), rest),
         typed => (None, typed),
     };
-    let question = choose(&view, number)?;
-    let schema = view.tasks.get(&question.task).map(|row| row.created.answer_schema.clone()).unwrap_or_default();
+    let asked = choose(&view, number)?;
+    let Asked { task, question: Question { number, answer_schema: schema, .. } } = asked;
     let typed = match typed {
         [] => None,
         [answer] => Some((*answer).to_owned()),
         // Two words of the shell: a choice and the reason for it.
-        [choice, reason] if question::choices(&schema).iter().any(|offered| offered.label.eq_ignore_ascii_case(choice)) => {
+        [choice, reason] if question::choices(schema).iter().any(|offered| offered.label.eq_ignore_ascii_case(choice)) => {
             Some(format!("{choice} {reason}"))
         }
-        [first, ..] if number.is_none() => {
+        [first, ..] if words.len() == typed.len() => {
             return Err(Failure::Usage(format!("{first} is not a question; questions are named Q1, Q2, …")));
         }
         _ => return Err(Failure::Usage("put an answer of several words in quotes".to_owned())),
     };
     let typed = typed.as_deref();
-    let Some(answer) = given(args, typed, &schema)? else {
+    let Some(answer) = given(args, typed, schema)? else {
         // Without an answer, the question is printed with an example of an answer.
-        for line in view.question_lines(question, terminal::width()) {
+        for line in view.question_lines(asked, terminal::width()) {
             place.screen.tell(&line);
         }
-        let example = question::example(Some(&schema));
+        let example = question::example(Some(schema));
         return Err(Failure::Usage(format!(
             "no answer was given; for example: {} {example}",
-            baton("answer").value(found.id()).value(format_args!("Q{}", question.number))
+            baton("answer").value(found.id()).value(format_args!("Q{number}"))
         )));
     };
     let documents = args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?;
     let delivered = engine(&found.store)?
-        .answer(found.id(), question.task.clone(), &terminal::person(), Json::from(&answer), documents)
+        .answer(found.id(), task.id.clone(), &terminal::person(), Json::from(&answer), documents)
         .await
         .map_err(run_failure)?;
     let run = found.id();
     if place.screen.is_text() {
-        place.screen.text(&text!("Q{} answered: {}", question.number, Text::block(&answer_text(&answer))))?;
+        place.screen.text(&text!("Q{number} answered: {}", Text::block(&answer_text(&answer))))?;
         let open = view.questions_for_person().count() - 1;
         if open > 0 {
             place.screen.tell(&text!("{open} more open   → {}", baton("show").value(run)));
@@ -92,7 +93,9 @@ pub(crate) async fn run(args: &AnswerArgs, place: &Place) -> Result<Exit, Failur
             Delivery::Sent => "sent",
             Delivery::Queued => "queued",
         };
-        place.screen.json(&json!({"run": run, "question": format!("Q{}", question.number), "task": question.task, "answer": answer, "delivery": state}))?;
+        place
+            .screen
+            .json(&json!({"run": run, "question": format!("Q{number}"), "task": task.id, "answer": answer, "delivery": state}))?;
     }
     Ok(Exit::Done)
 }
@@ -118,7 +121,7 @@ async fn find<'a>(args: &'a AnswerArgs, place: &Place) -> Result<(FoundRun, RunV
             continue;
         }
         let view = found.view().await?;
-        if view.questions_for_person().any(|question| Some(question.number) == wanted) {
+        if view.questions_for_person().any(|asked| Some(asked.question.number) == wanted) {
             return Ok((found, view, std::iter::once(args.target.as_str()).chain(words).collect()));
         }
     }
@@ -131,29 +134,30 @@ fn number(text: &str) -> Option<u32> {
 }
 
 /// Returns question `number`, or the only open question if there is no number.
-fn choose(view: &RunView, number: Option<u32>) -> Result<&Question, Failure> {
-    let open: Vec<&Question> = view.questions_for_person().collect();
+fn choose(view: &RunView, number: Option<u32>) -> Result<Asked<'_>, Failure> {
+    let is_named = |asked: &Asked<'_>| Some(asked.question.number) == number;
+    let open: Vec<Asked<'_>> = view.questions_for_person().collect();
     match (number, open.as_slice()) {
         (Some(number), _) => {
-            if let Some(question) = open.iter().find(|question| question.number == number) {
-                return Ok(question);
+            if let Some(asked) = open.iter().copied().find(is_named) {
+                return Ok(asked);
             }
-            match view.questions.iter().find(|question| question.number == number) {
-                Some(closed) if closed.closed.is_some() => {
+            match view.questions().find(is_named) {
+                Some(closed) if !closed.is_open() => {
                     Err(Failure::Refused(format!("question Q{number} is closed: {}", closed.ending().as_str())))
                 }
                 Some(_) => Err(Failure::Refused(format!("question Q{number} is for an agent, not for a person"))),
                 None => Err(Failure::not_found(
                     "question",
                     format!("Q{number}"),
-                    view.questions.iter().map(|known| format!("Q{}", known.number)),
+                    view.questions().map(|known| format!("Q{}", known.question.number)),
                 )),
             }
         }
-        (None, [only]) => Ok(only),
+        (None, [only]) => Ok(*only),
         (None, []) => Err(Failure::Refused("no question of this run waits for a person".to_owned())),
         (None, several) => {
-            let names: Vec<String> = several.iter().map(|question| format!("Q{}", question.number)).collect();
+            let names: Vec<String> = several.iter().map(|asked| format!("Q{}", asked.question.number)).collect();
             Err(Failure::Usage(format!("several questions are open: {}; choose one", names.join(", "))))
         }
     }

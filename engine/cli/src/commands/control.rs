@@ -3,8 +3,9 @@
 //! A run that another process owns is reached through the store's inbox. That process has a moment to carry the command out, so
 //! that the person sees the outcome. `baton resume` ends a pause.
 
+use baton_machine::{Run, Task};
 use baton_runtime::{Delivery, Engine, Holder, RunOutcome};
-use baton_types::entry::{ControlAction, Holder as TaskHolder};
+use baton_types::entry::ControlAction;
 use baton_types::id::TaskId;
 use clap::Args;
 
@@ -15,7 +16,6 @@ use crate::runs::{self, FoundRun};
 use crate::signals::Interruptions;
 use crate::text::text;
 use crate::trust::Manner;
-use crate::view::{RunView, TaskState};
 use crate::{style, terminal};
 
 /// Arguments of `pause`.
@@ -56,12 +56,12 @@ pub(crate) struct SteerArgs {
 
 /// Pauses a run: it takes no further step.
 pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failure> {
-    let (found, view) = going(place, &args.run).await?;
+    let (found, state) = going(place, &args.run).await?;
     let asked = Asked { found: &found, verb: "pause", task: None };
     let engine = engine(&found.store)?;
     let run = found.id();
-    if view.paused || engine.holder(run).await.map_err(run_failure)? == Holder::Nobody {
-        let still = if view.paused { "is paused already" } else { "is not running: no process owns it" };
+    if state.totals().paused || engine.holder(run).await.map_err(run_failure)? == Holder::Nobody {
+        let still = if state.totals().paused { "is paused already" } else { "is not running: no process owns it" };
         return asked.tell(place, "still", None, &text!("run {} {still}", style::name(run)), Some("resume"));
     }
     let delivery = engine.pause(run, &terminal::person()).await.map_err(run_failure)?;
@@ -71,8 +71,8 @@ pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failu
 
 /// Cancels a run, or a task with all tasks below it.
 pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Failure> {
-    let (found, view) = going(place, &args.run).await?;
-    let task = args.task.as_deref().map_or_else(|| Ok(TaskId::root()), |name| task(&view, name))?;
+    let (found, state) = going(place, &args.run).await?;
+    let task = args.task.as_deref().map_or_else(|| Ok(TaskId::root()), |name| task(&state, name))?;
     let engine = engine(&found.store)?;
     let run = found.id();
     let is_root = task == TaskId::root();
@@ -95,29 +95,30 @@ pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Fai
 
 /// Sends a message that the task's agent reads with its next request.
 pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failure> {
-    let (found, view) = going(place, &args.run).await?;
+    let (found, state) = going(place, &args.run).await?;
     let (name, message) = match args.words.as_slice() {
         [name, message] => (Some(name.as_str()), message.clone()),
         [message] => (None, message.clone()),
         _ => return Err(Failure::Usage("expected a message, or a task and a message".to_owned())),
     };
-    let task = name.map_or_else(|| Ok(TaskId::root()), |name| task(&view, name))?;
+    let task = name.map_or_else(|| Ok(TaskId::root()), |name| task(&state, name))?;
     let message = text_or_stdin(message, "the message is empty")?;
     let delivery =
         engine(&found.store)?.steer(found.id(), task.clone(), &message, &terminal::person()).await.map_err(run_failure)?;
-    let done = text!("{} ({task}) receives the message with its next request", style::name(view.holder(&task)));
+    let holder = state.task(&task).map(|task| task.holder.to_string()).unwrap_or_default();
+    let done = text!("{} ({task}) receives the message with its next request", style::name(holder));
     let asked = Asked { found: &found, verb: "steer", task: Some(task) };
     let is_it = |action: &ControlAction| matches!(action, ControlAction::Steered { text } if *text == message);
     asked.delivered(place, delivery, &done, None, is_it).await
 }
 
 /// Returns the run that `name` means; refused if it has ended.
-async fn going(place: &Place, name: &str) -> Result<(FoundRun, RunView), Failure> {
+async fn going(place: &Place, name: &str) -> Result<(FoundRun, Run), Failure> {
     let found = runs::find(place, name).await?;
-    let view = found.view().await?;
-    match &view.ended {
+    let state = found.state().await?;
+    match state.ended() {
         Some(ended) => Err(Failure::Refused(format!("run {} has ended: {}", found.id(), ended.state.as_str()))),
-        None => Ok((found, view)),
+        None => Ok((found, state)),
     }
 }
 
@@ -136,24 +137,18 @@ async fn end(engine: &Engine, found: &FoundRun) -> Result<(), Failure> {
 }
 
 /// Returns the task that `name` means: an id, or the agent that holds it.
-fn task(view: &RunView, name: &str) -> Result<TaskId, Failure> {
+fn task(run: &Run, name: &str) -> Result<TaskId, Failure> {
     let id = TaskId::new(name);
-    if view.tasks.contains_key(&id) {
+    if run.task(&id).is_some() {
         return Ok(id);
     }
-    let held = |id: &&TaskId| {
-        let row = view.tasks.get(*id);
-        row.is_some_and(|row| {
-            !matches!(row.state, TaskState::Final(_))
-                && matches!(&row.created.holder, TaskHolder::Agent(agent) if agent.as_str() == name)
-        })
-    };
-    let held: Vec<&TaskId> = view.order.iter().filter(held).collect();
+    let is_held = |task: &&Task| task.is_live() && task.agent().is_some_and(|agent| agent.as_str() == name);
+    let held: Vec<&Task> = run.graph().iter().filter(is_held).collect();
     match held.as_slice() {
-        [only] => Ok((*only).clone()),
-        [] => Err(Failure::not_found("task", name, view.order.iter().map(ToString::to_string))),
+        [only] => Ok(only.id.clone()),
+        [] => Err(Failure::not_found("task", name, run.graph().iter().map(|task| task.id.to_string()))),
         several => {
-            let ids: Vec<&str> = several.iter().map(|id| id.as_str()).collect();
+            let ids: Vec<&str> = several.iter().map(|task| task.id.as_str()).collect();
             Err(Failure::Usage(format!("{name} has several tasks: {}; choose one", ids.join(", "))))
         }
     }

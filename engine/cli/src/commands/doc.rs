@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_types::document::{Document, DocumentVersion};
+use baton_types::document::{Document, DocumentVersion, Documents};
 use baton_types::path::DocumentPath;
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::json;
@@ -87,16 +87,16 @@ pub(crate) async fn run(args: &DocArgs, place: &Place) -> Result<Exit, Failure> 
     let (DocVerb::Ls { run, .. } | DocVerb::Cat { run, .. } | DocVerb::Diff { run, .. } | DocVerb::Export { run, .. }) =
         &args.verb;
     let found = runs::find_to_read(place, run).await?;
-    let view = found.view().await?;
+    let documents = found.documents().await?;
     match &args.verb {
-        DocVerb::Ls { versions, .. } => list(&view, *versions, place)?,
-        DocVerb::Cat { path, .. } => cat(&found, version(&view, path)?, place).await?,
-        DocVerb::Diff { path, from, to, .. } => diff(&found, &view, path, *from, *to, place).await?,
+        DocVerb::Ls { versions, .. } => list(&documents, *versions, place)?,
+        DocVerb::Cat { path, .. } => cat(&found, version(&documents, path)?, place).await?,
+        DocVerb::Diff { path, from, to, .. } => diff(&found, &documents, path, *from, *to, place).await?,
         DocVerb::Export { paths, out, force, dry_run, .. } => {
             let chosen: Vec<&DocumentVersion> = if paths.is_empty() {
-                view.documents.iter().map(|(_, document)| document.current().as_ref()).collect()
+                documents.iter().map(|(_, document)| document.current().as_ref()).collect()
             } else {
-                paths.iter().map(|path| version(&view, path)).collect::<Result<_, _>>()?
+                paths.iter().map(|path| version(&documents, path)).collect::<Result<_, _>>()?
             };
             let folder = out.clone().unwrap_or_else(|| PathBuf::from(found.record.id.to_string()));
             let target = Target::checked(place.current.join(folder), *force, place)?;
@@ -106,9 +106,8 @@ pub(crate) async fn run(args: &DocArgs, place: &Place) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-fn list(view: &RunView, versions: bool, place: &Place) -> Result<(), Failure> {
-    let all: Vec<&DocumentVersion> = view
-        .documents
+fn list(documents: &Documents, versions: bool, place: &Place) -> Result<(), Failure> {
+    let all: Vec<&DocumentVersion> = documents
         .iter()
         .flat_map(|(_, document)| document.versions().skip(if versions { 0 } else { document.versions().len() - 1 }))
         .map(AsRef::as_ref)
@@ -144,13 +143,13 @@ async fn cat(found: &FoundRun, version: &DocumentVersion, place: &Place) -> Resu
 
 async fn diff(
     found: &FoundRun,
-    view: &RunView,
+    documents: &Documents,
     path: &str,
     from: Option<u32>,
     to: Option<u32>,
     place: &Place,
 ) -> Result<(), Failure> {
-    let document = document(view, path)?;
+    let document = document(documents, path)?;
     let pick = |number: u32| numbered(document, path, number);
     let newer = pick(to.unwrap_or(document.current().version))?;
     let older = match from {
@@ -212,19 +211,19 @@ async fn text_of(found: &FoundRun, version: &DocumentVersion) -> Result<String, 
 }
 
 /// Returns the document at `path`.
-fn document<'a>(view: &'a RunView, path: &str) -> Result<&'a Arc<Document>, Failure> {
-    let known = || view.documents.iter().map(|(known, _)| known.to_string());
+fn document<'a>(documents: &'a Documents, path: &str) -> Result<&'a Arc<Document>, Failure> {
+    let known = || documents.iter().map(|(known, _)| known.to_string());
     let parsed = DocumentPath::parse(path).map_err(|error| Failure::Usage(error.to_string()))?;
-    view.documents.get(&parsed).ok_or_else(|| Failure::not_found("document", path, known()))
+    documents.get(&parsed).ok_or_else(|| Failure::not_found("document", path, known()))
 }
 
 /// Returns the version that `PATH` or `PATH@VERSION` names. A name that ends like a version is one, since no document's path
 /// ends so.
-fn version<'a>(view: &'a RunView, name: &str) -> Result<&'a DocumentVersion, Failure> {
+fn version<'a>(documents: &'a Documents, name: &str) -> Result<&'a DocumentVersion, Failure> {
     let split = name.rsplit_once('@').and_then(|(path, number)| Some((path, number.trim_start_matches('v').parse().ok()?)));
     match split {
-        Some((path, number)) => numbered(document(view, path)?, path, number),
-        None => Ok(document(view, name)?.current()),
+        Some((path, number)) => numbered(document(documents, path)?, path, number),
+        None => Ok(document(documents, name)?.current()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use baton_machine::Phase;
 use baton_types::config::Configs;
 use baton_types::entry::{FinalState, TaskKind};
 use clap::{Args, ValueEnum};
@@ -12,7 +13,7 @@ use crate::app::complete;
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::text::{Text, escaped};
-use crate::view::{RunView, TaskState};
+use crate::view::{RunView, state};
 use crate::{job, runs, words};
 
 /// Arguments of `graph`.
@@ -101,24 +102,23 @@ pub(crate) async fn run(args: &GraphArgs, place: &Place) -> Result<Exit, Failure
 
 fn of_run(view: &RunView) -> Drawing {
     let mut drawing = Drawing::default();
-    for task in &view.order {
-        let Some(row) = view.tasks.get(task) else { continue };
-        let look = match row.state {
-            TaskState::Final(FinalState::Completed) => Look::Done,
-            TaskState::Final(_) => Look::Failed,
-            TaskState::Blocked => Look::Waiting,
-            TaskState::Ready | TaskState::Running => Look::Plain,
+    for task in view.run.graph().iter() {
+        let look = match task.phase {
+            Phase::Ended(FinalState::Completed) => Look::Done,
+            Phase::Ended(_) => Look::Failed,
+            Phase::Waiting(_) => Look::Waiting,
+            Phase::Ready(_) | Phase::Asking(_) | Phase::Acting(_) => Look::Plain,
         };
-        let state = row.state.as_str();
-        drawing.boxes.push(Box { id: task.to_string(), label: escaped(&format!("{} · {state}", row.created.holder)), look });
-        if let Some(from) = row.created.caller.as_ref().and_then(|caller| view.order.iter().position(|known| known == caller)) {
-            let label = if row.created.kind == TaskKind::Question {
+        let label = escaped(&format!("{} · {}", task.holder, state(&task.phase)));
+        drawing.boxes.push(Box { id: task.id.to_string(), label, look });
+        let caller = view.run.graph().caller(&task.id);
+        if let Some(from) = caller.and_then(|caller| drawing.boxes.iter().position(|known| known.id == caller.id.as_str())) {
+            let label = if task.kind == TaskKind::Question {
                 "asks".to_owned()
             } else {
-                words::preview(&row.created.request, 40).as_str().to_owned()
+                words::preview(&view.row(&task.id).request, 40).as_str().to_owned()
             };
-            let waiting = !matches!(row.state, TaskState::Final(_));
-            drawing.arrows.push(Arrow { from, to: drawing.boxes.len() - 1, label, waiting });
+            drawing.arrows.push(Arrow { from, to: drawing.boxes.len() - 1, label, waiting: task.is_live() });
         }
     }
     drawing

@@ -52,7 +52,7 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
     if let Holder::Elsewhere { owner } = &holder
         && !args.take_over
     {
-        if found.view().await?.paused {
+        if found.state().await?.totals().paused {
             return unpause(&engine, &found, place).await;
         }
         return Err(Failure::Refused(format!(
@@ -87,7 +87,7 @@ async fn migrate(
     found: &FoundRun,
     place: &Place,
 ) -> Result<Option<(RunHandle, Interruptions)>, Failure> {
-    let state = engine.state(found.id()).await.map_err(run_failure)?;
+    let state = found.state().await?;
     let Some(started) = state.started().filter(|_| state.ended().is_none()) else { return Ok(None) };
     let job = job::of_run(place, started)?;
     let sources: &Sources = job.sources();

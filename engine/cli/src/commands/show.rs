@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use baton_machine::Task;
 use baton_types::id::{RunId, TaskId};
 use baton_types::message::{contents_of, message_blocks};
 use clap::Args;
@@ -18,7 +19,7 @@ use crate::text::{Text, text};
 use crate::view::extent::Extent;
 use crate::view::json::{SpentReport, UsageReport};
 use crate::view::usage::usd;
-use crate::view::{Question, RunView};
+use crate::view::{RunView, state};
 use crate::{approvals, words};
 
 /// Largest number of callers with a row about the usage of the tasks below them.
@@ -45,18 +46,17 @@ pub(crate) struct ShowArgs {
 pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure> {
     let found = runs::find_to_read(place, &args.run).await?;
     let mut view = found.view().await?;
+    approvals::look(&mut view, &found.store).await;
     view.interrupted = found.status() == runs::INTERRUPTED;
-    approvals::look_in_store(&found, &mut view).await?;
     if let Some(question) = &args.question {
         return show_question(&view, question, place);
     }
     match &args.task {
         Some(task) => {
-            let task = TaskId::new(task.as_str());
-            if !view.tasks.contains_key(&task) {
-                return Err(Failure::not_found("task", task.as_str(), view.order.iter().map(ToString::to_string)));
-            }
-            if args.messages { messages(&found, &task, place).await? } else { show_task(&view, &task, found.id(), place)? }
+            let tasks = || view.run.graph().iter().map(|task| task.id.to_string());
+            let known = view.run.task(&TaskId::new(task.as_str()));
+            let task = known.ok_or_else(|| Failure::not_found("task", task, tasks()))?;
+            if args.messages { messages(&found, &task.id, place).await? } else { show_task(&view, task, found.id(), place)? }
         }
         None if place.screen.is_text() => show(&found, &view, place)?,
         None => place.screen.json(&view.report())?,
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure>
 fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> {
     let screen = place.screen;
     let width = terminal::width();
-    let started = view.started.as_ref();
+    let started = view.run.started();
     let job = started.map(|started| started.job.to_string()).unwrap_or_default();
     let folder = started.and_then(|started| started.folder.clone()).map(|folder| format!(" · {folder}")).unwrap_or_default();
     screen.text(&text!("run {} · job {job}{folder}", style::name(found.id())))?;
@@ -84,19 +84,17 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
         screen.text(&result)?;
     }
     screen.text(&text!(""))?;
-    let documents: Vec<_> = view.documents.iter().map(|(_, document)| document.current().as_ref()).collect();
+    let documents: Vec<_> = view.run.documents().iter().map(|(_, document)| document.current().as_ref()).collect();
     for (index, line) in RunView::document_table(&documents, width.saturating_sub(12)).iter().enumerate() {
         screen.text(&text!("{}{}", if index == 0 { "documents   " } else { "            " }, line))?;
     }
-    for question in view.questions.iter().filter(|question| question.closed.is_some()) {
-        let text = view.tasks.get(&question.task).map(|row| row.created.request.clone()).unwrap_or_default();
-        let answer = question.ending();
+    for asked in view.questions().filter(|asked| !asked.is_open()) {
         screen.text(&text!(
             "Q{:<10} {}: {} → {}",
-            question.number,
-            view.holder(&question.asker),
-            words::preview(&text, width / 2),
-            answer
+            asked.question.number,
+            view.holder(&asked.question.asker),
+            words::preview(&asked.question.text, width / 2),
+            asked.ending()
         ))?;
     }
     for (index, line) in view.spent_table(SPENT_ROWS).iter().enumerate() {
@@ -108,14 +106,14 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
     }
     let exit = if view.waits_for_person() {
         Exit::Waiting
-    } else if view.ended.is_some() {
+    } else if view.run.ended().is_some() {
         Exit::Done
     } else {
         Exit::Interrupted
     };
     if exit == Exit::Interrupted {
         screen.tell(&match runs::is_held(&*found.store, &found.record) {
-            Some(true) if !view.paused => {
+            Some(true) if !view.run.totals().paused => {
                 text!("{} runs it; use baton pause, steer or cancel {}", found.owner(), found.id())
             }
             _ => text!("{}       {}", style::faint("next:"), baton("resume").value(found.id())),
@@ -130,50 +128,52 @@ fn show(found: &FoundRun, view: &RunView, place: &Place) -> Result<(), Failure> 
 
 /// Prints a question in full.
 fn show_question(view: &RunView, name: &str, place: &Place) -> Result<Exit, Failure> {
-    let named = |question: &&Question| format!("Q{}", question.number).eq_ignore_ascii_case(name);
-    let Some(question) = view.questions.iter().find(named) else {
-        let known = view.questions.iter().map(|known| format!("Q{}", known.number));
-        return Err(Failure::not_found("question", name, known));
-    };
+    let names = || view.questions().map(|asked| format!("Q{}", asked.question.number));
+    let asked = view.questions().zip(names()).find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(asked, _)| asked);
+    let asked = asked.ok_or_else(|| Failure::not_found("question", name, names()))?;
     if !place.screen.is_text() {
-        place.screen.json(&view.question_report(question))?;
-    } else if question.closed.is_none() {
-        let lines = view.question_lines_within(question, terminal::width(), Extent::Whole);
+        place.screen.json(&view.question_report(asked))?;
+    } else if asked.is_open() {
+        let lines = view.question_lines_within(asked, terminal::width(), Extent::Whole);
         lines.iter().try_for_each(|line| place.screen.text(line))?;
     } else {
-        let asked = view.tasks.get(&question.task).map(|row| row.created.request.clone()).unwrap_or_default();
-        place.screen.text(&text!("{} asked (Q{}): {}", view.holder(&question.asker), question.number, Text::block(&asked)))?;
-        place.screen.text(&text!("→ {}", question.ending()))?;
+        let question = asked.question;
+        let asker = view.holder(&question.asker);
+        place.screen.text(&text!("{asker} asked (Q{}): {}", question.number, Text::block(&question.text)))?;
+        place.screen.text(&text!("→ {}", asked.ending()))?;
     }
     Ok(Exit::Done)
 }
 
-fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Result<(), Failure> {
-    let Some(row) = view.tasks.get(task) else { return Ok(()) };
-    let screen = place.screen;
-    let whole = view.spent().get(task).copied().unwrap_or_default();
+fn show_task(view: &RunView, task: &Task, run: &RunId, place: &Place) -> Result<(), Failure> {
+    let (screen, row, id, state) = (place.screen, view.row(&task.id), &task.id, state(&task.phase));
+    let (used, not_used) = (row.used, view.not_used(task));
+    let (whole, not_used_below) = view.spent()[id];
+    let caller = view.run.graph().caller(id);
+    let callees = view.run.graph().callees(id);
     if !screen.is_text() {
         return screen.json(&json!({
-            "task": task, "kind": row.created.kind, "agent": row.created.holder.agent(), "holder": row.created.holder, "status": row.state.as_str(),
-            "caller": row.created.caller, "request": row.created.request, "documents": row.created.documents,
-            "turns": row.turns, "usage": UsageReport::new(row.usage, row.requests.not_used()), "cost_usd": usd(row.cost), "subtree": SpentReport::from(whole), "wrote": row.wrote, "callees": row.callees,
+            "task": id, "kind": task.kind, "agent": task.agent(), "holder": task.holder, "status": state,
+            "caller": caller.map(|caller| &caller.id), "request": row.request, "documents": row.documents,
+            "turns": task.turns, "usage": UsageReport::new(used.usage, not_used), "cost_usd": usd(used.cost), "subtree": SpentReport::from(whole), "wrote": row.wrote,
+            "callees": callees.iter().map(|callee| &callee.id).collect::<Vec<_>>(),
             "result": row.result.as_ref().map(|result| result.output.value()),
             "error": row.result.as_ref().and_then(|result| result.error.as_ref()).map(baton_types::call::CallError::to_value),
         }));
     }
-    screen.text(&text!("task {} · {} · {}", style::name(task), row.created.holder, row.state.as_str()))?;
-    if let Some(caller) = &row.created.caller {
-        screen.text(&text!("caller      {} ({caller})", view.holder(caller)))?;
+    screen.text(&text!("task {} · {} · {state}", style::name(id), task.holder))?;
+    if let Some(caller) = caller {
+        screen.text(&text!("caller      {} ({})", caller.holder, caller.id))?;
     }
-    screen.text(&text!("request     {}", Text::block(&row.created.request)))?;
-    for document in &row.created.documents {
+    screen.text(&text!("request     {}", Text::block(&row.request)))?;
+    for document in &row.documents {
         screen.text(&text!("attached    {document}"))?;
     }
     for document in &row.wrote {
         screen.text(&text!("wrote       {document}"))?;
     }
-    for callee in &row.callees {
-        screen.text(&text!("called      {} ({callee})", view.holder(callee)))?;
+    for callee in &callees {
+        screen.text(&text!("called      {} ({})", callee.holder, callee.id))?;
     }
     if let Some(result) = &row.result {
         let text = result.error.as_ref().map_or_else(|| result.output.text().into_owned(), |error| error.message.clone());
@@ -181,24 +181,24 @@ fn show_task(view: &RunView, task: &TaskId, run: &RunId, place: &Place) -> Resul
     }
     screen.text(&text!(
         "turns       {} · ≈{} tokens{} · cost {}",
-        row.turns,
-        words::count(row.usage.total()),
-        row.requests.not_used().words(),
-        row.cost
+        task.turns,
+        words::count(used.usage.total()),
+        not_used.words(),
+        used.cost
     ))?;
-    if !row.callees.is_empty() {
+    if !callees.is_empty() {
         screen.text(&text!(
             "with below  ≈{} tokens{} · cost {}",
             words::count(whole.usage.total()),
-            view.not_used_below(task).words(),
+            not_used_below.words(),
             whole.cost
         ))?;
     }
-    if row.turns > 0 {
+    if task.turns > 0 {
         screen.tell(&text!(
             "{}       {}",
             style::faint("next:"),
-            baton("show").value(run).option("--task", task).flag("--messages")
+            baton("show").value(run).option("--task", id).flag("--messages")
         ));
     }
     Ok(())

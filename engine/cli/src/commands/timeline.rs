@@ -1,7 +1,7 @@
 //! `baton timeline`: prints the entries of a run in order.
 
 use baton_timeline::{Kind, Line, Sentence, sentence};
-use baton_types::entry::Recorded;
+use baton_types::entry::{Entry, Recorded};
 use clap::Args;
 
 use crate::app::complete;
@@ -76,18 +76,16 @@ impl TimelineArgs {
     /// Refuses a task that the run does not have.
     async fn check_task(&self, found: &FoundRun) -> Result<(), Failure> {
         let Some(task) = &self.task else { return Ok(()) };
-        let mut is_known = false;
+        let mut known = Vec::new();
         found
             .each_entry(|entry| {
-                is_known |= entry.entry.task().is_some_and(|known| known.as_str() == task);
+                if let Entry::TaskCreated(created) = &entry.entry {
+                    known.push(created.task.to_string());
+                }
                 Ok(())
             })
             .await?;
-        if is_known {
-            return Ok(());
-        }
-        let known = found.view().await?.order;
-        Err(Failure::not_found("task", task, known.iter().map(ToString::to_string)))
+        if known.contains(task) { Ok(()) } else { Err(Failure::not_found("task", task, known)) }
     }
 
     /// Returns `line` if the arguments select it.

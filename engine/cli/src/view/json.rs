@@ -1,6 +1,6 @@
 //! A run as one JSON object, which `run`, `resume` and `show` print with `--output json`.
 
-use baton_machine::Spent;
+use baton_machine::{Spent, Task};
 use baton_types::call::{CallError, ErrorCode};
 use baton_types::document::DocumentVersion;
 use baton_types::entry::{Holder, QuestionEnd};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::approval::CallReport;
 use super::usage::{UnsettledReport, usd};
-use super::{NotUsed, Question, RunView};
+use super::{Asked, NotUsed, RunView, state};
 
 /// A run, as programs read it. New keys may be added; existing keys are never renamed.
 #[derive(Debug, Serialize)]
@@ -147,13 +147,13 @@ impl RunView {
     /// Returns the run's status in one word: its result's status after the end, else `waiting`, `paused`,
     /// `waiting_for_provider`, `interrupted` or `running`.
     pub(crate) fn status(&self) -> &'static str {
-        match &self.ended {
+        match self.run.ended() {
             Some(ended) => match ended.status {
                 baton_types::call::CallStatus::Success => "success",
                 status => status.as_str(),
             },
             None if self.waits_for_person() => "waiting",
-            None if self.paused => "paused",
+            None if self.run.totals().paused => "paused",
             None if !self.away.is_empty() => "waiting_for_provider",
             None if self.interrupted => "interrupted",
             None => "running",
@@ -162,67 +162,64 @@ impl RunView {
 
     /// Returns true if the run continues only after a person's answer.
     pub(crate) fn waits_for_person(&self) -> bool {
-        self.ended.is_none()
-            && self.questions_for_person().next().is_some()
-            && self.tasks.iter().all(|(id, row)| {
-                matches!(row.state, super::TaskState::Blocked | super::TaskState::Final(_)) || self.away.contains_key(id)
-            })
+        let totals = self.run.totals();
+        let stopped = || !self.away.is_empty() && totals.active_tasks as usize == self.away.len();
+        self.run.waits_only_for_people() || (totals.open_questions > 0 && stopped())
     }
 
     /// Returns the error of the root's result, or the reason why the run waits for a provider.
     fn error(&self) -> Option<CallError> {
-        let of_result = || self.root().and_then(|root| root.result.as_ref()?.error.clone());
-        let away = self.away.values().next().filter(|_| self.ended.is_none());
+        let of_result = || self.result()?.error.clone();
+        let away = self.away.values().next().filter(|_| self.run.ended().is_none());
         away.map(|waited| CallError::new(ErrorCode::ModelUnavailable, waited.reason.clone())).or_else(of_result)
     }
 
     /// Returns the report of the run.
     pub(crate) fn report(&self) -> RunReport {
-        let started = self.started.as_ref();
-        let result = self.root().and_then(|root| root.result.as_ref());
+        let (started, totals) = (self.run.started(), self.run.totals());
         RunReport {
             run: started.map_or_else(|| RunId::new(""), |started| started.run.clone()),
             job: started.map(|started| started.job.to_string()).unwrap_or_default(),
             status: self.status().to_owned(),
-            result: result.map_or(Value::Null, |result| result.output.value()),
+            result: self.result().map_or(Value::Null, |result| result.output.value()),
             error: self.error().as_ref().map(CallError::to_value),
-            limit: self.ended.as_ref().and_then(|ended| ended.limit).map(|limit| limit.to_string()),
+            limit: totals.ended.as_ref().and_then(|ended| ended.limit).map(|limit| limit.to_string()),
             documents: self.handed_off().into_iter().map(Self::document_report).collect(),
             tasks: self.task_reports(),
-            questions: self.questions.iter().map(|question| self.question_report(question)).collect(),
+            questions: self.questions().map(|asked| self.question_report(asked)).collect(),
             outputs: self.outputs.clone(),
-            fork: self.fork.as_ref().map(|fork| ForkReport {
-                run: fork.of.run.clone(),
-                seq: fork.of.seq,
-                turns: fork.turns,
-                recorded_turns: fork.recorded_turns,
-                usage: fork.spent.usage.into(),
-                cost_usd: usd(fork.spent.cost),
+            fork: started.and_then(|started| started.forked_from.as_ref()).map(|of| ForkReport {
+                run: of.run.clone(),
+                seq: of.seq,
+                turns: self.fork.turns,
+                recorded_turns: self.fork.recorded_turns,
+                usage: self.fork.used.usage.into(),
+                cost_usd: usd(self.fork.used.cost),
             }),
-            usage: UsageReport::new(self.usage, self.not_used()),
-            cost_usd: usd(self.cost),
-            elapsed_ms: u64::try_from(self.latest.since(self.began).as_millis()).unwrap_or(u64::MAX),
+            usage: UsageReport::new(self.used.usage, self.not_used_by_run()),
+            cost_usd: usd(self.used.cost),
+            elapsed_ms: u64::try_from(totals.latest.since(self.began).as_millis()).unwrap_or(u64::MAX),
         }
     }
 
     fn task_reports(&self) -> Vec<TaskReport> {
         let spent = self.spent();
-        let report = |task: &baton_types::id::TaskId| {
-            let row = self.tasks.get(task)?;
-            Some(TaskReport {
-                task: task.to_string(),
-                agent: row.created.holder.agent().cloned(),
-                holder: row.created.holder.clone(),
-                status: row.state.as_str().to_owned(),
-                caller: row.created.caller.as_ref().map(ToString::to_string),
-                kind: row.created.kind,
-                turns: row.turns,
-                tokens: row.usage.total(),
-                cost_usd: usd(row.cost),
-                subtree: SpentReport::from(spent.get(task).copied().unwrap_or_default()),
-            })
+        let report = |task: &Task| {
+            let used = self.row(&task.id).used;
+            TaskReport {
+                task: task.id.to_string(),
+                agent: task.agent().cloned(),
+                holder: task.holder.clone(),
+                status: state(&task.phase).to_owned(),
+                caller: self.run.graph().caller(&task.id).map(|caller| caller.id.to_string()),
+                kind: task.kind,
+                turns: task.turns,
+                tokens: used.usage.total(),
+                cost_usd: usd(used.cost),
+                subtree: spent[&task.id].0.into(),
+            }
         };
-        self.order.iter().filter_map(report).collect()
+        self.run.graph().iter().map(report).collect()
     }
 
     /// Returns the report of a document's version.
@@ -243,9 +240,9 @@ impl RunView {
     }
 
     /// Returns the report of a question.
-    pub(crate) fn question_report(&self, question: &Question) -> QuestionReport {
-        let row = self.tasks.get(&question.task);
-        let (state, answer, by) = match &question.closed {
+    pub(crate) fn question_report(&self, asked: Asked<'_>) -> QuestionReport {
+        let Asked { task, question } = asked;
+        let (state, answer, by) = match question.closed.as_deref() {
             None => ("open", None, None),
             Some(QuestionEnd::Answered { by, answer, .. }) => ("answered", Some(answer.clone()), Some(by.clone())),
             Some(QuestionEnd::Expired { default }) => ("expired", Some(default.clone()).filter(|value| !value.is_null()), None),
@@ -254,19 +251,16 @@ impl RunView {
         };
         QuestionReport {
             question: format!("Q{}", question.number),
-            task: question.task.to_string(),
-            asked_by: self.holder_of(&question.asker).cloned(),
-            asked_of: question.holder.clone(),
-            text: row.map(|row| row.created.request.clone()).unwrap_or_default(),
-            call: self
-                .to_approve(&question.task)
-                .filter(|_| question.closed.is_none())
-                .map(|call| CallReport::of(call, self.previews.get(&question.task))),
+            task: task.id.to_string(),
+            asked_by: self.run.task(&question.asker).map(|asker| asker.holder.clone()),
+            asked_of: task.holder.clone(),
+            text: question.text.clone(),
+            call: self.to_approve(task).filter(|_| asked.is_open()).map(|call| CallReport::of(call, self.previews.get(&task.id))),
             state,
             answer,
             answered_by: by,
-            answer_schema: row.map(|row| row.created.answer_schema.clone()).unwrap_or_default(),
-            documents: row.map(|row| row.created.documents.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+            answer_schema: question.answer_schema.clone(),
+            documents: question.documents.iter().map(ToString::to_string).collect(),
         }
     }
 }

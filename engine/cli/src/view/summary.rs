@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use baton_machine::{Spent, Task};
 use baton_types::document::DocumentVersion;
 use baton_types::entry::{Otherwise, QuestionEnd};
 use baton_types::id::AgentId;
-use baton_types::model::Usage;
-use baton_types::money::{Cost, Money, Price};
+use baton_types::money::{Money, Price};
 use serde_json::{Map, Value};
 
 use super::approval;
 use super::extent::Extent;
 use super::tree::approx;
-use super::{NotUsed, Question, RunView};
+use super::{Asked, NotUsed, RunView};
 use crate::question::{CHOICES_SHOWN, choices};
 use crate::shell::baton;
 use crate::style;
@@ -22,7 +22,7 @@ use crate::words;
 impl RunView {
     /// Renders the result of the root: a string as it is, an object by its fields, any other value as JSON.
     pub(crate) fn result_text(&self) -> Option<Text> {
-        let result = self.root()?.result.as_ref()?;
+        let result = self.result()?;
         if let Some(error) = &result.error {
             return Some(text!("{} ({})", Text::block(&error.message), error.code.as_str()));
         }
@@ -36,7 +36,7 @@ impl RunView {
 
     /// Renders one line with the end of the run, and the numbers of its agents, tasks, turns and calls.
     pub(crate) fn headline(&self) -> Text {
-        let how = match (&self.ended, self.status()) {
+        let how = match (self.run.ended(), self.status()) {
             (Some(ended), _) if ended.limit.is_some() => {
                 let limit = ended.limit.map(|limit| limit.to_string()).unwrap_or_default();
                 style::waiting(format!("✗ {}: {limit} reached", ended.state.as_str().replace('_', " ")))
@@ -50,15 +50,13 @@ impl RunView {
             (None, "interrupted") => style::waiting("● interrupted: no process runs it"),
             (None, _) => style::busy("● not finished"),
         };
-        let agents: std::collections::BTreeSet<&AgentId> =
-            self.tasks.values().filter_map(|row| row.created.holder.agent()).collect();
-        let turns: u32 = self.tasks.values().map(|row| row.turns).sum();
+        let agents: std::collections::BTreeSet<&AgentId> = self.run.graph().iter().filter_map(Task::agent).collect();
         text!(
             "{}   {} · {} · {} · {}",
             how,
             words::counted(agents.len(), "agent"),
-            words::counted(self.order.len(), "task"),
-            words::counted(turns as usize, "turn"),
+            words::counted(self.rows.len(), "task"),
+            words::counted(self.run.totals().turns as usize, "turn"),
             words::counted(self.calls, "call"),
         )
     }
@@ -78,18 +76,19 @@ impl RunView {
 
     /// Renders the cost of the run: an amount, `$0 (scripted)` if only scripts answered, `?` if a price is unknown.
     pub(crate) fn cost_words(&self) -> String {
-        let prices = self.started.as_ref().map(|started| &started.prices);
+        let prices = self.run.started().map(|started| &started.prices);
         let scripted =
             |model: &String| prices.and_then(|prices| prices.get(model)).is_some_and(|it| it.source == Price::SCRIPTED);
-        match self.cost.total() {
+        let cost = self.used.cost;
+        match cost.total() {
             Some(total) if total.is_zero() && !self.models.is_empty() && self.models.iter().all(scripted) => {
                 format!("{total} (scripted)")
             }
-            None if !self.cost.known.is_zero() => format!("? ({} and what has no known price)", self.cost.known),
+            None if !cost.known.is_zero() => format!("? ({} and what has no known price)", cost.known),
             _ if self.models.iter().any(|model| prices.and_then(|prices| prices.get(model)).is_some_and(|it| it.is_estimate)) => {
-                format!("≈{} (by the job's own prices)", self.cost)
+                format!("≈{cost} (by the job's own prices)")
             }
-            _ => self.cost.to_string(),
+            _ => cost.to_string(),
         }
     }
 
@@ -97,17 +96,16 @@ impl RunView {
     /// the others.
     pub(crate) fn spent_table(&self, rows: usize) -> Vec<Text> {
         let spent = self.spent();
-        let words = |usage: &Usage, cost: &Cost, not_used: NotUsed| {
+        let words = |Spent { usage, cost }: Spent, not_used: NotUsed| {
             format!("{}{} tok{} · {cost}", approx(usage.estimated), words::count(usage.total()), not_used.words())
         };
-        let callers =
-            self.order.iter().filter_map(|id| Some((id, self.tasks.get(id)?))).filter(|(_, row)| !row.callees.is_empty());
+        let callers = self.run.graph().iter().filter(|task| !self.run.graph().callees(&task.id).is_empty());
         let mut cells: Vec<Vec<Text>> = callers
-            .filter_map(|(id, row)| {
-                let whole = spent.get(id)?;
-                let alone = words(&row.usage, &row.cost, row.requests.not_used());
-                let below = words(&whole.usage, &whole.cost, self.not_used_below(id));
-                Some(vec![text!("{}", row.created.holder), text!("({id})"), text!("{alone}"), text!("with all below {below}")])
+            .map(|task| {
+                let (whole, not_used) = spent[&task.id];
+                let alone = words(self.row(&task.id).used, self.not_used(task));
+                let below = words(whole, not_used);
+                vec![text!("{}", task.holder), text!("({})", task.id), text!("{alone}"), text!("with all below {below}")]
             })
             .collect();
         let more = cells.len().saturating_sub(rows);
@@ -121,21 +119,20 @@ impl RunView {
 
     /// Renders the line with tokens, cost and time.
     pub(crate) fn tokens(&self) -> String {
-        let sign = approx(self.usage.estimated);
-        let text =
-            format!("{sign}{} in · {sign}{} out", words::count(self.usage.input_tokens), words::count(self.usage.output_tokens));
-        let cached = self.usage.cached_tokens;
+        let (usage, cached) = (self.used.usage, self.used.usage.cached_tokens);
+        let sign = approx(usage.estimated);
+        let text = format!("{sign}{} in · {sign}{} out", words::count(usage.input_tokens), words::count(usage.output_tokens));
         let cached = if cached > 0 { format!(" · {} cached", words::count(cached)) } else { String::new() };
-        let not_used = self.not_used().words();
-        let elapsed: Duration = self.latest.since(self.began);
+        let not_used = self.not_used_by_run().words();
+        let elapsed: Duration = self.run.totals().latest.since(self.began);
         format!("{text}{cached}{not_used} · cost {} · {}", self.cost_words(), words::duration(elapsed))
     }
 
     /// Renders the line with the part of a fork that comes from its original, and its own usage.
     pub(crate) fn recorded(&self) -> Option<String> {
-        let fork = self.fork.as_ref()?;
-        let (turns, of) = (words::counted(fork.turns as usize, "turn"), &fork.of);
-        let (usage, cost) = (&fork.spent.usage, fork.spent.cost);
+        let of = self.run.started()?.forked_from.as_ref()?;
+        let turns = words::counted(self.fork.turns as usize, "turn");
+        let Spent { usage, cost } = self.fork.used;
         let sign = approx(usage.estimated);
         let own = if usage.total() == 0 && cost.total() == Some(Money::ZERO) {
             "nothing".to_owned()
@@ -146,7 +143,7 @@ impl RunView {
                 words::count(usage.output_tokens)
             )
         };
-        let recorded = fork.recorded_turns;
+        let recorded = self.fork.recorded_turns;
         Some(format!(
             "{recorded} of {turns} from the recording of {}, shared up to entry {}; spent in this fork: {own}",
             of.run, of.seq
@@ -176,18 +173,17 @@ impl RunView {
     }
 
     /// Renders an open question: its text, everything that the person needs to decide, and its numbered choices.
-    pub(crate) fn question_lines(&self, question: &Question, width: usize) -> Vec<Text> {
-        let run = self.started.as_ref().map(|started| started.run.to_string()).unwrap_or_default();
-        let all = baton("show").value(run).option("--question", format_args!("Q{}", question.number)).to_string();
-        self.question_lines_within(question, width, Extent::Bounded(&all))
+    pub(crate) fn question_lines(&self, asked: Asked<'_>, width: usize) -> Vec<Text> {
+        let all = baton("show").value(self.id()).option("--question", format_args!("Q{}", asked.question.number)).to_string();
+        self.question_lines_within(asked, width, Extent::Bounded(&all))
     }
 
     /// Renders a question with as many lines as `extent` allows.
-    pub(crate) fn question_lines_within(&self, question: &Question, width: usize, extent: Extent<'_>) -> Vec<Text> {
-        let Some(row) = self.tasks.get(&question.task) else { return Vec::new() };
+    pub(crate) fn question_lines_within(&self, asked: Asked<'_>, width: usize, extent: Extent<'_>) -> Vec<Text> {
+        let Asked { task, question } = asked;
         let asker = self.holder(&question.asker);
-        let call = self.to_approve(&question.task);
-        let preview = self.previews.get(&question.task);
+        let call = self.to_approve(task);
+        let preview = self.previews.get(&task.id);
         let plain = match call {
             Some(call) => {
                 let title = preview.and_then(|preview| preview.title.as_ref());
@@ -197,7 +193,7 @@ impl RunView {
                     call.tool, question.number
                 )
             }
-            None => format!("{asker} asks (Q{}): {}", question.number, row.created.request),
+            None => format!("{asker} asks (Q{}): {}", question.number, question.text),
         };
         let mut wrapped = words::wrap(&plain, width.saturating_sub(4)).into_iter();
         let first = wrapped.next().unwrap_or_default();
@@ -211,12 +207,12 @@ impl RunView {
             let shown = approval::call_lines(call, preview, width.saturating_sub(6), extent);
             lines.extend(shown.into_iter().map(|line| text!("    {}", line)));
         }
-        if !row.created.documents.is_empty() {
-            let names: Vec<String> = row.created.documents.iter().map(ToString::to_string).collect();
+        if !question.documents.is_empty() {
+            let names: Vec<String> = question.documents.iter().map(ToString::to_string).collect();
             lines.push(text!("  attached: {}", names.join(", ")));
         }
-        lines.push(style::faint(format!("  chain: {}", self.chain(question).join(" → "))));
-        if let Some(deadline) = row.created.deadline {
+        lines.push(style::faint(format!("  chain: {}", self.chain(asked).join(" → "))));
+        if let Some(deadline) = task.deadline {
             let otherwise = match &question.otherwise {
                 Otherwise::Default(answer) => text!("the answer is {}", words::preview(answer.text(), 60)),
                 Otherwise::Escalate => text!("it is passed on to the next master"),
@@ -224,7 +220,7 @@ impl RunView {
             };
             lines.push(style::faint(text!("  until {deadline}; after that {}", otherwise)));
         }
-        let choices = choices(&row.created.answer_schema);
+        let choices = choices(&question.answer_schema);
         if !choices.is_empty() {
             let shown = choices.iter().take(CHOICES_SHOWN).enumerate();
             let mut numbered: Vec<String> = shown.map(|(index, choice)| format!("[{}] {}", index + 1, choice.label)).collect();
@@ -237,10 +233,10 @@ impl RunView {
     }
 }
 
-impl Question {
+impl Asked<'_> {
     /// Renders the way in which the question closed.
     pub(crate) fn ending(&self) -> Text {
-        match &self.closed {
+        match self.question.closed.as_deref() {
             None => text!("open"),
             Some(QuestionEnd::Answered { by, answer, recorded }) => {
                 text!("{}, answered by {}", words::preview(answer.text(), 80), words::answerer(by, recorded.as_ref()))

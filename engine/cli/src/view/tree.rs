@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use baton_types::entry::{FinalState, Holder, TaskKind};
+use baton_machine::{Phase, Task, Wait};
+use baton_types::entry::{FinalState, TaskKind};
 use baton_types::id::TaskId;
 use baton_types::money::Cost;
 use baton_types::time::Timestamp;
 
-use super::{RunView, TaskRow, TaskState};
+use super::RunView;
 use crate::style;
 use crate::text::{Text, text};
 use crate::words;
@@ -48,14 +49,14 @@ enum Mark {
 }
 
 impl Mark {
-    fn of(row: &TaskRow) -> Self {
-        match row.state {
-            TaskState::Blocked if row.created.holder == Holder::Person => Self::Person,
-            TaskState::Ready => Self::Ready,
-            TaskState::Running => Self::Running,
-            TaskState::Blocked => Self::Blocked,
-            TaskState::Final(FinalState::Completed) => Self::Done,
-            TaskState::Final(FinalState::Failed | FinalState::Cancelled | FinalState::TimedOut) => Self::Bad,
+    fn of(phase: &Phase) -> Self {
+        match phase {
+            Phase::Ready(_) => Self::Ready,
+            Phase::Asking(_) | Phase::Acting(_) => Self::Running,
+            Phase::Waiting(Wait::Person) => Self::Person,
+            Phase::Waiting(Wait::Calls(_) | Wait::Escalated(_)) => Self::Blocked,
+            Phase::Ended(FinalState::Completed) => Self::Done,
+            Phase::Ended(FinalState::Failed | FinalState::Cancelled | FinalState::TimedOut) => Self::Bad,
         }
     }
 
@@ -104,128 +105,124 @@ impl RunView {
 
     fn tree_lines(&self, now: Timestamp, rows: usize) -> Vec<TreeLine> {
         let mut lines = Vec::new();
-        let room = (self.order.len() > rows).then_some(rows);
-        if self.root().is_some() {
-            self.grow(&TaskId::root(), "", "", room, now, &mut lines);
+        let room = (self.rows.len() > rows).then_some(rows);
+        if let Some(root) = self.run.task(&TaskId::root()) {
+            self.grow(root, "", "", room, now, &mut lines);
         }
         lines
     }
 
     /// Adds the row of `task` and the rows below it. `own` is drawn before its mark, `below` before its callees' branches.
-    fn grow(&self, task: &TaskId, own: &str, below: &str, room: Option<usize>, now: Timestamp, lines: &mut Vec<TreeLine>) {
+    fn grow(&self, task: &Task, own: &str, below: &str, room: Option<usize>, now: Timestamp, lines: &mut Vec<TreeLine>) {
         // Only the run's depth limit bounds a chain of delegations, and that limit may be 10,000. Rows that are deeper than a
         // terminal is wide could not be seen. The walk ends there, so it never exhausts the stack.
         if below.chars().count() > 120 {
             return;
         }
-        let Some(row) = self.tasks.get(task) else { return };
-        lines.push(self.line(task, row, own, now));
-        let mut shown: Vec<&TaskId> = row.callees.iter().collect();
+        lines.push(self.line(task, own, now));
+        let callees = self.run.graph().callees(&task.id);
+        let mut shown = callees.clone();
         if let Some(rows) = room {
-            shown.retain(|callee| self.tasks.get(*callee).is_some_and(|row| urgency(row).is_some()));
-            shown.sort_by_key(|callee| self.tasks.get(*callee).and_then(urgency));
+            shown.retain(|callee| urgency(callee).is_some());
+            shown.sort_by_key(|callee| urgency(callee));
             shown.truncate(MAX_SIBLINGS.min(rows.saturating_sub(lines.len() + 1)));
         }
-        let rest = row.callees.len() - shown.len();
+        let rest = callees.len() - shown.len();
         for (index, callee) in shown.iter().enumerate() {
             let last = index + 1 == shown.len() && rest == 0;
             let (branch, gap) = if last { ("└─", "  ") } else { ("├─", "│ ") };
             self.grow(callee, &format!("{below}{branch}"), &format!("{below}{gap}"), room, now, lines);
         }
         if rest > 0 {
-            let callees = row.callees.iter().filter(|callee| !shown.contains(callee));
-            lines.push(self.folded(callees, shown.is_empty(), &format!("{below}└─")));
+            let is_shown = |callee: &Task| shown.iter().any(|shown| shown.id == callee.id);
+            let folded = callees.into_iter().filter(|callee| !is_shown(callee));
+            lines.push(self.folded(folded, shown.is_empty(), &format!("{below}└─")));
         }
     }
 
-    fn line(&self, task: &TaskId, row: &TaskRow, branches: &str, now: Timestamp) -> TreeLine {
-        let (spent, not_used) = (row.usage.total(), row.requests.not_used());
+    fn line(&self, task: &Task, branches: &str, now: Timestamp) -> TreeLine {
+        let (row, not_used) = (self.row(&task.id), self.not_used(task));
+        let (usage, spent) = (row.used.usage, row.used.usage.total());
         let tokens = match (spent, not_used.unknown.tokens) {
             (0, 0) => String::new(),
             (0, unknown) => format!("{} unknown", words::count(unknown)),
-            (spent, _) => format!("{}{} tok", approx(row.usage.estimated), words::count(spent)),
+            (spent, _) => format!("{}{} tok", approx(usage.estimated), words::count(spent)),
         };
         // The cost has its own column if the run has any cost, or an unknown one.
-        let cost = match (self.cost == Cost::default(), row.turns) {
+        let cost = match (self.used.cost == Cost::default(), task.turns) {
             (true, _) => String::new(),
             (false, 0) => " ".repeat(11),
-            (false, _) => format!("  {:>9}", row.cost.to_string()),
+            (false, _) => format!("  {:>9}", row.used.cost.to_string()),
         };
         let time = words::elapsed(row.ended.unwrap_or(now).since(row.began));
         TreeLine {
             branches: branches.to_owned(),
-            mark: Mark::of(row),
-            who: self.title(task, row),
-            state: self.state_words(row),
-            step: self.step_words(row),
+            mark: Mark::of(&task.phase),
+            who: title(task),
+            state: self.state_words(task),
+            step: self.step_words(task),
             figures: format!("{tokens:>12}{cost}  {time:>7}"),
         }
     }
 
-    fn title(&self, task: &TaskId, row: &TaskRow) -> Text {
-        match (row.created.kind, self.questions.iter().rev().find(|question| question.task == *task)) {
-            (TaskKind::Question, Some(question)) => text!("Q{} {}", question.number, row.created.holder),
-            _ => text!("{}", row.created.holder),
-        }
-    }
-
-    fn state_words(&self, row: &TaskRow) -> String {
-        match row.state {
-            TaskState::Ready if self.paused => "paused".to_owned(),
-            TaskState::Ready => "ready".to_owned(),
-            TaskState::Running => format!("turn {}", row.turns),
-            TaskState::Blocked if row.created.holder == Holder::Person => "waits for you".to_owned(),
-            TaskState::Blocked => {
+    fn state_words(&self, task: &Task) -> String {
+        match &task.phase {
+            Phase::Ready(_) if self.run.totals().paused => "paused".to_owned(),
+            Phase::Ready(_) => "ready".to_owned(),
+            Phase::Asking(_) | Phase::Acting(_) => format!("turn {}", task.turns),
+            Phase::Waiting(Wait::Person) => "waits for you".to_owned(),
+            Phase::Waiting(Wait::Escalated(to)) => format!("waits for {}", self.holder(to)),
+            Phase::Waiting(Wait::Calls(calls)) => {
                 let mut whom: BTreeMap<String, usize> = BTreeMap::new();
-                for call in &row.awaited {
+                for call in calls.iter().filter(|call| call.is_awaited()) {
                     *whom.entry(self.awaited_of(call)).or_default() += 1;
                 }
                 let count =
                     |(name, count): (&String, &usize)| if *count == 1 { name.clone() } else { format!("{count} × {name}") };
                 match whom.len() {
                     1 | 2 => format!("waits for {}", whom.iter().map(count).collect::<Vec<_>>().join(", ")),
-                    _ => format!("waits for {} tasks", row.awaited.len()),
+                    _ => format!("waits for {} tasks", whom.values().sum::<usize>()),
                 }
             }
-            TaskState::Final(FinalState::Completed) => match &row.result {
+            Phase::Ended(FinalState::Completed) => match &self.row(&task.id).result {
                 Some(result) if result.status != baton_types::call::CallStatus::Success => result.status.as_str().to_owned(),
                 _ => "done".to_owned(),
             },
-            TaskState::Final(FinalState::TimedOut) => "timed out".to_owned(),
-            TaskState::Final(state) => state.as_str().to_owned(),
+            Phase::Ended(FinalState::TimedOut) => "timed out".to_owned(),
+            Phase::Ended(state) => state.as_str().to_owned(),
         }
     }
 
-    #[expect(clippy::unused_self, reason = "reads beside its siblings")]
-    fn step_words(&self, row: &TaskRow) -> String {
-        match row.state {
-            TaskState::Final(FinalState::Completed) => {
+    fn step_words(&self, task: &Task) -> String {
+        let row = self.row(&task.id);
+        match &task.phase {
+            Phase::Ended(FinalState::Completed) => {
                 let wrote: Vec<String> = row.wrote.iter().map(ToString::to_string).collect();
                 wrote.join(", ")
             }
-            TaskState::Final(_) => match row.result.as_ref().and_then(|result| result.error.as_ref()) {
+            Phase::Ended(_) => match row.result.as_ref().and_then(|result| result.error.as_ref()) {
                 Some(error) => error.message.clone(),
                 None => row.step.clone(),
             },
-            TaskState::Blocked if row.created.kind == TaskKind::Question => row.created.request.clone(),
-            TaskState::Blocked => String::new(),
-            TaskState::Ready | TaskState::Running => row.step.clone(),
+            Phase::Waiting(_) if task.kind == TaskKind::Question => row.request.clone(),
+            Phase::Waiting(_) => String::new(),
+            Phase::Ready(_) | Phase::Asking(_) | Phase::Acting(_) => row.step.clone(),
         }
     }
 
     /// Renders one line for many tasks: their numbers by state.
-    fn folded<'a>(&self, tasks: impl Iterator<Item = &'a TaskId>, are_all: bool, branches: &str) -> TreeLine {
+    fn folded<'a>(&self, tasks: impl Iterator<Item = &'a Task>, are_all: bool, branches: &str) -> TreeLine {
         let mut counts = [0_usize; 5];
-        let mut queue: Vec<&TaskId> = tasks.collect();
-        while let Some(row) = queue.pop().and_then(|task| self.tasks.get(task)) {
-            counts[match row.state {
-                TaskState::Running => 0,
-                TaskState::Blocked => 1,
-                TaskState::Ready => 2,
-                TaskState::Final(FinalState::Completed) => 3,
-                TaskState::Final(_) => 4,
-            }] += 1;
-            queue.extend(&row.callees);
+        for task in tasks {
+            for task in std::iter::once(task).chain(self.run.graph().descendants(&task.id)) {
+                counts[match task.phase {
+                    Phase::Asking(_) | Phase::Acting(_) => 0,
+                    Phase::Waiting(_) => 1,
+                    Phase::Ready(_) => 2,
+                    Phase::Ended(FinalState::Completed) => 3,
+                    Phase::Ended(_) => 4,
+                }] += 1;
+            }
         }
         let names = ["running", "waiting", "ready", "done", "failed"];
         let words: Vec<String> = names
@@ -247,13 +244,20 @@ impl RunView {
 }
 
 /// Returns the rank of a row in a folded tree. A task that is done, is cancelled or has not begun needs no row: `None`.
-fn urgency(row: &TaskRow) -> Option<u8> {
-    match row.state {
-        TaskState::Blocked if row.created.holder == Holder::Person => Some(0),
-        TaskState::Final(FinalState::Failed | FinalState::TimedOut) => Some(1),
-        TaskState::Blocked => Some(2),
-        TaskState::Running => Some(3),
-        TaskState::Ready | TaskState::Final(FinalState::Completed | FinalState::Cancelled) => None,
+fn urgency(task: &Task) -> Option<u8> {
+    match task.phase {
+        Phase::Waiting(Wait::Person) => Some(0),
+        Phase::Ended(FinalState::Failed | FinalState::TimedOut) => Some(1),
+        Phase::Waiting(_) => Some(2),
+        Phase::Asking(_) | Phase::Acting(_) => Some(3),
+        Phase::Ready(_) | Phase::Ended(FinalState::Completed | FinalState::Cancelled) => None,
+    }
+}
+
+fn title(task: &Task) -> Text {
+    match &task.question {
+        Some(question) => text!("Q{} {}", question.number, task.holder),
+        None => text!("{}", task.holder),
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Limits count both in full. Screens never show them as used.
 
-use baton_types::entry::{BudgetSettled, CallAskedModel, CallRequest, ModelRequested};
 use baton_types::money::{Cost, Money};
 use serde::Serialize;
 
@@ -24,7 +23,8 @@ impl Unsettled {
         self.cost.add(other.cost);
     }
 
-    fn of(tokens: u64, cost: Option<Money>) -> Self {
+    /// Returns the tokens of one request and its answer, with their cost; `None` where the price is not known.
+    pub(crate) fn of(tokens: u64, cost: Option<Money>) -> Self {
         let mut of = Self { tokens, ..Self::default() };
         of.cost.settle(cost);
         of
@@ -58,40 +58,6 @@ impl NotUsed {
     }
 }
 
-/// The open requests of a task, and the unknown usage of its requests that never received an answer.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Requests {
-    open: Vec<(Option<CallRequest>, Unsettled)>,
-    unknown: Unsettled,
-}
-
-impl Requests {
-    /// Adds a request of the task to its model.
-    pub(crate) fn asked(&mut self, requested: &ModelRequested) {
-        self.open.push((None, Unsettled::of(requested.reserved_tokens, Some(requested.reserved_cost))));
-    }
-
-    /// Adds a request of a call's code to a model.
-    pub(crate) fn call_asked(&mut self, asked: &CallAskedModel) {
-        self.open.push((Some(asked.by.clone()), Unsettled::of(asked.reserved_tokens, asked.reserved_cost)));
-    }
-
-    /// Removes the request that `settled` is about. If its usage is unknown, it is added to the unknown usage.
-    pub(crate) fn settled(&mut self, settled: &BudgetSettled) {
-        self.open.retain(|(by, _)| by.as_ref() != settled.by.as_deref());
-        if settled.unknown {
-            self.unknown.add(Unsettled::of(settled.usage.total(), settled.cost));
-        }
-    }
-
-    /// Returns the reserved and the unknown usage.
-    pub(crate) fn not_used(&self) -> NotUsed {
-        let mut reserved = Unsettled::default();
-        self.open.iter().for_each(|(_, of)| reserved.add(*of));
-        NotUsed { reserved, unknown: self.unknown }
-    }
-}
-
 /// Tokens and their cost in a report.
 #[derive(Debug, Serialize)]
 pub(crate) struct UnsettledReport {
@@ -112,38 +78,14 @@ pub(crate) fn usd(cost: Cost) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use baton_types::id::TaskId;
-    use baton_types::model::Usage;
-
     use super::*;
 
-    fn settled(unknown: bool) -> BudgetSettled {
-        let usage = Usage { input_tokens: 1_000, output_tokens: 4_000, ..Usage::default() };
-        let (task, cost) = (TaskId::root(), Some(Money::from_usd(0.01)));
-        BudgetSettled { task, turn: 1, by: None, reserved_tokens: 5_000, usage, unknown, cost }
-    }
-
     #[test]
-    fn what_is_reserved_or_unknown_is_named_so_and_gone_once_it_is_used() {
-        let requested = ModelRequested {
-            task: TaskId::root(),
-            turn: 1,
-            model: "m".to_owned(),
-            input_tokens: 1_000,
-            reserved_tokens: 5_000,
-            reserved_cost: Money::from_usd(0.01),
-            says_result_schema: false,
-            steers: Vec::new(),
-            notice: None,
-        };
-        let mut requests = Requests::default();
-        requests.asked(&requested);
-        assert_eq!(requests.not_used().words(), " · 5,000 reserved");
-        let mut answered = requests.clone();
-        answered.settled(&settled(false));
-        assert_eq!(answered.not_used(), NotUsed::default());
-        requests.settled(&settled(true));
-        assert_eq!(requests.not_used().words(), " · 5,000 unknown");
-        assert_eq!(requests.not_used().unknown.cost.total(), Some(Money::from_usd(0.01)));
+    fn what_is_reserved_or_unknown_is_named_so() {
+        let mut not_used = NotUsed { reserved: Unsettled::of(5_000, Some(Money::from_usd(0.01))), ..NotUsed::default() };
+        assert_eq!(not_used.words(), " · 5,000 reserved");
+        not_used.add(NotUsed { unknown: Unsettled::of(4_000, None), ..not_used });
+        assert_eq!(not_used.words(), " · 10,000 reserved · 4,000 unknown");
+        assert_eq!((usd(not_used.reserved.cost), usd(not_used.unknown.cost)), (Some(0.02), None));
     }
 }
