@@ -191,7 +191,9 @@ fn a_prompt_of_another_length_is_counted_in_the_context() {
 #[test]
 fn a_fork_of_a_paused_run_is_not_paused_and_a_migrated_one_is() {
     let mut sim = two_children();
+    let before = sim.run.clone();
     sim.event(Event::PauseRequested { by: Principal::person("ada") }).unwrap();
+    assert_ne!(sim.run, before, "runs with the same tasks differ if one of them is paused");
     let (migrated, _) = adopting(&sim, &sim.configs, adoption(), later(&sim)).unwrap();
     assert!(migrated.totals().paused);
     let (forked, _) = adopting(&sim, &sim.configs, forking(sim.now), later(&sim)).unwrap();
