@@ -197,8 +197,19 @@ fn forbidden(package: &Package, allowed: &[&str]) -> Vec<String> {
 fn imports(source: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
     let mut files = BTreeMap::new();
     read(source, source, &mut files)?;
+    let prelude = files.remove("prelude").unwrap_or_default();
     let known: BTreeSet<String> = files.keys().cloned().collect();
-    Ok(files.into_iter().map(|(module, text)| (module.clone(), named(&module, &text, &known))).collect())
+    let named_in = |(module, text): (String, String)| (module.clone(), named(&module, &without_prelude(&text, &prelude), &known));
+    Ok(files.into_iter().map(named_in).collect())
+}
+
+/// Returns `text` with an import of each name that it uses of `prelude`, in place of the import of them all.
+fn without_prelude(text: &str, prelude: &str) -> String {
+    let used: BTreeSet<&str> = text.split(|each: char| !each.is_alphanumeric() && each != '_').collect();
+    let shared = prelude.split("use ").filter(|tree| tree.starts_with("crate::")).flat_map(paths);
+    let is_used = |path: &Vec<String>| path.last().is_some_and(|name| used.contains(name.as_str()));
+    let imports: Vec<String> = shared.filter(is_used).map(|path| format!("use {};", path.join("::"))).collect();
+    text.replace("use crate::prelude::*;", &imports.join("\n"))
 }
 
 fn read(source: &Path, folder: &Path, files: &mut BTreeMap<String, String>) -> anyhow::Result<()> {

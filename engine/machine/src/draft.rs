@@ -198,8 +198,8 @@ impl Draft<'_> {
         self.write(write, Some(created_by), Some(call))
     }
 
-    /// Writes a new version of a document. The caller must have compared its base with the current version. The documents of
-    /// the job itself were created by nobody, and those of people belong to no call.
+    /// Writes a new version of a document. The caller must have compared its base with the current version. The job's
+    /// own documents have no creator, and documents of people belong to no call.
     pub(super) fn write(&mut self, write: Write, created_by: Option<Principal>, by: Option<CallAt>) -> Arc<DocumentVersion> {
         let current = self.run.shared.documents.get(&write.path).map(|document| Arc::clone(document.current()));
         let base = current.as_ref().map(|current| current.version);

@@ -29,5 +29,5 @@ pub(crate) use crate::draft::{CallAt, Draft};
 pub(crate) use crate::graph::TaskIndex;
 pub(crate) use crate::phase::{Next, Phase, Purpose};
 pub(crate) use crate::room::Admission;
-pub(crate) use crate::rules::{Approval, End, Step};
+pub(crate) use crate::rules::{End, NeededApproval, Step};
 pub(crate) use crate::task::{Budget, Context, Missed, Question, Task};

@@ -40,7 +40,7 @@ fn begin(draft: &mut Draft<'_>, call: CallAt) -> Result<Option<Step>, CallError>
     draft.run.check_creation(call.task, &tool, 0)?;
     let documents = draft.run.pin(&input)?;
     if let Some(approver) = draft.approver(call, &tool) {
-        return Ok(Some(Step::AskApproval(Approval { call, approver, documents, creating: 0 })));
+        return Ok(Some(Step::AskApproval(NeededApproval { call, approver, documents, creating: 0 })));
     }
     let Some(agent) = &tool.agent else { return Ok(Some(Step::AskMaster { call, documents })) };
     let created = create::delegation(draft, call, agent, &input, documents);

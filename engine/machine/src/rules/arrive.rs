@@ -26,7 +26,7 @@ pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut cr
         } else if row.runs_code {
             // The approval is asked for before the call could start, so that several calls can be approved at once.
             if let Some(approver) = draft.approver(call, &tool) {
-                draft.then(Step::AskApproval(Approval { call, approver, documents: Vec::new(), creating }));
+                draft.then(Step::AskApproval(NeededApproval { call, approver, documents: Vec::new(), creating }));
                 return draft.then(Step::Arrive { task, from: index + 1, creating });
             }
         } else if row.then == Then::Continue {

@@ -15,7 +15,7 @@ pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) {
         Err(error) => return draft.refuse(call, error),
     };
     if let Some(approver) = draft.approver(call, &tool) {
-        return draft.then(Step::AskApproval(Approval { call, approver, documents, creating: 0 }));
+        return draft.then(Step::AskApproval(NeededApproval { call, approver, documents, creating: 0 }));
     }
     let output = handed_off(draft, call, input.get("result").unwrap_or(&Value::Null));
     let result = CallResult { documents, ..CallResult::success(output) };

@@ -53,7 +53,7 @@ pub(super) enum Step {
     /// Creates the task of an agent's question.
     AskMaster { call: CallAt, documents: Vec<DocumentRef> },
     /// Asks for an approval.
-    AskApproval(Approval),
+    AskApproval(NeededApproval),
     /// Approves or refuses a call, after the end of `question`.
     DecideApproval { call: CallAt, question: TaskIndex, binds: ContentHash, result: Arc<CallResult> },
     /// Gives a call its result, after the end of the question about its outcome.
@@ -97,7 +97,7 @@ pub(super) enum Step {
 }
 
 /// An approval that a call needs.
-pub(super) struct Approval {
+pub(super) struct NeededApproval {
     pub(super) call: CallAt,
     pub(super) approver: Approver,
     /// The documents that the call would pass on.

@@ -41,8 +41,8 @@ pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<Doc
 }
 
 /// Asks for `approval`. If limits leave no room for the question, the call is refused, after which its turn may be complete.
-pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: Approval) {
-    let Approval { call, approver, documents, creating } = approval;
+pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
+    let NeededApproval { call, approver, documents, creating } = approval;
     let (tool, open) = (draft.tool(call), draft.call(call));
     let input = &open.asked.input;
     let title = tool.title.as_ref().map(|title| format!(" ({title})")).unwrap_or_default();
@@ -152,7 +152,12 @@ pub(crate) fn decide_approval(draft: &mut Draft<'_>, call: CallAt, question: Tas
         (Some(tool), _) if tool.bound_hash(&asked.input) != binds => {
             let approver = draft.approver_again(call, tool);
             let documents = draft.task(question).question.as_ref().map(|question| question.documents.clone());
-            draft.then(Step::AskApproval(Approval { call, approver, documents: documents.unwrap_or_default(), creating: 0 }));
+            draft.then(Step::AskApproval(NeededApproval {
+                call,
+                approver,
+                documents: documents.unwrap_or_default(),
+                creating: 0,
+            }));
         }
         (Some(tool), Ok(())) => {
             let (task, call) = (draft.id(call.task), open.id.clone());

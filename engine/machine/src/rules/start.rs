@@ -24,7 +24,7 @@ pub(crate) fn start(draft: &mut Draft<'_>, task: TaskIndex) {
             return;
         }
         if let Some(approver) = draft.approver(call, &tool) {
-            draft.then(Step::AskApproval(Approval { call, approver, documents: Vec::new(), creating: 0 }));
+            draft.then(Step::AskApproval(NeededApproval { call, approver, documents: Vec::new(), creating: 0 }));
             return draft.then(Step::Start(task));
         }
         draft.start(call, &tool, Vec::new(), None);

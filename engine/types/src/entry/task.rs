@@ -104,7 +104,7 @@ pub struct TaskCreated {
 }
 
 impl TaskCreated {
-    /// Returns a task that nobody called, whose master is a person, with no documents, no schema and no deadline.
+    /// Returns a task without a caller, documents, a schema or a deadline. Its master is a person.
     pub fn new(task: TaskId, kind: TaskKind, holder: Holder, request: String) -> Self {
         Self {
             task,
