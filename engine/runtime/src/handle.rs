@@ -283,11 +283,6 @@ impl RunHandle {
         }
     }
 
-    /// Whether nothing can proceed until a person answers.
-    pub fn waits_for_people(&self) -> bool {
-        matches!(&*self.standing.borrow(), Standing::WaitingForPeople(_))
-    }
-
     /// Returns the questions that wait for a person, in the order of their numbers; none once the run is over.
     pub async fn open_questions(&self) -> Vec<OpenQuestion> {
         let (reply, answer) = oneshot::channel();
