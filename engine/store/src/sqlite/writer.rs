@@ -191,8 +191,8 @@ impl Files {
         Ok(Self { file: (path.to_owned(), identity(&found)), size: found.len(), version, log: (log_of(path), None) })
     }
 
-    /// Returns a file that was replaced or truncated since it was opened.
-    fn lost(&mut self, connection: &Connection) -> Option<PathBuf> {
+    /// Remembers the present sizes and versions, and returns a file that was replaced or truncated since it was opened.
+    fn check(&mut self, connection: &Connection) -> Option<PathBuf> {
         let (file, opened) = &self.file;
         let Some(found) = std::fs::metadata(file).ok().filter(|found| identity(found) == *opened) else {
             return Some(file.clone());
@@ -251,8 +251,12 @@ impl WriterThread {
             Ok(answers)
         });
         let answers = match committed {
-            Ok(_) if self.is_lost() => group.iter().filter_map(|_| self.failing().map(Err)).collect(),
             Ok(answers) => {
+                self.look_for_loss();
+                if self.failed.is_some() {
+                    let answers = self.failures(&group);
+                    return (group, answers);
+                }
                 self.count(&answers);
                 answers
             }
@@ -266,7 +270,7 @@ impl WriterThread {
     fn commit_each(&mut self, group: &[Request], error: StoreError) -> Vec<Answer> {
         self.look_at(&error);
         if self.failed.is_some() {
-            return group.iter().filter_map(|_| self.failing().map(Err)).collect();
+            return self.failures(group);
         }
         match named(&self.path, error) {
             // Retrying would wait for the other process once per write, so all writes fail with this error.
@@ -287,8 +291,10 @@ impl WriterThread {
             Ok(answer)
         };
         let answer = match commit() {
-            Ok(_) if self.is_lost() => return Err(self.failing().unwrap_or(StoreError::Closed)),
-            Ok(answer) => answer,
+            Ok(answer) => {
+                self.look_for_loss();
+                self.failing().map_or(answer, Err)
+            }
             Err(error) => {
                 self.look_at(&error);
                 return Err(self.failing().unwrap_or_else(|| named(&self.path, error)));
@@ -304,18 +310,20 @@ impl WriterThread {
         if let StoreError::Sqlite(error) = error
             && error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
         {
-            self.failed = Some(self.files.lost(&self.connection).map_or_else(|| Failed::Disk(error.to_string()), Failed::Lost));
+            self.failed = Some(self.files.check(&self.connection).map_or_else(|| Failed::Disk(error.to_string()), Failed::Lost));
         }
     }
 
-    /// Whether the commit went to files that were removed or replaced. Checked after each commit, before it is
-    /// answered.
-    fn is_lost(&mut self) -> bool {
-        let lost = self.files.lost(&self.connection);
-        if let Some(path) = lost {
+    /// Remembers if the commit went to files that were removed or replaced. Called after each commit, before it is answered.
+    fn look_for_loss(&mut self) {
+        if let Some(path) = self.files.check(&self.connection) {
             self.failed = Some(Failed::Lost(path));
         }
-        self.failed.is_some()
+    }
+
+    /// Returns the error of every further write as the answer to each write of `group`.
+    fn failures(&self, group: &[Request]) -> Vec<Answer> {
+        group.iter().filter_map(|_| self.failing().map(Err)).collect()
     }
 
     /// Returns the error of every further write once the disk has failed or the files are lost.
