@@ -8,7 +8,7 @@ use baton_machine::Run;
 use baton_store::{NewRun, Store, StoreError};
 use baton_types::config::Configs;
 use baton_types::document::Content;
-use baton_types::entry::{Recorded, RunEnded, RunStarted};
+use baton_types::entry::{ForkPoint, Recorded, RunEnded, RunStarted};
 use baton_types::event::Event;
 use baton_types::id::{ContentHash, RunId};
 use baton_types::json::Json;
@@ -29,7 +29,7 @@ use crate::transcripts::{Prompts, Transcripts};
 /// Characters of a run's id: 50 random bits, so that a billion runs of one store rarely share one.
 const RUN_ID_CHARACTERS: usize = 10;
 /// Number of attempts at a new id while ids are taken.
-pub(crate) const RUN_ID_ATTEMPTS: usize = 5;
+const RUN_ID_ATTEMPTS: usize = 5;
 /// Crockford's base 32: no letter looks like a digit.
 const RUN_ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
@@ -54,6 +54,14 @@ pub enum Holder {
         /// Name of the owner.
         owner: String,
     },
+}
+
+/// A run whose first step is durable.
+pub(crate) struct NewlyStored {
+    pub(crate) id: RunId,
+    pub(crate) run: Run,
+    pub(crate) begun: Step,
+    pub(crate) commands: Commands,
 }
 
 impl Engine {
@@ -102,59 +110,23 @@ impl Engine {
             engine: env!("CARGO_PKG_VERSION").to_owned(),
             forked_from: None,
         };
-        let (now, wanted) = (self.0.clock.now(), options.run);
+        let now = self.0.clock.now();
         let recorded = self.0.providers.cassettes();
         recorded.map_or(Ok(()), |cassettes| cassettes.claim())?;
-        for attempt in 1.. {
-            let id = wanted.clone().unwrap_or_else(random_run_id);
+        let first_step = |id: &RunId| {
             let started = RunStarted { run: id.clone(), ..run.clone() };
             let event = Event::Started { run: started, root: configs.job.root.clone(), documents: documents.clone() };
             let mut run = Run::new(Arc::clone(&configs));
-            let decision = run.handle(now, event)?;
-            let begun = Step::of(decision);
-            recorded.map_or(Ok(()), |cassettes| cassettes.label(&id))?;
-            // Before the run is there, so that no command comes unnoticed, and its empty inbox need not be read.
-            let commands = Commands::new(self.0.store.subscribe(&id), false, false);
-            match self.store_first(&id, &run, &begun, &contents, now).await {
-                Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}
-                Err(error) => return Err(error.into()),
-                Ok(()) => {
-                    let transcripts = self.0.transcripts(&id, prompts);
-                    let parts = Parts {
-                        trusted,
-                        run,
-                        id,
-                        epoch: 1,
-                        commands,
-                        models,
-                        transcripts,
-                        folder,
-                        last: now,
-                        begun: Some(begun),
-                        recording: None,
-                    };
-                    return Ok(self.0.spawn(parts));
-                }
-            }
-        }
-        unreachable!("the last attempt returns")
-    }
-
-    /// Makes a run known to the store with its first step.
-    async fn store_first(
-        &self,
-        id: &RunId,
-        run: &Run,
-        begun: &Step,
-        contents: &[(ContentHash, Content)],
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
-        let mut first = begun.first_batch(id, 1, 0, run, at);
-        first.contents = contents.to_vec();
-        let owner = self.0.store.owner();
-        self.0.store.begin(NewRun { id: id.clone(), job: run.configs().job.id.clone(), at, past: None }, &owner, first).await?;
-        self.0.contents.remember(contents);
-        Ok(())
+            let begun = Step::of(run.handle(now, event)?);
+            recorded.map_or(Ok(()), |cassettes| cassettes.label(id))?;
+            Ok((run, begun))
+        };
+        let NewlyStored { id, run, begun, commands } =
+            self.0.store_new(options.run.as_ref(), None, &contents, now, first_step).await?;
+        let transcripts = self.0.transcripts(&id, prompts);
+        let (begun, recording) = (Some(begun), None);
+        let parts = Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
+        Ok(self.0.spawn(parts))
     }
 
     /// Resumes a stopped run with its pinned configs. Returns when the take-over is durable.
@@ -323,6 +295,36 @@ async fn begin(handle: RunHandle, first: Event, contents: Vec<(ContentHash, Cont
 }
 
 impl Services {
+    /// Stores a new run with its first step and `contents`, under the id `wanted` or else a random one. While random ids are
+    /// taken, it tries others. `first_step` makes the run and its first step for an id. `past` is the past of a fork.
+    pub(crate) async fn store_new(
+        &self,
+        wanted: Option<&RunId>,
+        past: Option<&ForkPoint>,
+        contents: &[(ContentHash, Content)],
+        at: Timestamp,
+        first_step: impl Fn(&RunId) -> Result<(Run, Step), RunError>,
+    ) -> Result<NewlyStored, RunError> {
+        for attempt in 1.. {
+            let id = wanted.cloned().unwrap_or_else(random_run_id);
+            let (run, begun) = first_step(&id)?;
+            // Before the run is there, so that no command comes unnoticed, and its empty inbox need not be read.
+            let commands = Commands::new(self.store.subscribe(&id), false, false);
+            let mut first = begun.first_batch(&id, 1, past.map_or(0, |past| past.seq), &run, at);
+            first.contents = contents.to_vec();
+            let new = NewRun { id: id.clone(), job: run.configs().job.id.clone(), at, past: past.cloned() };
+            match self.store.begin(new, &self.store.owner(), first).await {
+                Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}
+                Err(error) => return Err(error.into()),
+                Ok(()) => {
+                    self.contents.remember(contents);
+                    return Ok(NewlyStored { id, run, begun, commands });
+                }
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
     /// Returns the handle of a run that has ended: its entries and its outcome.
     fn ended_handle(&self, id: &RunId, outcome: RunOutcome) -> RunHandle {
         let configs = match &outcome {
@@ -376,7 +378,7 @@ fn merged(own: Vec<InitialDocument>, extra: Vec<InitialDocument>) -> Vec<Initial
 
 /// Returns a random run id. Its prefix distinguishes runs, so it has no leading time. Ids of other runs do not help to
 /// guess it.
-pub(crate) fn random_run_id() -> RunId {
+fn random_run_id() -> RunId {
     let hash = ContentHash::of(uuid::Uuid::now_v7().as_bytes());
     let characters = hash.as_bytes()[..RUN_ID_CHARACTERS].iter().map(|byte| char::from(RUN_ID_ALPHABET[usize::from(byte % 32)]));
     RunId::new(characters.collect::<String>())

@@ -4,15 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_config::{Sources, Unconfigured};
-use baton_store::{NewRun, StoreError};
 use baton_types::entry::{Adoption, Entry, Fork, ForkPoint, ForkedEffects, Recorded};
 use baton_types::event::Event;
 use baton_types::id::RunId;
 use baton_types::principal::Principal;
 
-use crate::actor::Parts;
-use crate::actor::{Commands, Step};
-use crate::engine::{Engine, RUN_ID_ATTEMPTS, random_run_id};
+use crate::actor::{Parts, Step};
+use crate::engine::{Engine, NewlyStored};
 use crate::error::RunError;
 use crate::handle::{RunHandle, measured};
 use crate::job::{InitialDocument, load_configs, pinned};
@@ -83,40 +81,28 @@ impl Engine {
 
         let now = shared.clock.now().max(reading.last);
         let from = ForkPoint { run: original.clone(), seq };
-        for attempt in 1.. {
-            let id = options.run.clone().unwrap_or_else(random_run_id);
+        let forked = |run: &RunId| Fork { run: run.clone(), from: from.clone(), at: reading.last, effects: options.effects };
+        let first_step = |id: &RunId| {
             // Its past is not in any recording of it.
-            shared.providers.cassettes().map_or(Ok(()), |cassettes| cassettes.check_run(&id))?;
-            let fork = Fork { run: id.clone(), from: from.clone(), at: reading.last, effects: options.effects };
+            shared.providers.cassettes().map_or(Ok(()), |cassettes| cassettes.check_run(id))?;
             let adoption = Adoption {
                 configs: pinned,
                 model: model.clone(),
                 prices: prices.clone(),
                 changes: options.changes.clone(),
-                fork: Some(fork.clone()),
+                fork: Some(forked(id)),
             };
             let mut run = run.clone();
             let decision = run.handle(now, Event::Adopted { adoption, documents: documents.clone(), by: by.clone() })?;
-            let begun = Step::of(decision);
-            let commands = Commands::new(shared.store.subscribe(&id), false, false);
-            let mut first = begun.first_batch(&id, 1, seq, &run, now);
-            first.contents.clone_from(&contents);
-            let new = NewRun { id: id.clone(), job: configs.job.id.clone(), at: now, past: Some(from.clone()) };
-            match shared.store.begin(new, &shared.store.owner(), first).await {
-                Err(StoreError::RunExists(_)) if options.run.is_none() && attempt < RUN_ID_ATTEMPTS => {}
-                Err(error) => return Err(error.into()),
-                Ok(()) => {
-                    shared.contents.remember(&contents);
-                    let transcripts = shared.transcripts(&id, prompts);
-                    let recording = Some(shared.recording(&fork).await?);
-                    let begun = Some(begun);
-                    let parts =
-                        Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
-                    return Ok(shared.spawn(parts));
-                }
-            }
-        }
-        unreachable!("the last attempt returns")
+            Ok((run, Step::of(decision)))
+        };
+        let stored = shared.store_new(options.run.as_ref(), Some(&from), &contents, now, first_step).await?;
+        let NewlyStored { id, run, begun, commands } = stored;
+        let transcripts = shared.transcripts(&id, prompts);
+        let recording = Some(shared.recording(&forked(&id)).await?);
+        let begun = Some(begun);
+        let parts = Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
+        Ok(shared.spawn(parts))
     }
 
     /// Returns the last entry that a fork of `original` can share if it may share those up to `at`. Without `at`, returns
