@@ -61,6 +61,11 @@ pub struct Divergent {
     pub holder: Option<Holder>,
     /// Their numbers; `None` where a run has no such entry.
     pub seq: [Option<u64>; 2],
+    /// The decisions that they belong to.
+    pub decision: [Option<u64>; 2],
+    /// Last entry of the decision before, in each run: [`crate::ForkOptions::at`] of a fork that takes this decision anew.
+    /// `None` if it is the first decision.
+    pub fork_at: [Option<u64>; 2],
     /// Why they differ.
     pub cause: Cause,
     /// Description of the difference.
@@ -254,6 +259,12 @@ impl Side {
         }
     }
 
+    /// Returns the last entry of the decision before that of `recorded`.
+    fn fork_place_before(&self, recorded: &Recorded) -> Option<u64> {
+        let earlier = &self.entries[..self.entries.partition_point(|entry| entry.seq < recorded.seq)];
+        earlier.iter().rev().find(|entry| entry.decision != recorded.decision).map(|entry| entry.seq)
+    }
+
     /// Returns the own usage of `task`.
     fn of_task(&self, task: &TaskId) -> Spent {
         self.spent.get(task).copied().unwrap_or_default()
@@ -392,6 +403,8 @@ fn first_of(task: Option<&TaskId>, sides: &[Side; 2], configs: &[String]) -> Opt
             task: task.map_or_else(|| "-".to_owned(), ToString::to_string),
             holder: task.and_then(|task| sides[1].holder(task).or_else(|| sides[0].holder(task))),
             seq: pair.map(|recorded| recorded.map(|recorded| recorded.seq)),
+            decision: pair.map(|recorded| recorded.map(|recorded| recorded.decision)),
+            fork_at: [0, 1].map(|side| pair[side].and_then(|recorded| sides[side].fork_place_before(recorded))),
             cause,
             what,
         });

@@ -29,7 +29,7 @@ pub(crate) struct DiffArgs {
     b: String,
 }
 
-/// Compares two runs. Exits with 0 whether or not they differ.
+/// Compares two runs, and names the fork that begins before the first difference. Exits with 0 whether or not they differ.
 pub(crate) async fn run(args: &DiffArgs, place: &Place) -> Result<Exit, Failure> {
     let (a, b) = (runs::find_to_read(place, &args.a).await?, runs::find_to_read(place, &args.b).await?);
     let diff = diff(&engine(&a.store)?, a.id(), b.id()).await.map_err(run_failure)?;
@@ -70,6 +70,12 @@ fn text(diff: &RunDiff, place: &Place) -> Result<(), Failure> {
                 style::waiting(first.cause.as_str().replace('_', " ")),
                 Text::line(&first.what)
             ))?;
+            for (run, (decision, at)) in diff.runs.iter().zip(first.decision.into_iter().zip(first.fork_at)) {
+                if let (Some(decision), Some(at)) = (decision, at) {
+                    let command = baton("fork").value(run).option("--at", at);
+                    screen.text(&text!("fork        before decision {decision}, after entry {at}: {command}"))?;
+                }
+            }
         }
     }
     for (index, line) in diff.configs.iter().enumerate() {

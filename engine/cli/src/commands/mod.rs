@@ -51,7 +51,7 @@ pub(crate) enum Command {
     /// Render every request of a run again and compare it with the recorded one
     #[command(after_help = "Example:\n  baton replay @last")]
     Replay(replay::ReplayArgs),
-    /// Show where two runs first differ, and why
+    /// Show where two runs first differ, why, and where to fork them
     #[command(after_help = "Example:\n  baton diff 7k2f @last")]
     Diff(diff::DiffArgs),
     /// List runs, newest first

@@ -56,6 +56,16 @@ fn a_fork_takes_recorded_answers_and_says_how_many() {
     let differing: Vec<&Value> = diff["tasks"].as_array().unwrap().iter().filter(|task| !task["first"].is_null()).collect();
     assert_eq!(differing.len(), 1, "{differing:?}");
     folder.baton(&["diff", &run, &edited]).exits(0).says("cause       config: the request of turn 1 (agents/worker.json");
+    let (first, number) = (&diff["first"], |list: &str, side: usize| diff["first"][list][side].as_u64().unwrap());
+    let entries = folder.baton(&["timeline", &run, "--output", "json"]).exits(0).json();
+    let entry = |seq: u64| entries.as_array().unwrap().iter().find(|entry| entry["seq"] == seq).unwrap();
+    let at = number("fork_at", 0);
+    assert_eq!(entry(number("seq", 0))["decision"], number("decision", 0), "{first}");
+    assert_eq!(entry(at + 1)["decision"], number("decision", 0), "{first}");
+    assert!(entry(at)["decision"].as_u64().unwrap() < number("decision", 0), "{first}");
+    let place = format!("fork        before decision {}, after entry {at}: baton fork {run} --at {at}\n", number("decision", 0));
+    folder.baton(&["diff", &run, &edited]).exits(0).says(&place);
+    folder.baton(&["fork", &run, "--at", &at.to_string()]).exits(0).tells(&format!("of run {run} after entry {at}"));
     let lines = folder.baton(&["diff", &run, &edited, "--output", "ndjson"]).exits(0).lines();
     assert_eq!((&lines[0]["type"], &lines.last().unwrap()["type"]), (&json!("task"), &json!("diff")));
     let timeline = folder.baton(&["timeline", &edited, "--type", "control", "--output", "json"]).exits(0).json();
