@@ -1,4 +1,4 @@
-//! Checks who may know whom: crates by their manifests, modules of one crate by the paths that they import.
+//! Checks which crates and modules may depend on which: crates by their manifests, modules of one crate by the paths that they import.
 //!
 //! A crate below never depends on one above. Inside a crate, imports form no circle. A circle that has to stay is listed here
 //! with its reason, and the check fails when a listed circle is gone.
@@ -99,7 +99,7 @@ const CIRCLES: &[Circle] = &[
     Circle {
         package: "baton-machine",
         modules: &["calls", "phase"],
-        reason: "A request owns the calls of its turn, and a call knows the purpose of its request.",
+        reason: "A phase owns the calls of its turn, and these know the purpose of their request.",
     },
     Circle {
         package: "baton-machine",

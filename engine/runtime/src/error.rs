@@ -78,8 +78,8 @@ pub enum RunError {
     /// The configs to adopt have faults.
     #[error("the configs cannot be used:\n{0}")]
     Configs(Arc<Faults>),
-    /// A fork would begin within a step, before the first one is complete.
-    #[error("no step of the run is complete by entry {at}; the first ends with entry {first}")]
+    /// A fork would begin before the first decision is complete.
+    #[error("the first decision of the run ends with entry {first}: a fork can begin there or later, not after entry {at}")]
     NoSuchStep {
         /// The entry asked for.
         at: u64,
@@ -87,7 +87,7 @@ pub enum RunError {
         first: u64,
     },
     /// A fork would begin where its original has ended.
-    #[error("run {run} ended with entry {end}, and nothing goes on from there; {}", last_place(*.last))]
+    #[error("run {run} ended with entry {end}, and nothing follows it; {}", last_place(*.last))]
     PastTheEnd {
         /// The original.
         run: RunId,

@@ -39,7 +39,7 @@ impl RunView {
         let how = match (self.run.ended(), self.status()) {
             (Some(ended), _) if ended.limit.is_some() => {
                 let limit = ended.limit.map(|limit| limit.to_string()).unwrap_or_default();
-                style::waiting(format!("✗ {}: {limit} reached", ended.state.as_str().replace('_', " ")))
+                style::waiting(format!("✗ stopped at a limit: {limit}"))
             }
             (Some(_), "success") => style::good("✓ done"),
             (Some(ended), status) if status == ended.state.as_str() => style::bad(format!("✗ {status}")),

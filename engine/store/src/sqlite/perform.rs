@@ -1,4 +1,4 @@
-//! One write: checked against the rows that say how things stand, then written.
+//! One write: checked against the current rows, then written.
 
 use baton_types::document::Content;
 use baton_types::entry::ForkPoint;
@@ -12,8 +12,8 @@ use super::to_sql;
 use super::writer::{Answer, Write};
 use crate::{Batch, LoggedCall, NewRun, STATUS_CREATED, StoreError};
 
-/// Checks one write, then writes it. The inner error is a refusal, which has written nothing; the outer one leaves the
-/// transaction fit only for rolling back.
+/// Checks one write, then writes it. `Ok(Err(_))` is a refusal: nothing was written. After `Err(_)` the transaction must be
+/// rolled back.
 pub(super) fn perform(file: &Transaction<'_>, write: &Write) -> Result<Answer, StoreError> {
     match write {
         Write::Create(run) => insert_run(file, run, &mut |_| Ok(())),
@@ -25,7 +25,7 @@ pub(super) fn perform(file: &Transaction<'_>, write: &Write) -> Result<Answer, S
     }
 }
 
-/// Makes a run known; `with` adds to it before it is written down for good.
+/// Inserts a run. `with` changes its row before the final save.
 fn insert_run(
     file: &Transaction<'_>,
     run: &NewRun,
@@ -69,7 +69,7 @@ fn insert_run(
 }
 
 fn begin(file: &Transaction<'_>, run: &NewRun, owner: &str, batch: &Batch, rows: &[EntryRow]) -> Result<Answer, StoreError> {
-    // What the batch could be refused for comes first: a refusal has written nothing.
+    // Checked before anything is written, since a refusal must write nothing.
     if let Err(refused) = batch.check(1, run.past_seq()) {
         return Ok(Err(refused));
     }
@@ -99,7 +99,7 @@ fn append(file: &Transaction<'_>, batch: &Batch, rows: &[EntryRow]) -> Result<An
 /// Writes what a batch adds to its run, and changes the run's row by it.
 fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[EntryRow]) -> Result<(), StoreError> {
     for (hash, content) in &batch.contents {
-        debug_assert_eq!(*hash, ContentHash::of(content), "a content of a batch stands under a hash that is not its own");
+        debug_assert_eq!(*hash, ContentHash::of(content), "a content of a batch has another hash");
         put_content(file, *hash, content)?;
     }
     let mut insert =
@@ -149,7 +149,7 @@ fn put_content(file: &Transaction<'_>, hash: ContentHash, content: &Content) -> 
     Ok(())
 }
 
-/// Writes down that `run` made `call`, which only logs.
+/// Inserts `call` of `run`, whose tool only logs its input.
 pub(super) fn insert_logged(file: &Transaction<'_>, run: &RunId, call: &LoggedCall) -> Result<(), StoreError> {
     let LoggedCall { agent, tool, task, call, at, input } = call;
     let known: Option<i64> = file
