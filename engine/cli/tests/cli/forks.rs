@@ -100,7 +100,7 @@ fn a_fork_begins_at_a_step_with_the_document_that_the_person_gives() {
     let fork = folder.last_run();
     folder.baton(&["doc", "cat", &fork, "source.csv"]).exits(0).says("5,6");
     folder.baton(&["diff", &run, &fork]).exits(0).says("cause       document: document source.csv v2 was written");
-    folder.baton(&["fork", &run, "--at", "1"]).exits(2).tells("the first ends with entry");
+    folder.baton(&["fork", &run, "--at", "1"]).exits(2).tells("the first decision of the run ends with entry");
     let end = entries.as_array().unwrap().last().unwrap()["seq"].as_u64().unwrap();
     let past = folder.baton(&["fork", &run, "--at", "100000"]).exits(2).tells(&format!("run {run} ended with entry {end}"));
     let last = past.stderr.split("a fork can begin after entry ").nth(1).unwrap().split_whitespace().next().unwrap();
