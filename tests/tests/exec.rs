@@ -256,7 +256,7 @@ async fn what_a_command_gets_wrong_becomes_an_error_that_says_so() {
     }
     let refused =
         Script::shell("echo '{\"output\": 1, \"documents\": [{\"path\": \"a\", \"content\": \"\"}]}'").call(json!({})).await;
-    assert_eq!(call_error(&refused.entries, "0/1.1"), "this tool may not write documents: its config lacks \"writes\": true");
+    assert_eq!(call_error(&refused.entries, "0/1.1"), "this tool cannot write documents: its config lacks \"writes\": true");
     let mut missing = Script::shell("");
     missing.command = vec!["no-such-program-anywhere".to_owned()];
     let error = call_error(&missing.call(json!({})).await.entries, "0/1.1");

@@ -13,7 +13,7 @@ use crate::source::{Role, Source, Sources};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditFault {
     /// The place names no file.
-    #[error("{place} names no file; expected job.KEY, agents.ID.KEY or tools.ID.KEY{}", there_are(.known))]
+    #[error("{place} does not name a config value; expected job.KEY, agents.ID.KEY or tools.ID.KEY{}", there_are(.known))]
     NoFile {
         /// The place.
         place: String,

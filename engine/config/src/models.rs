@@ -224,7 +224,7 @@ impl<'s> Loader<'s> {
         if let Some(url) = &form.base_url
             && !["http://", "https://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme))
         {
-            let fault = text.fault(FaultKind::OutOfRange, &format!("{place}/base_url"), Spot::Value, "this is no address");
+            let fault = text.fault(FaultKind::OutOfRange, &format!("{place}/base_url"), Spot::Value, "this is not a web address");
             self.faults
                 .push(fault.expected("an address that begins with https:// or http://").found(show(&Value::from(url.as_str()))));
         }

@@ -219,13 +219,16 @@ pub fn limits_under<'a>(configs: &'a Configs, task: &Task) -> Cow<'a, Limits> {
 
 /// Returns the error of a call that would do something else than what was approved.
 fn changed_since(tool: &Tool) -> CallError {
-    CallError::new(ErrorCode::Denied, format!("what was approved is not what would run: {} has changed since", tool.id))
+    CallError::new(
+        ErrorCode::Denied,
+        format!("the approval does not apply any more: tool {} has changed since it was given", tool.id),
+    )
 }
 
 /// Returns the result of a call whose effect is not known.
 fn unknown_outcome(note: Option<&str>) -> CallResult {
     let note = note.map(|note| format!(": {note}")).unwrap_or_default();
-    let message = format!("a crash interrupted the call; whether it took effect is not known, and it is not repeated{note}");
+    let message = format!("a crash interrupted the call; it is unknown whether it took effect, so it is not repeated{note}");
     CallResult::error(CallStatus::UnknownOutcome, CallError::new(ErrorCode::UnknownOutcome, message))
 }
 

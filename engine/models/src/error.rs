@@ -41,7 +41,7 @@ pub enum ModelError {
         reason: String,
     },
     /// A template of a script could not be filled.
-    #[error("the template at {place} cannot be filled: {message}")]
+    #[error("the template at {place} cannot be rendered: {message}")]
     Template {
         /// JSON pointer into the script.
         place: String,
@@ -84,7 +84,7 @@ pub enum ModelError {
         reason: String,
     },
     /// Something else answered than the provider, such as the page of a proxy.
-    #[error("something else answers in place of {provider} (status {status}, {}): {words}", kind(.content_type))]
+    #[error("the answer is not from {provider}, but from something in between such as a proxy (status {status}, {}): {words}", kind(.content_type))]
     NotAnAnswer {
         /// The provider.
         provider: String,
@@ -121,7 +121,7 @@ pub enum ModelError {
         message: String,
     },
     /// The request is longer than what the model takes.
-    #[error("the request is longer than the model takes, says {provider}: {message}")]
+    #[error("the request exceeds the model's context window, according to {provider}: {message}")]
     ContextExceeded {
         /// The provider.
         provider: String,
@@ -155,7 +155,7 @@ pub enum ModelError {
         message: String,
     },
     /// Too many requests or tokens in too little time.
-    #[error("{provider} limits the rate{}: {message}", wait(*.retry_after))]
+    #[error("{provider} reports a rate limit{}: {message}", wait(*.retry_after))]
     RateLimited {
         /// The provider.
         provider: String,

@@ -191,7 +191,7 @@ fn whatever_is_undefined_or_makes_no_sense_is_an_error() {
         let error = filled(output.clone(), json!({"x": template})).unwrap_err();
         assert!(error.fails_run(), "{template}");
         assert!(
-            error.to_string().starts_with("the template at /agents/lead/turns/1/calls/0/input/x cannot be filled: "),
+            error.to_string().starts_with("the template at /agents/lead/turns/1/calls/0/input/x cannot be rendered: "),
             "{error}"
         );
     }

@@ -68,7 +68,7 @@ pub enum RunError {
     #[error("run {0} is already running here")]
     AlreadyRunning(RunId),
     /// The configs that the run is pinned to no longer load with this program.
-    #[error("run {run} is pinned to configs that this program refuses:\n{faults}")]
+    #[error("run {run} was started with configs that this program no longer accepts:\n{faults}")]
     PinnedConfigs {
         /// The run.
         run: RunId,
@@ -108,7 +108,7 @@ pub enum RunError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The run no longer proceeds in this process, so it accepts no events here.
-    #[error("run {0} does not proceed here any more")]
+    #[error("run {0} is no longer running in this process")]
     NotRunning(RunId),
     /// The configs reach further than the policy of the engine lets them.
     #[error("{reason}")]
@@ -117,13 +117,13 @@ pub enum RunError {
         reason: String,
     },
     /// The engine was built without a trust policy.
-    #[error("the engine has no trust policy: give the builder one, such as TrustEverything for configs of the program's own")]
+    #[error("the engine has no trust policy: set one on the builder, such as TrustEverything for the program's own configs")]
     NoTrust,
     /// The engine was built without a store.
-    #[error("the engine has no store: give the builder one")]
+    #[error("the engine has no store: set one on the builder")]
     NoStore,
     /// The engine broke one of its own rules; the run can be resumed.
-    #[error("a fault of the engine itself: {message}")]
+    #[error("internal error of the engine: {message}")]
     Fault {
         /// Its message.
         message: String,

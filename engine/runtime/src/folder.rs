@@ -36,7 +36,7 @@ pub enum FolderError {
         path: PathBuf,
     },
     /// A file of the job is a symbolic link, or is behind one.
-    #[error("{path} is a symbolic link; a job's files must lie in its folder", path = .path.display())]
+    #[error("{path} is a symbolic link; a job's files must be in its folder", path = .path.display())]
     Link {
         /// The link.
         path: PathBuf,

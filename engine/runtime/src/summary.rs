@@ -34,8 +34,8 @@ pub(crate) async fn summarise(context: &ToolContext, model: &str, writes: &mut [
         let ask = ModelAsk::of(model).system(SYSTEM).user(shown.to_string()).set("max_tokens", Some(MAX_TOKENS));
         match timeout(PATIENCE, context.ask(ask)).await {
             Ok(Ok(reply)) => facts.summary = summary_of(&reply.text).unwrap_or_else(|| std::mem::take(&mut facts.summary)),
-            Ok(Err(error)) => tracing::warn!(path = %write.path, %error, "no summary"),
-            Err(_) => tracing::warn!(path = %write.path, "no summary in time"),
+            Ok(Err(error)) => tracing::warn!(path = %write.path, %error, "the summary of a document failed"),
+            Err(_) => tracing::warn!(path = %write.path, "the summary of a document was not ready in time"),
         }
     }
 }

@@ -10,13 +10,13 @@ use baton_types::id::RunId;
 #[non_exhaustive]
 pub enum StoreError {
     /// A run of this id is already there.
-    #[error("run {0} exists already")]
+    #[error("run {0} already exists")]
     RunExists(RunId),
     /// No run of this id is there.
     #[error("there is no run {0}")]
     UnknownRun(RunId),
     /// The run has another epoch than the batch: another process took it over, or (epoch 0) the run has no owner.
-    #[error("run {run} is at epoch {found}, the batch is of epoch {expected}: its writer does not own the run")]
+    #[error("run {run} has epoch {found}, but the batch was written for epoch {expected}: its writer no longer owns the run")]
     StaleEpoch {
         /// The run.
         run: RunId,
@@ -36,7 +36,7 @@ pub enum StoreError {
         found: u64,
     },
     /// A content was given under a hash that is not its own.
-    #[error("a content of {size} bytes was given under a hash that is not its own")]
+    #[error("a content of {size} bytes does not match the hash that was given for it")]
     WrongHash {
         /// Its length.
         size: usize,
@@ -56,7 +56,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The store was written by a newer program.
-    #[error("the store {} has format {found}, this program knows format {known}: use a newer baton", path.display())]
+    #[error("the store {} has format {found}, but this program reads format {known}: use a newer version of baton", path.display())]
     NewerFormat {
         /// The store's file.
         path: PathBuf,
@@ -66,7 +66,7 @@ pub enum StoreError {
         known: u32,
     },
     /// The store was written by an older program, before the format was settled.
-    #[error("the store {} has format {found}, this program knows format {known}: use the baton that wrote it", path.display())]
+    #[error("the store {} has format {found}, but this program reads format {known}: use the version of baton that wrote it", path.display())]
     OlderFormat {
         /// The store's file.
         path: PathBuf,
@@ -76,13 +76,13 @@ pub enum StoreError {
         known: u32,
     },
     /// The store was opened to be read.
-    #[error("the store {} was opened to be read, not written", path.display())]
+    #[error("the store {} was opened for reading only", path.display())]
     ReadOnly {
         /// The store's file.
         path: PathBuf,
     },
     /// The file is something else.
-    #[error("{} is not a store of baton", path.display())]
+    #[error("{} is not a Baton store", path.display())]
     NotAStore {
         /// The file.
         path: PathBuf,
@@ -134,7 +134,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A run that was to be removed belongs to a process that is there.
-    #[error("{owner} holds run {run} and is still there")]
+    #[error("{owner} owns run {run} and is still running")]
     Held {
         /// The run.
         run: RunId,
@@ -153,7 +153,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The disk has no room for the write. Writes succeed again once there is room.
-    #[error("storage full: there is no room left for the store {}", path.display())]
+    #[error("storage full: no disk space is left for the store {}", path.display())]
     StorageFull {
         /// The store's file.
         path: PathBuf,

@@ -157,7 +157,7 @@ impl State {
         }
         run.contents.extend(batch.contents.iter().map(|(hash, _)| *hash));
         for (hash, content) in batch.contents {
-            debug_assert_eq!(hash, ContentHash::of(&content), "a content of a batch stands under a hash that is not its own");
+            debug_assert_eq!(hash, ContentHash::of(&content), "a content of a batch does not match its hash");
             self.contents.entry(hash).or_insert((content, 0)).1 += 1;
         }
         for call in batch.logged {

@@ -139,7 +139,7 @@ impl ToolContext {
     /// document's.
     pub fn write(&self, write: PendingWrite) -> Result<ContentFacts, ToolError> {
         if !self.may_write {
-            return Err(ToolError::new("this tool may not write documents: its config lacks \"writes\": true"));
+            return Err(ToolError::new("this tool cannot write documents: its config lacks \"writes\": true"));
         }
         if let Some(twin) = self.documents.twin(&write.path) {
             return Err(ToolError::new(format!(

@@ -27,7 +27,7 @@ pub enum ExampleFailure {
         tool: String,
     },
     /// A document that the example begins with has a bad path.
-    #[error("the example's document {path:?} is refused: {reason}")]
+    #[error("the example's document {path:?} cannot be used: {reason}")]
     InvalidDocument {
         /// The path.
         path: String,

@@ -285,13 +285,13 @@ pub enum Refusal {
         task: TaskId,
     },
     /// The call is not running, so it cannot ask a model.
-    #[error("call {call} does not run")]
+    #[error("call {call} is not running")]
     NotRunning {
         /// The call named.
         call: CallId,
     },
     /// The call has made that request already, and it is open.
-    #[error("request {request} of call {call} is under way")]
+    #[error("request {request} of call {call} is already in progress")]
     AlreadyAsked {
         /// The call.
         call: CallId,
@@ -299,28 +299,28 @@ pub enum Refusal {
         request: u32,
     },
     /// A limit of tokens or money leaves no room for the request.
-    #[error("{limit} does not allow the request")]
+    #[error("the request would exceed {limit}")]
     LimitReached {
         /// Which limit.
         limit: LimitKind,
     },
     /// Reservations of other requests leave no room. The request may be made once they are answered.
-    #[error("what others may spend leaves no room for the request now")]
+    #[error("the rest of the budget is reserved by other requests; this request has to wait until one of them ends")]
     NoRoom,
     /// A person holds the task: no model is asked in it.
-    #[error("a person holds task {task}: no model is asked in it")]
+    #[error("task {task} is held by a person, so no model can be asked for it")]
     NoModel {
         /// The task named.
         task: TaskId,
     },
     /// The task is no question that waits for a person.
-    #[error("{task} is not a question that waits for a person")]
+    #[error("task {task} is not an open question to a person")]
     NotAsked {
         /// The task named.
         task: TaskId,
     },
     /// Only people and programs outside the run answer a question to a person.
-    #[error("{by} is neither a person nor a program, and cannot answer for a person")]
+    #[error("{by} is neither a person nor a program, so it cannot answer this question")]
     NotAPerson {
         /// Author of the attempt.
         by: Principal,
@@ -340,7 +340,7 @@ pub enum Refusal {
         reason: String,
     },
     /// The configs lack something that living tasks need.
-    #[error("the run cannot go on by these configs: {}", .reasons.join("; "))]
+    #[error("the run cannot continue with these configs: {}", .reasons.join("; "))]
     CannotAdopt {
         /// All missing parts.
         reasons: Vec<String>,

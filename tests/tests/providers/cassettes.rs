@@ -263,8 +263,8 @@ async fn a_run_that_parts_from_its_recording_ends_and_says_where() {
     assert_eq!(
         error(&stopped),
         format!(
-            "agent one in task 0, turn 1: the request is not the one in cassette {}: recorded at /request/body/json/messages/0/content \
-             is \"Ask.\", and now it is \"Ask twice.\"; if that is meant, record it anew with baton run JOB --record DIR",
+            "agent one in task 0, turn 1: the request differs from cassette {} at /request/body/json/messages/0/content: recorded is \
+             \"Ask.\", now it is \"Ask twice.\"; if the change is intended, record it again with baton run JOB --record DIR",
             folder.path().join("0.turn-001.1.json").display()
         )
     );
@@ -278,7 +278,7 @@ async fn a_run_that_parts_from_its_recording_ends_and_says_where() {
     assert!(why.contains("0.turn-002.1.json") && why.contains("You asked") && why.contains("You axxed"), "{why}");
     std::fs::remove_file(folder.path().join("0.turn-001.1.json")).unwrap();
     let stopped = run(play(), asking(&server.url, "Ask."), None).await;
-    assert!(error(&stopped).contains("0.turn-001.1.json: the recorded run did not ask this"), "{}", error(&stopped));
+    assert!(error(&stopped).contains("0.turn-001.1.json: the recorded run did not send this request"), "{}", error(&stopped));
     assert_eq!(server.received().len(), asked, "nothing was asked of the provider, which was there");
 }
 

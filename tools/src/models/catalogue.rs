@@ -77,7 +77,7 @@ async fn openrouter_models_sync(context: &ToolContext, force_refresh: Option<boo
         return Ok(output(&known, "the catalogue is less than 24 hours old, so it was not fetched again"));
     }
     let settings: SyncSettings = context.settings()?;
-    let failed = |reason: String| ToolError::new(format!("the catalogue of OpenRouter cannot be had: {reason}"));
+    let failed = |reason: String| ToolError::new(format!("the model catalogue of OpenRouter cannot be loaded: {reason}"));
     let base = settings.base_url.trim_end_matches('/');
     let url = Url::parse(&format!("{base}/models")).map_err(|error| failed(format!("base_url: {error}")))?;
     context.progress(&format!("asking {url}"));
@@ -90,7 +90,7 @@ async fn openrouter_models_sync(context: &ToolContext, force_refresh: Option<boo
     let request = Request { method: Method::GET, url: url.clone(), headers, body: None };
     let answer = fetcher.answer(request).await.map_err(|error| failed(error.to_string()))?;
     if !answer.status.is_success() {
-        return Err(failed(format!("it answers with status {}", answer.status.as_u16())));
+        return Err(failed(format!("it answered with status {}", answer.status.as_u16())));
     }
     let body: Value = serde_json::from_slice(&answer.body).map_err(|error| failed(format!("it is no JSON: {error}")))?;
     let models = models(&body).ok_or_else(|| failed("it has no list of models in data".to_owned()))?;
@@ -248,14 +248,14 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_catalogue_is_told_and_changes_nothing() {
         for (status, body, told) in [
-            ("503 Busy", "", "it answers with status 503"),
+            ("503 Busy", "", "it answered with status 503"),
             ("200 OK", "<html>", "it is no JSON: expected value at line 1 column 1"),
             ("200 OK", "{}", "it has no list of models in data"),
         ] {
             let site = Site::start(move |_| vec![Piece::text(status, "application/json", body)]).await;
             let context = context(&site).build();
             let error = openrouter_models_sync(&context, None).await.unwrap_err();
-            assert_eq!(error.message, format!("the catalogue of OpenRouter cannot be had: {told}"));
+            assert_eq!(error.message, format!("the model catalogue of OpenRouter cannot be loaded: {told}"));
             assert!(context.take_effects().writes.is_empty());
         }
     }

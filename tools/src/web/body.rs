@@ -19,16 +19,16 @@ pub enum Excess {
         most: usize,
     },
     /// It grows more by being unpacked than any page does.
-    #[error("it unpacks to more than {most} times its size")]
+    #[error("it decompresses to more than {most} times its size")]
     Ratio {
         /// The most that is taken.
         most: usize,
     },
     /// It is packed in a way that is not read.
-    #[error("it is packed in a way that is not read; gzip, deflate and br are, once")]
+    #[error("its compression is not supported; expected gzip, deflate or br, applied once")]
     Packing,
     /// Compressed data that cannot be unpacked.
-    #[error("it cannot be unpacked")]
+    #[error("it cannot be decompressed")]
     Broken,
 }
 

@@ -147,8 +147,9 @@ impl Way {
 
     fn secret_header(&self, prefix: &str) -> Result<HeaderValue, ToolError> {
         let text = format!("{prefix}{}", self.key.as_deref().unwrap_or_default());
-        let mut value = HeaderValue::from_str(&text)
-            .map_err(|_| ToolError::new(format!("the key in {} has characters that no header takes", self.engine.variable())))?;
+        let mut value = HeaderValue::from_str(&text).map_err(|_| {
+            ToolError::new(format!("the key in {} has characters that are not allowed in a header", self.engine.variable()))
+        })?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -164,14 +165,15 @@ impl Way {
                 Some("does not answer in JSON: its settings must list json under search.formats".to_owned())
             }
             (401 | 403, _) => Some(format!("refused the key in {variable}")),
-            (429, _) => Some("limits the rate: ask again later, or less often".to_owned()),
+            (429, _) => Some("reports a rate limit: try again later, or less often".to_owned()),
             (402 | 432 | 433, _) => Some("says that the plan of the key is used up".to_owned()),
             _ => Some(format!("failed with status {status}")),
         };
         if let Some(why) = why {
             return Err(ToolError::new(format!("{name} {why}")));
         }
-        let body: Value = serde_json::from_slice(&answer.body).map_err(|_| ToolError::new(format!("{name} answered no JSON")))?;
+        let body: Value = serde_json::from_slice(&answer.body)
+            .map_err(|_| ToolError::new(format!("{name} answered with something other than JSON")))?;
         let results = match self.engine {
             Engine::Searxng | Engine::Tavily => &body["results"],
             Engine::Brave if body.get("web").is_none() => return Ok(Vec::new()),

@@ -55,7 +55,7 @@ pub enum FetchError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// An answer that is not taken.
-    #[error("the answer of {host} is not taken: {excess}")]
+    #[error("the answer of {host} was rejected: {excess}")]
     Excess {
         /// Host that answered.
         host: String,
@@ -73,7 +73,7 @@ pub enum FetchError {
         limit: Duration,
     },
     /// The host cannot be reached, or its answer is not HTTP.
-    #[error("{host} cannot be asked: {reason}")]
+    #[error("the request to {host} failed: {reason}")]
     Failed {
         /// Host of the request.
         host: String,
@@ -81,7 +81,7 @@ pub enum FetchError {
         reason: String,
     },
     /// The answer has an error status.
-    #[error("{host} answers with status {status}")]
+    #[error("{host} answered with status {status}")]
     Status {
         /// Host of the request.
         host: String,
@@ -89,7 +89,7 @@ pub enum FetchError {
         status: u16,
     },
     /// The page is of a kind that is not read.
-    #[error("{host} answers with {kind}, and only text is read")]
+    #[error("{host} answered with {kind}, but only text can be read")]
     Type {
         /// Host of the request.
         host: String,
@@ -97,7 +97,7 @@ pub enum FetchError {
         kind: String,
     },
     /// Too many pages send on.
-    #[error("{host} sends on to another address, after {most} that did so already")]
+    #[error("{host} redirects again, after {most} redirects")]
     Redirects {
         /// The last that was asked.
         host: String,
@@ -105,7 +105,7 @@ pub enum FetchError {
         most: usize,
     },
     /// Nothing can be asked at all.
-    #[error("the web cannot be asked: {reason}")]
+    #[error("web requests are not possible: {reason}")]
     Setup {
         /// Why.
         reason: String,

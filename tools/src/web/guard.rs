@@ -51,7 +51,7 @@ const BLOCKED_V6: [(Ipv6Addr, u32, &str); 4] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It is no URL.
-    #[error("{url:?} is no address on the web: {reason}")]
+    #[error("{url:?} is not a web address: {reason}")]
     NoUrl {
         /// The given address, shortened.
         url: String,
@@ -59,28 +59,28 @@ pub enum Refusal {
         reason: String,
     },
     /// It is a URL of another kind.
-    #[error("{scheme}: is not asked; only http: and https: are")]
+    #[error("{scheme}: addresses are not allowed; use http: or https:")]
     Scheme {
         /// Its kind.
         scheme: String,
     },
     /// It carries a name or password.
-    #[error("an address with a user name or password in it is not asked")]
+    #[error("an address with a user name or password is not allowed")]
     Credentials,
     /// It names a port that is not the web's.
-    #[error("port {port} is not asked; only 80 and 443 are, and what the tool's settings allow")]
+    #[error("port {port} is not allowed; use port 80 or 443, or one that the tool's settings allow")]
     Port {
         /// The port.
         port: u16,
     },
     /// Its name belongs to this machine or its network.
-    #[error("{host} is a name of this machine or its network, and is not asked")]
+    #[error("{host} is a name of this machine or its network, which is not allowed")]
     PrivateName {
         /// The name.
         host: String,
     },
     /// It is, or resolves to, an address that is not public.
-    #[error("{host} leads to {address}, which is not public ({what}), and is not asked")]
+    #[error("{host} resolves to {address}, which is not public ({what}) and not allowed")]
     PrivateAddress {
         /// The host.
         host: String,
@@ -98,7 +98,7 @@ pub enum Refusal {
         reason: String,
     },
     /// A page sends from an encrypted connection to one that is not.
-    #[error("it sends on from https to http, which is not followed")]
+    #[error("it redirects from https to http, which is not followed")]
     Downgrade,
 }
 

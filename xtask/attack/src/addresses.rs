@@ -35,10 +35,9 @@ pub fn attack(size: Size) -> anyhow::Result<Tally> {
     for (url, result) in urls.iter().zip(&results) {
         let message = result["error"]["message"].as_str().unwrap_or_default();
         // The engine's messages when nothing was sent.
-        let is_refused =
-            ["is not asked", "is no address on the web", "has no address", "are; ", "only 80 and 443", "not followed", "404"]
-                .iter()
-                .any(|words| message.contains(words));
+        let is_refused = ["not allowed", "is not a web address", "has no address", "not followed", "404"]
+            .iter()
+            .any(|words| message.contains(words));
         let meant = url.strip_prefix(&format!("http://{sender}/")).and_then(|index| spellings.get(index.parse::<usize>().ok()?));
         let meant = meant.map_or_else(|| url.clone(), |spelling| format!("a redirect to {spelling}"));
         tally.count((!is_refused).then(|| format!("{meant}: {result}")));

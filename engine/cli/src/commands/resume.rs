@@ -56,7 +56,7 @@ pub(crate) async fn run(args: ResumeArgs, place: &Place) -> Result<Exit, Failure
             return unpause(&engine, &found, place).await;
         }
         return Err(Failure::Refused(format!(
-            "{owner} holds run {} and is still there; look at it: {}; or take it from there: {}",
+            "{owner} owns run {} and is still running; look at it: {}; or take it over: {}",
             found.id(),
             baton("show").value(found.id()),
             baton("resume").value(found.id()).flag("--take-over")

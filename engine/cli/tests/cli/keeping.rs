@@ -114,7 +114,10 @@ fn a_store_of_an_older_format_is_refused_in_clear_words_and_left_as_it_is() {
     let before = std::fs::read(&file).unwrap();
     for command in [&["ps"][..], &["show", "@last"], &["run", "echoing"], &["gc"]] {
         let command: Vec<&str> = command.iter().copied().chain(["--store", "old.db"]).collect();
-        folder.baton(&command).exits(1).tells("has format 3, this program knows format 5: use the baton that wrote it");
+        folder
+            .baton(&command)
+            .exits(1)
+            .tells("has format 3, but this program reads format 5: use the version of baton that wrote it");
     }
     assert_eq!(std::fs::read(&file).unwrap(), before);
 }

@@ -252,7 +252,7 @@ fn a_run_that_a_living_process_holds_is_not_removed_until_that_is_gone() {
     let hanging = Hanging::new("idempotent");
     let (mut engine, _) = hanging.begin();
     let run = hanging.folder.last_run();
-    hanging.folder.baton(&["gc", &run]).exits(1).tells("is still there");
+    hanging.folder.baton(&["gc", &run]).exits(1).tells("is still running");
     hanging.folder.baton(&["show", &run]).exits(0);
     engine.kill().unwrap();
     engine.wait().unwrap();

@@ -140,7 +140,7 @@ fn a_job_widens_what_its_tools_reach_only_with_trust() {
         folder.baton(&[&["tool", "call", "fetch_page", "--job", "echoing", "--output", "json", "--input", &input], more].concat())
     };
     let refused = call(&[]).exits(1).json();
-    assert!(refused["error"]["message"].as_str().unwrap().contains("is not asked"), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("not allowed"), "{refused}");
     let host = url.trim_start_matches("http://").trim_end_matches("/v1");
     folder.write("echoing/tools/fetch_page.json", json!({"tool_id": "fetch_page", "set": {"allow_hosts": [host]}}).to_string());
     call(&[]).exits(2).tells("reaches outside of its run").tells(&format!("fetch_page sets \"allow_hosts\" to [\"{host}\"]"));

@@ -97,7 +97,7 @@ fn whatever_keeps_a_provider_away_the_run_stops_and_goes_on_when_it_is_back() {
         (
             "429 for a day",
             answers("429 Too Many Requests", "retry-after: 86400\r\n"),
-            "mine limits the rate and asks to wait 86400 s",
+            "mine reports a rate limit and asks to wait 86400 s",
         ),
         ("503", answers("503 Busy", ""), "mine failed with status 503: no"),
         ("a hang", Does::Hangs, "mine took too long: no answer began within 1 s"),
@@ -107,14 +107,18 @@ fn whatever_keeps_a_provider_away_the_run_stops_and_goes_on_when_it_is_back() {
         (
             "a gateway's page",
             is_page("404 Not Found", "content-type: text/html\r\n"),
-            "something else answers in place of mine (status 404",
+            "the answer is not from mine, but from something in between such as a proxy (status 404",
         ),
         (
             "a portal",
             is_page("302 Found", "location: http://127.0.0.1:9/\r\n"),
-            "something else answers in place of mine (status 302",
+            "the answer is not from mine, but from something in between such as a proxy (status 302",
         ),
-        ("a page", page, "something else answers in place of mine (status 200, text/html): <html><title>Log in</title></html>"),
+        (
+            "a page",
+            page,
+            "the answer is not from mine, but from something in between such as a proxy (status 200, text/html): <html><title>Log in</title></html>",
+        ),
     ];
     for (name, does, reason) in table {
         println!("{name}");

@@ -251,7 +251,7 @@ fn a_run_is_taken_from_a_living_process_only_when_that_is_asked_for() {
     let gate = gated(&folder, "gated", "idempotent");
     let first = Terminal::open(&folder, &["run", "gated", "--trust"]);
     let of_first = gate.reached();
-    folder.baton(&["resume", "@last"]).exits(1).tells("is still there").tells("--take-over");
+    folder.baton(&["resume", "@last"]).exits(1).tells("is still running").tells("--take-over");
     let second = Terminal::open(&folder, &["resume", "@last", "--take-over"]);
     let of_second = gate.reached();
     // The first command is ended, and the second process makes the call again. The first process can commit nothing more.

@@ -108,7 +108,7 @@ fn every_fault_of_models_is_told_at_its_place() {
         "\"max_tokens\" belongs into the settings of agents",
         "\"messages\" is what the engine itself says in requests",
         "there is no provider \"mine\", and nothing says whom \"mine\" is like",
-        "this is no address",
+        "this is not a web address",
         "header \"Authorization\" would hold a key",
         "demo/models.json:8:",
     ] {
@@ -132,7 +132,7 @@ fn an_address_has_a_scheme_and_a_host() {
         assert_eq!(told(url), "", "{url}");
     }
     for url in ["http://", "https://", "ftp://acme.example/v1", "acme.example/v1"] {
-        assert!(told(url).contains("this is no address"), "{url}: {}", told(url));
+        assert!(told(url).contains("this is not a web address"), "{url}: {}", told(url));
     }
 }
 

@@ -113,7 +113,7 @@ fn check_result(configs: &Configs, task: &Task, promised: Option<&Schema>, input
         None => promised.map_or(Ok(()), |schema| schema.check(result)),
     };
     checked.map_err(|faults| {
-        CallError::new(ErrorCode::InvalidInput, "the result does not meet the schema that is promised for it")
+        CallError::new(ErrorCode::InvalidInput, "the result does not match the schema that its receiver expects")
             .with_detail(json!({"pointer": "/result", "faults": faults}))
     })
 }

@@ -206,7 +206,10 @@ pub(crate) fn withdraw_changed(draft: &mut Draft<'_>) {
     };
     let changed = run.graph.live().filter(|task| is_changed(&run.graph[*task]));
     draft.steps.extend(changed.map(|task| {
-        let error = CallError::new(ErrorCode::Cancelled, "the call has changed since, and is asked about again");
+        let error = CallError::new(
+            ErrorCode::Cancelled,
+            "the call has changed since the question was asked, so a new question replaces this one",
+        );
         Step::end(task, CallResult::error(CallStatus::Cancelled, error))
     }));
 }

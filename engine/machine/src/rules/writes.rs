@@ -50,7 +50,7 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> 
         return Err(CallError::new(ErrorCode::InvalidOutput, message).with_detail(json!({"faults": faults})));
     }
     if !writes.is_empty() && !tool.writes {
-        let message = format!("{} may not write documents: its config lacks \"writes\": true", tool.id);
+        let message = format!("{} cannot write documents: its config lacks \"writes\": true", tool.id);
         return Err(CallError::new(ErrorCode::ToolFailed, message));
     }
     let task = draft.task(call.task);

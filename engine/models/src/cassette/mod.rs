@@ -54,19 +54,19 @@ enum Mode {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CassetteError {
     /// The folder of a new recording has something in it.
-    #[error("{} is not empty: a recording begins in a new or an empty folder", .folder.display())]
+    #[error("{} is not empty: record into a new or empty folder", .folder.display())]
     NotEmpty {
         /// The folder.
         folder: PathBuf,
     },
     /// The folder does not have a recording in it.
-    #[error("{} holds no recording; baton run JOB --record DIR makes one", .folder.display())]
+    #[error("{} has no recording; create one with baton run JOB --record DIR", .folder.display())]
     NoRecording {
         /// The folder.
         folder: PathBuf,
     },
     /// The folder has another run's recording in it.
-    #[error("{} holds the recording of run {there}: each run is recorded in a folder of its own, from its start", .folder.display())]
+    #[error("{} has the recording of run {there}: record each run in its own folder, from its start", .folder.display())]
     OtherRun {
         /// The folder.
         folder: PathBuf,
@@ -74,19 +74,19 @@ pub enum CassetteError {
         there: String,
     },
     /// The engine has had a run that was recorded.
-    #[error("{} has its run already: each run is recorded in a folder of its own", .folder.display())]
+    #[error("{} already has the recording of a run: record each run in its own folder", .folder.display())]
     Taken {
         /// The folder.
         folder: PathBuf,
     },
     /// A run that has begun without being recorded cannot be recorded any more.
-    #[error("run {run} began without being recorded, and a recording with a hole cannot be played: record a run from its start")]
+    #[error("run {run} started without being recorded, so its recording would be incomplete: record a run from its start")]
     Unrecorded {
         /// The run.
         run: String,
     },
     /// A file or folder could not be written.
-    #[error("{} cannot be written, so the recording is not whole: {reason}", .file.display())]
+    #[error("{} cannot be written, so the recording is incomplete: {reason}", .file.display())]
     Unwritten {
         /// Which one.
         file: PathBuf,
@@ -94,7 +94,7 @@ pub enum CassetteError {
         reason: String,
     },
     /// A secret came in pieces that are too small to recognize.
-    #[error("{} is not written, so the recording is not whole: {provider} repeats a key in pieces, which cannot be taken out", .file.display())]
+    #[error("{} was not written, so the recording is incomplete: {provider} repeated the key in several pieces, which cannot be removed", .file.display())]
     SecretInPieces {
         /// The cassette.
         file: PathBuf,
@@ -110,13 +110,13 @@ pub enum CassetteError {
         reason: String,
     },
     /// Something is asked that the recorded run did not ask.
-    #[error("there is no cassette {}: the recorded run did not ask this; record it anew with baton run JOB --record DIR", .file.display())]
+    #[error("there is no cassette {}: the recorded run did not send this request; record it again with baton run JOB --record DIR", .file.display())]
     Missing {
         /// The cassette that it would be in.
         file: PathBuf,
     },
     /// It is asked otherwise than it was.
-    #[error("the request is not the one in cassette {}: recorded at {pointer} is {recorded}, and now it is {now}; if that is meant, record it anew with baton run JOB --record DIR", .file.display())]
+    #[error("the request differs from cassette {} at {pointer}: recorded is {recorded}, now it is {now}; if the change is intended, record it again with baton run JOB --record DIR", .file.display())]
     Different {
         /// The cassette.
         file: PathBuf,
@@ -128,7 +128,7 @@ pub enum CassetteError {
         now: String,
     },
     /// The recorded run did not wait for the answer, and this one does.
-    #[error("cassette {} has no answer: the recorded run gave the request up after {waited_milliseconds} ms, and this one waits for it", .file.display())]
+    #[error("cassette {} has no answer: the recorded run gave up the request after {waited_milliseconds} ms, but this run still waits for it", .file.display())]
     NotGivenUp {
         /// The cassette.
         file: PathBuf,

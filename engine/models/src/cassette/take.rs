@@ -106,7 +106,7 @@ impl Drop for Take {
         let given_up_after_milliseconds = Some(milliseconds(self.begun.elapsed()));
         let name = blank.occasion.file(blank.attempt);
         if let Err(error) = folder::write(&self.cassettes.folder, &name, &Cassette { given_up_after_milliseconds, ..blank }) {
-            tracing::error!(%error, "the recording is not whole");
+            tracing::error!(%error, "the recording is incomplete");
             // The next request fails for it.
             let _the_first_counts = self.cassettes.fault.set(error);
         }

@@ -76,7 +76,7 @@ impl Client {
         }
         if let Some((name, key)) = endpoint.key_header() {
             let mut value = HeaderValue::from_str(key.expose_secret()).map_err(|_| {
-                unusable(format!("the key in {}", endpoint.key_variable), "it has characters that no header takes")
+                unusable(format!("the key in {}", endpoint.key_variable), "it has characters that are not allowed in a header")
             })?;
             value.set_sensitive(true);
             headers.insert(name, value);

@@ -137,7 +137,7 @@ impl ProviderModel {
             features: self.features,
         };
         let bytes = profile.dialect.encode(&head, conversation.bytes());
-        tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = bytes.len(), "worded");
+        tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = bytes.len(), "encoded a request");
         self.conversations.keep(&key, conversation);
         Ok(Body {
             request: self.client.request(bytes),
@@ -173,7 +173,7 @@ impl ProviderModel {
     /// Returns `answer` as a turn, without the key.
     fn turn(&self, mut answer: Answer) -> ModelTurn {
         if self.client.secrets.scrub_answer(&mut answer) {
-            tracing::warn!(provider = %self.client.endpoint.name, "an answer repeated the key, which was taken out");
+            tracing::warn!(provider = %self.client.endpoint.name, "an answer repeated the API key; the key was removed from it");
         }
         answer.into_turn(&self.client.endpoint.name, &self.vendor)
     }
@@ -209,7 +209,7 @@ impl ProviderModel {
                     return Err(error);
                 }
             };
-            tracing::debug!(%provider, %model, task = %request.task, turn = request.turn, bytes = body.bytes().len(), "asking");
+            tracing::debug!(%provider, %model, task = %request.task, turn = request.turn, bytes = body.bytes().len(), "sending a request");
             let answered = self.exchange(body, permit, take.as_mut().map(|take| &mut take.heard), limit).await;
             // What takes too long for its turn is given up, and recorded so.
             if let Some(take) = take.filter(|_| !matches!(answered, Err((ModelError::TurnTimedOut { .. }, _)))) {
@@ -220,7 +220,7 @@ impl ProviderModel {
                 Err(failed) => failed,
             };
             let Some(pause) = attempts.pause(&error, pushback) else { return Err(error) };
-            tracing::warn!(%provider, %model, task = %request.task, %error, ?pause, ?pushback, "asking again");
+            tracing::warn!(%provider, %model, task = %request.task, %error, ?pause, ?pushback, "the request failed and will be sent again");
             tokio::time::sleep(pause).await;
         }
     }

@@ -290,9 +290,9 @@ async fn what_cannot_be_played_says_which_cassette_and_why() {
     };
     let said = error_of(saying("Begin, then.")).await;
     assert!(said.contains(name) && said.contains("--record DIR"), "{said}");
-    assert!(said.contains("/request/body/json/messages/1/content is \"Begin.\", and now it is \"Begin, then.\""), "{said}");
+    assert!(said.contains("/request/body/json/messages/1/content: recorded is \"Begin.\", now it is \"Begin, then.\""), "{said}");
     let said = error_of(ModelRequest { model: "other".to_owned(), ..request() }).await;
-    assert!(said.contains("recorded at /occasion/model is \"m\", and now it is \"other\""), "{said}");
+    assert!(said.contains("at /occasion/model: recorded is \"m\", now it is \"other\""), "{said}");
     let said = error_of(ModelRequest { turn: 2, ..request() }).await;
     assert!(said.starts_with("there is no cassette") && said.contains("0.turn-002.1.json"), "{said}");
     let tampered: [Tampering; 5] = [

@@ -292,7 +292,7 @@ impl Actor {
             State::NeedsPerson => (Duration::MAX, "not trying again until the run is resumed".to_owned()),
             State::Asking(_) => return,
         };
-        tracing::warn!(%task, provider = request.provider, reason = request.reason, next, "the provider is away");
+        tracing::warn!(%task, provider = request.provider, reason = request.reason, next, "the provider is unavailable");
         let (provider, message) = (request.provider.clone(), format!("{}; {next}", request.reason));
         if pause >= REPORT_FROM && !self.outages.reported.contains_key(&provider) {
             self.outages.reported.insert(provider, request.away_since.unwrap_or(now));

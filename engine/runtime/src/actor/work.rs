@@ -97,7 +97,7 @@ impl Work {
         }
         self.running.close();
         if tokio::time::timeout(command_grace + END_GRACE, self.running.wait()).await.is_err() {
-            tracing::warn!(calls = self.running.len(), "calls hold up their threads and were left behind");
+            tracing::warn!(calls = self.running.len(), "calls still block their threads and were abandoned");
         }
     }
 }

@@ -95,7 +95,7 @@ impl Watch {
     /// Starts a guard in place of the one that is gone, and sends it the whole state.
     fn renew(&mut self) -> io::Result<()> {
         if let Some(mut former) = self.guard.take() {
-            tracing::warn!("the guard of commands is gone and is started again");
+            tracing::warn!("the guard process of commands has ended unexpectedly and is started again");
             let _gone = former.process.kill();
             let _reaped = former.process.wait();
         }
@@ -136,7 +136,7 @@ fn keep_alive(process: Pid) {
         let former = watch.guard.take();
         let _reaped = former.map(|mut former| former.process.wait());
     } else if let Err(error) = watch.renew() {
-        tracing::warn!(%error, "the guard of commands is gone and cannot be started again");
+        tracing::warn!(%error, "the guard process of commands has ended unexpectedly and cannot be started again");
     }
 }
 

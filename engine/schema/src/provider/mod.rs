@@ -54,7 +54,7 @@ pub enum Strictness {
 
 /// A schema that a provider would turn down.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("tool {tool} cannot be offered to {target}: {} (at {:?} of its input's schema)", .unfit.reason, .unfit.pointer)]
+#[error("tool {tool} cannot be offered to {target}: {} (at {:?} in its input schema)", .unfit.reason, .unfit.pointer)]
 pub struct SchemaFault {
     /// The tool.
     pub tool: ToolId,

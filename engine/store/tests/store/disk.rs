@@ -88,7 +88,7 @@ fn a_newer_format_is_refused() {
         matches!(&refused, StoreError::NewerFormat { found, known, .. } if (*found, *known) == (FORMAT_VERSION + 1, FORMAT_VERSION)),
         "{refused}"
     );
-    assert!(refused.to_string().contains("use a newer baton"), "{refused}");
+    assert!(refused.to_string().contains("use a newer version of baton"), "{refused}");
     drop(folder);
 }
 
@@ -105,7 +105,7 @@ fn a_format_too_old_to_be_read_is_refused_and_left_alone() {
         matches!(&refused, StoreError::OlderFormat { found, known, .. } if (*found, *known) == (1, FORMAT_VERSION)),
         "{refused}"
     );
-    assert!(refused.to_string().contains("use the baton that wrote it"), "{refused}");
+    assert!(refused.to_string().contains("use the version of baton that wrote it"), "{refused}");
     assert_eq!(std::fs::read(&path).expect("readable"), before);
     drop(folder);
 }

@@ -99,7 +99,7 @@ async fn what_an_engine_refuses_is_told_without_its_words() {
         ("searxng", "403 Forbidden", "searxng does not answer in JSON: its settings must list json under search.formats"),
         ("searxng", "302 Found\r\nlocation: http://127.0.0.1/", "searxng sends requests elsewhere: correct its address"),
         ("brave", "500 Oops", "brave failed with status 500"),
-        ("brave", "200 OK", "brave answered no JSON"),
+        ("brave", "200 OK", "brave answered with something other than JSON"),
     ] {
         let site = Site::start(move |_| vec![Piece::text(status, "text/html", &format!("your key {KEY}"))]).await;
         let error = search(&context(engine, &site), json!({"query": "q"})).await.unwrap_err();
