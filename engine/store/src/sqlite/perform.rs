@@ -156,7 +156,8 @@ pub(super) fn insert_logged(file: &Transaction<'_>, run: &RunId, call: &LoggedCa
         .prepare_cached("SELECT calls FROM memories WHERE agent = ?1 AND tool = ?2")?
         .query_row([agent.as_str(), tool.as_str()], |row| row.get(0))
         .optional()?;
-    let nth = known.unwrap_or(0) + 1;
+    // A file that was tampered with may hold the largest number. SQLite then refuses the duplicate.
+    let nth = known.unwrap_or(0).saturating_add(1);
     file.prepare_cached("INSERT INTO memories (agent, tool, calls) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET calls = ?3")?
         .execute(params![agent.as_str(), tool.as_str(), nth])?;
     if known.is_none() {

@@ -273,6 +273,18 @@ async fn what_is_missing_beside_entries_is_noticed() {
 }
 
 #[tokio::test]
+async fn the_largest_number_of_logged_calls_stops_no_other_write() {
+    let disk = OnDisk::new();
+    let run = owned_run(&disk.store, "a").await;
+    let logging = |seq| Batch { logged: vec![logged("analyst", "save", "kept")], ..batch(&run, seq, 2) };
+    disk.store.append(logging(0)).await.expect("two entries");
+    disk.stranger().execute_batch(&format!("UPDATE memories SET calls = {}", i64::MAX)).expect("somebody else's write");
+    disk.store.append(logging(2)).await.expect("the number is not used yet");
+    disk.store.append(logging(4)).await.expect_err("no number is left");
+    disk.store.append(batch(&run, 4, 2)).await.expect("a batch that logs nothing");
+}
+
+#[tokio::test]
 async fn a_write_is_in_the_file_when_it_returns() {
     let disk = OnDisk::new();
     let path = disk.store.path().to_owned();
