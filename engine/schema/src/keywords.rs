@@ -4,6 +4,8 @@
 //! Here they are faults, like the unknown keys of every other file. Schemas that a model writes at run time are *not*
 //! read this way.
 
+use std::collections::BTreeSet;
+
 use baton_types::spelling::nearest;
 use serde_json::{Map, Value};
 
@@ -65,62 +67,129 @@ const PLAIN: [&str; 38] = [
     "title", "type", "uniqueItems", "writeOnly",
 ];
 
+/// Keywords whose schemas judge the same value as the schema around them.
+const IN_PLACE: [&str; 7] = ["allOf", "anyOf", "dependentSchemas", "else", "if", "oneOf", "then"];
+
 /// Reports every unknown keyword, every required key without a description, and every default that breaks its schema.
 /// Keywords that begin with `x-` are the writer's own.
 pub fn check_keywords(schema: &Value) -> Vec<KeywordFault> {
-    let mut faults = Vec::new();
-    visit(schema, &mut String::new(), &mut faults);
-    faults
+    let mut visitor = Visitor { root: schema, pointer: String::new(), faults: Vec::new() };
+    visitor.visit(schema, &names_in_place(schema, schema));
+    visitor.faults
 }
 
-fn visit(schema: &Value, pointer: &mut String, faults: &mut Vec<KeywordFault>) {
-    let Value::Object(keywords) = schema else { return };
-    check_required(keywords, pointer, faults);
-    check_default(schema, pointer, faults);
-    for (keyword, value) in keywords {
-        let length = pointer.len();
-        push_token(pointer, keyword);
-        match value {
-            Value::Object(named) if HOLDS_MAP.contains(&keyword.as_str()) => {
-                for (name, inner) in named {
-                    let length = pointer.len();
-                    push_token(pointer, name);
-                    visit(inner, pointer, faults);
-                    pointer.truncate(length);
+struct Visitor<'s> {
+    root: &'s Value,
+    pointer: String,
+    faults: Vec<KeywordFault>,
+}
+
+impl Visitor<'_> {
+    /// Visits `schema`. `described` are the properties that some schema of the same value describes.
+    fn visit(&mut self, schema: &Value, described: &BTreeSet<&str>) {
+        let Value::Object(keywords) = schema else { return };
+        check_required(keywords, described, &self.pointer, &mut self.faults);
+        check_default(schema, &self.pointer, &mut self.faults);
+        for (keyword, value) in keywords {
+            let length = self.pointer.len();
+            push_token(&mut self.pointer, keyword);
+            match value {
+                Value::Object(named) if HOLDS_MAP.contains(&keyword.as_str()) => {
+                    for (name, inner) in named {
+                        self.inner(keyword, Some(name), inner, described);
+                    }
                 }
-            }
-            Value::Array(members) if HOLDS_LIST.contains(&keyword.as_str()) => {
-                for (index, inner) in members.iter().enumerate() {
-                    let length = pointer.len();
-                    push_token(pointer, &index.to_string());
-                    visit(inner, pointer, faults);
-                    pointer.truncate(length);
+                Value::Array(members) if HOLDS_LIST.contains(&keyword.as_str()) => {
+                    for (index, inner) in members.iter().enumerate() {
+                        self.inner(keyword, Some(&index.to_string()), inner, described);
+                    }
                 }
+                inner if HOLDS_SCHEMA.contains(&keyword.as_str()) => self.inner(keyword, None, inner, described),
+                _ if known().any(|known| known == keyword) || keyword.starts_with("x-") => {}
+                _ => self.faults.push(KeywordFault {
+                    kind: Slip::UnknownKeyword,
+                    pointer: self.pointer.clone(),
+                    message: format!("\"{keyword}\" is no keyword of JSON Schema (2020-12)"),
+                    nearest: nearest(keyword, known()).map(str::to_owned),
+                }),
             }
-            inner if HOLDS_SCHEMA.contains(&keyword.as_str()) => visit(inner, pointer, faults),
-            _ if known().any(|known| known == keyword) || keyword.starts_with("x-") => {}
-            _ => faults.push(KeywordFault {
-                kind: Slip::UnknownKeyword,
-                pointer: pointer.clone(),
-                message: format!("\"{keyword}\" is no keyword of JSON Schema (2020-12)"),
-                nearest: nearest(keyword, known()).map(str::to_owned),
-            }),
+            self.pointer.truncate(length);
         }
-        pointer.truncate(length);
     }
+
+    fn inner(&mut self, keyword: &str, token: Option<&str>, inner: &Value, described: &BTreeSet<&str>) {
+        let length = self.pointer.len();
+        if let Some(token) = token {
+            push_token(&mut self.pointer, token);
+        }
+        match keyword {
+            in_place if IN_PLACE.contains(&in_place) => self.visit(inner, described),
+            // A definition may be joined with any other part of the schema.
+            "$defs" | "definitions" => self.visit(inner, &all_names(self.root)),
+            _ => self.visit(inner, &names_in_place(self.root, inner)),
+        }
+        self.pointer.truncate(length);
+    }
+}
+
+/// Returns the properties that `schema` describes, and those of the schemas that judge the same value.
+fn names_in_place<'s>(root: &'s Value, schema: &'s Value) -> BTreeSet<&'s str> {
+    let (mut names, mut seen, mut due) = (BTreeSet::new(), BTreeSet::new(), vec![schema]);
+    while let Some(Value::Object(keywords)) = due.pop() {
+        if let Some(Value::Object(named)) = keywords.get("properties") {
+            names.extend(named.keys().map(String::as_str));
+        }
+        if let Some(target) = keywords.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'))
+            && seen.insert(target)
+        {
+            due.extend(root.pointer(target).filter(|target| target.is_object()));
+        }
+        let parts = IN_PLACE.iter().filter_map(|keyword| Some((*keyword, keywords.get(*keyword)?)));
+        for (keyword, part) in parts {
+            match part {
+                Value::Object(named) if keyword == "dependentSchemas" => {
+                    due.extend(named.values().filter(|each| each.is_object()));
+                }
+                Value::Array(members) => due.extend(members.iter().filter(|member| member.is_object())),
+                part if part.is_object() => due.push(part),
+                _ => {}
+            }
+        }
+    }
+    names
+}
+
+/// Returns all properties that are described anywhere in `schema`.
+fn all_names(schema: &Value) -> BTreeSet<&str> {
+    let (mut names, mut due) = (BTreeSet::new(), vec![schema]);
+    while let Some(part) = due.pop() {
+        if let Some(Value::Object(named)) = part.get("properties") {
+            names.extend(named.keys().map(String::as_str));
+        }
+        match part {
+            Value::Object(keywords) => due.extend(keywords.values()),
+            Value::Array(members) => due.extend(members),
+            _ => {}
+        }
+    }
+    names
 }
 
 fn known() -> impl Iterator<Item = &'static str> {
     PLAIN.into_iter().chain(HOLDS_SCHEMA).chain(HOLDS_LIST).chain(HOLDS_MAP)
 }
 
-fn check_required(keywords: &Map<String, Value>, pointer: &str, faults: &mut Vec<KeywordFault>) {
+/// Reports required names that no schema of the same object describes: neither this one, nor one beside or around it.
+fn check_required(keywords: &Map<String, Value>, described: &BTreeSet<&str>, pointer: &str, faults: &mut Vec<KeywordFault>) {
     let (Some(required), Some(properties)) = (keywords.get("required"), keywords.get("properties").and_then(Value::as_object))
     else {
         return;
     };
+    if keywords.contains_key("patternProperties") {
+        return;
+    }
     for (index, name) in required.as_array().into_iter().flatten().enumerate() {
-        let Some(name) = name.as_str().filter(|name| !properties.contains_key(*name)) else { continue };
+        let Some(name) = name.as_str().filter(|name| !described.contains(name)) else { continue };
         faults.push(KeywordFault {
             kind: Slip::UndescribedKey,
             pointer: format!("{pointer}/required/{index}"),
@@ -159,6 +228,24 @@ fn refers(schema: &Value) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_required_name_may_be_described_by_another_schema_of_the_same_object() {
+        for schema in [
+            json!({"properties": {"a": {}, "b": {}}, "if": {}, "then": {"properties": {"a": {}}, "required": ["a", "b"]}}),
+            json!({"$defs": {"base": {"properties": {"id": {}}}}, "allOf": [{"$ref": "#/$defs/base"}],
+                "properties": {"a": {}}, "required": ["id"]}),
+            json!({"$ref": "#/$defs/base", "properties": {"a": {}}, "required": ["id"], "$defs": {"base": {"properties": {"id": {}}}}}),
+            json!({"properties": {"a": {}}, "required": ["id"], "anyOf": [{"properties": {"id": {"type": "string"}}}]}),
+            json!({"$defs": {"mixin": {"properties": {"a": {}}, "required": ["id"]}}, "properties": {"id": {}}}),
+            json!({"properties": {"a": {}}, "patternProperties": {"^x-": {}}, "required": ["x-1"]}),
+        ] {
+            assert_eq!(check_keywords(&schema), [], "{schema}");
+        }
+        // A property of another object is no description.
+        let nested = json!({"properties": {"address": {"properties": {"city": {}}}}, "required": ["city"]});
+        assert_eq!(check_keywords(&nested)[0].kind, Slip::UndescribedKey);
+    }
 
     #[test]
     fn slips_in_a_schema_are_told_and_names_of_properties_are_not_keywords() {

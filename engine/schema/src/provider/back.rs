@@ -76,6 +76,24 @@ impl Back {
         ends
     }
 
+    /// Whether a finite value meets the compiled schema. An object that requires itself has none.
+    pub(super) fn has_value(&self) -> bool {
+        let mut has = vec![false; self.nodes.len()];
+        loop {
+            let before = has.iter().filter(|has| **has).count();
+            for (index, node) in self.nodes.iter().enumerate() {
+                has[index] = match node {
+                    Node::Plain { .. } | Node::List(_) => true,
+                    Node::Object(slots) => slots.values().all(|slot| slot.can_be_absent || has[slot.node]),
+                    Node::Choice(members) => members.iter().any(|member| has[*member]),
+                };
+            }
+            if has.iter().filter(|has| **has).count() == before {
+                return has.get(self.root).is_none_or(|has| *has);
+            }
+        }
+    }
+
     /// Returns `input` without the nulls that mean omitted properties.
     pub(super) fn restored(&self, input: &Json) -> Json {
         let removes = |node: &Node| matches!(node, Node::Object(slots) if slots.values().any(|slot| slot.can_be_absent));

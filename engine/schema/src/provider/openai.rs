@@ -1,8 +1,8 @@
 //! `OpenAI`'s strict subset of JSON Schema: compiles a schema, and notes how to restore the inputs.
 //!
 //! Rules from <https://platform.openai.com/docs/guides/structured-outputs> (supported schemas): every object names its
-//! keys, requires all of them and accepts no others. So an optional key becomes one that may be null. Choices are
-//! `anyOf`, and not at the root. There is no `allOf`, `not` or condition. Rules that the subset has no keyword for,
+//! keys, requires all of them and accepts no others. So an optional key becomes one that may be null. An optional key
+//! that may be null already has no such form, unless its default is null. Choices are `anyOf`, and not at the root. There is no `allOf`, `not` or condition. Rules that the subset has no keyword for,
 //! such as lengths and defaults, become text in the description. If the compiled schema would mean something else, it
 //! is *not* used: the original schema is offered without enforcement.
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::back::{Back, Node, Slot, kind_named};
 use super::guidance;
-use super::source::{Keywords, Source, Unfit, below, constrains, no_word};
+use super::source::{Keywords, Source, Unfit, below, constrains, defaults_to_null, no_word};
 use super::{choices, limits};
 
 /// Formats of texts that are enforced.
@@ -76,6 +76,9 @@ pub(super) fn strict(schema: &Value) -> Result<(Value, Back), Unfit> {
     choices::make_distinct(&mut written)?;
     limits::check(&written)?;
     let back = Back::new(writer.nodes, root.node).ok_or_else(|| Unfit::new("", "a choice leads back to itself"))?;
+    if !back.has_value() {
+        return Err(Unfit::new("", "it requires itself, so no finite value meets it"));
+    }
     Ok((written, back))
 }
 
@@ -260,9 +263,14 @@ impl Writer<'_> {
             let place = below(&below(at, "properties"), name);
             let mut part = self.schema(inner, &place, false)?;
             let mut slot = Slot { node: part.node, can_be_absent: false };
-            if !required.contains(&name.as_str()) && !self.source.takes_null(inner, &place, &mut Vec::new())? {
-                slot.can_be_absent = true;
-                part = self.or_null(part);
+            if !required.contains(&name.as_str()) {
+                if !self.source.takes_null(inner, &place, &mut Vec::new())? {
+                    slot.can_be_absent = true;
+                    part = self.or_null(part);
+                } else if !defaults_to_null(inner) || !self.source.names_null(inner, &mut Vec::new()) {
+                    let reason = "it may be null and may be omitted, and a strict schema has one form for both";
+                    return Err(Unfit::new(&place, reason));
+                }
             }
             properties.insert(name.clone(), Value::Object(part.json));
             slots.insert(name.clone(), slot);

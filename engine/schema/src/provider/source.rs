@@ -56,6 +56,11 @@ pub(super) fn constrains(keyword: &str) -> bool {
     !ANNOTATIONS.contains(&keyword) && !keyword.starts_with("x-")
 }
 
+/// Whether an omitted value means null.
+pub(super) fn defaults_to_null(schema: &Value) -> bool {
+    schema.get("default").is_some_and(Value::is_null)
+}
+
 /// `pointer` one step down.
 pub(super) fn below(pointer: &str, token: &str) -> String {
     format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
@@ -114,6 +119,24 @@ impl<'s> Source<'s> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether `schema` accepts null by name, and not only because it names no type. `path` are the references followed.
+    pub(super) fn names_null(&self, schema: &Value, path: &mut Vec<String>) -> bool {
+        let Value::Object(keywords) = schema else { return false };
+        keywords.iter().any(|(keyword, value)| match (keyword.as_str(), value) {
+            ("type", name) if name.is_string() => name == "null",
+            ("type", names) => names.as_array().is_some_and(|names| names.iter().any(|name| name == "null")),
+            ("enum", words) => words.as_array().is_some_and(|words| words.contains(&Value::Null)),
+            ("const", word) => word.is_null(),
+            ("allOf" | "anyOf" | "oneOf", Value::Array(members)) => members.iter().any(|member| self.names_null(member, path)),
+            ("$ref", Value::String(reference)) => self.target(reference, "").is_ok_and(|(target, inner)| {
+                let is_new = !path.contains(&target);
+                path.push(target);
+                is_new && self.names_null(inner, path)
+            }),
+            _ => false,
+        })
     }
 
     /// Returns the same schema without `allOf` and without a reference beside other keywords: they are merged.

@@ -28,7 +28,7 @@ fn optional_properties_become_required_ones_that_may_be_null() {
         "path": {"type": "string", "description": "Where", "minLength": 1},
         "kind": {"type": "string", "enum": ["a", "b"], "default": "a"},
         "rows": {"type": "array", "items": {"type": "integer", "minimum": 1}, "uniqueItems": true, "maxItems": 3},
-        "note": {"type": ["string", "null"]},
+        "note": {"type": ["string", "null"], "default": null},
         "at": {"description": "When", "$ref": "#/$defs/moment"}
     }, "required": ["path"], "$defs": {"moment": {"type": "string", "format": "date-time"}}});
     assert_eq!(
@@ -39,7 +39,7 @@ fn optional_properties_become_required_ones_that_may_be_null() {
             "rows": {"description": "no element twice", "anyOf": [
                 {"type": "array", "items": {"type": "integer", "minimum": 1}, "maxItems": 3}, {"type": "null"}
             ]},
-            "note": {"type": ["string", "null"]},
+            "note": {"type": ["string", "null"], "description": "default: null"},
             "at": {"type": ["string", "null"], "description": "When", "format": "date-time"}
         }, "required": ["path", "kind", "rows", "note", "at"], "additionalProperties": false})
     );

@@ -35,20 +35,64 @@ pub(crate) struct Forms {
     pub(crate) named: Vec<Form>,
 }
 
+/// Whether an optional property may be null as well.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum NullableOptional {
+    Never,
+    Sometimes,
+}
+
 /// Deepest nesting of random values.
 const DEPTH: usize = 4;
 
-impl Forms {
-    fn takes_null(&self, form: &Form) -> bool {
-        match form {
-            Form::Null => true,
-            Form::Words(words) => words.contains(&Value::Null),
-            Form::Choice(members) => members.iter().any(|member| self.takes_null(member)),
-            Form::Named(index) => self.takes_null(&self.named[*index]),
+impl Form {
+    /// Whether null is one of the values. Named forms are objects.
+    fn takes_null(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Words(words) => words.contains(&Value::Null),
+            Self::Choice(members) => members.iter().any(Self::takes_null),
             _ => false,
         }
     }
+}
 
+impl Forms {
+    /// Whether a property may be null and may be omitted.
+    pub(crate) fn has_nullable_optional(&self) -> bool {
+        fn has(form: &Form) -> bool {
+            match form {
+                Form::Object(fields) => {
+                    fields.iter().any(|field| (!field.required && field.form.takes_null()) || has(&field.form))
+                }
+                Form::List(inner) => has(inner),
+                Form::Choice(members) => members.iter().any(has),
+                _ => false,
+            }
+        }
+        has(&self.root) || self.reached().into_iter().any(|index| has(&self.named[index]))
+    }
+
+    /// Returns the named forms that the root leads to.
+    fn reached(&self) -> Vec<usize> {
+        fn collect(form: &Form, found: &mut Vec<usize>) {
+            match form {
+                Form::Object(fields) => fields.iter().for_each(|field| collect(&field.form, found)),
+                Form::List(inner) => collect(inner, found),
+                Form::Choice(members) => members.iter().for_each(|member| collect(member, found)),
+                Form::Named(index) if !found.contains(index) => found.push(*index),
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
+        collect(&self.root, &mut found);
+        let mut next = 0;
+        while let Some(index) = found.get(next).copied() {
+            collect(&self.named[index], &mut found);
+            next += 1;
+        }
+        found
+    }
     /// Returns a value: as the tool's own schema has it, and as a schema has it that requires every property.
     pub(crate) fn value(&self, random: &mut Random) -> (Value, Value) {
         self.of(&self.root, random, 0)
@@ -73,7 +117,7 @@ impl Forms {
             Form::Object(fields) => {
                 let (mut own, mut strict) = (Map::new(), Map::new());
                 for field in fields {
-                    let is_absent = !field.required && !self.takes_null(&field.form) && (depth >= DEPTH || random.once_in(2));
+                    let is_absent = !field.required && (depth >= DEPTH || random.once_in(2));
                     if is_absent {
                         strict.insert(field.name.clone(), Value::Null);
                     } else {
@@ -181,11 +225,29 @@ impl Forms {
 }
 
 /// Forms by chance; some name themselves.
-pub(crate) fn random_forms(random: &mut Random) -> Forms {
+pub(crate) fn random_forms(random: &mut Random, nullable: NullableOptional) -> Forms {
     let named = random.below(3);
-    let root = object(random, 0, named, &[]);
-    let named = (0..named).map(|index| object(random, 1, named, &[word(&format!("d{index}"))])).collect();
-    Forms { root, named }
+    let mut forms = vec![object(random, 0, named, &[])];
+    forms.extend((0..named).map(|index| object(random, 1, named, &[word(&format!("d{index}"))])));
+    if nullable == NullableOptional::Never {
+        forms.iter_mut().for_each(require_nullable);
+    }
+    Forms { root: forms.remove(0), named: forms }
+}
+
+/// Makes every property required that may be null.
+fn require_nullable(form: &mut Form) {
+    match form {
+        Form::Object(fields) => {
+            for field in fields {
+                field.required |= field.form.takes_null();
+                require_nullable(&mut field.form);
+            }
+        }
+        Form::List(inner) => require_nullable(inner),
+        Form::Choice(members) => members.iter_mut().for_each(require_nullable),
+        _ => {}
+    }
 }
 
 fn word(kind: &str) -> Field {

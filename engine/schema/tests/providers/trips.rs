@@ -9,7 +9,7 @@ use baton_schema::provider::{Strictness, Target, compile};
 use baton_types::json::Json;
 use serde_json::{Value, json};
 
-use crate::forms::random_forms;
+use crate::forms::{NullableOptional, random_forms};
 use crate::sampled::{filled, sample, without_guidance};
 use crate::{rules, strict, tool, validator};
 
@@ -79,7 +79,7 @@ fn what_a_schema_takes_comes_back_as_it_was_however_the_schema_is_spelled() {
     let mut trips = Trips::default();
     for seed in 0..800 {
         let mut random = Random::seeded(seed);
-        let forms = random_forms(&mut random);
+        let forms = random_forms(&mut random, NullableOptional::Never);
         let schema = forms.schema(&mut random);
         let compiled = strict(&schema);
         let (own, written) = (validator(&schema), validator(&compiled.parameters));
@@ -96,4 +96,71 @@ fn what_a_schema_takes_comes_back_as_it_was_however_the_schema_is_spelled() {
     }
     println!("random schemas: {trips}");
     assert!(trips.back > 12_000, "{trips}");
+}
+
+#[test]
+fn absent_null_and_value_stay_three_things() {
+    let (mut strict, mut loose) = (0, 0);
+    for seed in 0..800 {
+        let mut random = Random::seeded(seed);
+        let forms = random_forms(&mut random, NullableOptional::Sometimes);
+        let schema = forms.schema(&mut random);
+        let compiled = compile(Target::OpenAi, &tool(&schema)).unwrap_or_else(|fault| panic!("{fault}"));
+        match &compiled.strictness {
+            Strictness::Strict => strict += 1,
+            Strictness::Loose(unfit) => {
+                assert!(unfit.reason.contains("may be null and may be omitted"), "{schema}: {unfit:?}");
+                loose += 1;
+            }
+            Strictness::Unknown => panic!("{schema}"),
+        }
+        assert_eq!(compiled.is_strict(), !forms.has_nullable_optional(), "seed {seed}: {schema}");
+        for _ in 0..20 {
+            let (value, worded) = forms.value(&mut random);
+            let sent = if compiled.is_strict() { worded } else { value.clone() };
+            let back = compiled.restored(&Json::from(&sent)).value();
+            assert_eq!(back, value, "seed {seed}: {sent} of {schema}");
+        }
+    }
+    assert!(strict > 100 && loose > 100, "{strict} strict, {loose} loose");
+}
+
+#[test]
+fn an_optional_property_that_may_be_null_is_strict_only_if_null_is_its_default() {
+    let schema = |property: Value| json!({"type": "object", "properties": {"a": property}});
+    for (property, is_strict) in [
+        (json!({"type": "string"}), true),
+        (json!({"type": ["string", "null"]}), false),
+        (json!({"type": ["string", "null"], "default": null}), true),
+        (json!({"type": ["string", "null"], "default": "x"}), false),
+        (json!({"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}), true),
+        (json!({"enum": ["x", null]}), false),
+        // Without a type any value is accepted, so null is one.
+        (json!({"properties": {"b": {"type": "string"}}, "required": ["b"]}), false),
+        (json!({"items": {"type": "string"}}), false),
+        (json!({"items": {"type": "string"}, "default": null}), false),
+    ] {
+        let compiled = compile(Target::OpenAi, &tool(&schema(property.clone()))).unwrap_or_else(|fault| panic!("{fault}"));
+        assert_eq!(compiled.is_strict(), is_strict, "{property}");
+        let sent = json!({"a": null});
+        let expected = if property["type"] == "string" { json!({}) } else { sent.clone() };
+        assert_eq!(compiled.restored(&Json::from(&sent)).value(), expected, "{property}");
+    }
+}
+
+#[test]
+fn a_schema_without_a_finite_value_is_not_enforced() {
+    let node = |required: Value| {
+        json!({"type": "object", "properties": {"tree": {"$ref": "#/$defs/node"}}, "required": ["tree"],
+            "$defs": {"node": {"type": "object", "properties": {"left": {"$ref": "#/$defs/node"}}, "required": required}}})
+    };
+    strict(&node(json!([])));
+    let compiled = compile(Target::OpenAi, &tool(&node(json!(["left"])))).unwrap_or_else(|fault| panic!("{fault}"));
+    let Strictness::Loose(unfit) = &compiled.strictness else { panic!("{:#}", compiled.parameters) };
+    assert!(unfit.reason.contains("no finite value"), "{unfit:?}");
+    // An untyped node accepts null, so an omitted child and a child that is null are two values.
+    let untyped = json!({"type": "object", "properties": {"tree": {"$ref": "#/$defs/node"}}, "required": ["tree"],
+        "$defs": {"node": {"properties": {"left": {"$ref": "#/$defs/node"}}}}});
+    let compiled = compile(Target::OpenAi, &tool(&untyped)).unwrap_or_else(|fault| panic!("{fault}"));
+    assert!(!compiled.is_strict(), "{:#}", compiled.parameters);
 }

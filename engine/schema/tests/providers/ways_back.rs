@@ -14,11 +14,11 @@ fn back(schema: &Value, input: &str) -> String {
 fn only_nulls_that_stand_for_what_is_left_out_are_taken_out_and_all_other_bytes_stay() {
     let schema = json!({"type": "object", "properties": {
         "must": {"type": ["string", "null"]},
-        "may": {"type": ["string", "null"]},
+        "may": {"type": ["string", "null"], "default": null},
         "left": {"type": "string"},
         "number": {"type": "number"},
         "list": {"type": "array", "items": {"type": ["integer", "null"]}},
-        "rows": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}, "z": {"type": "null"}}}}
+        "rows": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}, "z": {"type": "null", "default": null}}}}
     }, "required": ["must"]});
     let input = r#"{"number": 12345678901234567890123.50,"must":null, "may":null,"left" : null,"list":[ null,1e2],
         "rows":[{"n":1,"z":null},{"z":null,"n":null}]}"#;
@@ -47,7 +47,7 @@ fn what_does_not_fit_comes_back_as_it_came() {
 fn the_form_of_an_alternative_follows_from_everything_in_it() {
     let deep = |word: &str, inner: Value| json!({"type": "array", "items": {"type": "object", "properties": {"kind": {"const": word}, "v": inner}, "required": ["kind"]}});
     let schema = json!({"type": "object", "properties": {
-        "it": {"anyOf": [deep("text", json!({"type": "string"})), deep("null", json!({"type": ["string", "null"]}))]}
+        "it": {"anyOf": [deep("text", json!({"type": "string"})), deep("null", json!({"type": ["string", "null"], "default": null}))]}
     }});
     assert_eq!(back(&schema, r#"{"it":[{"kind":"text","v":null}]}"#), r#"{"it":[{"kind":"text"}]}"#);
     assert_eq!(back(&schema, r#"{"it":[{"kind":"null","v":null}]}"#), r#"{"it":[{"kind":"null","v":null}]}"#);
