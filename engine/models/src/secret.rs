@@ -11,7 +11,7 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use baton_types::json::Json;
 use serde_json::{Map, Value};
 
-use crate::wire::Answer;
+use crate::wire::{Answer, items};
 
 /// Replacement of a secret.
 const IN_ITS_PLACE: &str = "[key]";
@@ -141,13 +141,20 @@ impl Secrets {
 
     /// Removes the secrets from everything in a provider's answer. Returns true if there was one.
     ///
-    /// A vendor takes back a signed block only as it was, so one with a secret is left out.
+    /// A vendor takes back a signed item only as it was, so of one with a secret only the text and the calls are left.
     pub(crate) fn scrub_answer(&self, answer: &mut Answer) -> bool {
         if self.is_empty() {
             return false;
         }
-        let Answer { text, calls, blocks, refusal, finish, usage: _, cost_usd: _, id, model } = answer;
-        let mut found = self.scrub_text(text);
+        let Answer { text, calls, items, refusal, finish, usage: _, cost_usd: _, id, model } = answer;
+        let mut found = false;
+        if let Cow::Owned(scrubbed) = self.scrubbed(text) {
+            found = true;
+            if !items::refer_to(items, text, &scrubbed, &|piece| self.scrubbed(piece).into_owned()) {
+                items.clear();
+            }
+            *text = scrubbed;
+        }
         for text in [refusal, finish, id, model].into_iter().flatten() {
             found |= self.scrub_text(text);
         }
@@ -162,11 +169,7 @@ impl Secrets {
             }
             found |= call.id.as_mut().is_some_and(|id| self.scrub_text(id));
         }
-        blocks.retain_mut(|block| {
-            let had_one = self.scrub(&mut block.block);
-            found |= had_one;
-            !(had_one && ["signature", "encrypted_content", "thoughtSignature"].iter().any(|key| block.block.get(key).is_some()))
-        });
+        found |= items::scrub(items, &|item| self.scrub(item));
         found
     }
 

@@ -180,29 +180,65 @@ fn count(value: &Value, found: &mut usize) {
 }
 
 #[test]
-fn reasoning_goes_back_to_its_vendor_unchanged_and_to_nobody_else() {
-    let block = |profile: Dialect| match profile {
-        Dialect::Anthropic => json!({"type": "thinking", "thinking": "hm", "signature": "s-1=="}),
-        Dialect::Responses => json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "s-1=="}),
-        Dialect::Chat => json!({"reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "s-1=="}]}),
-        Dialect::Ollama => json!({"thinking": "s-1=="}),
+fn the_items_of_an_answer_go_back_to_its_vendor_unchanged_and_to_nobody_else() {
+    let place = json!({"from": 0, "to": 5});
+    let items = |profile: Dialect| match profile {
+        Dialect::Anthropic => json!([
+            {"type": "text", "text": "\n\n"},
+            {"type": "thinking", "thinking": "hm", "signature": "s-1=="},
+            {"type": "text", "text": place},
+        ]),
+        Dialect::Responses => json!([
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "s-1=="},
+            {"type": "message", "id": "m_1", "role": "assistant", "phase": "final_answer", "content": [{"type": "output_text", "text": place}]},
+        ]),
+        Dialect::Chat => json!([
+            {"role": "assistant", "content": place, "reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "s-1=="}]},
+        ]),
+        Dialect::Ollama => json!([{"role": "assistant", "content": place, "thinking": "s-1=="}]),
     };
     for owner in &PROFILES {
-        let kept = json!({"vendor": owner.name, "blocks": [{"place": 0, "block": block(owner.dialect)}]});
+        let items = items(owner.dialect);
+        let kept = json!({"vendor": owner.name, "items": items});
         let mut conversation = Conversation::default();
         conversation.say(Role::User, vec![Part::Request("Think.".to_owned())]);
-        conversation.say(Role::Assistant, vec![Part::Reasoning(Json::from(&kept)), Part::Text("Done.".to_owned())]);
+        conversation.say(Role::Assistant, vec![Part::Items(Json::from(&kept)), Part::Text("Done.".to_owned())]);
         conversation.say(Role::User, vec![Part::Request("Again.".to_owned())]);
         // A turn of reasoning alone has no text.
-        conversation.say(Role::Assistant, vec![Part::Reasoning(Json::from(&kept))]);
+        conversation.say(Role::Assistant, vec![Part::Items(Json::from(&kept))]);
         for asked in &PROFILES {
-            let body = conversation.body(asked.name);
-            let times = body.to_string().matches("s-1==").count();
+            let body = conversation.body(asked.name).to_string();
+            let times = body.matches("s-1==").count();
             assert_eq!(times, usize::from(asked.name == owner.name), "{} to {}: {body}", owner.name, asked.name);
-            if asked.name == owner.name && matches!(asked.dialect, Dialect::Anthropic | Dialect::Responses) {
-                assert!(body.to_string().contains(&block(owner.dialect).to_string()), "as it came: {body}");
+            assert_eq!(body.matches("Done.").count(), 1, "{} to {}: {body}", owner.name, asked.name);
+            if asked.name == owner.name {
+                let whole = items.to_string().replace(&place.to_string(), "\"Done.\"");
+                assert!(body.contains(whole.trim_matches(['[', ']'])), "as they came: {body}");
             }
         }
+    }
+}
+
+#[test]
+fn items_that_do_not_fit_the_turn_are_left_out() {
+    let place = |to: usize| json!({"from": 0, "to": to});
+    for (what, items, is_sent) in [
+        ("a range beyond the text", json!([{"type": "thinking", "thinking": "s-1"}, {"type": "text", "text": place(6)}]), false),
+        (
+            "a range within a character",
+            json!([{"type": "thinking", "thinking": "s-1"}, {"type": "text", "text": place(1)}]),
+            false,
+        ),
+        ("a call too many", json!([{"type": "thinking", "thinking": "s-1"}, {"type": "tool_use"}]), false),
+        ("no list", json!({"type": "thinking", "thinking": "s-1"}), false),
+        ("all that there is", json!([{"type": "thinking", "thinking": "s-1"}, {"type": "text", "text": place(5)}]), true),
+    ] {
+        let mut conversation = Conversation::default();
+        let kept = Json::from(json!({"vendor": "anthropic", "items": items}));
+        conversation.say(Role::Assistant, vec![Part::Items(kept), Part::Text("école"[..5].to_owned())]);
+        let body = conversation.body("anthropic").to_string();
+        assert!(body.contains("écol"), "{what}: {body}");
+        assert_eq!(body.contains("s-1"), is_sent, "{what}: {body}");
     }
 }
 

@@ -384,7 +384,7 @@ fn what_a_run_said_is_said_again_whatever_it_looks_like() {
             calls: calls.into_iter().map(Arc::new).collect(),
             finish: FinishReason::Length,
             request: ContentHash::of(b""),
-            reasoning: Json::null(),
+            items: Json::null(),
             answered: None,
             recorded: None,
         })

@@ -64,7 +64,7 @@ pub fn line(entry: &Entry) -> Option<String> {
             calls,
             finish,
             request: _request,
-            reasoning: _reasoning,
+            items: _items,
             answered: _answered,
             recorded: _recorded,
         }) => {

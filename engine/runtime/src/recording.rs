@@ -144,7 +144,7 @@ impl Recording {
                 calls: answered.calls.iter().map(|call| (**call).clone()).collect(),
                 finish: answered.finish,
                 usage: answer.usage,
-                reasoning: answered.reasoning.clone(),
+                items: answered.items.clone(),
                 answered: answered.answered.clone(),
             },
             recorded: Some(ForkPoint { run: self.original.clone(), seq: answer.entry.seq }),

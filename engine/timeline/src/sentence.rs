@@ -224,7 +224,7 @@ fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
 }
 
 fn model_answered(said: Sentence, answered: &ModelAnswered) -> Sentence {
-    let ModelAnswered { task: _, turn: _, text, calls, finish: _, request: _, reasoning: _, answered: _, recorded: _ } = answered;
+    let ModelAnswered { task: _, turn: _, text, calls, finish: _, request: _, items: _, answered: _, recorded: _ } = answered;
     let mut words = Vec::new();
     if !text.is_empty() {
         words.push(shown(text));

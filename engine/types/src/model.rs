@@ -98,8 +98,8 @@ pub struct ModelTurn {
     pub finish: FinishReason,
     /// The used tokens; `None` if the provider does not report them.
     pub usage: Option<Usage>,
-    /// Data that the vendor wants back unchanged, under the vendor's name; `null` without any.
-    pub reasoning: Json,
+    /// The answer as its vendor's own list of items, which refer to the text and the calls; `null` if these are all of it.
+    pub items: Json,
     /// The provider's description of its answer; `None` for models without a provider.
     pub answered: Option<Box<Answered>>,
 }
@@ -117,7 +117,7 @@ impl ModelTurn {
             calls: Vec::new(),
             finish: FinishReason::Stop,
             usage: None,
-            reasoning: Json::null(),
+            items: Json::null(),
             answered: None,
         }
     }

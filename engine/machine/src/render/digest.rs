@@ -66,7 +66,7 @@ fn line(part: &Part) -> Option<String> {
         Part::Conflict { current, .. } => format!("you were shown {}", current.reference()),
         Part::Request(_)
         | Part::Question { .. }
-        | Part::Reasoning(_)
+        | Part::Items(_)
         | Part::Call { .. }
         | Part::Summary { .. }
         | Part::Notice(Notice::Reminder { .. } | Notice::LastTurn { .. } | Notice::Summarise { .. }) => return None,

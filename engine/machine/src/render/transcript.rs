@@ -251,8 +251,8 @@ impl Transcript {
 
     fn answered(&mut self, entry: &ModelAnswered) {
         let mut parts = Vec::with_capacity(entry.calls.len() + 2);
-        if !entry.reasoning.is_null() {
-            parts.push(Part::Reasoning(entry.reasoning.clone()));
+        if !entry.items.is_null() {
+            parts.push(Part::Items(entry.items.clone()));
         }
         if !entry.text.is_empty() {
             parts.push(Part::Text(entry.text.clone()));

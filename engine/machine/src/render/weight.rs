@@ -28,8 +28,8 @@ pub(crate) fn created_tokens(entry: &TaskCreated, documents: &Documents, budget:
 /// Returns the tokens of a model's answer.
 pub(crate) fn answered_tokens(entry: &ModelAnswered) -> u64 {
     let calls: u64 = entry.calls.iter().map(|call| (call.tool.len() + call.input.text().len()) as u64 + FRAME_BYTES).sum();
-    let reasoning = if entry.reasoning.is_null() { 0 } else { entry.reasoning.text().len() };
-    text_tokens((entry.text.len() + reasoning) as u64 + calls)
+    let items = if entry.items.is_null() { 0 } else { entry.items.text().len() };
+    text_tokens((entry.text.len() + items) as u64 + calls)
 }
 
 /// Returns the tokens of a person's steering message.

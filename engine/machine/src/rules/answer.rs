@@ -17,7 +17,7 @@ pub(crate) fn answered(
     let Some(task) = awaiting(draft, id, turn) else {
         return draft.record_late(id, format!("an answer for turn {turn}"));
     };
-    let ModelTurn { text, calls, finish, usage, reasoning, answered } = answer;
+    let ModelTurn { text, calls, finish, usage, items, answered } = answer;
     let summary = usable_summary(&text, &calls, finish);
     let usage = usage.map_or_else(|| estimated_usage(draft, task, &text, &calls), Usage::bounded);
     let cost = draft.run.price(task).map(|price| price.cost(&usage));
@@ -28,7 +28,7 @@ pub(crate) fn answered(
         calls: calls.into_iter().map(Arc::new).collect(),
         finish,
         request,
-        reasoning,
+        items,
         answered,
         recorded,
     }));

@@ -81,7 +81,7 @@ fn whatever_is_sent_counts_in_what_a_request_is_estimated_to_take() {
         ("summary", &|text| tokens_with(Part::Summary { through_turn: 1, text })),
         ("question", &|text| tokens_with(question(text, short()))),
         ("answer schema", &|text| tokens_with(question(short(), text))),
-        ("reasoning", &|text| tokens_with(Part::Reasoning(Json::from(json!(text))))),
+        ("items", &|text| tokens_with(Part::Items(Json::from(json!(text))))),
         ("input", &|text| tokens_with(Part::Call { call: "0/1.1".into(), asked: asked(text) })),
         ("output", &|text| tokens_with(result(text, short(), short()))),
         ("question in its name", &|text| tokens_with(result(short(), text, short()))),

@@ -360,7 +360,7 @@ fn context_after(task: &str, said: usize, place: &str) -> u64 {
     let schema = json!({"type": "string", "description": at("schema")});
     let question = call_with("ask_master", json!({"question": at("question"), "answer_schema": schema}));
     let (first, failure) = (turn([call("work", &at("input"))]), at("error"));
-    let first = ModelTurn { text: at("text"), reasoning: Json::from(json!(at("reasoning"))), ..first };
+    let first = ModelTurn { text: at("text"), items: Json::from(json!(at("items"))), ..first };
     let mut sim = Sim::new(&two_agents())
         .agent("root", [first, turn([route("child", &at("request"))])])
         .agent("child", [turn([question]), turn([handoff("done")])])
@@ -378,7 +378,7 @@ fn context_after(task: &str, said: usize, place: &str) -> u64 {
 fn every_text_counts_in_the_estimate_of_what_is_sent_next() {
     let places = [
         ("0", "text"),
-        ("0", "reasoning"),
+        ("0", "items"),
         ("0", "input"),
         ("0", "error"),
         ("0/2.1", "request"),
@@ -444,11 +444,7 @@ fn a_conversation_of_many_small_parts_weighs_what_they_take_in_memory() {
 #[test]
 fn an_agent_is_shown_what_it_said_itself_and_nothing_that_it_did_not_say() {
     let kept = Json::from(json!({"thought": "long"}));
-    let said = |text: &str, reasoning: &Json| ModelTurn {
-        text: text.to_owned(),
-        reasoning: reasoning.clone(),
-        ..turn([call("work", "a")])
-    };
+    let said = |text: &str, items: &Json| ModelTurn { text: text.to_owned(), items: items.clone(), ..turn([call("work", "a")]) };
     let answers = [said("so", &kept), said("", &kept), said("so", &Json::null()), said("", &Json::null())];
     let draft = job([agent("root", "work")]).tool(function("work"));
     let sim = Sim::new(&draft).agent("root", answers.into_iter().chain([turn([handoff("done")])])).start();
@@ -457,13 +453,13 @@ fn an_agent_is_shown_what_it_said_itself_and_nothing_that_it_did_not_say() {
     let spoken = request.messages.iter().filter(|message| message.role == Role::Assistant);
     let kinds = |message: &Arc<Message>| {
         let kind = |part: &Part| match part {
-            Part::Reasoning(reasoning) if *reasoning == kept => "reasoning",
+            Part::Items(items) if *items == kept => "items",
             Part::Text(text) if text == "so" => "text",
             Part::Call { .. } => "call",
             _ => "something else",
         };
         message.parts.iter().map(kind).collect::<Vec<_>>().join(" ")
     };
-    let expected = ["reasoning text call", "reasoning call", "text call", "call"];
+    let expected = ["items text call", "items call", "text call", "call"];
     assert_eq!(spoken.map(kinds).collect::<Vec<_>>(), expected);
 }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::client::{Client, Failure};
 use super::conversations::Conversations;
-use super::offers::{Offers, STRICT_TOOLS, restore, settings, strict_tools};
+use super::offers::{Offers, STRICT_TOOLS, restored, settings, strict_tools};
 use super::{Endpoint, Retries};
 use crate::cassette::{Cassettes, Heard, NoAnswer, Occasion, Takes};
 use crate::error::ModelError;
@@ -49,6 +49,7 @@ struct Body {
     /// Whether its answer is to come as a stream.
     stream: bool,
     demand: Demand,
+    tools: Offered,
     /// Schema that its text must match.
     result: Option<Arc<CompiledResult>>,
 }
@@ -102,7 +103,7 @@ impl ProviderModel {
     async fn body(
         &self,
         request: &ModelRequest,
-        tools: &[Arc<CompiledTool>],
+        tools: Offered,
         mut settings: Map<String, Value>,
         contents: &dyn ContentSource,
     ) -> Result<Body, ModelError> {
@@ -129,7 +130,7 @@ impl ProviderModel {
         let head = WireRequest {
             model: &self.model,
             system: &request.system,
-            tools,
+            tools: &tools,
             result: result.as_ref().map(|result| &result.schema),
             settings: &settings,
             max_output_tokens: limit,
@@ -143,6 +144,7 @@ impl ProviderModel {
             request: self.client.request(bytes),
             stream,
             demand: Demand { input: request_tokens(request), output: limit },
+            tools,
             result,
         })
     }
@@ -158,7 +160,7 @@ impl ProviderModel {
     ) -> Result<ModelTurn, (ModelError, Option<Pushback>)> {
         match within(limit, self.client.ask(&body.request, body.stream, &permit, heard)).await {
             Ok(answer) => {
-                let turn = self.turn(answer);
+                let turn = self.turn(answer, body);
                 permit.answered(turn.usage.as_ref().filter(|usage| !usage.estimated).map(Usage::total));
                 Ok(turn)
             }
@@ -170,12 +172,13 @@ impl ProviderModel {
         }
     }
 
-    /// Returns `answer` as a turn, without the key.
-    fn turn(&self, mut answer: Answer) -> ModelTurn {
+    /// Returns `answer` to the request `body` as a turn, without the key.
+    fn turn(&self, mut answer: Answer, body: &Body) -> ModelTurn {
         if self.client.secrets.scrub_answer(&mut answer) {
             tracing::warn!(provider = %self.client.endpoint.name, "an answer repeated the API key; the key was removed from it");
         }
-        answer.into_turn(&self.client.endpoint.name, &self.vendor)
+        let restored = |turn: &ModelTurn| restored(turn, &body.tools, body.result.as_deref());
+        answer.into_restored_turn(&self.client.endpoint.name, &self.vendor, &restored)
     }
 
     /// Asks the provider until it answers, or asking again is no use by `retries`. Each request takes `limit` at most.
@@ -232,7 +235,7 @@ impl ProviderModel {
         let mut playback = cassettes.playback(Occasion::of(request), provider, profile.path, body.bytes())?;
         loop {
             match self.client.hear(playback.next().await?, body.stream).await {
-                Ok(answer) => return Ok(self.turn(answer)),
+                Ok(answer) => return Ok(self.turn(answer, body)),
                 Err(Failure { error, .. }) if error.is_retryable() && playback.goes_on()? => {
                     tracing::debug!(%provider, task = %request.task, %error, "played again");
                 }
@@ -272,12 +275,10 @@ impl ProviderModel {
     ) -> Result<ModelTurn, ModelError> {
         let settings = self.settings(&request.settings);
         let tools = self.offered(&request.tools, &settings).map_err(|mut faults| ModelError::Tool(faults.swap_remove(0)))?;
-        let body = self.body(request, &tools, settings, contents).await?;
-        let mut turn = match self.cassettes.as_ref().filter(|cassettes| cassettes.is_played()) {
-            Some(cassettes) => within(limit, self.played(cassettes, request, &body)).await?,
-            None => self.asked(request, &body, retries, limit).await?,
-        };
-        restore(&mut turn, &tools, body.result.as_deref());
-        Ok(turn)
+        let body = self.body(request, tools, settings, contents).await?;
+        match self.cassettes.as_ref().filter(|cassettes| cassettes.is_played()) {
+            Some(cassettes) => within(limit, self.played(cassettes, request, &body)).await,
+            None => self.asked(request, &body, retries, limit).await,
+        }
     }
 }

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_schema::provider::{CompiledResult, CompiledTool, SchemaFault, Target, compile, compile_result};
+use baton_types::call::ModelCall;
 use baton_types::config::{ProvidedModel, ProviderSettings};
 use baton_types::json::Json;
 use baton_types::model::{ModelTurn, ToolDefinition};
 use serde_json::{Map, Value};
 
 use super::profile::Profile;
+use crate::wire::Restored;
 
 /// Setting that selects strict mode for tools, where the provider supports both.
 pub(super) const STRICT_TOOLS: &str = "strict_tools";
@@ -108,16 +110,15 @@ impl Offers {
     }
 }
 
-/// Makes the inputs of a turn's calls those of the tools' own schemas again, and a text without calls that of the result's.
-pub(super) fn restore(turn: &mut ModelTurn, tools: &[Arc<CompiledTool>], result: Option<&CompiledResult>) {
-    if let Some(text) = result.filter(|_| turn.calls.is_empty()).and_then(|result| result.restored(&turn.text)) {
-        turn.text = text;
-    }
-    for call in turn.calls.iter_mut().filter(|call| call.malformed.is_none()) {
-        if let Some(tool) = tools.iter().find(|tool| tool.id.as_str() == call.tool) {
-            call.input = tool.restored(&call.input);
-        }
-    }
+/// Returns the inputs of a turn's calls as the tools' own schemas have them, and a text without calls as the result's has it.
+pub(super) fn restored(turn: &ModelTurn, tools: &[Arc<CompiledTool>], result: Option<&CompiledResult>) -> Restored {
+    let text = result.filter(|_| turn.calls.is_empty()).and_then(|result| result.restored(&turn.text));
+    let readable = turn.calls.iter().enumerate().filter(|(_, call)| call.malformed.is_none());
+    let input = |(index, call): (usize, &ModelCall)| {
+        let tool = tools.iter().find(|tool| tool.id.as_str() == call.tool)?;
+        Some((index, tool.restored(&call.input))).filter(|(_, input)| *input != call.input)
+    };
+    Restored { text: text.filter(|text| *text != turn.text), inputs: readable.filter_map(input).collect() }
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! An answer without any vendor's words, and what it is put together from.
+//! An answer as its vendor's items, with views of them that no vendor's words are in.
 
 use baton_types::json::Json;
 use baton_types::model::{Answered, FinishReason, ModelTurn, Usage};
 use baton_types::money::Money;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::arguments::call_of;
+use super::items;
 
 /// Answer of a provider.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,8 +15,8 @@ pub struct Answer {
     pub text: String,
     /// The calls, in order.
     pub calls: Vec<AnsweredCall>,
-    /// Blocks that the vendor wants back unchanged: reasoning, signatures, calls of its own tools.
-    pub blocks: Vec<VendorBlock>,
+    /// The vendor's own items, in order, which refer to the text and the calls. The vendor gets them back.
+    pub items: Vec<Value>,
     /// Text of the model instead of an answer, if it declined.
     pub refusal: Option<String>,
     /// The provider's own word for why it stopped.
@@ -41,20 +42,26 @@ pub struct AnsweredCall {
     pub arguments: String,
 }
 
-/// A block that only its vendor understands, and its place in the answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct VendorBlock {
-    /// 0 before the text; `n + 1` after the text and `n` calls.
-    pub place: usize,
-    /// The block, as it came.
-    pub block: Value,
+/// Changes of a turn's text and inputs into those of the agent's own schemas.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// The text, if it changes.
+    pub text: Option<String>,
+    /// The inputs that change, with the places of their calls.
+    pub inputs: Vec<(usize, Json)>,
 }
 
 impl Answer {
-    /// Notes a block that its vendor wants back at its present place.
-    pub(super) fn keep(&mut self, block: Value) {
-        let place = if self.calls.is_empty() && self.text.is_empty() { 0 } else { self.calls.len() + 1 };
-        self.blocks.push(VendorBlock { place, block });
+    /// Adds `text` to the text, after an empty line if it `begins_anew`. Returns its place for an item.
+    pub(super) fn say(&mut self, text: &str, begins_anew: bool) -> Value {
+        let touches =
+            !self.text.is_empty() && !self.text.ends_with(char::is_whitespace) && !text.starts_with(char::is_whitespace);
+        if begins_anew && touches && !text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        let from = self.text.len();
+        self.text.push_str(text);
+        items::range(from..self.text.len())
     }
 
     /// Returns the reason why the model stopped. Calls are recognized by their presence: servers send `stop` with
@@ -71,8 +78,15 @@ impl Answer {
         }
     }
 
-    /// Returns this answer as a turn. `provider` is the one that gave it, `vendor` the one that gets its blocks back.
+    /// Returns this answer as a turn. `provider` is the one that gave it, `vendor` the one that gets its items back.
     pub fn into_turn(self, provider: &str, vendor: &str) -> ModelTurn {
+        self.into_restored_turn(provider, vendor, &|_| Restored::default())
+    }
+
+    /// Returns this answer as a turn whose text and inputs are `restored`. Its items stay as the vendor sent them.
+    ///
+    /// A turn that is cut, withheld or refused has no items: it goes back as text.
+    pub fn into_restored_turn(self, provider: &str, vendor: &str, restored: &dyn Fn(&ModelTurn) -> Restored) -> ModelTurn {
         let finish = self.finish_reason();
         let answered = Answered {
             provider: provider.to_owned(),
@@ -81,15 +95,29 @@ impl Answer {
             finish: self.finish,
             cost: self.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0).map(Money::from_usd),
         };
-        let text = if self.text.is_empty() { self.refusal.unwrap_or_default() } else { self.text };
-        ModelTurn {
-            text,
+        let mut items = self.items;
+        if !matches!(finish, FinishReason::Stop | FinishReason::ToolCalls) {
+            items.clear();
+        }
+        let mut turn = ModelTurn {
+            text: if self.text.is_empty() { self.refusal.unwrap_or_default() } else { self.text },
             calls: self.calls.into_iter().map(call_of).collect(),
             finish,
             usage: self.usage,
-            reasoning: written(vendor, &self.blocks),
+            items: Json::null(),
             answered: Some(Box::new(answered)),
+        };
+        let Restored { text, inputs } = restored(&turn);
+        for (index, input) in inputs {
+            items::keep_input(&mut items, index, &turn.calls[index].input);
+            turn.calls[index].input = input;
         }
+        if let Some(text) = text {
+            items::keep_text(&mut items, &turn.text);
+            turn.text = text;
+        }
+        turn.items = items::written(vendor, &items);
+        turn
     }
 }
 
@@ -98,51 +126,35 @@ pub(super) fn is_cut(word: &str) -> bool {
     matches!(word, "length" | "max_tokens" | "max_output_tokens" | "model_context_window_exceeded")
 }
 
-/// Returns vendor blocks for a timeline, with the vendor's name, which is all that other code reads.
-fn written(vendor: &str, blocks: &[VendorBlock]) -> Json {
-    if blocks.is_empty() {
-        return Json::null();
-    }
-    let blocks: Vec<Value> = blocks.iter().map(|kept| json!({"place": kept.place, "block": kept.block})).collect();
-    Json::from(json!({"vendor": vendor, "blocks": blocks}))
-}
-
-/// Returns the blocks that [`written`] wrote, if they are `vendor`'s.
-pub(super) fn read_back(reasoning: &Json, vendor: &str) -> Vec<VendorBlock> {
-    let value = reasoning.value();
-    if value["vendor"] != vendor {
-        return Vec::new();
-    }
-    let kept = super::value::list(&value, "/blocks").iter();
-    kept.filter_map(|kept| {
-        let place = usize::try_from(kept["place"].as_u64()?).ok()?;
-        Some(VendorBlock { place, block: kept.get("block")?.clone() })
-    })
-    .collect()
-}
-
 /// Calls that come in pieces: each piece names its call by an index, by an id, by both or by neither.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pieces {
-    calls: Vec<(Option<u64>, AnsweredCall)>,
+    calls: Vec<(Option<u64>, AnsweredCall, Map<String, Value>)>,
 }
 
 impl Pieces {
-    /// Takes a piece. Calls are kept apart even where a server gives all of them the same index, or none.
-    pub(super) fn add(&mut self, index: Option<u64>, id: Option<&str>, tool: Option<&str>, arguments: &str) {
+    /// Takes a piece; returns what its call has besides. Calls are kept apart even where a server gives all of them the same index,
+    /// or none.
+    pub(super) fn add(
+        &mut self,
+        index: Option<u64>,
+        id: Option<&str>,
+        tool: Option<&str>,
+        arguments: &str,
+    ) -> &mut Map<String, Value> {
         let known = match (index, id) {
-            (Some(index), _) => self.calls.iter().rposition(|(known, _)| *known == Some(index)),
-            (None, Some(id)) => self.calls.iter().rposition(|(_, call)| call.id.as_deref() == Some(id)),
+            (Some(index), _) => self.calls.iter().rposition(|(known, ..)| *known == Some(index)),
+            (None, Some(id)) => self.calls.iter().rposition(|(_, call, _)| call.id.as_deref() == Some(id)),
             (None, None) => None,
         };
         // A piece without index and id continues the last call; one with a name of its own begins another.
         let known = known.or_else(|| self.calls.len().checked_sub(1).filter(|_| index.is_none() && id.is_none()));
         let known = known.filter(|at| !self.calls[*at].1.ends_before(id, tool, arguments));
         let at = known.unwrap_or_else(|| {
-            self.calls.push((index, AnsweredCall::default()));
+            self.calls.push((index, AnsweredCall::default(), Map::new()));
             self.calls.len() - 1
         });
-        let call = &mut self.calls[at].1;
+        let (_, call, beside) = &mut self.calls[at];
         if call.id.is_none() {
             call.id = id.map(str::to_owned);
         }
@@ -150,10 +162,12 @@ impl Pieces {
             tool.unwrap_or_default().clone_into(&mut call.tool);
         }
         call.arguments.push_str(arguments);
+        beside
     }
 
-    pub(super) fn finish(self) -> Vec<AnsweredCall> {
-        self.calls.into_iter().map(|(_, call)| call).collect()
+    /// Returns each call with what it has besides.
+    pub(super) fn finish(self) -> impl Iterator<Item = (AnsweredCall, Map<String, Value>)> {
+        self.calls.into_iter().map(|(_, call, beside)| (call, beside))
     }
 }
 
@@ -185,7 +199,7 @@ mod tests {
             joined.add(*index, *id, *tool, arguments);
         }
         let shown = |call: AnsweredCall| format!("{} {}{}", call.id.unwrap_or_default(), call.tool, call.arguments);
-        joined.finish().into_iter().map(shown).collect()
+        joined.finish().map(|(call, _)| shown(call)).collect()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use baton_schema::provider::CompiledTool;
 use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
-use super::answer::read_back;
+use super::items::without_call;
 use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, within};
 
@@ -45,32 +45,30 @@ pub(crate) fn tool(tool: &CompiledTool) -> Value {
     json!({"name": tool.id, "description": tool.description, "input_schema": tool.parameters})
 }
 
-/// Encodes a turn of the model, with its vendor's blocks at their places.
+/// Encodes a turn of the model: as its vendor's own blocks, or as text and calls.
 fn assistant(said: &Said<'_>, vendor: &str) -> Vec<Value> {
-    let kept: Vec<_> = said
-        .pieces
-        .iter()
-        .flat_map(|piece| if let Piece::Reasoning(blocks) = piece { read_back(blocks, vendor) } else { Vec::new() })
-        .collect();
-    let (mut blocks, mut calls) = (Vec::new(), 0);
-    let at = |place: usize, blocks: &mut Vec<Value>| {
-        blocks.extend(kept.iter().filter(|kept| kept.place == place).map(|kept| kept.block.clone()));
-    };
-    at(0, &mut blocks);
+    if let Some(mut blocks) = said.own_items(vendor, true) {
+        // A text without words is refused, except that signatures of thinking hold only where each block is as it was.
+        let is_signed = blocks.iter().any(|block| matches!(text(block, "/type"), Some("thinking" | "redacted_thinking")));
+        blocks.retain(|block| is_signed || text(block, "/type") != Some("text") || has_words(block));
+        return blocks;
+    }
+    let mut blocks = Vec::new();
     for piece in &said.pieces {
         match piece {
             Piece::Text(text) if !text.trim().is_empty() => blocks.push(json!({"type": "text", "text": text})),
             Piece::Call { id, tool, input } => {
-                calls += 1;
-                at(calls, &mut blocks);
                 let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
                 blocks.push(json!({"type": "tool_use", "id": &**id, "name": tool, "input": input}));
             }
-            Piece::Text(_) | Piece::Result { .. } | Piece::Document(_) | Piece::Reasoning(_) => {}
+            Piece::Text(_) | Piece::Result { .. } | Piece::Document(_) | Piece::Items(_) => {}
         }
     }
-    at(calls + 1, &mut blocks);
     blocks
+}
+
+fn has_words(block: &Value) -> bool {
+    text(block, "/text").is_some_and(|text| !text.trim().is_empty())
 }
 
 /// Encodes results first, as the provider demands, then the rest of the message.
@@ -87,7 +85,7 @@ fn others(said: &Said<'_>, features: Features) -> Vec<Value> {
             }
             Piece::Text(text) if !text.trim().is_empty() => rest.push(json!({"type": "text", "text": text})),
             Piece::Document(document) => rest.push(self::document(document, features)),
-            Piece::Text(_) | Piece::Call { .. } | Piece::Reasoning(_) => {}
+            Piece::Text(_) | Piece::Call { .. } | Piece::Items(_) => {}
         }
     }
     let shared = said.pieces.iter().take_while(|piece| matches!(piece, Piece::Document(_))).count();
@@ -138,16 +136,25 @@ pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
 }
 
 /// Takes a block that is complete.
-fn take(answer: &mut Answer, block: Value, arguments: impl FnOnce() -> String) {
+fn take(answer: &mut Answer, mut block: Value, arguments: impl FnOnce() -> String) {
     match text(&block, "/type") {
-        Some("text") => answer.text.push_str(text(&block, "/text").unwrap_or_default()),
-        Some("tool_use") => answer.calls.push(AnsweredCall {
-            id: text(&block, "/id").map(str::to_owned),
-            tool: text(&block, "/name").unwrap_or_default().to_owned(),
-            arguments: arguments(),
-        }),
-        _ => answer.keep(block),
+        // Some models begin with a text without words, which is none of the agent's.
+        Some("text") if !answer.text.is_empty() || has_words(&block) => {
+            let begins_anew = answer.items.last().is_some_and(|before| text(before, "/type") != Some("text"));
+            let place = answer.say(text(&block, "/text").unwrap_or_default(), begins_anew);
+            block["text"] = place;
+        }
+        Some("tool_use") => {
+            answer.calls.push(AnsweredCall {
+                id: text(&block, "/id").map(str::to_owned),
+                tool: text(&block, "/name").unwrap_or_default().to_owned(),
+                arguments: arguments(),
+            });
+            without_call(&mut block);
+        }
+        _ => {}
     }
+    answer.items.push(block);
 }
 
 /// Reads the facts at the head of a message.

@@ -4,7 +4,8 @@ use baton_schema::provider::CompiledTool;
 use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
-use super::answer::{Pieces, is_cut, read_back};
+use super::answer::{Pieces, is_cut};
+use super::message::{Message, add_call};
 use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest};
 
@@ -51,8 +52,20 @@ pub(crate) fn tool(tool: &CompiledTool) -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// Encodes a turn of the model, with the keys that its vendor wants back.
+/// Encodes a turn of the model: as its vendor's own message, or as text and calls.
 fn assistant(said: &Said<'_>, vendor: &str, features: Features) -> Value {
+    let mut message = match said.own_items(vendor, false).and_then(|mut items| items.pop()) {
+        Some(Value::Object(own)) => own,
+        _ => plain(said),
+    };
+    if features.plain_contents {
+        message.entry("content").or_insert_with(|| Value::from(""));
+    }
+    Value::Object(message)
+}
+
+/// Encodes the text and the calls of a turn.
+fn plain(said: &Said<'_>) -> Map<String, Value> {
     let mut message = Map::new();
     message.insert("role".to_owned(), Value::from("assistant"));
     let (mut content, mut calls) = (String::new(), Vec::new());
@@ -64,21 +77,16 @@ fn assistant(said: &Said<'_>, vendor: &str, features: Features) -> Value {
                 "type": "function",
                 "function": {"name": tool, "arguments": input},
             })),
-            Piece::Reasoning(blocks) => {
-                for kept in read_back(blocks, vendor) {
-                    message.extend(kept.block.as_object().cloned().unwrap_or_default());
-                }
-            }
-            Piece::Result { .. } | Piece::Document(_) => {}
+            Piece::Result { .. } | Piece::Document(_) | Piece::Items(_) => {}
         }
     }
-    if !content.is_empty() || features.plain_contents {
+    if !content.is_empty() {
         message.insert("content".to_owned(), Value::from(content));
     }
     if !calls.is_empty() {
         message.insert("tool_calls".to_owned(), Value::Array(calls));
     }
-    Value::Object(message)
+    message
 }
 
 /// Encodes each result as a message of its own, then the rest.
@@ -89,7 +97,7 @@ fn others(said: &Said<'_>, features: Features, messages: &mut Vec<Value>) {
             Piece::Result { id, body, .. } => messages.push(json!({"role": "tool", "tool_call_id": &**id, "content": body})),
             Piece::Text(text) => content.push(json!({"type": "text", "text": text})),
             Piece::Document(document) => content.push(self::document(document, features)),
-            Piece::Call { .. } | Piece::Reasoning(_) => {}
+            Piece::Call { .. } | Piece::Items(_) => {}
         }
     }
     match content.as_mut_slice() {
@@ -124,23 +132,24 @@ pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
         return Err(WireError::unreadable("it has no choices"));
     };
     fault_of_choice(choice)?;
-    let message = choice.get("message").unwrap_or(&Value::Null);
-    let mut answer = Answer::default();
-    let mut reasoning = Reasoning::default();
-    reasoning.add(message);
-    if let Some(block) = reasoning.block() {
-        answer.keep(block);
-    }
-    answer.text = content_text(message.get("content"));
-    answer.refusal = text(message, "/refusal").map(str::to_owned);
-    for (index, call) in list(message, "/tool_calls").iter().enumerate() {
-        let path = [Step::Key("choices"), Step::At(at), Step::Key("message"), Step::Key("tool_calls"), Step::At(index)];
-        answer.calls.push(AnsweredCall {
-            id: text(call, "/id").map(str::to_owned),
-            tool: text(call, "/function/name").unwrap_or_default().to_owned(),
-            arguments: arguments(call, || raw_text(body, &path)),
-        });
-    }
+    let (mut answer, mut message) = (Answer::default(), Message::default());
+    let sent = choice.get("message").unwrap_or(&Value::Null);
+    message.add(&mut answer, sent);
+    answer.refusal = text(sent, "/refusal").map(str::to_owned);
+    let calls: Vec<_> = list(sent, "/tool_calls")
+        .iter()
+        .enumerate()
+        .map(|(index, call)| {
+            let path = [Step::Key("choices"), Step::At(at), Step::Key("message"), Step::Key("tool_calls"), Step::At(index)];
+            let answered = AnsweredCall {
+                id: text(call, "/id").map(str::to_owned),
+                tool: text(call, "/function/name").unwrap_or_default().to_owned(),
+                arguments: arguments(call, || raw_text(body, &path)),
+            };
+            (answered, beside(call))
+        })
+        .collect();
+    message.finish(&mut answer, calls.into_iter());
     answer.finish = finish(choice);
     envelope(&value, &mut answer);
     Ok(answer)
@@ -151,7 +160,7 @@ pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
 pub(super) struct Stream {
     answer: Answer,
     calls: Pieces,
-    reasoning: Reasoning,
+    message: Message,
     refusal: String,
     /// Whether chunks have a place for a reason to stop, and so will tell one.
     tells_finish: bool,
@@ -173,13 +182,13 @@ impl Stream {
         fault_of_choice(choice)?;
         self.tells_finish |= choice.get("finish_reason").is_some();
         let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
-        self.reasoning.add(delta);
-        self.answer.text.push_str(&content_text(delta.get("content")));
+        self.message.add(&mut self.answer, delta);
         self.refusal.push_str(text(delta, "/refusal").unwrap_or_default());
         for (index, call) in list(delta, "/tool_calls").iter().enumerate() {
             let path = [Step::Key("choices"), Step::At(at), Step::Key("delta"), Step::Key("tool_calls"), Step::At(index)];
             let arguments = arguments(call, || raw_text(data, &path));
-            self.calls.add(count(call, "/index"), text(call, "/id"), text(call, "/function/name"), &arguments);
+            let known = self.calls.add(count(call, "/index"), text(call, "/id"), text(call, "/function/name"), &arguments);
+            add_call(known, call, &OWN_OF_CALL);
         }
         self.answer.finish = finish(choice).or(self.answer.finish.take());
         Ok(())
@@ -196,62 +205,24 @@ impl Stream {
             let expected = if self.done { "a finish reason" } else { "[DONE] or a finish reason" };
             return Err(WireError::Cut { expected });
         }
-        if let Some(block) = self.reasoning.block() {
-            self.answer.blocks.push(super::answer::VendorBlock { place: 0, block });
-        }
-        self.answer.calls = self.calls.finish();
+        let typed = |(call, mut beside): (_, Map<_, _>)| {
+            beside.entry("type").or_insert_with(|| Value::from("function"));
+            (call, beside)
+        };
+        self.message.finish(&mut self.answer, self.calls.finish().map(typed));
         self.answer.refusal = Some(self.refusal).filter(|refusal| !refusal.is_empty());
         Ok(self.answer)
     }
 }
 
-/// The reasoning beside an answer: what the server that sent it wants back in the same keys.
-#[derive(Clone, Debug, Default)]
-struct Reasoning {
-    /// `reasoning_content`, as llama.cpp and others have it.
-    content: String,
-    /// `reasoning_details` of `OpenRouter`, which replace its `reasoning`.
-    details: Vec<Value>,
-}
+/// Keys of a call that a view shows, or that only a stream has.
+const OWN_OF_CALL: [&str; 2] = ["id", "index"];
 
-impl Reasoning {
-    fn add(&mut self, message: &Value) {
-        self.content.push_str(text(message, "/reasoning_content").unwrap_or_default());
-        for detail in list(message, "/reasoning_details") {
-            let same = |known: &&mut Value| {
-                ["index", "type"].iter().all(|key| known.get(key) == detail.get(key))
-                    && (detail.get("id").is_none_or(Value::is_null) || known.get("id") == detail.get("id"))
-            };
-            match self.details.iter_mut().rev().find(same).filter(|_| detail.get("index").is_some()) {
-                Some(known) => join(known, detail),
-                None => self.details.push(detail.clone()),
-            }
-        }
-    }
-
-    fn block(&mut self) -> Option<Value> {
-        let mut block = Map::new();
-        if !self.content.is_empty() {
-            block.insert("reasoning_content".to_owned(), Value::from(std::mem::take(&mut self.content)));
-        }
-        if !self.details.is_empty() {
-            block.insert("reasoning_details".to_owned(), Value::Array(std::mem::take(&mut self.details)));
-        }
-        (!block.is_empty()).then_some(Value::Object(block))
-    }
-}
-
-/// Continues a detail: appends its text, and replaces other values unless they are null.
-fn join(known: &mut Value, detail: &Value) {
-    for (key, value) in detail.as_object().into_iter().flatten() {
-        match (known.get_mut(key), value) {
-            (_, Value::Null) => {}
-            (Some(Value::String(before)), Value::String(more)) if matches!(key.as_str(), "text" | "summary" | "data") => {
-                before.push_str(more);
-            }
-            (_, value) => known[key] = value.clone(),
-        }
-    }
+/// Returns what a whole call has besides its id, name and arguments.
+fn beside(call: &Value) -> Map<String, Value> {
+    let mut beside = Map::from_iter([("type".to_owned(), Value::from("function"))]);
+    add_call(&mut beside, call, &OWN_OF_CALL);
+    beside
 }
 
 /// Returns the choice of index 0, and its place in the list. Other choices were not requested.
@@ -298,15 +269,6 @@ fn envelope(value: &Value, answer: &mut Answer) {
     );
     answer.usage = reported.or(answer.usage);
     answer.cost_usd = value.pointer("/usage/cost").and_then(Value::as_f64).or(answer.cost_usd);
-}
-
-/// Returns the text of a content: a string, or the texts of a list of parts.
-fn content_text(content: Option<&Value>) -> String {
-    match content {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => parts.iter().filter_map(|part| text(part, "/text")).collect(),
-        _ => String::new(),
-    }
 }
 
 /// Returns the arguments of a call: a string or, from servers that misread the protocol, the JSON of the object.

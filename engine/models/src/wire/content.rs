@@ -54,8 +54,8 @@ pub enum Piece<'a> {
     },
     /// A document.
     Document(Document<'a>),
-    /// Reasoning that its vendor wants back unchanged.
-    Reasoning(&'a Json),
+    /// The turn as its vendor's own items, for that vendor alone.
+    Items(&'a Json),
 }
 
 /// A document with its bytes.
@@ -152,7 +152,7 @@ impl<'a> Said<'a> {
 impl Said<'_> {
     fn is_reasoning_only(&self) -> bool {
         self.pieces.iter().all(|piece| match piece {
-            Piece::Reasoning(_) => true,
+            Piece::Items(_) => true,
             Piece::Text(text) => text.trim().is_empty(),
             Piece::Call { .. } | Piece::Result { .. } | Piece::Document(_) => false,
         })
@@ -163,7 +163,7 @@ fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Cont
     let block = |part| part_block(part, &|hash| contents.get(&hash).cloned());
     match part {
         Part::Request(text) | Part::Text(text) => Piece::Text(Cow::Borrowed(text)),
-        Part::Reasoning(blocks) => Piece::Reasoning(blocks),
+        Part::Items(items) => Piece::Items(items),
         Part::Call { call, asked } => Piece::Call { id: ids.of(call, asked), tool: tool_name(&asked.tool), input: input(asked) },
         Part::Result { call, asked, result, repeat, said } => {
             let result = result.as_deref();

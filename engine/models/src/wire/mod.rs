@@ -11,13 +11,15 @@ pub mod chat;
 mod content;
 mod fault;
 mod grown;
+pub(crate) mod items;
+mod message;
 pub mod ollama;
 pub mod responses;
 mod sse;
 mod stream;
 mod value;
 
-pub use answer::{Answer, AnsweredCall};
+pub use answer::{Answer, AnsweredCall, Restored};
 pub use arguments::call_of;
 pub use content::{Document, Piece, Said};
 pub use fault::{Fault, fault_of};

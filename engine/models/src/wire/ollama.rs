@@ -3,7 +3,7 @@
 use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
-use super::answer::read_back;
+use super::message::{Message, add_call};
 use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Fault, Features, Piece, Said, WireError, WireRequest, chat};
 
@@ -48,6 +48,12 @@ pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, messages: 
 
 /// Encodes a turn of the model. Arguments are objects here.
 fn assistant(said: &Said<'_>, vendor: &str) -> Value {
+    if let Some(mut message) = said.own_items(vendor, true).and_then(|mut items| items.pop()) {
+        if message.get("content").is_none() {
+            message["content"] = Value::from("");
+        }
+        return message;
+    }
     let mut message = json!({"role": "assistant", "content": ""});
     let (mut content, mut calls) = (String::new(), Vec::new());
     for piece in &said.pieces {
@@ -57,12 +63,7 @@ fn assistant(said: &Said<'_>, vendor: &str) -> Value {
                 let input: Value = serde_json::from_str(input).unwrap_or_else(|_| json!({}));
                 calls.push(json!({"type": "function", "function": {"name": tool, "arguments": input}}));
             }
-            Piece::Reasoning(blocks) => {
-                for thinking in read_back(blocks, vendor).iter().filter_map(|kept| kept.block.get("thinking")) {
-                    message["thinking"] = thinking.clone();
-                }
-            }
-            Piece::Result { .. } | Piece::Document(_) => {}
+            Piece::Result { .. } | Piece::Document(_) | Piece::Items(_) => {}
         }
     }
     message["content"] = Value::from(content);
@@ -83,7 +84,7 @@ fn others(said: &Said<'_>, takes_images: bool, messages: &mut Vec<Value>) {
                 Some(image) => images.push(image),
                 None => texts.push(document.envelope()),
             },
-            Piece::Call { .. } | Piece::Reasoning(_) => {}
+            Piece::Call { .. } | Piece::Items(_) => {}
         }
     }
     if texts.is_empty() && images.is_empty() {
@@ -100,15 +101,15 @@ fn others(said: &Said<'_>, takes_images: bool, messages: &mut Vec<Value>) {
 pub(super) fn decode(body: &str) -> Result<Answer, WireError> {
     let mut stream = Stream::default();
     stream.line(body)?;
-    if stream.message { Ok(stream.answer()) } else { Err(WireError::unreadable("it has no message")) }
+    if stream.message.is_some() { Ok(stream.answer()) } else { Err(WireError::unreadable("it has no message")) }
 }
 
 /// A stream of lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     answer: Answer,
-    thinking: String,
-    message: bool,
+    message: Option<Message>,
+    calls: Vec<(AnsweredCall, Map<String, Value>)>,
     done: bool,
 }
 
@@ -118,9 +119,9 @@ impl Stream {
         if let Some(fault) = Fault::in_envelope(&value) {
             return Err(WireError::Fault(fault));
         }
-        self.message |= value.get("message").is_some();
-        self.thinking.push_str(text(&value, "/message/thinking").unwrap_or_default());
-        self.answer.text.push_str(text(&value, "/message/content").unwrap_or_default());
+        if let Some(message) = value.get("message") {
+            self.message.get_or_insert_default().add(&mut self.answer, message);
+        }
         for (index, call) in list(&value, "/message/tool_calls").iter().enumerate() {
             let at =
                 [Step::Key("message"), Step::Key("tool_calls"), Step::At(index), Step::Key("function"), Step::Key("arguments")];
@@ -129,11 +130,14 @@ impl Stream {
                 Some(_) => raw_text(line, &at).unwrap_or_default().to_owned(),
                 None => String::new(),
             };
-            self.answer.calls.push(AnsweredCall {
+            let answered = AnsweredCall {
                 id: text(call, "/id").map(str::to_owned),
                 tool: text(call, "/function/name").unwrap_or_default().to_owned(),
                 arguments,
-            });
+            };
+            let mut beside = Map::new();
+            add_call(&mut beside, call, &[]);
+            self.calls.push((answered, beside));
         }
         if let Some(model) = text(&value, "/model") {
             self.answer.model = Some(model.to_owned());
@@ -156,10 +160,7 @@ impl Stream {
     }
 
     fn answer(mut self) -> Answer {
-        if !self.thinking.is_empty() {
-            let block = json!({"thinking": self.thinking});
-            self.answer.blocks.push(super::answer::VendorBlock { place: 0, block });
-        }
+        self.message.unwrap_or_default().finish(&mut self.answer, self.calls.into_iter());
         self.answer
     }
 }

@@ -3,7 +3,7 @@
 use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
-use super::answer::read_back;
+use super::items::without_call;
 use super::value::{count, list, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, within};
 
@@ -49,36 +49,32 @@ pub(super) fn word(said: &Said<'_>, vendor: &str, features: Features, input: &mu
     }
 }
 
-/// Encodes a turn of the model item by item, with its vendor's items at their places.
+/// Encodes a turn of the model: as its vendor's own items, or as text and calls.
 fn assistant(said: &Said<'_>, vendor: &str, input: &mut Vec<Value>) {
-    let kept: Vec<_> = said
-        .pieces
-        .iter()
-        .flat_map(|piece| if let Piece::Reasoning(blocks) = piece { read_back(blocks, vendor) } else { Vec::new() })
-        .filter(|kept| is_sealed(&kept.block))
-        .collect();
-    let at = |place: usize, input: &mut Vec<Value>| {
-        input.extend(kept.iter().filter(|kept| kept.place == place).map(|kept| kept.block.clone()));
-    };
-    at(0, input);
-    let mut calls = 0;
+    if let Some(mut items) = said.own_items(vendor, false) {
+        let whole = items.len();
+        items.retain(can_return);
+        if items.len() < whole {
+            // An item whose id is known there is refused without the reasoning that it followed.
+            items.iter_mut().filter_map(Value::as_object_mut).for_each(|item| drop(item.shift_remove("id")));
+        }
+        input.append(&mut items);
+        return;
+    }
     for piece in &said.pieces {
         match piece {
             Piece::Text(text) => input.push(json!({"type": "message", "role": "assistant", "content": text})),
             Piece::Call { id, tool, input: arguments } => {
-                calls += 1;
-                at(calls, input);
                 input.push(json!({"type": "function_call", "call_id": &**id, "name": tool, "arguments": arguments}));
             }
-            Piece::Result { .. } | Piece::Document(_) | Piece::Reasoning(_) => {}
+            Piece::Result { .. } | Piece::Document(_) | Piece::Items(_) => {}
         }
     }
-    at(calls + 1, input);
 }
 
-/// Whether an item can come back: reasoning whose content was not sealed exists only where it was stored.
-fn is_sealed(item: &Value) -> bool {
-    item["type"] != "reasoning" || text(item, "/encrypted_content").is_some()
+/// Whether an item can come back: reasoning that is neither sealed nor told in words exists only where it was stored.
+fn can_return(item: &Value) -> bool {
+    item["type"] != "reasoning" || text(item, "/encrypted_content").is_some() || !list(item, "/content").is_empty()
 }
 
 /// Encodes results as items, then the rest.
@@ -91,7 +87,7 @@ fn others(said: &Said<'_>, features: Features, input: &mut Vec<Value>) {
             }
             Piece::Text(text) => content.push(json!({"type": "input_text", "text": text})),
             Piece::Document(document) => content.push(self::document(document, features)),
-            Piece::Call { .. } | Piece::Reasoning(_) => {}
+            Piece::Call { .. } | Piece::Items(_) => {}
         }
     }
     if !content.is_empty() {
@@ -133,8 +129,11 @@ fn of_response(response: &Value, output: &[Value]) -> Result<Answer, WireError> 
         return Err(WireError::Fault(Fault::of_words(status, "the provider gave up on its answer")));
     }
     let mut answer = Answer { finish: finish(response, status), ..Answer::default() };
+    let has_final = output.iter().any(is_final);
     for item in output {
-        take(&mut answer, item);
+        let mut item = item.clone();
+        take(&mut answer, &mut item, has_final);
+        answer.items.push(item);
     }
     answer.id = text(response, "/id").map(str::to_owned);
     answer.model = text(response, "/model").map(str::to_owned);
@@ -154,23 +153,34 @@ fn finish(response: &Value, status: &str) -> Option<String> {
     reason.or(Some(status).filter(|status| !status.is_empty())).map(str::to_owned)
 }
 
-/// Takes an output item that is complete.
-fn take(answer: &mut Answer, item: &Value) {
+/// Whether `item` is a message of the final answer, and no commentary on the way there.
+fn is_final(item: &Value) -> bool {
+    text(item, "/phase") == Some("final_answer")
+}
+
+/// Takes an output item that is complete. Where the answer `has_final` messages, they alone are its text.
+fn take(answer: &mut Answer, item: &mut Value, has_final: bool) {
     match text(item, "/type") {
-        Some("message") => {
-            for part in list(item, "/content") {
-                answer.text.push_str(text(part, "/text").unwrap_or_default());
+        Some("message") if !has_final || is_final(item) => {
+            let parts = item.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten();
+            for (index, part) in parts.enumerate() {
                 if let Some(refusal) = text(part, "/refusal") {
                     answer.refusal.get_or_insert_default().push_str(refusal);
                 }
+                if let Some(said) = text(part, "/text").map(|text| answer.say(text, index == 0)) {
+                    part["text"] = said;
+                }
             }
         }
-        Some("function_call") => answer.calls.push(AnsweredCall {
-            id: text(item, "/call_id").or_else(|| text(item, "/id")).map(str::to_owned),
-            tool: text(item, "/name").unwrap_or_default().to_owned(),
-            arguments: text(item, "/arguments").unwrap_or_default().to_owned(),
-        }),
-        _ => answer.keep(item.clone()),
+        Some("function_call") => {
+            answer.calls.push(AnsweredCall {
+                id: text(item, "/call_id").or_else(|| text(item, "/id")).map(str::to_owned),
+                tool: text(item, "/name").unwrap_or_default().to_owned(),
+                arguments: text(item, "/arguments").unwrap_or_default().to_owned(),
+            });
+            without_call(item);
+        }
+        _ => {}
     }
 }
 

@@ -197,3 +197,24 @@ async fn an_answer_without_the_key_stays_as_it_is() {
     let server = Server::start(|_, _| Reply::new(200, hello())).await;
     assert_eq!(ask(&at(&server.url, "llamacpp")).await.unwrap().text, "hello");
 }
+
+#[tokio::test]
+async fn a_signed_item_with_the_key_goes_as_its_view_and_other_items_without_the_key() {
+    let thinking = |words: &str| json!({"type": "thinking", "thinking": words, "signature": "sealed"});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let stored = |content: serde_json::Value| async move {
+        let body = json!({"content": content, "stop_reason": "end_turn"}).to_string();
+        let server = Server::start(move |_, _| Reply::new(200, body.clone())).await;
+        let turn = ask(&at(&server.url, "anthropic")).await.unwrap();
+        assert!(!said(&turn).contains(KEY), "{turn:?}");
+        (turn.text.clone(), turn.items.value()["items"].clone())
+    };
+    let (said, items) = stored(json!([thinking(KEY), text("A."), thinking("b"), text(&format!("B {KEY}!"))])).await;
+    assert_eq!(said, "A.\n\nB [key]!");
+    let place = |from: u32, to: u32| json!({"type": "text", "text": {"from": from, "to": to}});
+    assert_eq!(items, json!([place(0, 2), thinking("b"), place(4, 12)]));
+    // A key in two texts together leaves the text alone.
+    let (first, rest) = KEY.split_at(KEY.len() / 2);
+    let (said, items) = stored(json!([thinking("a"), text(first), text(rest)])).await;
+    assert_eq!((said.as_str(), items), ("[key]", serde_json::Value::Null));
+}

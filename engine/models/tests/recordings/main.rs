@@ -3,6 +3,7 @@
 //! What comes out is compared with a second, plain reading of the same bytes ([`plain`]), which shares no code with the
 //! codecs. The recordings are not part of the repository: without them the test says so, and passes.
 
+mod back;
 mod plain;
 mod tape;
 
@@ -64,6 +65,22 @@ fn every_recorded_exchange_is_read_as_it_was_said() {
     assert_eq!(seen, rows.values().map(|row| row.exchanges).sum::<usize>(), "every exchange is of some kind");
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert_eq!(rows.values().map(|row| row.half_calls).sum::<usize>(), 0);
+}
+
+#[test]
+fn every_recorded_answer_goes_back_to_its_vendor_item_by_item() {
+    let Some(tapes) = tape::all() else {
+        println!("there are no recordings at {}: nothing was read", tape::folder().display());
+        return;
+    };
+    let mut rows: BTreeMap<String, back::Row> = BTreeMap::new();
+    for tape in &tapes {
+        back::of_tape(tape, rows.entry(tape.provider.clone()).or_default());
+    }
+    println!("{}", back::table(&rows));
+    let differ: Vec<&str> = rows.values().flat_map(|row| &row.differ).map(String::as_str).collect();
+    assert!(rows.values().any(|row| row.equal > 0), "nothing was sent back");
+    assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n"));
 }
 
 /// A whole body.

@@ -37,7 +37,7 @@ impl Reading {
             finish: answer.finish.clone().unwrap_or_default(),
             usage: [usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens],
             cost: nanos(answer.cost_usd),
-            reasoning: answer.blocks.iter().map(|kept| reasoning(&kept.block)).collect(),
+            reasoning: answer.items.iter().map(reasoning).collect(),
             id: answer.id.clone().unwrap_or_default(),
             model: answer.model.clone().unwrap_or_default(),
         }
@@ -52,9 +52,10 @@ fn nanos(cost: Option<f64>) -> u64 {
     (cost.unwrap_or_default() * 1e9).round() as u64
 }
 
-/// The words of a vendor's block.
+/// The words of a vendor's item. A router's plain form of the same details counts once.
 fn reasoning(block: &Value) -> String {
-    let direct = ["thinking", "reasoning_content"].iter().filter_map(|key| block[key].as_str());
+    let plain = if block["reasoning_details"].as_array().is_some_and(|details| !details.is_empty()) { "" } else { "reasoning" };
+    let direct = ["thinking", "reasoning_content", plain].into_iter().filter_map(|key| block[key].as_str());
     let listed = block["reasoning_details"].as_array().into_iter().flatten();
     let summary = block["summary"].as_array().into_iter().flatten();
     let words = listed.map(|detail| detail["text"].as_str().or(detail["summary"].as_str()).unwrap_or_default());
@@ -137,6 +138,7 @@ fn chat_finish(choice: &Value) -> Value {
 
 fn chat_stream(events: &[Value]) -> Reading {
     let (mut content, mut refusal, mut thought, mut details) = (String::new(), String::new(), String::new(), String::new());
+    let mut told = String::new();
     let mut calls: BTreeMap<u64, (String, String, String)> = BTreeMap::new();
     let (mut finish, mut usage) = (Value::Null, Value::Null);
     for event in events {
@@ -148,6 +150,7 @@ fn chat_stream(events: &[Value]) -> Reading {
             content += delta["content"].as_str().unwrap_or_default();
             refusal += delta["refusal"].as_str().unwrap_or_default();
             thought += delta["reasoning_content"].as_str().unwrap_or_default();
+            told += delta["reasoning"].as_str().unwrap_or_default();
             details += &reasoning(&json!({"reasoning_details": delta["reasoning_details"]}));
             for call in delta["tool_calls"].as_array().into_iter().flatten() {
                 let known = calls.entry(call["index"].as_u64().expect("recorded calls have an index")).or_default();
@@ -164,6 +167,7 @@ fn chat_stream(events: &[Value]) -> Reading {
         .into_values()
         .map(|(id, name, arguments)| json!({"id": id, "function": {"name": name, "arguments": arguments}}))
         .collect();
+    let details = if details.is_empty() { told } else { details };
     let message = json!({"content": content, "refusal": refusal, "tool_calls": calls, "reasoning_content": thought + &details});
     let last = events.last().expect("a stream has events");
     chat(&json!({"id": last["id"], "model": last["model"], "usage": usage}), &message, &finish)
@@ -175,7 +179,7 @@ fn anthropic(message: &Value) -> Reading {
     let usage = &message["usage"];
     let cached = number(&usage["cache_read_input_tokens"]);
     Reading {
-        text: of("text").map(|block| string(&block["text"])).collect(),
+        text: anthropic_text(blocks),
         calls: of("tool_use").map(|block| (string(&block["id"]), string(&block["name"]), block["input"].clone())).collect(),
         refusal: String::new(),
         finish: string(&message["stop_reason"]),
@@ -192,7 +196,29 @@ fn anthropic(message: &Value) -> Reading {
     }
 }
 
+/// The texts; an empty line between two that something else came between. A text without words at the beginning is none.
+fn anthropic_text(blocks: &[Value]) -> String {
+    let mut text = String::new();
+    for (index, block) in blocks.iter().enumerate().filter(|(_, block)| block["type"] == "text") {
+        let more = string(&block["text"]);
+        if text.is_empty() && more.trim().is_empty() {
+            continue;
+        }
+        let is_apart = index > 0 && blocks[index - 1]["type"] != "text";
+        if is_apart && !text.is_empty() && !text.ends_with(char::is_whitespace) && !more.starts_with(char::is_whitespace) {
+            text += "\n\n";
+        }
+        text += &more;
+    }
+    text
+}
+
 fn anthropic_stream(events: &[Value]) -> Reading {
+    anthropic(&anthropic_message(events))
+}
+
+/// The message that the events of a stream make.
+fn anthropic_message(events: &[Value]) -> Value {
     let of = |kind: &'static str| events.iter().filter(move |event| event["type"] == kind);
     let mut message = of("message_start").next().expect("a stream begins")["message"].clone();
     let mut blocks: BTreeMap<u64, (Value, String)> = BTreeMap::new();
@@ -204,6 +230,15 @@ fn anthropic_stream(events: &[Value]) -> Reading {
         let delta = &event["delta"];
         for key in ["text", "thinking"].into_iter().filter(|key| delta[key].is_string()) {
             block[key] = Value::from(string(&block[key]) + &string(&delta[key]));
+        }
+        if let Some(signature) = delta["signature"].as_str() {
+            block["signature"] = Value::from(signature);
+        }
+        if let Some(citation) = delta.get("citation") {
+            match &mut block["citations"] {
+                Value::Array(citations) => citations.push(citation.clone()),
+                none => *none = json!([citation]),
+            }
         }
         input.push_str(delta["partial_json"].as_str().unwrap_or_default());
     }
@@ -219,15 +254,20 @@ fn anthropic_stream(events: &[Value]) -> Reading {
     for (key, value) in last["usage"].as_object().expect("the end tells the usage") {
         message["usage"][key] = value.clone();
     }
-    anthropic(&message)
+    message
 }
 
 fn responses(response: &Value) -> Reading {
     let items = response["output"].as_array().expect("a response has output");
     let of = |kind: &'static str| items.iter().filter(move |item| item["type"] == kind);
     let parts = |key: &'static str| {
-        let parts = of("message").flat_map(|item| item["content"].as_array().expect("a message has content"));
-        parts.map(move |part| string(&part[key])).collect::<String>()
+        let final_only = of("message").any(|item| item["phase"] == "final_answer");
+        let told = of("message").filter(|item| !final_only || item["phase"] == "final_answer");
+        let texts = told.map(|item| {
+            let parts = item["content"].as_array().expect("a message has content");
+            parts.iter().map(|part| string(&part[key])).collect::<String>()
+        });
+        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
     };
     let usage = &response["usage"];
     let reason = response["incomplete_details"]["reason"].as_str();
@@ -258,7 +298,10 @@ fn responses_stream(events: &[Value]) -> Reading {
     let is_last = |event: &&Value| event["response"]["status"] == "completed" || event["response"]["status"] == "incomplete";
     let last = events.iter().find(is_last).expect("a stream ends");
     let mut reading = responses(&last["response"]);
-    reading.text = joined("response.output_text.delta");
+    let messages = last["response"]["output"].as_array().into_iter().flatten().filter(|item| item["type"] == "message").count();
+    if messages < 2 {
+        reading.text = joined("response.output_text.delta");
+    }
     reading.refusal = joined("response.refusal.delta");
     let mut pieces: BTreeMap<u64, String> = BTreeMap::new();
     for event in of("response.function_call_arguments.delta") {
@@ -287,5 +330,78 @@ fn ollama(lines: &[Value]) -> Reading {
         reasoning: joined("thinking"),
         id: String::new(),
         model: string(&last["model"]),
+    }
+}
+
+/// The vendor's own list of items, as an accepted follow-up request has it.
+pub(crate) fn items(dialect: Dialect, body: &str, is_stream: bool) -> Vec<Value> {
+    let value = |body: &str| serde_json::from_str::<Value>(body).expect("a recorded body is JSON");
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let data = body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+    let events = || data.clone().map(value).collect::<Vec<_>>();
+    match (dialect, is_stream) {
+        (Dialect::Anthropic, false) => list(&value(body)["content"]),
+        (Dialect::Anthropic, true) => list(&anthropic_message(&events())["content"]),
+        (Dialect::Responses, false) => list(&value(body)["output"]),
+        (Dialect::Responses, true) => {
+            // The last event repeats the items, sealed anew.
+            let is_last = |event: &Value| matches!(event["type"].as_str(), Some("response.completed" | "response.incomplete"));
+            let last = events().into_iter().find(is_last).expect("a stream ends");
+            let done = events().into_iter().filter(|event| event["type"] == "response.output_item.done");
+            let whole = list(&last["response"]["output"]);
+            if whole.is_empty() { done.map(|mut event| event["item"].take()).collect() } else { whole }
+        }
+        (Dialect::Chat, false) => vec![value(body)["choices"][0]["message"].clone()],
+        (Dialect::Chat, true) => {
+            let deltas = events().into_iter().flat_map(|event| list(&event["choices"]));
+            vec![joined(deltas.filter(|choice| choice["index"] == 0).map(|mut choice| choice["delta"].take()))]
+        }
+        (Dialect::Ollama, _) => vec![joined(body.lines().map(|line| value(line)["message"].take()))],
+    }
+}
+
+/// A message from its pieces: words are appended, calls and details joined by their index.
+fn joined(pieces: impl Iterator<Item = Value>) -> Value {
+    let mut message = json!({});
+    for piece in pieces {
+        for (key, more) in piece.as_object().into_iter().flatten() {
+            append(&mut message, key, more);
+        }
+    }
+    message
+}
+
+fn append(known: &mut Value, key: &str, more: &Value) {
+    match (known[key].clone(), more) {
+        (_, Value::Null) => {}
+        (Value::String(before), Value::String(more))
+            if ["content", "reasoning", "reasoning_content", "thinking", "arguments", "text", "summary", "data", "refusal"]
+                .contains(&key) =>
+        {
+            known[key] = Value::from(before + more);
+        }
+        (Value::Array(mut before), Value::Array(more)) => {
+            for part in more {
+                let same = |known: &&mut Value| {
+                    part["index"].is_number()
+                        && known["index"] == part["index"]
+                        && (part["type"].is_null() || known["type"] == part["type"] || key == "tool_calls")
+                };
+                match before.iter_mut().rev().find(same) {
+                    Some(known) => part.as_object().into_iter().flatten().for_each(|(key, more)| append(known, key, more)),
+                    None => before.push(part.clone()),
+                }
+            }
+            known[key] = Value::Array(before);
+        }
+        (Value::Object(_), Value::Object(more)) => more.iter().for_each(|(inner, more)| append(&mut known[key], inner, more)),
+        (_, Value::Array(more)) => {
+            known[key] = json!([]);
+            append(known, key, &Value::Array(more.clone()));
+            if known[key].as_array().is_some_and(Vec::is_empty) && !more.is_empty() {
+                known[key] = Value::Array(more.clone());
+            }
+        }
+        _ => known[key] = more.clone(),
     }
 }

@@ -105,9 +105,10 @@ pub struct ModelAnswered {
     pub finish: FinishReason,
     /// The hash of the request it answered, so that replay can prove byte-identical requests.
     pub request: ContentHash,
-    /// The vendor's reasoning blocks, sent back unchanged to that vendor only.
+    /// The answer as its vendor's own list of items, sent back unchanged to that vendor only. A text of an item is a range of
+    /// bytes of `text`, and a call lacks what `calls` has. Absent if text and calls are all of the answer.
     #[serde(default, skip_serializing_if = "Json::is_null")]
-    pub reasoning: Json,
+    pub items: Json,
     /// The provider's description of its answer; `None` for models without a provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<Box<Answered>>,

@@ -31,7 +31,7 @@ pub fn contents_of(message: &Message) -> Vec<ContentHash> {
             Part::Request(_)
             | Part::Question { .. }
             | Part::Text(_)
-            | Part::Reasoning(_)
+            | Part::Items(_)
             | Part::Call { .. }
             | Part::Result { .. }
             | Part::Pointer(_)
@@ -82,7 +82,7 @@ enum Block<'a> {
         #[serde(skip_serializing_if = "Json::is_null")]
         answer_schema: &'a Json,
     },
-    Reasoning {
+    VendorItems {
         kept: &'a Json,
     },
     ToolCall {
@@ -150,7 +150,7 @@ impl<'a> Block<'a> {
                 instruction: "You are asked this as the master of the agent named in asker. Your next text, or a handoff, is the answer.",
                 answer_schema,
             },
-            Part::Reasoning(kept) => Self::Reasoning { kept },
+            Part::Items(kept) => Self::VendorItems { kept },
             Part::Call { asked, call: _ } => Self::ToolCall { id: &asked.provider_id, tool: &asked.tool, input: &asked.input },
             Part::Result { asked, result, repeat, said, call: _ } => Self::ToolResult {
                 tool: &asked.tool,

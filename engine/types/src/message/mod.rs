@@ -57,8 +57,9 @@ pub enum Part {
     },
     /// The model's own text.
     Text(String),
-    /// Reasoning that its vendor wants back unchanged before the model's own text and calls; no other vendor gets it.
-    Reasoning(Json),
+    /// The model's own turn as its vendor's list of items. The vendor gets this list back, with the texts and calls that it refers to.
+    /// Every other vendor gets the text and the calls alone.
+    Items(Json),
     /// A call that the model made.
     Call {
         /// Its id.

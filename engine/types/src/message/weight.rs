@@ -31,7 +31,7 @@ pub fn part_bytes(part: &Part) -> usize {
     match part {
         Part::Request(text) | Part::Text(text) | Part::Notice(Notice::Steer { text }) | Part::Summary { text, .. } => text.len(),
         Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
-        Part::Reasoning(kept) => text(kept),
+        Part::Items(kept) => text(kept),
         Part::Call { asked, .. } => asked.tool.len() + text(&asked.input),
         Part::Result { result, said, .. } => {
             result.as_ref().map_or(0, |result| result.output.text().len())

@@ -1,0 +1,253 @@
+//! Answers as their vendors' own items: each answer goes back as it came, whatever its order, and its text is what the agent says.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use baton_models::provider::Profile;
+use baton_models::wire::{Answer, Dialect, Grown, MAX_ANSWER_BYTES, Restored};
+use baton_types::id::TaskId;
+use baton_types::json::Json;
+use baton_types::message::{Message, Part, Role};
+use baton_types::model::ModelTurn;
+use serde_json::{Value, json};
+
+/// Returns the messages of a conversation that `turn` is all of, as `provider` is sent them. `vendor` gave the answer.
+fn sent(provider: &str, vendor: &str, turn: &ModelTurn) -> Vec<Value> {
+    let mut parts = Vec::new();
+    if !turn.items.is_null() {
+        parts.push(Part::Items(turn.items.clone()));
+    }
+    if !turn.text.is_empty() {
+        parts.push(Part::Text(turn.text.clone()));
+    }
+    let calls = turn.calls.iter().cloned().zip(1..);
+    parts.extend(calls.map(|(call, at)| Part::Call { call: TaskId::root().call(1, at), asked: Arc::new(call) }));
+    let profile = Profile::named(provider).unwrap();
+    let mut grown = Grown::new(profile.dialect, profile.features, vendor);
+    grown.grow(&[Arc::new(Message { role: Role::Assistant, parts })], &HashMap::new());
+    let items: Vec<Value> = serde_json::from_slice(&[b"[", grown.bytes(), b"]"].concat()).unwrap();
+    match items.as_slice() {
+        [message] if profile.dialect == Dialect::Anthropic => message["content"].as_array().unwrap().clone(),
+        _ => items,
+    }
+}
+
+fn turn(answer: Answer, vendor: &str) -> ModelTurn {
+    answer.into_turn(vendor, vendor)
+}
+
+fn whole(dialect: Dialect, body: &Value) -> Answer {
+    dialect.decode(body.to_string().as_bytes()).unwrap()
+}
+
+fn streamed(dialect: Dialect, events: &[Value]) -> Answer {
+    let mut decoder = dialect.decoder(MAX_ANSWER_BYTES);
+    for event in events {
+        decoder.push(format!("data: {event}\n\n").as_bytes()).unwrap();
+    }
+    decoder.push(b"data: [DONE]\n\n").unwrap();
+    decoder.finish().unwrap()
+}
+
+/// Returns the events in which Anthropic streams `content`, each text in two pieces.
+fn anthropic_events(content: &Value, stop_reason: &str) -> Vec<Value> {
+    let mut events =
+        vec![json!({"type": "message_start", "message": {"id": "m", "model": "claude", "usage": {"input_tokens": 1}}})];
+    for (index, block) in content.as_array().unwrap().iter().enumerate() {
+        let key = ["text", "thinking", "input"].into_iter().find(|key| block.get(*key).is_some()).unwrap();
+        let mut start = block.clone();
+        start[key] = if key == "input" { json!({}) } else { json!("") };
+        let signature = start.as_object_mut().unwrap().remove("signature");
+        events.push(json!({"type": "content_block_start", "index": index, "content_block": start}));
+        let all = block[key].as_str().map_or_else(|| block[key].to_string(), str::to_owned);
+        let (first, rest) = all.split_at(all.len() / 2);
+        for piece in [first, rest] {
+            let kind = if key == "input" { "input_json" } else { key };
+            let key = if key == "input" { "partial_json" } else { key };
+            events.push(
+                json!({"type": "content_block_delta", "index": index, "delta": {"type": format!("{kind}_delta"), key: piece}}),
+            );
+        }
+        if let Some(signature) = signature {
+            let delta = json!({"type": "signature_delta", "signature": signature});
+            events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        }
+        events.push(json!({"type": "content_block_stop", "index": index}));
+    }
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": stop_reason}, "usage": {"output_tokens": 9}}));
+    events.push(json!({"type": "message_stop"}));
+    events
+}
+
+#[test]
+fn blocks_of_anthropic_go_back_in_the_order_in_which_they_came() {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let thinking = |words: &str| json!({"type": "thinking", "thinking": words, "signature": format!("sealed {words}")});
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "look", "input": {"at": id}});
+    let cited = json!({"type": "text", "text": "so", "citations": [{"cited_text": "x"}]});
+    let by_code =
+        json!({"type": "tool_use", "id": "c", "name": "look", "input": {"at": "c"}, "caller": {"type": "code", "tool_id": "s"}});
+    // As Claude Opus 4.6 answers with adaptive thinking, then the same with calls, then thinking between texts.
+    for (content, said) in [
+        (json!([text("\n\n"), thinking("hm"), text("Done.")]), "Done."),
+        (json!([text("\n\n"), thinking("hm"), text("I look."), call("a"), thinking("oh"), call("b")]), "I look."),
+        (json!([thinking("a"), text("One."), thinking("b"), text("Two.")]), "One.\n\nTwo."),
+        (json!([text("One "), cited, text(" two.")]), "One so two."),
+        (json!([text("Before."), by_code]), "Before."),
+        (json!([call("a"), text("After.")]), "After."),
+    ] {
+        let body = json!({"id": "m", "content": content, "stop_reason": "end_turn"});
+        let mut ways = vec![whole(Dialect::Anthropic, &body)];
+        if !content.to_string().contains("citations") {
+            ways.push(streamed(Dialect::Anthropic, &anthropic_events(&content, "end_turn")));
+        }
+        for answer in ways {
+            let turn = turn(answer, "anthropic");
+            assert_eq!(turn.text, said, "{content}");
+            assert_eq!(Value::from(sent("anthropic", "anthropic", &turn)), content, "to the vendor");
+            assert!(!turn.items.text().contains(said), "the text is stored once: {}", turn.items.text());
+            let elsewhere = Value::from(sent("openai", "openai", &turn));
+            assert!(!elsewhere.to_string().contains("sealed"), "to another vendor: {elsewhere}");
+        }
+    }
+    // Text and calls in their usual order need no items.
+    let plain = json!({"content": [text("Hi."), call("a"), call("b")], "stop_reason": "tool_use"});
+    let plain = turn(whole(Dialect::Anthropic, &plain), "anthropic");
+    assert!(plain.items.is_null(), "{}", plain.items.text());
+    // Without thinking a text without words is left out: the provider refuses it.
+    let blank =
+        turn(whole(Dialect::Anthropic, &json!({"content": [text("\n"), call("a")], "stop_reason": "tool_use"})), "anthropic");
+    assert_eq!(sent("anthropic", "anthropic", &blank), [call("a")]);
+}
+
+#[test]
+fn items_of_responses_go_back_whole_and_the_final_answer_alone_is_the_text() {
+    let message = |id: &str, phase: &str, text: &str| {
+        let part = json!({"type": "output_text", "text": text, "annotations": [{"type": "url_citation", "url": "u"}]});
+        json!({"type": "message", "id": id, "role": "assistant", "status": "completed", "phase": phase, "content": [part]})
+    };
+    let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"});
+    let call = json!({"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "namespace": "n", "arguments": "{\"a\": 1}", "status": "completed"});
+    for (output, said) in [
+        (
+            json!([reasoning, message("m1", "commentary", "I'll check."), message("m2", "final_answer", "{\"x\":\"1\"}")]),
+            "{\"x\":\"1\"}",
+        ),
+        (json!([reasoning, message("m1", "commentary", "I'll check."), call]), "I'll check."),
+        (json!([message("m1", "final_answer", "One."), message("m2", "final_answer", "Two.")]), "One.\n\nTwo."),
+    ] {
+        let response = json!({"id": "r", "status": "completed", "output": output});
+        let stream = [json!({"type": "response.completed", "response": response})];
+        for answer in [whole(Dialect::Responses, &response), streamed(Dialect::Responses, &stream)] {
+            let turn = turn(answer, "openai-responses");
+            assert_eq!(turn.text, said);
+            assert_eq!(Value::from(sent("openai-responses", "openai-responses", &turn)), output);
+        }
+    }
+    // Reasoning that was not sealed is known to nobody, so what followed it goes without the ids that point to it.
+    let unsealed = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    let response = json!({"status": "completed", "output": [unsealed, call]});
+    let back = sent("openai-responses", "openai-responses", &turn(whole(Dialect::Responses, &response), "openai-responses"));
+    assert_eq!((back.len(), back[0].get("id"), &back[0]["namespace"]), (1, None, &json!("n")));
+    // A server that thinks in open words gets them back.
+    let open = json!({"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]});
+    let response = json!({"status": "completed", "output": [open, call]});
+    let back = sent("openai-responses", "openai-responses", &turn(whole(Dialect::Responses, &response), "openai-responses"));
+    assert_eq!(back, [open, call]);
+}
+
+#[test]
+fn a_message_of_chat_completions_goes_back_with_every_key_that_it_came_with() {
+    let call = |extra: Value| {
+        let mut call = json!({"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"a\":1}"}});
+        call.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        call
+    };
+    let signed = json!({"extra_content": {"google": {"thought_signature": "sealed"}}});
+    for message in [
+        json!({"role": "assistant", "content": "Hi.", "reasoning": "I greet."}),
+        json!({"role": "assistant", "content": "Hi.", "reasoning_content": "I greet."}),
+        json!({"role": "assistant", "reasoning": "I look.", "tool_calls": [call(json!({}))]}),
+        json!({"role": "assistant", "tool_calls": [call(signed.clone())]}),
+        json!({"role": "assistant", "content": "Hi.", "extra_content": signed["extra_content"]}),
+        json!({"role": "assistant", "content": "Hi.", "annotations": [{"type": "file", "file": {"hash": "h"}}]}),
+        json!({"role": "assistant", "content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "I greet."}]},
+            {"type": "text", "text": "Hi."},
+        ]}),
+    ] {
+        let body = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+        let answer = turn(whole(Dialect::Chat, &body), "openai");
+        assert_eq!(answer.text, if message.get("content").is_some() { "Hi." } else { "" }, "{message}");
+        assert_eq!(sent("openai", "openai", &answer), std::slice::from_ref(&message), "{message}");
+        assert!(!sent("openai", "another", &answer)[0].to_string().contains("I greet"), "another vendor gets text and calls");
+        assert!(!sent("openai", "another", &answer)[0].to_string().contains("sealed"));
+    }
+    let plain = json!({"choices": [{"message": {"role": "assistant", "content": "Hi.", "refusal": null, "annotations": []}, "finish_reason": "stop"}]});
+    assert!(turn(whole(Dialect::Chat, &plain), "openai").items.is_null());
+}
+
+#[test]
+fn a_streamed_message_goes_back_like_a_whole_one() {
+    let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]});
+    let thinking = |text: &str| json!([{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]);
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]});
+    let signature = json!({"google": {"thought_signature": "sealed"}});
+    let function = |arguments: &str| json!({"name": "look", "arguments": arguments});
+    let answer = streamed(
+        Dialect::Chat,
+        &[
+            delta(json!({"role": "assistant", "content": thinking("I ")})),
+            delta(json!({"content": thinking("greet.")})),
+            delta(json!({"reasoning": "So "})),
+            delta(json!({"content": "H"})),
+            delta(json!({"reasoning": "be it.", "content": "i."})),
+            delta(json!({"tool_calls": [{"index": 0, "id": "c1", "extra_content": signature, "function": function("{\"a\":")}]})),
+            delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": "1}"}}]})),
+            end,
+        ],
+    );
+    let expected = json!({
+        "role": "assistant",
+        "content": [{"type": "thinking", "thinking": [{"type": "text", "text": "I greet."}]}, {"type": "text", "text": "Hi."}],
+        "reasoning": "So be it.",
+        "tool_calls": [{"id": "c1", "type": "function", "extra_content": signature, "function": function("{\"a\":1}")}],
+    });
+    let turn = turn(answer, "openai");
+    assert_eq!((turn.text.as_str(), sent("openai", "openai", &turn)), ("Hi.", vec![expected]));
+}
+
+#[test]
+fn a_cut_or_refused_turn_goes_back_as_text() {
+    let content = json!([{"type": "thinking", "thinking": "hm", "signature": "sealed"}, {"type": "text", "text": "I beg"}]);
+    for reason in ["max_tokens", "refusal"] {
+        let turn = turn(whole(Dialect::Anthropic, &json!({"content": content, "stop_reason": reason})), "anthropic");
+        assert!(turn.items.is_null(), "{}", turn.items.text());
+        assert_eq!(sent("anthropic", "anthropic", &turn), [json!({"type": "text", "text": "I beg"})]);
+    }
+}
+
+#[test]
+fn what_the_engine_restores_for_itself_goes_back_as_the_model_wrote_it() {
+    let arguments = "{\"a\": 1, \"b\": null}";
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "look", "arguments": arguments}});
+    let message = json!({"role": "assistant", "content": "Hi.", "tool_calls": [call]});
+    let block = json!({"type": "tool_use", "id": "c1", "name": "look", "input": {"a": 1, "b": null}});
+    let item = json!({"type": "function_call", "id": "fc", "call_id": "c1", "name": "look", "arguments": arguments});
+    for (provider, body, came) in [
+        ("openai", json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]}), message),
+        ("anthropic", json!({"content": [block], "stop_reason": "tool_use"}), block),
+        ("openai-responses", json!({"status": "completed", "output": [item]}), item),
+    ] {
+        let answer = whole(Profile::named(provider).unwrap().dialect, &body);
+        let without_null = |_: &ModelTurn| Restored { text: None, inputs: vec![(0, Json::from(json!({"a": 1})))] };
+        let turn = answer.into_restored_turn(provider, provider, &without_null);
+        assert_eq!(turn.calls[0].input.text(), "{\"a\":1}");
+        assert_eq!(sent(provider, provider, &turn), [came], "{provider}");
+    }
+    let text = "{\"a\":1,\"b\":null}";
+    let answer = whole(Dialect::Chat, &json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}));
+    let without_null = |_: &ModelTurn| Restored { text: Some("{\"a\":1}".to_owned()), inputs: Vec::new() };
+    let turn = answer.into_restored_turn("openai", "openai", &without_null);
+    assert_eq!((turn.text.as_str(), &sent("openai", "openai", &turn)[0]["content"]), ("{\"a\":1}", &json!(text)));
+}
