@@ -64,6 +64,11 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Compares the judgement of values with the JSON Schema Test Suite: agree, disagree and refused for each draft.
+    SchemaSuite {
+        /// A copy of <https://github.com/json-schema-org/JSON-Schema-Test-Suite>.
+        folder: std::path::PathBuf,
+    },
     /// Cancels runs at their steps and measures how long they take to be quiet.
     Cancel {
         /// Builds the program for speed.
@@ -111,6 +116,11 @@ fn main() -> ExitCode {
         Chore::Simulate { arguments } => {
             let run = ["run", "--quiet", "--release", "--package", "baton-proof", "--example", "simulate", "--"];
             project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
+        }
+        Chore::SchemaSuite { folder } => {
+            let run = ["run", "--quiet", "--package", "baton-schema", "--example", "schema_suite", "--"];
+            let folder = folder.display().to_string();
+            project::run_cargo(&run.into_iter().chain([folder.as_str()]).collect::<Vec<_>>())
         }
         Chore::Cancel { release, arguments } => {
             let profile = if release { "release" } else { "dev" };

@@ -1,12 +1,10 @@
 //! Checks one file against its form and reports all its faults, by the form's own JSON Schema.
 
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
-use baton_schema::{Plain, push_token};
+use baton_schema::{Bound, Broken, Finding, Program, Sizes, push_token};
 use baton_types::spelling::nearest;
-use jsonschema::ValidationError;
-use jsonschema::error::ValidationErrorKind as Wrong;
 use schemars::{JsonSchema, Schema as RootSchema, SchemaGenerator, generate::SchemaSettings, transform::Transform};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -31,9 +29,7 @@ pub(crate) struct ShapeFault {
 /// A form with its published schema.
 pub(crate) struct Shape {
     schema: Value,
-    plain: Option<Plain>,
-    /// Built when a file is not accepted: the validator finds every fault.
-    validator: OnceLock<jsonschema::Validator>,
+    program: Program,
 }
 
 pub(crate) static TOOL: LazyLock<Shape> = LazyLock::new(Shape::of::<ToolForm>);
@@ -132,32 +128,15 @@ fn is_null_type(schema: &Value) -> bool {
 impl Shape {
     fn of<T: JsonSchema>() -> Self {
         let schema = schema_of::<T>();
-        Self { plain: Plain::of(&schema), schema, validator: OnceLock::new() }
-    }
-
-    fn validator(&self) -> &jsonschema::Validator {
-        self.validator.get_or_init(|| {
-            jsonschema::options()
-                .with_draft(jsonschema::Draft::Draft202012)
-                .with_pattern_options(jsonschema::PatternOptions::regex())
-                .offline()
-                .build(&self.schema)
-                .expect("the schema of a form is valid")
-        })
+        Self { program: Program::read(&schema).expect("the schema of a form is valid"), schema }
     }
 
     /// Reads `value` as the form `T`, or reports every fault.
     pub(crate) fn read<T: DeserializeOwned + Validate>(&self, value: &Value) -> Result<T, Vec<ShapeFault>> {
-        let is_accepted = self.plain.as_ref().is_some_and(|plain| plain.accepts(value));
-        if !is_accepted && !self.validator().is_valid(value) {
-            let mut faults = Vec::new();
-            for error in self.validator().iter_errors(value) {
-                self.explain(value, &error, &mut faults);
-                if faults.len() > MAX_FAULTS_PER_FILE {
-                    break;
-                }
-            }
-            return Err(without_echoes(faults));
+        // One more than the limit, so that the report can note further faults.
+        let findings = self.program.findings(value, MAX_FAULTS_PER_FILE + 1);
+        if !findings.is_empty() {
+            return Err(without_echoes(findings.iter().map(explain).collect()));
         }
         // What the schema cannot say: numbers too large for their type, and what `validator` knows besides.
         let read = T::deserialize(value).or_else(|_| serde_path_to_error::deserialize(value));
@@ -172,110 +151,53 @@ impl Shape {
         })?;
         Ok(form)
     }
+}
 
-    fn explain(&self, root: &Value, error: &ValidationError<'_>, faults: &mut Vec<ShapeFault>) {
-        let place = error.instance_path().to_string();
-        let name = describe(&place);
-        let found = error.instance();
-        match error.kind() {
-            Wrong::AdditionalProperties { unexpected } => {
-                let known = self.known_keys(&error.schema_path().to_string());
-                // One more than the limit, so that the report can note further faults.
-                for key in unexpected.iter().take(MAX_FAULTS_PER_FILE + 1) {
-                    let mut inner = place.clone();
-                    push_token(&mut inner, key);
-                    let mut unknown = fault(FaultKind::UnknownKey, inner, Spot::Key, format!("unknown key \"{}\"", shorten(key)));
-                    unknown.nearest = nearest(key, known.iter().map(String::as_str)).map(str::to_owned);
-                    unknown.expected = Some(one_of(&known.iter().map(String::as_str).collect::<Vec<_>>()));
-                    faults.push(unknown);
-                }
-            }
-            Wrong::Required { property } => {
-                let key = property.as_str().unwrap_or_default();
-                let mut inner = place;
-                push_token(&mut inner, key);
-                faults.push(fault(FaultKind::MissingKey, inner, Spot::Key, format!("key \"{key}\" is missing")));
-            }
-            Wrong::Type { kind } => {
-                let expected = match kind {
-                    jsonschema::error::TypeKind::Single(single) => a_type(&single.to_string()).to_owned(),
-                    jsonschema::error::TypeKind::Multiple(set) => {
-                        set.iter().map(|each| a_type(&each.to_string()).to_owned()).collect::<Vec<_>>().join(" or ")
-                    }
-                };
-                faults.push(wrong_type(place, &name, expected, found));
-            }
-            Wrong::AnyOf { context } | Wrong::OneOfNotValid { context } => {
-                self.explain_choice(root, &place, found, context, faults);
-            }
-            Wrong::Enum { options } => {
-                let options: Vec<String> = options.as_array().into_iter().flatten().map(plain).collect();
-                faults.push(unknown_value(place, &name, found, &options));
-            }
-            Wrong::Constant { expected_value } => faults.push(unknown_value(place, &name, found, &[plain(expected_value)])),
-            Wrong::Pattern { pattern } => {
-                let mut wrong =
-                    fault(FaultKind::OutOfRange, place, Spot::Value, format!("{name} has a form that is not allowed"));
-                wrong.expected = Some(match pattern.as_str() {
-                    baton_types::id::ID_PATTERN => "small letters and digits in words joined by _ or -".to_owned(),
-                    other => format!("what matches {other}"),
-                });
-                wrong.found = Some(show(found));
-                faults.push(wrong);
-            }
-            other => {
-                let mut wrong = fault(FaultKind::OutOfRange, place, Spot::Value, format!("{name} is out of range"));
-                wrong.expected = Some(bound(other).unwrap_or_else(|| error.to_string()));
-                wrong.found = Some(show(found));
-                faults.push(wrong);
-            }
+/// Returns a broken rule as a fault of a file.
+fn explain(finding: &Finding<'_>) -> ShapeFault {
+    let place = finding.pointer.clone();
+    let name = describe(&place);
+    let found = finding.value;
+    let below = |key: &str| {
+        let mut inner = place.clone();
+        push_token(&mut inner, key);
+        inner
+    };
+    match &finding.broken {
+        Broken::UnknownKey(key, known) => {
+            let mut unknown = fault(FaultKind::UnknownKey, below(key), Spot::Key, format!("unknown key \"{}\"", shorten(key)));
+            unknown.nearest = nearest(key, known.iter().copied()).map(str::to_owned);
+            unknown.expected = Some(one_of(known));
+            unknown
         }
-    }
-
-    /// Explains a choice against the intended alternative: the one with the value's JSON type.
-    fn explain_choice(
-        &self,
-        root: &Value,
-        place: &str,
-        found: &Value,
-        context: &[Vec<ValidationError<'static>>],
-        faults: &mut Vec<ShapeFault>,
-    ) {
-        let name = describe(place);
-        let is_here = |error: &ValidationError<'_>| error.instance_path().to_string() == place;
-        let mut options = Vec::new();
-        let mut types = Vec::new();
-        for branch in context {
-            for error in branch.iter().filter(|error| is_here(error)) {
-                match error.kind() {
-                    Wrong::Constant { expected_value } => options.push(plain(expected_value)),
-                    Wrong::Type { kind: jsonschema::error::TypeKind::Single(single) } => types.push(single.to_string()),
-                    _ => {}
-                }
-            }
+        Broken::Missing(key) => fault(FaultKind::MissingKey, below(key), Spot::Key, format!("key \"{key}\" is missing")),
+        Broken::Type(names) => wrong_type(place, &name, types(names), found),
+        Broken::Unlisted(options) => unknown_value(place, &name, found, &options.iter().map(plain).collect::<Vec<_>>()),
+        Broken::NoForm(_, options) if found.is_string() && !options.is_empty() => {
+            unknown_value(place, &name, found, &options.iter().map(|option| plain(option)).collect::<Vec<_>>())
         }
-        let meant = context.iter().find(|branch| {
-            !branch.iter().any(|error| is_here(error) && matches!(error.kind(), Wrong::Type { .. } | Wrong::Constant { .. }))
-        });
-        types.sort();
-        types.dedup();
-        match meant {
-            Some(branch) => branch.iter().for_each(|error| self.explain(root, error, faults)),
-            None if found.is_string() && !options.is_empty() => {
-                faults.push(unknown_value(place.to_owned(), &name, found, &options));
-            }
-            None => {
-                let expected = types.iter().map(|each| a_type(each)).collect::<Vec<_>>().join(" or ");
-                faults.push(wrong_type(place.to_owned(), &name, expected, found));
-            }
+        Broken::NoForm(names, options) => {
+            let mut names = names.clone();
+            names.extend(options.iter().map(|option| type_of(option)));
+            names.sort_unstable();
+            names.dedup();
+            wrong_type(place, &name, types(&names), found)
         }
-    }
-
-    /// Returns the keys of the object whose schema has the keyword at `schema_path`.
-    fn known_keys(&self, schema_path: &str) -> Vec<String> {
-        let object = schema_path.rsplit_once('/').map_or("", |(object, _)| object);
-        let properties = self.schema.pointer(object).and_then(|schema| schema.get("properties")).and_then(Value::as_object);
-        properties.into_iter().flat_map(|properties| properties.keys().cloned()).collect()
+        Broken::Pattern(pattern) => {
+            let mut wrong = fault(FaultKind::OutOfRange, place, Spot::Value, format!("{name} has a form that is not allowed"));
+            wrong.expected = Some(match *pattern {
+                baton_types::id::ID_PATTERN => "small letters and digits in words joined by _ or -".to_owned(),
+                other => format!("what matches {other}"),
+            });
+            wrong.found = Some(show(found));
+            wrong
+        }
+        other => {
+            let mut wrong = fault(FaultKind::OutOfRange, place, Spot::Value, format!("{name} is out of range"));
+            wrong.expected = Some(bound(other).unwrap_or_else(|| finding.to_string()));
+            wrong.found = Some(show(found));
+            wrong
+        }
     }
 }
 
@@ -326,17 +248,21 @@ fn describe(place: &str) -> String {
     }
 }
 
-fn bound(kind: &Wrong) -> Option<String> {
-    Some(match kind {
-        Wrong::Minimum { limit } => format!("at least {limit}"),
-        Wrong::Maximum { limit } => format!("at most {limit}"),
-        Wrong::MinLength { limit: 1 } => "a text that is not empty".to_owned(),
-        Wrong::MaxLength { limit } => format!("at most {limit} characters"),
-        Wrong::MinItems { limit } => format!("at least {limit} elements"),
-        Wrong::MaxItems { limit } => format!("at most {limit} elements"),
-        Wrong::MinProperties { limit } => format!("at least {limit} keys"),
+fn bound(broken: &Broken<'_>) -> Option<String> {
+    Some(match broken {
+        Broken::Beyond(Bound::Least, limit) => format!("at least {limit}"),
+        Broken::Beyond(Bound::Most, limit) => format!("at most {limit}"),
+        Broken::TooFew(Sizes::Text, 1) => "a text that is not empty".to_owned(),
+        Broken::TooFew(Sizes::Array, limit) => format!("at least {limit} elements"),
+        Broken::TooFew(Sizes::Object, limit) => format!("at least {limit} keys"),
+        Broken::TooMany(Sizes::Text, limit) => format!("at most {limit} characters"),
+        Broken::TooMany(Sizes::Array, limit) => format!("at most {limit} elements"),
         _ => return None,
     })
+}
+
+fn types(names: &[&str]) -> String {
+    names.iter().map(|name| a_type(name)).collect::<Vec<_>>().join(" or ")
 }
 
 /// Returns the JSON type of a value.

@@ -36,14 +36,16 @@ impl<'s> Loader<'s> {
             }
             (None, Some(schema)) => {
                 let schema = Value::Object(schema.clone());
-                if schema.get("type").is_none_or(|name| name != "object") {
+                let before = self.faults.len();
+                let name = schema.get("type");
+                // A name that is no type is a fault of the schema itself.
+                if name.is_none_or(|name| name != "object" && name.as_str().is_none_or(baton_schema::is_type_name)) {
                     let message = "the schema of an input must be that of an object";
                     let fault = texts.fault(FaultKind::BadSchema, "/input_schema/type", Spot::Value, message);
                     self.faults.push(fault.expected("\"type\": \"object\""));
-                    return None;
                 }
-                let compiled = self.compile(&schema, "/input_schema", texts.text("/input_schema"))?;
-                Some((schema, compiled))
+                let compiled = self.compile(&schema, "/input_schema", texts.text("/input_schema"));
+                compiled.filter(|_| self.faults.len() == before).map(|compiled| (schema, compiled))
             }
             (None, None) => {
                 let message = "key \"parameters\" is missing";
@@ -89,14 +91,13 @@ impl<'s> Loader<'s> {
             fault.nearest.clone_from(&slip.nearest);
             self.faults.push(fault);
         }
-        match baton_schema::compile(schema) {
+        match baton_schema::read(schema) {
             Ok(compiled) => slips.is_empty().then_some(compiled),
-            Err(message) => {
-                // The message ends with the pointer of the fault, which becomes the fault's place.
-                let (reason, inner) = message.rsplit_once(" (at \"").unwrap_or((&message, ""));
-                let inner = inner.strip_suffix("\")").unwrap_or_default();
-                let message = format!("this is not a JSON Schema (2020-12): {reason}");
-                self.faults.push(text.fault(FaultKind::BadSchema, &format!("{place}{inner}"), Spot::Value, message));
+            Err(faults) => {
+                for wrong in faults {
+                    let place = format!("{place}{}", wrong.pointer);
+                    self.faults.push(text.fault(FaultKind::BadSchema, &place, Spot::Value, wrong.message));
+                }
                 None
             }
         }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_schema::NAME_PATTERN;
+use baton_schema::{Broken, Finding, NAME_PATTERN, Program};
 use baton_types::call::AfterExecution;
 use baton_types::model::FinishReason;
 use schemars::JsonSchema;
@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::scripted::ScriptedModel;
+
+/// Largest number of reported faults of a script.
+const MAX_FAULTS: usize = 100;
 
 /// A script (`*.script.json`): what the scripted model answers for each agent.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
@@ -161,47 +164,25 @@ impl ScriptFile {
     /// Reads `text`, whose faults of structure are all reported at once.
     pub(crate) fn read(text: &str) -> Result<Self, Vec<ScriptFault>> {
         let value: Value = serde_json::from_str(text).map_err(|error| vec![ScriptFault::new("", error.to_string())])?;
-        let schema = schema();
-        if baton_schema::compile(&schema).expect("the schema of scripts compiles").check(&value).is_ok() {
+        let program = Program::read(&schema()).expect("the schema of scripts is one");
+        let mut faults: Vec<_> = program.findings(&value, MAX_FAULTS).iter().map(explain).collect();
+        if faults.is_empty() {
             return serde_json::from_value(value).map_err(|error| vec![ScriptFault::new("", error.to_string())]);
         }
-        // Only a faulty script needs a validator that reports unknown keys one by one.
-        let validator = jsonschema::options().build(&schema).expect("the schema of scripts compiles");
-        let mut faults: Vec<_> = validator.iter_errors(&value).flat_map(|error| faults(&error)).collect();
         faults.sort();
         Err(faults)
     }
 }
 
-/// Returns one finding of the validator as faults for people: each unknown key is reported, with the nearest known
-/// one.
-fn faults(error: &jsonschema::ValidationError<'_>) -> Vec<ScriptFault> {
-    let pointer = error.instance_path().to_string();
-    match error.kind() {
-        jsonschema::error::ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let known = known_keys(&pointer);
-            unexpected
-                .iter()
-                .map(|key| {
-                    let escaped = key.replace('~', "~0").replace('/', "~1");
-                    ScriptFault::new(format!("{pointer}/{escaped}"), format!("unknown key {key:?}{}", suggestion(key, known)))
-                })
-                .collect()
+/// Returns a broken rule as a fault. An unknown key is reported with the nearest known one.
+fn explain(finding: &Finding<'_>) -> ScriptFault {
+    let pointer = finding.pointer.clone();
+    match &finding.broken {
+        Broken::UnknownKey(key, known) => {
+            let escaped = key.replace('~', "~0").replace('/', "~1");
+            ScriptFault::new(format!("{pointer}/{escaped}"), format!("unknown key {key:?}{}", suggestion(key, known)))
         }
-        _ => vec![ScriptFault::new(pointer, error.to_string())],
-    }
-}
-
-/// Returns the keys that the object at `pointer` may have, by the form of the file.
-fn known_keys(pointer: &str) -> &'static [&'static str] {
-    let parts: Vec<_> = pointer.split('/').skip(1).collect();
-    match parts.as_slice() {
-        [] => &["$schema", "agents"],
-        ["agents", _] => &["turns", "answers", "cases", "tasks"],
-        ["agents", _, "cases", _] => &["when", "turns"],
-        [.., "calls", _, "malformed"] => &["arguments", "reason"],
-        [.., "calls", _] => &["tool", "as", "input", "malformed", "return_to_llm", "after_execution"],
-        _ => &["text", "calls", "finish", "literal"],
+        _ => ScriptFault::new(pointer, finding.to_string()),
     }
 }
 

@@ -1,209 +1,66 @@
-//! JSON Schemas (2020-12), compiled so that nothing is fetched and no pattern backtracks.
-
-use std::collections::HashMap;
-use std::sync::OnceLock;
+//! JSON Schemas as values of [`Schema`]: what the rest of the engine judges by.
 
 use baton_types::json::Json;
 use baton_types::schema::{Judge, Schema, SchemaFault};
 use serde_json::Value;
 
-use crate::plain::Plain;
-use crate::pointer::push_token;
-
-/// The most bytes a compiled pattern may take.
-const MAX_PATTERN_BYTES: usize = 1 << 20;
-
-/// The most subschemas that one value is held against: references that branch would double them with every line.
-const MAX_STEPS: usize = 10_000;
+use crate::program::Program;
 
 /// Largest number of reported faults of a check.
 const MAX_FAULTS: usize = 20;
 
-/// Deepest value whose faults are reported one by one if a schema's choices are recursive.
-const MAX_TOLD_DEPTH: usize = 3;
+/// Largest number of faults of a schema that one message has.
+const MAX_TOGETHER: usize = 5;
 
-/// Compiles `schema`; the error names the place where it is no schema. Nothing is ever fetched.
+/// Compiles `schema`; the error names the places where it is no schema. Nothing is ever fetched.
 pub fn compile(schema: &Value) -> Result<Schema, String> {
-    if let Some(pointer) = reference_outside(schema, &mut String::new()) {
-        return Err(format!("a reference may only name a place in the same schema, such as \"#/$defs/point\" (at {pointer:?})"));
-    }
-    if let Some((pointer, fault)) = endless_reference(schema) {
-        return Err(format!("{fault} (at {pointer:?})"));
-    }
-    let compiled = Compiled::of(schema);
-    if compiled.plain.is_none() {
-        compiled.validator.get_or_init(|| build(schema)).as_ref().map_err(String::clone)?;
-    }
-    Ok(Schema::new(compiled.json.clone(), compiled))
+    read(schema).map_err(|faults| {
+        let each = faults.iter().take(MAX_TOGETHER).map(|fault| format!("{} (at {:?})", fault.message, fault.pointer));
+        each.collect::<Vec<_>>().join("; ")
+    })
+}
+
+/// Compiles `schema`; the error has all its faults, each with the pointer of its place.
+pub fn read(schema: &Value) -> Result<Schema, Vec<SchemaFault>> {
+    let program = Program::read(schema)?;
+    Ok(Schema::new(Json::from(schema), Compiled { program: Ok(program) }))
 }
 
 /// Keeps a schema that the engine derived from checked parts.
 pub fn derived(schema: &Value) -> Schema {
-    let compiled = Compiled::of(schema);
-    Schema::new(compiled.json.clone(), compiled)
+    Schema::new(Json::from(schema), Compiled { program: Program::read(schema) })
 }
 
 /// Checks `value` against a schema that the engine derived and does not keep.
 pub fn judge(schema: &Value, value: &Value) -> Vec<SchemaFault> {
-    if Plain::of(schema).is_some_and(|plain| plain.accepts(value)) {
-        return Vec::new();
-    }
-    Compiled::of(schema).check(value).err().unwrap_or_default()
+    Compiled { program: Program::read(schema) }.check(value).err().unwrap_or_default()
 }
 
-/// A compiled schema, with its source.
+/// A compiled schema, or what is wrong with it.
 #[derive(Debug)]
 struct Compiled {
-    json: Json,
-    /// The simple form of the schema, if it has one; then most values need no validator.
-    plain: Option<Plain>,
-    /// Filled at once for a schema that is not plain, else when a value is not accepted.
-    validator: OnceLock<Result<Box<jsonschema::Validator>, String>>,
-}
-
-impl Compiled {
-    fn of(schema: &Value) -> Self {
-        Self { json: Json::from(schema), plain: Plain::of(schema), validator: OnceLock::new() }
-    }
-
-    /// Whether a choice may lead back to itself further down in a value. The validator keeps the faults of every alternative,
-    /// so there they may double with every level of the value, which is a model's to nest.
-    fn chooses_recursively(&self) -> bool {
-        let says = |keyword: &str| self.json.text().contains(keyword);
-        says("\"$ref\"") && (says("\"anyOf\"") || says("\"oneOf\""))
-    }
+    program: Result<Program, Vec<SchemaFault>>,
 }
 
 impl Judge for Compiled {
     fn check(&self, value: &Value) -> Result<(), Vec<SchemaFault>> {
-        if self.plain.as_ref().is_some_and(|plain| plain.accepts(value)) {
-            return Ok(());
-        }
-        let validator = match self.validator.get_or_init(|| build(&self.json.value())) {
-            Ok(validator) => validator,
-            Err(message) => return Err(vec![SchemaFault { pointer: String::new(), message: message.clone() }]),
+        let program = match &self.program {
+            Ok(program) => program,
+            Err(faults) => {
+                let unread =
+                    |fault: &SchemaFault| format!("the schema cannot be read: {} (at {:?})", fault.message, fault.pointer);
+                return Err(faults.iter().map(|fault| SchemaFault { pointer: String::new(), message: unread(fault) }).collect());
+            }
         };
-        if validator.is_valid(value) {
-            return Ok(());
-        }
-        if self.chooses_recursively() && depth(value) > MAX_TOLD_DEPTH {
-            let message = "the value fits none of the forms that are allowed; it is nested too deeply to say where".to_owned();
-            return Err(vec![SchemaFault { pointer: String::new(), message }]);
-        }
-        Err(validator
-            .iter_errors(value)
-            .map(|error| SchemaFault { pointer: error.instance_path().to_string(), message: error.to_string() })
-            .take(MAX_FAULTS)
-            .collect())
-    }
-}
-
-/// Returns the depth of nested lists and objects.
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(values) => 1 + values.iter().map(depth).max().unwrap_or(0),
-        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
-        _ => 0,
-    }
-}
-
-fn build(schema: &Value) -> Result<Box<jsonschema::Validator>, String> {
-    let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
-    let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).with_pattern_options(patterns).offline();
-    options.build(schema).map(Box::new).map_err(|error| format!("{error} (at {:?})", error.instance_path().to_string()))
-}
-
-/// Returns the pointer of a reference that leaves the schema or is resolved while it runs.
-fn reference_outside(schema: &Value, pointer: &mut String) -> Option<String> {
-    let mut inside = |key: &str, value: &Value| {
-        let length = pointer.len();
-        push_token(pointer, key);
-        let foreign = match (key, value) {
-            ("$ref", Value::String(target)) => !(target == "#" || target.starts_with("#/")),
-            ("$dynamicRef" | "$recursiveRef", Value::String(_)) => true,
-            _ => false,
-        };
-        let found = if foreign { Some(pointer.clone()) } else { reference_outside(value, pointer) };
-        pointer.truncate(length);
-        found
-    };
-    match schema {
-        Value::Object(object) => object.iter().find_map(|(key, value)| inside(key, value)),
-        Value::Array(array) => array.iter().enumerate().find_map(|(index, value)| inside(&index.to_string(), value)),
-        _ => None,
-    }
-}
-
-/// Returns the pointer of a reference that would be followed for ever, or nearly so, without going down into the value, and what
-/// is wrong with it.
-fn endless_reference(schema: &Value) -> Option<(String, &'static str)> {
-    let mut done = HashMap::new();
-    let mut references = Vec::new();
-    collect_references(schema, &mut String::new(), &mut references);
-    references.into_iter().find_map(|start| {
-        let fault = match steps(schema, &start, &mut Vec::new(), &mut done) {
-            None => "the reference leads back to itself",
-            Some(steps) if steps > MAX_STEPS => "the references branch too often",
-            Some(_) => return None,
-        };
-        Some((start, fault))
-    })
-}
-
-fn collect_references(schema: &Value, pointer: &mut String, found: &mut Vec<String>) {
-    let mut inside = |key: &str, value: &Value| {
-        let length = pointer.len();
-        push_token(pointer, key);
-        collect_references(value, pointer, found);
-        pointer.truncate(length);
-    };
-    match schema {
-        Value::Object(object) => {
-            object.iter().for_each(|(key, value)| inside(key, value));
-            if object.get("$ref").is_some_and(Value::is_string) {
-                found.push(pointer.clone());
+        let mut faults = Vec::new();
+        for finding in program.findings(value, MAX_FAULTS) {
+            let fault = SchemaFault { message: finding.to_string(), pointer: finding.pointer };
+            if !faults.contains(&fault) {
+                faults.push(fault);
             }
         }
-        Value::Array(array) => array.iter().enumerate().for_each(|(index, value)| inside(&index.to_string(), value)),
-        _ => {}
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
-}
-
-/// Returns the number of subschemas that are met when the schema at `pointer` is followed in place; `None` if that
-/// never ends.
-fn steps(root: &Value, pointer: &str, path: &mut Vec<String>, done: &mut HashMap<String, usize>) -> Option<usize> {
-    if let Some(known) = done.get(pointer) {
-        return Some(*known);
-    }
-    if path.iter().any(|earlier| earlier == pointer) || path.len() > 1_000 {
-        return None;
-    }
-    path.push(pointer.to_owned());
-    let mut next = Vec::new();
-    if let Some(Value::Object(object)) = root.pointer(pointer) {
-        for (key, value) in object {
-            match (key.as_str(), value) {
-                ("$ref", Value::String(target)) => next.push(target.trim_start_matches('#').to_owned()),
-                ("allOf" | "anyOf" | "oneOf", Value::Array(members)) => {
-                    next.extend((0..members.len()).map(|index| format!("{pointer}/{key}/{index}")));
-                }
-                ("not" | "if" | "then" | "else", Value::Object(_)) => next.push(format!("{pointer}/{key}")),
-                ("dependentSchemas", Value::Object(members)) => next.extend(members.keys().map(|member| {
-                    let mut inner = format!("{pointer}/{key}");
-                    push_token(&mut inner, member);
-                    inner
-                })),
-                _ => {}
-            }
-        }
-    }
-    let mut sum = 1_usize;
-    for target in &next {
-        sum = sum.saturating_add(steps(root, target, path, done)?);
-    }
-    path.pop();
-    done.insert(pointer.to_owned(), sum);
-    Some(sum)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use baton_types::spelling::nearest;
 use serde_json::{Map, Value};
 
+use crate::dialect::{Dialect, HOLDS_LIST, HOLDS_MAP, HOLDS_SCHEMA, for_each_part};
 use crate::judge::compile;
 use crate::pointer::push_token;
 
@@ -36,27 +37,6 @@ pub enum Slip {
     BrokenDefault,
 }
 
-/// Keywords of 2020-12 whose value is a schema.
-const HOLDS_SCHEMA: [&str; 11] = [
-    "additionalProperties",
-    "contains",
-    "contentSchema",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
-
-/// Keywords whose value is a list of schemas.
-const HOLDS_LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-
-/// Keywords whose value is schemas by name; `definitions` is the old name of `$defs`, which 2020-12 still knows.
-const HOLDS_MAP: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
-
 /// The other keywords.
 #[rustfmt::skip]
 const PLAIN: [&str; 38] = [
@@ -68,18 +48,19 @@ const PLAIN: [&str; 38] = [
 ];
 
 /// Keywords whose schemas judge the same value as the schema around them.
-const IN_PLACE: [&str; 7] = ["allOf", "anyOf", "dependentSchemas", "else", "if", "oneOf", "then"];
+const IN_PLACE: [&str; 8] = ["allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "oneOf", "then"];
 
 /// Reports every unknown keyword, every required key without a description, and every default that breaks its schema.
 /// Keywords that begin with `x-` are the writer's own.
 pub fn check_keywords(schema: &Value) -> Vec<KeywordFault> {
-    let mut visitor = Visitor { root: schema, pointer: String::new(), faults: Vec::new() };
+    let mut visitor = Visitor { root: schema, dialect: Dialect::of(schema), pointer: String::new(), faults: Vec::new() };
     visitor.visit(schema, &names_in_place(schema, schema));
     visitor.faults
 }
 
 struct Visitor<'s> {
     root: &'s Value,
+    dialect: Dialect,
     pointer: String,
     faults: Vec<KeywordFault>,
 }
@@ -90,31 +71,25 @@ impl Visitor<'_> {
         let Value::Object(keywords) = schema else { return };
         check_required(keywords, described, &self.pointer, &mut self.faults);
         check_default(schema, &self.pointer, &mut self.faults);
-        for (keyword, value) in keywords {
+        for keyword in keywords.keys() {
+            if known(self.dialect).any(|known| known == keyword) || keyword.starts_with("x-") {
+                continue;
+            }
+            let mut pointer = self.pointer.clone();
+            push_token(&mut pointer, keyword);
+            self.faults.push(KeywordFault {
+                kind: Slip::UnknownKeyword,
+                pointer,
+                message: format!("\"{keyword}\" is no keyword of JSON Schema ({})", self.dialect),
+                nearest: nearest(keyword, known(self.dialect)).map(str::to_owned),
+            });
+        }
+        for_each_part(keywords, |keyword, token, inner| {
             let length = self.pointer.len();
             push_token(&mut self.pointer, keyword);
-            match value {
-                Value::Object(named) if HOLDS_MAP.contains(&keyword.as_str()) => {
-                    for (name, inner) in named {
-                        self.inner(keyword, Some(name), inner, described);
-                    }
-                }
-                Value::Array(members) if HOLDS_LIST.contains(&keyword.as_str()) => {
-                    for (index, inner) in members.iter().enumerate() {
-                        self.inner(keyword, Some(&index.to_string()), inner, described);
-                    }
-                }
-                inner if HOLDS_SCHEMA.contains(&keyword.as_str()) => self.inner(keyword, None, inner, described),
-                _ if known().any(|known| known == keyword) || keyword.starts_with("x-") => {}
-                _ => self.faults.push(KeywordFault {
-                    kind: Slip::UnknownKeyword,
-                    pointer: self.pointer.clone(),
-                    message: format!("\"{keyword}\" is no keyword of JSON Schema (2020-12)"),
-                    nearest: nearest(keyword, known()).map(str::to_owned),
-                }),
-            }
+            self.inner(keyword, token.as_deref(), inner, described);
             self.pointer.truncate(length);
-        }
+        });
     }
 
     fn inner(&mut self, keyword: &str, token: Option<&str>, inner: &Value, described: &BTreeSet<&str>) {
@@ -147,7 +122,7 @@ fn names_in_place<'s>(root: &'s Value, schema: &'s Value) -> BTreeSet<&'s str> {
         let parts = IN_PLACE.iter().filter_map(|keyword| Some((*keyword, keywords.get(*keyword)?)));
         for (keyword, part) in parts {
             match part {
-                Value::Object(named) if keyword == "dependentSchemas" => {
+                Value::Object(named) if matches!(keyword, "dependencies" | "dependentSchemas") => {
                     due.extend(named.values().filter(|each| each.is_object()));
                 }
                 Value::Array(members) => due.extend(members.iter().filter(|member| member.is_object())),
@@ -175,8 +150,10 @@ fn all_names(schema: &Value) -> BTreeSet<&str> {
     names
 }
 
-fn known() -> impl Iterator<Item = &'static str> {
-    PLAIN.into_iter().chain(HOLDS_SCHEMA).chain(HOLDS_LIST).chain(HOLDS_MAP)
+/// Returns the keywords of a dialect. Keywords that only the other dialect has are slips.
+fn known(dialect: Dialect) -> impl Iterator<Item = &'static str> {
+    let all = PLAIN.into_iter().chain(HOLDS_SCHEMA).chain(HOLDS_LIST).chain(HOLDS_MAP);
+    all.filter(move |keyword| dialect.has_tuples() || !matches!(*keyword, "additionalItems" | "dependencies"))
 }
 
 /// Reports required names that no schema of the same object describes: neither this one, nor one beside or around it.

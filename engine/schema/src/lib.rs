@@ -5,19 +5,31 @@
 //!
 //! This crate does *not* read files or place faults in them, and sends nothing.
 
+mod dialect;
+mod findings;
 mod judge;
 mod keywords;
+mod number;
 mod parameters;
+mod pattern;
 mod patterns;
-mod plain;
 mod pointer;
+mod program;
 pub mod provider;
+mod reader;
+mod resources;
+mod type_name;
+mod uri;
+mod walk;
+mod words;
 
-pub use judge::{compile, derived, judge};
+pub use findings::{Broken, Finding};
+pub use judge::{compile, derived, judge, read};
 pub use keywords::{KeywordFault, Slip, check_keywords};
 pub use parameters::{Others, object_schema, part_schema};
 pub use patterns::{
     DAY_PATTERN, ENV_PATTERN, NAME_PATTERN, PAGE_PATTERN, is_day, is_environment_name, is_page, is_template_name,
 };
-pub use plain::Plain;
 pub use pointer::push_token;
+pub use program::{Bound, Program, Sizes};
+pub use type_name::is_type_name;

@@ -1,6 +1,6 @@
 //! JSON Schemas that people write: what they demand is enforced, and what is none is refused at its place.
 
-use baton_schema::compile;
+use baton_schema::{compile, read};
 use serde_json::{Value, json};
 
 #[test]
@@ -60,7 +60,7 @@ fn a_reference_out_of_the_schema_is_told_at_its_place_wherever_it_stands() {
     for (schema, place) in [
         (json!({"anyOf": [{"type": "null"}, {"$ref": "other.json"}]}), "/anyOf/1/$ref"),
         (json!({"properties": {"a": {"$ref": "https://example.com/a"}}}), "/properties/a/$ref"),
-        (json!({"$dynamicRef": "#"}), "/$dynamicRef"),
+        (json!({"$dynamicRef": "other.json#node"}), "/$dynamicRef"),
         (json!({"items": {"$recursiveRef": "#"}}), "/items/$recursiveRef"),
     ] {
         let told = compile(&schema).expect_err("the reference is refused");
@@ -99,36 +99,179 @@ fn references_may_be_followed_so_far_and_branch_so_often_and_no_further() {
     assert!(compile(&branches(9_999)).expect_err("too many").contains("branch too often"));
 }
 
-#[test]
-fn a_value_nested_deeply_in_a_recursive_choice_is_told_in_one_fault() {
-    let branch = |closed: bool| json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"], "additionalProperties": closed});
-    let choice = json!({"anyOf": [{"type": "string"}, branch(true), branch(false)]});
-    let schema = compile(&choice).expect("it is a schema");
-    let nested = |depth: u32, leaf: Value| (0..depth).fold(leaf, |inner, _| json!({"a": inner}));
-    assert!(schema.check(&nested(16, json!("leaf"))).is_ok());
-    let faults = schema.check(&nested(16, json!(5))).expect_err("a number is no leaf");
-    assert_eq!(faults.len(), 1);
-    assert!(faults[0].message.contains("nested too deeply"), "{}", faults[0].message);
-    let told = schema.check(&nested(1, json!(5))).expect_err("a number is no leaf");
-    assert!(!told[0].message.contains("nested too deeply"), "{}", told[0].message);
+/// Returns the schema of expressions: an operation on two expressions, its negation, or a number.
+fn expressions() -> Value {
+    json!({"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [
+        {"type": "object", "properties": {"op": {"const": "and"}, "left": {"$ref": "#/$defs/n"}, "right": {"$ref": "#/$defs/n"}},
+            "required": ["op", "left", "right"], "additionalProperties": false},
+        {"type": "object", "properties": {"op": {"const": "not"}, "left": {"$ref": "#/$defs/n"}}, "required": ["op", "left"],
+            "additionalProperties": false},
+        {"type": "number"}
+    ]}}})
+}
+
+fn nots(depth: usize, leaf: Value) -> Value {
+    (0..depth).fold(leaf, |inner, _| json!({"op": "not", "left": inner}))
 }
 
 #[test]
-fn faults_are_told_one_by_one_where_no_choice_leads_back_to_itself_and_where_a_value_is_flat() {
-    let nested = |depth: u32, leaf: Value| (0..depth).fold(leaf, |inner, _| json!({"a": inner}));
-    let listed = |depth: u32| (0..depth).fold(json!(5), |inner, _| json!([inner]));
-    let told_nowhere = |schema: &Value, value: &Value| {
-        let faults = compile(schema).expect("it is a schema").check(value).expect_err("a number is no leaf");
-        faults[0].message.contains("nested too deeply")
-    };
-    let recursive = json!({"type": ["object", "string"], "properties": {"a": {"$ref": "#"}}});
-    let chosen = json!({"properties": {"a": {"properties": {"a": {"properties": {"a": {"properties": {"a": {
-        "anyOf": [{"type": "string"}, {"type": "null"}]}}}}}}}}});
-    for schema in [&recursive, &chosen] {
-        assert!(!told_nowhere(schema, &nested(4, json!(5))), "{schema}");
+fn a_value_of_a_recursive_choice_is_judged_in_steps_in_proportion_to_its_depth() {
+    // Without a memory of verdicts each level doubles the steps: these values would take 2^120.
+    let untagged = json!({"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [
+        {"type": "object", "properties": {"left": {"$ref": "#/$defs/n"}, "right": {"$ref": "#/$defs/n"}}, "required": ["left", "right"]},
+        {"type": "object", "properties": {"left": {"$ref": "#/$defs/n"}}, "required": ["left"]},
+        {"type": "number"}
+    ]}}});
+    let excluding = json!({"$ref": "#/$defs/n", "$defs": {"n": {"oneOf": [
+        {"type": "object", "properties": {"left": {"$ref": "#/$defs/n"}}, "required": ["left"], "not": {"required": ["op"], "properties": {"left": {"$ref": "#/$defs/n"}}}},
+        {"type": "object", "properties": {"left": {"$ref": "#/$defs/n"}, "op": true}, "required": ["left", "op"]},
+        {"type": "number"}
+    ]}}});
+    for schema in [expressions(), untagged, excluding] {
+        let schema = compile(&schema).expect("it is a schema");
+        assert_eq!(schema.check(&nots(120, json!(1))), Ok(()));
+        let faults = schema.check(&nots(120, json!("x"))).expect_err("a text is no number");
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert_eq!(faults[0].pointer, "/left".repeat(120), "the fault is at the leaf");
+        assert!(faults[0].message.starts_with("\"x\" is not "), "{}", faults[0].message);
     }
-    let both = json!({"anyOf": [{"type": "string"}, {"type": "object", "properties": {"a": {"$ref": "#"}}}, {"type": "array", "items": {"$ref": "#"}}]});
-    assert!(!told_nowhere(&both, &nested(3, json!(5))) && told_nowhere(&both, &nested(4, json!(5))));
-    assert!(!told_nowhere(&both, &listed(3)) && told_nowhere(&both, &listed(4)), "lists nest as objects do");
-    assert!(told_nowhere(&both, &json!([nested(1, json!("leaf")), nested(3, json!(5))])), "the deepest part counts");
+}
+
+#[test]
+fn the_faults_of_a_choice_are_those_of_the_nearest_form() {
+    let schema = compile(&expressions()).expect("it is a schema");
+    let told = |value: Value| -> Vec<String> {
+        let faults = schema.check(&value).expect_err("it is no expression");
+        faults.into_iter().map(|fault| format!("{} {}", fault.pointer, fault.message)).collect()
+    };
+    assert_eq!(told(json!({"op": "and", "left": 1})), [" key \"right\" is missing"]);
+    assert_eq!(told(json!({"op": "not", "left": 1, "right": 2})), [" unknown key \"right\"; the keys are op, left"]);
+    assert_eq!(
+        told(json!({"op": "not", "left": {"op": "and", "left": "1", "right": 2}})),
+        ["/left/left \"1\" is not a number or an object"]
+    );
+    assert_eq!(told(json!([])), [" [] is not a number or an object"]);
+}
+
+#[test]
+fn a_value_that_takes_too_many_steps_is_reported_and_not_judged() {
+    let members: Vec<Value> =
+        (0..3_000).rev().map(|least| json!({"properties": {"a": {"minimum": least}}, "required": ["a"]})).collect();
+    let schema = compile(&json!({"items": {"anyOf": members}})).expect("it is a schema");
+    assert_eq!(schema.check(&json!(vec![json!({"a": 0}); 50])), Ok(()));
+    let faults = schema.check(&json!(vec![json!({"a": 0}); 5_000])).expect_err("it has too many values");
+    assert!(faults[0].message.contains("too costly"), "{faults:?}");
+}
+
+#[test]
+fn a_value_that_is_nested_too_deeply_for_its_schema_is_reported_and_ends_no_thread() {
+    // Every level of the value is judged through 450 schemas within one another.
+    let mut definitions: serde_json::Map<String, Value> =
+        (0..450).map(|link| (format!("d{link}"), json!({"allOf": [{"$ref": format!("#/$defs/d{}", link + 1)}]}))).collect();
+    definitions.insert("d450".to_owned(), json!({"items": {"$ref": "#/$defs/d0"}}));
+    let schema = compile(&json!({"$defs": definitions, "$ref": "#/$defs/d0"})).expect("it is a schema");
+    assert_eq!(schema.check(&json!([1])), Ok(()));
+    let nested = (0..120).fold(json!(1), |inner, _| json!([inner]));
+    let faults = schema.check(&nested).expect_err("it is too deep");
+    assert!(faults[0].message.contains("nested too deeply"), "{faults:?}");
+}
+
+#[test]
+fn references_by_id_anchor_and_dynamic_anchor_lead_to_their_places() {
+    for (schema, right, wrong) in [
+        (json!({"$defs": {"a": {"$anchor": "whole", "type": "integer"}}, "items": {"$ref": "#whole"}}), json!([1]), json!(["1"])),
+        (
+            json!({"$id": "https://example.com/root", "$defs": {"a": {"$id": "part", "$defs": {"b": {"type": "integer"}}}},
+                "items": {"$ref": "part#/$defs/b"}}),
+            json!([1]),
+            json!(["1"]),
+        ),
+        (
+            // A tree that accepts unknown keys, and a schema that refuses them at every level.
+            json!({"$id": "https://example.com/strict", "$dynamicAnchor": "node", "$ref": "tree", "unevaluatedProperties": false,
+                "$defs": {"tree": {"$id": "tree", "$dynamicAnchor": "node", "type": "object", "properties": {
+                    "data": true, "children": {"type": "array", "items": {"$dynamicRef": "#node"}}}}}}),
+            json!({"children": [{"data": 1}]}),
+            json!({"children": [{"daat": 1}]}),
+        ),
+    ] {
+        let compiled = compile(&schema).expect("it is a schema");
+        assert_eq!(compiled.check(&right), Ok(()), "{schema}");
+        assert!(compiled.check(&wrong).is_err(), "{schema}");
+    }
+}
+
+#[test]
+fn a_schema_that_declares_draft_7_is_read_as_draft_7() {
+    let address = "http://json-schema.org/draft-07/schema#";
+    for (schema, right, wrong) in [
+        (
+            json!({"items": [{"type": "integer"}, {"type": "string"}], "additionalItems": false}),
+            json!([1, "a"]),
+            json!([1, "a", 2]),
+        ),
+        (json!({"dependencies": {"a": ["b"]}}), json!({"a": 1, "b": 2}), json!({"a": 1})),
+        (json!({"dependencies": {"a": {"required": ["c"]}}}), json!({"a": 1, "c": 2}), json!({"a": 1})),
+        // The keywords beside a reference do not count.
+        (
+            json!({"properties": {"a": {"$ref": "#/definitions/t", "maxLength": 1}}, "definitions": {"t": {"type": "string"}}}),
+            json!({"a": "long"}),
+            json!({"a": 1}),
+        ),
+        (json!({"definitions": {"t": {"$id": "#t", "type": "string"}}, "items": {"$ref": "#t"}}), json!(["a"]), json!([1])),
+    ] {
+        let mut declared = schema.clone();
+        declared["$schema"] = json!(address);
+        let compiled = compile(&declared).unwrap_or_else(|error| panic!("{declared}: {error}"));
+        assert_eq!(compiled.check(&right), Ok(()), "{schema}");
+        assert!(compiled.check(&wrong).is_err(), "{schema}");
+    }
+    let tuple = read(&json!({"items": [true]})).expect_err("2020-12 has no list of items");
+    assert_eq!(tuple[0].pointer, "/items");
+    assert!(tuple[0].message.contains("prefixItems") && tuple[0].message.contains(address), "{}", tuple[0].message);
+    let unknown = read(&json!({"$schema": "https://example.com/dialect"})).expect_err("nobody knows it");
+    assert!(unknown[0].message.contains("2020-12") && unknown[0].pointer == "/$schema", "{unknown:?}");
+}
+
+#[test]
+fn all_faults_of_a_schema_are_reported_at_once_each_with_its_fix() {
+    let schema = json!({"type": "dict", "properties": {
+        "a": {"type": "float"}, "b": {"type": ["String", "null"]}, "c": {"type": "any"}, "d": {"type": "strng"}, "e": "string",
+        "f": {"$ref": "#/$defs/ponit"}, "g": {"pattern": "^(?!x)"}, "h": {"type": "string", "required": true}, "i": {"minimum": "1"}
+    }, "$defs": {"point": {"type": "object"}}});
+    let found: Vec<(String, String)> =
+        read(&schema).expect_err("it has faults").into_iter().map(|fault| (fault.pointer, fault.message)).collect();
+    let expected = [
+        ("/type", "`dict` is not a JSON type; did you mean `object`?"),
+        ("/properties/a/type", "`float` is not a JSON type; did you mean `number`?"),
+        ("/properties/b/type/0", "`String` is not a JSON type; did you mean `string`?"),
+        ("/properties/c/type", "`any` is not a JSON type; without \"type\" any value is accepted"),
+        ("/properties/d/type", "`strng` is not a JSON type; did you mean `string`?"),
+        ("/properties/e", "a schema is an object; did you mean {\"type\": \"string\"}?"),
+        ("/properties/f/$ref", "\"#/$defs/ponit\" names no place in this schema; did you mean \"#/$defs/point\"?"),
+        (
+            "/properties/g/pattern",
+            "look-around in a pattern is not supported; test one thing with one pattern, and join them with \"allOf\"",
+        ),
+        ("/properties/h/required", "\"required\" is a list of keys, beside the \"properties\" that describe them"),
+        ("/properties/i/minimum", "\"minimum\" is a number"),
+    ];
+    assert_eq!(found, expected.map(|(pointer, message)| (pointer.to_owned(), message.to_owned())));
+}
+
+#[test]
+fn a_value_that_looks_like_a_reference_is_a_value() {
+    let value = json!({"$ref": "other.json"});
+    let schema = json!({"properties": {"a": {"default": value, "examples": [value], "enum": [value, 1]}, "b": {"const": value}}});
+    let schema = compile(&schema).expect("only values look like references");
+    assert_eq!(schema.check(&json!({"a": value, "b": value})), Ok(()));
+    assert!(schema.check(&json!({"b": 1})).is_err());
+}
+
+#[test]
+fn a_format_describes_a_value_and_refuses_none() {
+    for draft in ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"] {
+        let schema = compile(&json!({"$schema": draft, "type": "string", "format": "date"})).expect("it is a schema");
+        assert_eq!(schema.check(&json!("tomorrow")), Ok(()));
+    }
 }

@@ -40,14 +40,14 @@ pub struct ToolForm {
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, ParameterForm>>")]
     pub parameters: Option<Map<String, Value>>,
-    /// The input as a JSON Schema (2020-12), instead of `parameters`.
+    /// The input as a JSON Schema (2020-12, or the draft that its `$schema` names), instead of `parameters`.
     #[serde(default)]
     pub input_schema: Option<Map<String, Value>>,
     /// The output's keys by name: a type, or a type with details. Use `output_schema` instead where JSON Schema is needed.
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, ReturnForm>>")]
     pub returns: Option<Map<String, Value>>,
-    /// The output as a JSON Schema (2020-12), instead of `returns`.
+    /// The output as a JSON Schema (2020-12, or the draft that its `$schema` names), instead of `returns`.
     #[serde(default)]
     pub output_schema: Option<Map<String, Value>>,
     /// Calls that show how the tool is used; they are checked against its schemas and run as tests.

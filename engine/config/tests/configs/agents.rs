@@ -34,7 +34,7 @@ fn what_a_result_must_meet_is_kept_and_a_broken_schema_is_told() {
     assert!(schema.check(&json!({"sum": 1})).is_ok() && schema.check(&json!({"sum": "1"})).is_err());
     assert!(configs.agents["counter"].result_schema.is_none());
     let told = lead(r#"{"type": "objct"}"#).faults();
-    assert!(told.contains("this is not a JSON Schema") && told.contains("lead.json:6:29"), "{told}");
+    assert!(told.contains("`objct` is not a JSON type; did you mean `object`?") && told.contains("lead.json:6:29"), "{told}");
 }
 
 #[test]

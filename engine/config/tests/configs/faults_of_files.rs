@@ -157,12 +157,38 @@ fn a_schema_that_is_none_is_told_at_its_place() {
     check(
         sound().edited("tools/note.json", "\"type\": \"string\"", "\"type\": \"strng\""),
         r#"
-error B0118: this is not a JSON Schema (2020-12): "strng" is not valid under any of the schemas listed in the 'anyOf' keyword
+error B0118: `strng` is not a JSON type; did you mean `string`?
    ┌─ demo/tools/note.json:5:73
  5 │   "input_schema": { "type": "object", "properties": { "text": { "type": "strng", "pattern": "^[a-z ]+$" } } }
    │                                                                         ^^^^^^^
 1 error
 "#,
+    );
+}
+
+#[test]
+fn all_faults_of_a_schema_are_told_at_once_also_below_a_root_of_a_wrong_type() {
+    check(
+        sound().edited(
+            "tools/note.json",
+            "\"type\": \"object\", \"properties\": { \"text\": { \"type\": \"string\"",
+            "\"type\": \"dict\", \"properties\": { \"a\": { \"$ref\": \"#/$defs/b\" }, \"text\": { \"type\": \"String\"",
+        ),
+        r##"
+error B0118: `dict` is not a JSON type; did you mean `object`?
+   ┌─ demo/tools/note.json:5:29
+ 5 │   "input_schema": { "type": "dict", "properties": { "a": { "$ref": "#/$defs/b" }, "text": { "type": "String", "pattern":
+   │                             ^^^^^^
+error B0118: "#/$defs/b" names no place in this schema
+   ┌─ demo/tools/note.json:5:68
+ 5 │ "dict", "properties": { "a": { "$ref": "#/$defs/b" }, "text": { "type": "String", "pattern": "^[a-z ]+$" } } }
+   │                                        ^^^^^^^^^^^
+error B0118: `String` is not a JSON type; did you mean `string`?
+   ┌─ demo/tools/note.json:5:101
+ 5 │ ref": "#/$defs/b" }, "text": { "type": "String", "pattern": "^[a-z ]+$" } } }
+   │                                        ^^^^^^^^
+3 errors
+"##,
     );
 }
 

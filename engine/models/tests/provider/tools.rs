@@ -20,7 +20,7 @@ fn tool(id: &str, schema: Value) -> Arc<ToolDefinition> {
 
 pub(crate) fn saving() -> ModelRequest {
     let schema = json!({"type": "object", "properties": {
-        "path": {"type": "string"}, "note": {"type": "string"}, "size": {"type": "number"}, "kept": {"type": ["string", "null"]}
+        "path": {"type": "string"}, "note": {"type": "string"}, "size": {"type": "number"}, "kept": {"type": ["string", "null"], "default": null}
     }, "required": ["path"], "additionalProperties": false});
     let free = json!({"type": "object", "properties": {"any": {"type": "object"}}, "additionalProperties": false});
     ModelRequest { tools: Arc::new([tool("free", free), tool("save", schema)]), ..request() }

@@ -35,7 +35,7 @@ pub(crate) struct Forms {
     pub(crate) named: Vec<Form>,
 }
 
-/// Whether an optional property may be null as well.
+/// Use of optional properties that may be null as well.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum NullableOptional {
     Never,

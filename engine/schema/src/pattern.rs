@@ -1,0 +1,207 @@
+//! Patterns of schemas, which are those of ECMA-262, as expressions that never backtrack.
+//!
+//! Look-around and back-references have no such form: a schema that uses them is refused when it is read.
+
+use std::fmt::Write as _;
+
+use regex::{Regex, RegexBuilder};
+
+use baton_types::id::{ID_PATTERN, is_valid_id};
+
+use crate::patterns::{
+    DAY_PATTERN, ENV_PATTERN, NAME_PATTERN, PAGE_PATTERN, is_day, is_environment_name, is_page, is_template_name,
+};
+
+/// The most bytes a compiled pattern may take.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+
+/// A pattern that texts are searched for.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    text: Box<str>,
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// A pattern of the engine's own files, which needs no expression.
+    Known(fn(&str) -> bool),
+    Expression(Box<Regex>),
+}
+
+impl Pattern {
+    /// Reads a pattern; the error is the reason why it is none.
+    pub(crate) fn read(pattern: &str) -> Result<Self, String> {
+        let form = match known(pattern) {
+            Some(known) => Form::Known(known),
+            None => Form::Expression(Box::new(compiled(pattern)?)),
+        };
+        Ok(Self { text: pattern.into(), form })
+    }
+
+    /// Returns the pattern as it was written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether some part of `text` matches.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        match &self.form {
+            Form::Known(known) => known(text),
+            Form::Expression(expression) => expression.is_match(text),
+        }
+    }
+}
+
+fn known(pattern: &str) -> Option<fn(&str) -> bool> {
+    match pattern {
+        ID_PATTERN => Some(is_valid_id),
+        NAME_PATTERN => Some(is_template_name),
+        ENV_PATTERN => Some(is_environment_name),
+        DAY_PATTERN => Some(is_day),
+        PAGE_PATTERN => Some(is_page),
+        _ => None,
+    }
+}
+
+fn compiled(pattern: &str) -> Result<Regex, String> {
+    let mut expression = RegexBuilder::new(&translated(pattern));
+    expression.size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
+    expression.build().map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => "the pattern is too large".to_owned(),
+        _ if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|look| pattern.contains(look)) => {
+            "look-around in a pattern is not supported; test one thing with one pattern, and join them with \"allOf\"".to_owned()
+        }
+        error => {
+            let text = error.to_string();
+            let reason = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
+            format!("this is no pattern: {reason}")
+        }
+    })
+}
+
+/// Returns the pattern in the syntax of the expressions. In ECMA-262 `\d` and `\w` are ASCII, and a class has no
+/// operators.
+fn translated(pattern: &str) -> String {
+    let mut text = String::with_capacity(pattern.len() + 16);
+    let mut characters = pattern.chars().peekable();
+    let mut in_class = false;
+    while let Some(each) = characters.next() {
+        match each {
+            '\\' => {
+                let Some(escaped) = characters.next() else {
+                    text.push('\\');
+                    break;
+                };
+                match escaped {
+                    'd' => text.push_str("[0-9]"),
+                    'D' => text.push_str("[^0-9]"),
+                    'w' => text.push_str("[0-9A-Za-z_]"),
+                    'W' => text.push_str("[^0-9A-Za-z_]"),
+                    's' => text.push_str("[\\s\\x{feff}]"),
+                    'S' => text.push_str("[^\\s\\x{feff}]"),
+                    'b' if in_class => text.push_str("\\x08"),
+                    'b' => text.push_str("(?-u:\\b)"),
+                    'c' => {
+                        let letter = characters.next().filter(char::is_ascii_alphabetic);
+                        text.push_str(&letter.map_or("\\c".to_owned(), |letter| format!("\\x{{{:x}}}", letter as u32 % 32)));
+                    }
+                    '0' => text.push_str("\\x00"),
+                    'u' => match surrogates(&mut characters) {
+                        Some(code) => drop(write!(text, "\\x{{{code:x}}}")),
+                        None => text.push_str("\\u"),
+                    },
+                    // Any other escaped character is itself; the expressions know fewer escapes.
+                    other if other.is_alphanumeric() || other.is_ascii_punctuation() => text.extend(['\\', other]),
+                    other => text.push(other),
+                }
+            }
+            '[' if in_class => text.push_str("\\["),
+            '&' | '~' if in_class => text.extend(['\\', each]),
+            '[' => {
+                in_class = true;
+                text.push('[');
+                if characters.peek() == Some(&'^') {
+                    characters.next();
+                    text.push('^');
+                }
+                // `[]` is empty and `[^]` is everything, while the expressions read the bracket as a member.
+                if characters.peek() == Some(&']') {
+                    characters.next();
+                    let is_everything = text.ends_with('^');
+                    text.truncate(text.len() - if is_everything { 2 } else { 1 });
+                    text.push_str(if is_everything { "[\\s\\S]" } else { "[^\\s\\S]" });
+                    in_class = false;
+                }
+            }
+            ']' => {
+                in_class = false;
+                text.push(']');
+            }
+            '$' if !in_class => text.push_str("\\z"),
+            other => text.push(other),
+        }
+    }
+    text
+}
+
+/// Reads the four digits of `\uXXXX`, and a second half after them. `\u{…}` is left as it is.
+fn surrogates(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<u32> {
+    let four = |characters: &mut std::iter::Peekable<std::str::Chars<'_>>| {
+        let mut ahead = characters.clone();
+        let digits: String = ahead.by_ref().take(4).collect();
+        let code = u32::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 4)?;
+        *characters = ahead;
+        Some(code)
+    };
+    let high = four(characters)?;
+    if !(0xd800..0xdc00).contains(&high) {
+        return Some(high);
+    }
+    let mut ahead = characters.clone();
+    if ahead.next() == Some('\\') && ahead.next() == Some('u') {
+        let low = four(&mut ahead).filter(|low| (0xdc00..0xe000).contains(low))?;
+        *characters = ahead;
+        return Some(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00));
+    }
+    Some(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_ecmascript() {
+        for (pattern, text, expected) in [
+            (r"^\d$", "1", true),
+            (r"^\d$", "\u{7f0}", false),
+            (r"^[\w-]+$", "a-b_1", true),
+            (r"^\w$", "é", false),
+            (r"^\W$", "é", true),
+            (r"^[^\d]$", "x", true),
+            (r"^\S$", "\u{feff}", false),
+            (r"^\cA$", "\u{1}", true),
+            (r"^[a&&b]+$", "&", true),
+            (r"^[[]$", "[", true),
+            (r"^[^]$", "\n", true),
+            (r"^\u0041\ud83d\udc32$", "A\u{1f432}", true),
+            (r"^\p{Letter}+$", "éß", true),
+            (r"^a$", "a\n", false),
+            (r"^https?:\/\/", "https://x", true),
+            (r"^\x41(?<year>\d{4})$", "A2026", true),
+        ] {
+            let read = Pattern::read(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            assert_eq!(read.matches(text), expected, "{pattern} {text:?}");
+        }
+    }
+
+    #[test]
+    fn what_would_backtrack_is_refused_with_the_way_out() {
+        let error = Pattern::read("^(?=.*[0-9]).+$").unwrap_err();
+        assert!(error.contains("look-around") && error.contains("allOf"), "{error}");
+        assert!(Pattern::read(r"(a)\1").is_err());
+        assert_eq!(Pattern::read("(\\w{1000}){1000}").unwrap_err(), "the pattern is too large");
+        assert!(Pattern::read("(").unwrap_err().starts_with("this is no pattern"));
+    }
+}
