@@ -65,7 +65,7 @@ fn document_written(run: &mut Run, version: &Arc<DocumentVersion>) {
     if let Some(id) = &version.task {
         let task = known(run, id);
         let task = &mut run.graph[task];
-        task.learn(version.path.clone(), version.version);
+        task.learn(version);
         let written = &mut task.documents.get_or_insert_default().written;
         let reference = version.reference();
         // Version 1 is the first of its document, so no earlier version can be in the list.

@@ -5,6 +5,7 @@ use baton_types::config::OnText;
 use baton_types::entry::{BudgetSettled, CallRequest, ModelRequested};
 
 use crate::prelude::*;
+use crate::rules::allot::Allotment;
 
 /// The usage with which a request is settled.
 #[derive(Clone, Copy)]
@@ -19,19 +20,29 @@ pub(super) enum Used {
 
 impl Draft<'_> {
     /// Records a request for `turn` and asks the model. A turn whose request got no answer is asked for again.
-    pub(super) fn request_turn(&mut self, task: TaskIndex, turn: u32, steers: Vec<String>, notice: Option<Notice>) {
-        let (id, input_tokens, output_tokens) = (self.id(task), self.task(task).context_tokens, self.run.output_tokens(task));
+    pub(super) fn request_turn(
+        &mut self,
+        task: TaskIndex,
+        turn: u32,
+        mut allotment: Allotment,
+        steers: Vec<String>,
+        notice: Option<Notice>,
+    ) {
+        let (pointers, kept) = self.keep_left_out(task, &mut allotment);
+        let (id, input_tokens, output_tokens) = (self.id(task), allotment.input_tokens, self.run.output_tokens(task));
         let costs = self.run.prices(task).flatten().map(|price| price.worst_case(input_tokens, output_tokens));
         let entry = ModelRequested {
             task: id.clone(),
             turn,
             model: self.run.model_name(task).unwrap_or_default().to_owned(),
             input_tokens,
-            reserved_tokens: self.run.needed_tokens(task),
+            reserved_tokens: input_tokens.saturating_add(output_tokens),
             reserved_cost: costs.max().unwrap_or(Money::ZERO),
             says_result_schema: !matches!(notice, Some(Notice::Summarise { .. })) && self.text_has_schema(task),
             steers,
             notice,
+            pointers,
+            kept,
         };
         self.push(Entry::ModelRequested(entry));
         self.decision.effects.push(Effect::Prompt { task: id, turn });

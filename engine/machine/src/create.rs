@@ -3,6 +3,7 @@
 use baton_types::config::MasterRule;
 use baton_types::path::DocumentPath;
 
+use crate::bounded;
 use crate::prelude::*;
 
 /// Returns the task of the next attempt at a delegation to `agent`.
@@ -27,6 +28,7 @@ pub(super) fn delegation(
         depth: caller.depth + 1,
         deadline: seconds.map(|seconds| draft.at.plus(Duration::from_secs(seconds))),
         failed_attempts: open.next_attempt() - 1,
+        last_failure: open.failed_attempts().last().map(|failed| bounded(failed.reason())),
         ..TaskCreated::new(
             open.id.attempt(open.next_attempt()),
             TaskKind::Delegation,

@@ -195,14 +195,21 @@ impl Draft<'_> {
     /// Writes a new version of a document for `call`.
     pub(super) fn write_for(&mut self, write: Write, call: CallAt) -> Arc<DocumentVersion> {
         let created_by = Principal::Agent(self.agent(call.task).id.clone());
-        self.write(write, Some(created_by), Some(call))
+        let by = (self.id(call.task), self.call(call).id.clone());
+        self.write(write, Some(created_by), Some(by))
     }
 
     /// Writes a new version of a document. The caller must have compared its base with the current version. The job's
     /// own documents have no creator, and documents of people belong to no call.
-    pub(super) fn write(&mut self, write: Write, created_by: Option<Principal>, by: Option<CallAt>) -> Arc<DocumentVersion> {
+    pub(super) fn write(
+        &mut self,
+        write: Write,
+        created_by: Option<Principal>,
+        by: Option<(TaskId, CallId)>,
+    ) -> Arc<DocumentVersion> {
         let current = self.run.shared.documents.get(&write.path).map(|document| Arc::clone(document.current()));
         let base = current.as_ref().map(|current| current.version);
+        let (task, call) = by.unzip();
         let version = Arc::new(DocumentVersion {
             path: write.path,
             version: base.unwrap_or(0) + 1,
@@ -213,8 +220,8 @@ impl Draft<'_> {
                 .or_else(|| current.as_ref().map(|current| current.description.clone()))
                 .unwrap_or_default(),
             tags: write.tags.or_else(|| current.as_ref().map(|current| current.tags.clone())).unwrap_or_default(),
-            task: by.map(|call| self.id(call.task)),
-            call: by.map(|call| self.call(call).id.clone()),
+            task,
+            call,
             created_by,
             at: self.at,
         });

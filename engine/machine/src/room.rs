@@ -22,8 +22,8 @@ pub(super) enum Admission {
 
 /// Requests.
 impl Run {
-    /// Checks a turn of `task`, or its `last` one, against all limits.
-    pub(super) fn admission(&self, at: Timestamp, task: TaskIndex, last: bool) -> Admission {
+    /// Checks a turn of `task`, or its `last` one, against all limits. Its request has `input` tokens.
+    pub(super) fn admission(&self, at: Timestamp, task: TaskIndex, input: u64, last: bool) -> Admission {
         let (of, shared) = (&self.graph[task], &self.shared);
         let (own, run) = (limits_under(&self.configs, of), &self.configs.job.limits);
         if !last {
@@ -41,15 +41,16 @@ impl Run {
                 return Admission::Reached(LimitKind::WorkedSeconds);
             }
         }
-        self.admits_budget(task, last)
+        self.admits_budget(task, input, last)
     }
 
-    /// Checks the worst case of a turn, or of the last turn, against every limit of tokens and money on `task` and above.
-    pub(super) fn admits_budget(&self, task: TaskIndex, last: bool) -> Admission {
+    /// Checks the worst case of a turn, or of the last turn, against every limit of tokens and money on `task` and above. Its
+    /// request has `input` tokens.
+    pub(super) fn admits_budget(&self, task: TaskIndex, input: u64, last: bool) -> Admission {
         if !self.shared.has_budgets {
             return Admission::Now;
         }
-        let (input, output) = (self.graph[task].context_tokens, self.output_tokens(task));
+        let output = self.output_tokens(task);
         let worst = input.saturating_add(output);
         let (mut tokens, mut money) = (worst, self.worst_price(task, input, output));
         if !last {

@@ -130,9 +130,28 @@ impl Task {
         calls.get(calls.index_of(id)?)
     }
 
-    /// Returns the known version of `path`, which is the base of a write.
+    /// Returns the version of `path` that the task read or wrote, which is the base of a write.
     pub fn known(&self, path: &DocumentPath) -> Option<u32> {
-        self.documents.as_ref()?.known.get(path).copied()
+        self.documents.as_ref()?.read.get(path).copied()
+    }
+
+    /// Returns the newest version of `path` that the task read or wrote, or of which it has the record.
+    pub(super) fn seen(&self, path: &DocumentPath) -> Option<u32> {
+        let documents = self.documents.as_ref()?;
+        documents.read.get(path).max(documents.named.get(path)).copied()
+    }
+
+    /// Returns the content that its next request shows for the first time.
+    pub(super) fn fresh(&self) -> &[Fresh] {
+        self.documents.as_ref().map_or(&[], |documents| &documents.fresh)
+    }
+
+    /// Adds content for its next request.
+    pub(super) fn add_fresh(&mut self, content: impl IntoIterator<Item = Fresh>) {
+        let mut content = content.into_iter().peekable();
+        if content.peek().is_some() {
+            self.documents.get_or_insert_default().fresh.extend(content);
+        }
     }
 
     /// Iterates over the newest versions of its written documents, in the order of their first write.
@@ -140,9 +159,9 @@ impl Task {
         self.documents.iter().flat_map(|documents| documents.written.iter())
     }
 
-    /// Records that the task knows this version of `path`.
-    pub(super) fn learn(&mut self, path: DocumentPath, version: u32) {
-        self.documents.get_or_insert_default().known.insert(path, version);
+    /// Records that the task read or wrote this version.
+    pub(super) fn learn(&mut self, version: &DocumentVersion) {
+        self.documents.get_or_insert_default().learn(version);
     }
 
     /// Whether its newest request is for a summary of older turns alone.
@@ -228,13 +247,47 @@ pub struct ContextMark {
     pub tokens: u64,
 }
 
-/// The documents that a task knows or wrote.
+/// The documents that a task knows or wrote, and the content that its next request shows for the first time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct TaskDocuments {
-    /// The known versions: the bases of its writes.
-    pub known: BTreeMap<DocumentPath, u32>,
+    /// The versions that it read or wrote: the bases of its writes.
+    pub read: BTreeMap<DocumentPath, u32>,
+    /// The versions of which it has only the record.
+    pub named: BTreeMap<DocumentPath, u32>,
     /// The newest versions of its written documents, in the order of their first write.
     pub written: Vec<DocumentRef>,
+    /// The versions that its conversation holds, each with the turn that brought it; 0 for the task's request.
+    pub held: BTreeMap<DocumentRef, u32>,
+    /// Content for its next request.
+    pub fresh: Vec<Fresh>,
+}
+
+impl TaskDocuments {
+    /// Records that this version was read or written. An older version than the known one changes nothing.
+    pub(super) fn learn(&mut self, version: &DocumentVersion) {
+        let known = self.read.entry(version.path.clone()).or_default();
+        *known = version.version.max(*known);
+    }
+}
+
+/// Content that the next request of a task shows for the first time, if there is room for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Fresh {
+    /// Position of its call in the turn. Content of a task's own request comes last.
+    pub position: u32,
+    /// The content.
+    pub content: FreshContent,
+}
+
+/// Kind of new content.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum FreshContent {
+    /// A document. The edge that brought it may leave no room for it.
+    Document { version: Arc<DocumentVersion>, exceeds_edge: bool },
+    /// The current version of a document, shown as its changes after a conflict.
+    Conflict(Arc<DocumentVersion>),
+    /// The output of a call that is long enough to be kept as a document.
+    Output { call: CallId, tool: ToolId, result: Arc<CallResult> },
 }
 
 /// A repeated tool, input and result. They are kept rather than hashed: comparing them is cheaper than hashing every result,

@@ -137,7 +137,7 @@ impl Inner {
             self.parts()
                 .filter_map(|part| match part {
                     Part::Document(version) => Some(document(version, true)),
-                    Part::Pointer(version) => Some(document(version, false)),
+                    Part::Pointer(version) | Part::Repeated(version) => Some(document(version, false)),
                     _ => None,
                 })
                 .collect(),

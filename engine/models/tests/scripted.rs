@@ -411,6 +411,7 @@ fn what_a_run_said_is_said_again_whatever_it_looks_like() {
         answer_schema: Json::null(),
         deadline: None,
         failed_attempts: 0,
+        last_failure: None,
         concern: None,
     };
     let entries = [

@@ -129,8 +129,10 @@ pub struct TaskBook {
     live_questions: u32,
     /// Documents that were handed to this task, by the call's result or with the request.
     pub injected: Vec<DocumentRef>,
-    /// The versions that were injected into it, loaded, written by it or shown to it in a conflict: the bases of its writes.
+    /// The versions that it wrote or that a request showed to it: the bases of its writes.
     known: BTreeMap<String, u32>,
+    /// The versions that its next request shows, unless there is no room.
+    arrived: Vec<DocumentRef>,
     /// Somebody cancelled it.
     cancelled: bool,
     /// The number of the question that it is.

@@ -9,8 +9,9 @@ use baton_types::call::{AfterExecution, CallError, CallResult, ModelCall};
 use baton_types::document::{DocumentRef, DocumentVersion};
 use baton_types::entry::{
     BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict, Control,
-    ControlAction, Entry, FellBack, Holder, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output, QuestionClosed,
-    QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded, TaskKind, Waited,
+    ControlAction, Entry, FellBack, Holder, KeptResult, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output,
+    QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded,
+    TaskKind, Waited,
 };
 use baton_types::id::TaskId;
 use baton_types::json::Json;
@@ -48,10 +49,15 @@ pub fn line(entry: &Entry) -> Option<String> {
             says_result_schema: _says_result_schema,
             steers,
             notice,
+            pointers,
+            kept,
         }) => {
             let steers: Vec<String> = steers.iter().map(|text| format!(" [steer {text:?}]")).collect();
-            let steers = steers.concat();
-            format!("{task} turn {turn} asked{steers}{}", notice.as_ref().map(notice_text).unwrap_or_default())
+            let pointers: Vec<String> = pointers.iter().map(|document| format!(" [pointer {document}]")).collect();
+            let kept = kept.iter().map(|KeptResult { call, output }| format!(" [result {call} in {}]", output.document));
+            let (steers, pointers, kept) = (steers.concat(), pointers.concat(), kept.collect::<String>());
+            let notice = notice.as_ref().map(notice_text).unwrap_or_default();
+            format!("{task} turn {turn} asked{steers}{notice}{pointers}{kept}")
         }
         Entry::FellBack(fell) => {
             let FellBack { task, turn, from, to, error } = &**fell;
@@ -212,6 +218,7 @@ fn task_created(created: &TaskCreated) -> String {
         answer_schema,
         deadline,
         failed_attempts,
+        last_failure: _,
         concern,
     } = created;
     let kind = match kind {

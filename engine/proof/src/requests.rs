@@ -98,10 +98,9 @@ impl Requests {
         self.prompts.clear();
         let mut transcripts = std::mem::take(&mut self.transcripts);
         for (id, transcript) in &mut transcripts {
-            let task = run.task(id);
-            let held = task.and_then(|task| Some((task, Arc::clone(self.configs.agents.get(task.agent()?)?))));
-            if let Some((task, agent)) = held {
-                transcript.adopt(&agent, self.prompt(&agent, run), run.limits(task).inject_tokens);
+            let held = run.task(id).and_then(|task| Some(Arc::clone(self.configs.agents.get(task.agent()?)?)));
+            if let Some(agent) = held {
+                transcript.adopt(&agent, self.prompt(&agent, run));
             }
         }
         self.transcripts = transcripts;
@@ -110,7 +109,6 @@ impl Requests {
     fn begin(&mut self, created: &TaskCreated, agent: &AgentId, run: &Run) -> Transcript {
         let agent = Arc::clone(&self.configs.agents[agent]);
         let system = self.prompt(&agent, run);
-        let task = run.task(&created.task).expect("a task that was created exists");
         // An escalated question is asked by the first asker.
         let asker = std::iter::successors(created.caller.as_ref(), |caller| {
             let waits_for_it = run.task(caller).and_then(|task| task.phase.escalated());
@@ -123,7 +121,6 @@ impl Requests {
             created,
             asker,
             documents: run.documents(),
-            inject_tokens: run.limits(task).inject_tokens,
             master: created.answers_for.as_ref().map(|master| &self.transcripts[master]),
         })
     }
@@ -249,7 +246,7 @@ fn shown_in(messages: &[Arc<Message>]) -> Vec<DocumentRef> {
     let parts = messages.iter().flat_map(|message| &message.parts);
     parts
         .filter_map(|part| match part {
-            Part::Document(version) | Part::Pointer(version) => Some(version.reference()),
+            Part::Document(version) | Part::Pointer(version) | Part::Repeated(version) => Some(version.reference()),
             _ => None,
         })
         .collect()

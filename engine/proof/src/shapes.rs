@@ -244,6 +244,7 @@ pub fn any_outcome(random: &mut Random, execution: &Execution) -> Outcome {
             *random.pick(&[CallStatus::Failed, CallStatus::Timeout, CallStatus::Cancelled, CallStatus::Partial]),
             error(ErrorCode::ToolFailed),
         ),
+        1 if random.once_in(3) => Outcome::success(json!("long ".repeat(200 + random.below(300)))),
         1 => Outcome::success(json!("x".repeat(random.below(30)))),
         2 => Outcome::success(json!({"__cg_control": {"after_execution": "terminate"}})),
         _ => Outcome::success(json!(random.below(2))),

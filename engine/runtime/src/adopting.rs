@@ -44,7 +44,7 @@ impl Services {
         let decision = run.handle(reading.last, Event::Adopted { adoption, documents: Vec::new(), by })?;
         let step = Step::of(decision);
         let mut batch = step.first_batch(&reading.id, epoch, before, run, reading.last);
-        batch.contents = vec![(hash, text)];
+        batch.contents.push((hash, text));
         self.store.append(batch).await?;
         Ok(step)
     }

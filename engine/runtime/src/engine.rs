@@ -311,7 +311,7 @@ impl Services {
             // Before the run is there, so that no command comes unnoticed, and its empty inbox need not be read.
             let commands = Commands::new(self.store.subscribe(&id), false, false);
             let mut first = begun.first_batch(&id, 1, past.map_or(0, |past| past.seq), &run, at);
-            first.contents = contents.to_vec();
+            first.contents.extend_from_slice(contents);
             let new = NewRun { id: id.clone(), job: run.configs().job.id.clone(), at, past: past.cloned() };
             match self.store.begin(new, &self.store.owner(), first).await {
                 Err(StoreError::RunExists(_)) if wanted.is_none() && attempt < RUN_ID_ATTEMPTS => {}

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_config::TemplateError;
+use baton_machine::Run;
 use baton_machine::render::{Transcript, TranscriptStart};
-use baton_machine::{Run, limits_under};
 use baton_store::{Store, StoreError};
 use baton_tool::BoxFuture;
 use baton_types::config::Configs;
@@ -70,7 +70,7 @@ impl Prompts {
             && let Some(agent) = task.agent().and_then(|agent| era.configs.agents.get(agent))
         {
             let system = era.prompts.get(&agent.id).cloned().unwrap_or_default();
-            transcript.adopt(agent, system, limits_under(&era.configs, task).inject_tokens);
+            transcript.adopt(agent, system);
         }
     }
 
@@ -87,7 +87,6 @@ impl Prompts {
             created,
             asker: asking.and_then(|asker| run.task(asker)).and_then(|asker| asker.agent()),
             documents: run.documents(),
-            inject_tokens: limits_under(&era.configs, task).inject_tokens,
             master,
         }))
     }

@@ -187,6 +187,7 @@ fn task_created(said: Sentence, line: &Line, created: &TaskCreated) -> Sentence 
         answer_schema: _,
         deadline: _,
         failed_attempts,
+        last_failure: _,
         concern: _,
     } = created;
     let request = format!("{}{}", shown(request), attached(&line.documents));
@@ -211,6 +212,8 @@ fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
         says_result_schema: _,
         steers,
         notice,
+        pointers,
+        kept,
     } = requested;
     let notice = match notice {
         None => String::new(),
@@ -220,7 +223,11 @@ fn model_requested(said: Sentence, requested: &ModelRequested) -> Sentence {
         Some(Notice::Steer { text }) => format!(" with the message {}", preview(text, VALUE)),
     };
     let steers = if steers.is_empty() { String::new() } else { format!(", with {}", counted(steers.len(), "message")) };
-    said.faint(format!("asks {model}{notice}{steers} (turn {turn}, ≈{} tokens)", figures::count(*input_tokens)))
+    let without = match pointers.len() + kept.len() {
+        0 => String::new(),
+        left_out => format!(", without {} for which there is no room", counted(left_out, "content")),
+    };
+    said.faint(format!("asks {model}{notice}{steers}{without} (turn {turn}, ≈{} tokens)", figures::count(*input_tokens)))
 }
 
 fn model_answered(said: Sentence, answered: &ModelAnswered) -> Sentence {

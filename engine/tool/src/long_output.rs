@@ -5,13 +5,10 @@
 use baton_types::document::{Content, Write};
 use baton_types::id::{ContentHash, ToolId};
 use baton_types::json::Json;
-use baton_types::path::DocumentPath;
+use baton_types::path::kept_output_paths;
 use serde_json::Value;
 
 use crate::measure::measure;
-
-/// Hexadecimal digits of the content's hash in the path.
-const DIGITS: usize = 16;
 
 /// Returns `output` of `tool` as a document: a string as plain text, anything else as JSON.
 pub fn document(tool: &ToolId, output: &Json) -> (Write, Content) {
@@ -19,9 +16,7 @@ pub fn document(tool: &ToolId, output: &Json) -> (Write, Content) {
         Value::String(text) => (text.into_bytes().into(), "txt"),
         _ => (output.text().as_bytes().into(), "json"),
     };
-    let hash = ContentHash::of(&content).to_string();
-    let digits = &hash[hash.len().saturating_sub(DIGITS)..];
-    let path = DocumentPath::parse(&format!("results/{tool}-{digits}.{ending}")).expect("ids and digits make a path");
+    let path = kept_output_paths(tool, ContentHash::of(&content), ending).next().expect("the paths have no end");
     let facts = measure(&path, &content, None);
     let description = format!("An output of {tool} that was too long to be shown");
     (Write { path, content: facts, description: Some(description), tags: None }, content)

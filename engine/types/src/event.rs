@@ -3,7 +3,7 @@
 //! Both lists are closed and exhaustive on purpose: a shell that forgets a case must not compile.
 
 use crate::call::{AfterExecution, CallError, CallStatus};
-use crate::document::{DocumentRef, Write};
+use crate::document::{Content, DocumentRef, Write};
 use crate::entry::{Adoption, CallRequest, ForkPoint, Recorded, RunStarted, Waited};
 use crate::id::{AgentId, CallId, ContentHash, TaskId, ToolId};
 use crate::json::Json;
@@ -261,6 +261,8 @@ pub struct Decision {
     pub entries: Vec<Recorded>,
     /// The effects to perform after the commit, in order.
     pub effects: Vec<Effect>,
+    /// The contents of documents that the machine writes, to be committed with the entries.
+    pub contents: Vec<(ContentHash, Content)>,
 }
 
 /// The core refuses an event, and nothing changes. The shell reports it to the sender.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use unicode_normalization::UnicodeNormalization;
 
+use crate::id::{ContentHash, ToolId};
+
 /// The path of a document: `/`-separated, relative, in Unicode's NFC.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
@@ -28,6 +30,22 @@ const MAX_PATH_BYTES: usize = 4_095;
 const MAX_COMPONENT_BYTES: usize = 255;
 /// Names that Windows gives to devices, with or without an extension.
 const DEVICE_NAMES: [&str; 4] = ["con", "prn", "aux", "nul"];
+
+/// Hexadecimal digits of the content's hash in the path of a kept output.
+const KEPT_OUTPUT_DIGITS: usize = 16;
+
+/// Iterates over the paths for an output of `tool` that is kept as a document: the usual one, then further ones in case that
+/// another document has the path. The path follows from the content, so the same output is the same document.
+pub fn kept_output_paths(tool: &ToolId, content: ContentHash, ending: &'static str) -> impl Iterator<Item = DocumentPath> {
+    let hash = content.to_string();
+    let digits = &hash[hash.len().saturating_sub(KEPT_OUTPUT_DIGITS)..];
+    let stem = format!("results/{tool}-{digits}");
+    let path = move |number: u32| match number {
+        1 => format!("{stem}.{ending}"),
+        _ => format!("{stem}-{number}.{ending}"),
+    };
+    (1..).map(move |number| DocumentPath::parse(&path(number)).expect("ids and digits make a path"))
+}
 
 impl DocumentPath {
     /// Reads `text` as a path. A leading `./` is dropped; nothing else is repaired.

@@ -9,7 +9,7 @@ use super::tasks::enter;
 use crate::calls::Attempts;
 use crate::prelude::*;
 use crate::rules::route::goes_to_user;
-use crate::task::Streak;
+use crate::task::{Fresh, FreshContent, Streak};
 use crate::{limits_under, render};
 
 pub(super) fn call_refused(run: &mut Run, at: Timestamp, entry: &CallRefused) {
@@ -45,8 +45,21 @@ pub(super) fn call_started(run: &mut Run, at: Timestamp, entry: &CallStarted) {
 pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) {
     let (after, result) = (entry.after, &entry.result);
     let task = known(run, &entry.task);
-    let budget = limits_under(&run.configs, &run.graph[task]).inject_tokens;
-    let tokens = render::result_tokens(entry, &run.shared.documents, budget);
+    // The agent chose the documents that its tool loads. The limit is for documents that others attach.
+    let edge = limits_under(&run.configs, &run.graph[task]).inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
+    let documents = &run.shared.documents;
+    let tokens = render::result_tokens(entry, documents);
+    let position = entry.call.position().map_or(0, |(_, position)| position);
+    let mut fresh = fresh_documents(position, &result.documents, documents, edge);
+    fresh.extend(entry.conflicts.iter().filter_map(|conflict| {
+        let current = DocumentRef { path: conflict.path.clone(), version: conflict.current };
+        let content = FreshContent::Conflict(Arc::clone(documents.version(&current)?));
+        Some(Fresh { position, content })
+    }));
+    if render::is_long(result) {
+        let (call, tool, result) = (entry.call.clone(), entry.tool.clone(), Arc::clone(result));
+        fresh.push(Fresh { position, content: FreshContent::Output { call, tool, result } });
+    }
     change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);
     let (calls, index) = call_of(&mut run.graph[task], &entry.call);
     let to_user = goes_to_user(&calls[index].asked, entry.tool_type);
@@ -55,12 +68,7 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     change_stage(run, at, task, &entry.call, stage);
     let task = &mut run.graph[task];
     task.context_tokens += tokens;
-    for document in &result.documents {
-        task.learn(document.path.clone(), document.version);
-    }
-    for conflict in &entry.conflicts {
-        task.learn(conflict.path.clone(), conflict.current);
-    }
+    task.add_fresh(fresh);
     if let Some(extras) = &mut task.extras {
         extras.said.retain(|(waiting, _)| *waiting != entry.call);
     }
@@ -68,6 +76,19 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
         let asked = Arc::clone(&open_calls(task)[index].asked);
         task.streak = Some(Streak { asked, result: Arc::clone(result), count: entry.repeat });
     }
+}
+
+/// Returns the documents that one edge brings into a conversation. Those beyond `edge` tokens are shown as records.
+pub(super) fn fresh_documents(position: u32, references: &[DocumentRef], documents: &Documents, edge: Option<u64>) -> Vec<Fresh> {
+    let mut left = edge.unwrap_or(u64::MAX);
+    let versions = references.iter().filter_map(|reference| documents.version(reference));
+    let fresh = versions.map(|version| {
+        let rest = left.checked_sub(version.content.token_count);
+        left = rest.unwrap_or(left);
+        let content = FreshContent::Document { version: Arc::clone(version), exceeds_edge: rest.is_none() };
+        Fresh { position, content }
+    });
+    fresh.collect()
 }
 
 /// Moves `call` to the stage of an open question about it: its approval or its outcome.

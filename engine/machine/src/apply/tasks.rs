@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 
 use baton_types::entry::{QuestionOpened, Said, SubtreeClosed, TaskEnded};
 
-use super::calls::{call_of, change_attempts, leave_call_queue, question_about_call};
+use super::calls::{call_of, change_attempts, fresh_documents, leave_call_queue, question_about_call};
 use super::known;
 use crate::phase::Wait;
 use crate::prelude::*;
-use crate::task::Extras;
+use crate::task::{Extras, TaskDocuments};
 use crate::{agent, limits_under, render};
 
 pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
@@ -45,16 +45,20 @@ pub(super) fn task_created(run: &mut Run, at: Timestamp, entry: &TaskCreated) {
         let (answers_for, concern) = (entry.answers_for.clone(), entry.concern);
         task.extras = Some(Box::new(Extras { answers_for, concern, ..Extras::default() }));
     }
-    for document in &entry.documents {
-        task.learn(document.path.clone(), document.version);
-    }
     let configs = Arc::clone(run.configs());
     let limits = limits_under(&configs, &task);
     let base = match &entry.answers_for {
         Some(master) => run.task(master).map_or(0, |master| master.context_tokens),
         None => task.agent().map_or(0, |id| render::prompt_tokens(agent(&configs, id))),
     };
-    task.context_tokens = base + render::created_tokens(entry, &run.shared.documents, limits.inject_tokens);
+    let documents = &run.shared.documents;
+    task.context_tokens = base + render::created_tokens(entry, documents);
+    if let Some(master) = entry.answers_for.as_ref().and_then(|master| run.task(master)?.documents.as_ref()) {
+        // The master's conversation is the beginning of this one.
+        let held = master.held.keys().map(|held| (held.clone(), 0)).collect();
+        task.documents = Some(Box::new(TaskDocuments { held, fresh: master.fresh.clone(), ..TaskDocuments::default() }));
+    }
+    task.add_fresh(fresh_documents(u32::MAX, &entry.documents, documents, limits.inject_tokens));
     if limits.has_budget() {
         task.budget = Some(Box::default());
         run.shared.has_budgets = true;
@@ -177,7 +181,10 @@ fn end(run: &mut Run, at: Timestamp, index: TaskIndex, state: FinalState) {
     // Only a living task needs these fields. A run with many finished tasks stays small without them.
     task.streak = None;
     if let Some(documents) = &mut task.documents {
-        documents.known = BTreeMap::new();
+        documents.read = BTreeMap::new();
+        documents.named = BTreeMap::new();
+        documents.held = BTreeMap::new();
+        documents.fresh = Vec::new();
     }
     if let Some(extras) = &mut task.extras {
         extras.said = Vec::new();

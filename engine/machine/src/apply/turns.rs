@@ -25,6 +25,7 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
     task.context_tokens = entry.input_tokens;
+    task.take_fresh(entry.turn, &entry.pointers);
     if limited && !again {
         // The messages of people are at the head of this turn, and stay as long as the turn does.
         let heads: u64 = entry.steers.iter().map(|text| render::steer_tokens(text)).sum();
@@ -110,6 +111,9 @@ pub(super) fn compacted(run: &mut Run, entry: &Compacted) {
         task.phase = Phase::Ready(Next::Turn);
     }
     context.through_turn = entry.through_turn;
+    if let Some(documents) = &mut task.documents {
+        documents.held.retain(|_, turn| *turn == 0 || *turn > entry.through_turn);
+    }
     context.requests.retain(|request| request.turn > entry.through_turn && Some(request.turn) != summary_turn);
     for request in &mut context.requests {
         request.tokens = request.tokens.saturating_sub(gone);

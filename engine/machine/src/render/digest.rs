@@ -62,10 +62,13 @@ fn line(part: &Part) -> Option<String> {
             }
             line
         }
-        Part::Document(version) | Part::Pointer(version) => format!("you were shown {}", version.reference()),
+        Part::Document(version) | Part::Pointer(version) | Part::Repeated(version) => {
+            format!("you were shown {}", version.reference())
+        }
         Part::Conflict { current, .. } => format!("you were shown {}", current.reference()),
         Part::Request(_)
         | Part::Question { .. }
+        | Part::Attempt { .. }
         | Part::Items(_)
         | Part::Call { .. }
         | Part::Summary { .. }

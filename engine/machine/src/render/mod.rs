@@ -10,6 +10,6 @@ mod weight;
 
 pub use transcript::{Transcript, TranscriptStart};
 pub(crate) use weight::{
-    SUMMARY_FRAME_TOKENS, answered_tokens, created_tokens, error_tokens, prompt_tokens, result_tokens, steer_tokens,
-    summary_tokens,
+    SUMMARY_FRAME_TOKENS, answered_tokens, created_tokens, error_tokens, is_long, output_tokens, prompt_tokens, result_tokens,
+    steer_tokens, summary_tokens,
 };

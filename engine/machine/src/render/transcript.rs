@@ -1,8 +1,9 @@
 //! The conversation of one task, grown entry by entry.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use baton_types::call::{CallResult, CallStatus, ModelCall};
+use baton_types::call::{CallOutput, CallResult, CallStatus, KeptOutput, ModelCall};
 use baton_types::config::Agent;
 use baton_types::document::{DocumentRef, Documents};
 use baton_types::entry::{
@@ -15,7 +16,6 @@ use baton_types::message::{Message, Part, Role, part_bytes, write_hashed_form};
 use baton_types::model::{ModelRequest, Offer};
 
 use super::digest::digest;
-use super::weight::injection;
 
 /// Beginning of a conversation.
 #[derive(Debug)]
@@ -30,8 +30,6 @@ pub struct TranscriptStart<'a> {
     pub asker: Option<&'a AgentId>,
     /// The workspace.
     pub documents: &'a Documents,
-    /// The tokens of documents that one edge into this task may inject whole.
-    pub inject_tokens: Option<u64>,
     /// For a question: the master's conversation at the time of the question.
     pub master: Option<&'a Transcript>,
 }
@@ -45,7 +43,6 @@ pub struct Transcript {
     agent: Arc<Agent>,
     system: Arc<str>,
     is_question: bool,
-    inject_tokens: Option<u64>,
     /// Shared with the requests. A turn copies nothing if the request before has been dropped by then.
     messages: Arc<Vec<Arc<Message>>>,
     /// The running hash of [`Transcript::messages`].
@@ -60,6 +57,10 @@ pub struct Transcript {
     summarising: bool,
     /// The calls of the turn before, whose results become the next message.
     pending: Vec<PendingCall>,
+    /// Before the first turn: the task's own request.
+    request_parts: Vec<Part>,
+    /// The versions that the conversation holds whole.
+    held: HashSet<DocumentRef>,
     turn: u32,
     model: String,
     last_turn: Option<LimitKind>,
@@ -83,13 +84,12 @@ struct PendingCall {
 impl Transcript {
     /// Returns the conversation of a task before its first turn.
     pub fn new(start: TranscriptStart<'_>) -> Self {
-        let TranscriptStart { agent, system, created, asker, documents, inject_tokens, master } = start;
+        let TranscriptStart { agent, system, created, asker, documents, master } = start;
         let mut transcript = Self {
             task: created.task.clone(),
             agent: Arc::clone(agent),
             system,
             is_question: created.kind == TaskKind::Question,
-            inject_tokens,
             messages: Arc::default(),
             hash: ContentHash::of(b"conversation"),
             weight: 0,
@@ -97,6 +97,8 @@ impl Transcript {
             begins: Vec::new(),
             summarising: false,
             pending: Vec::new(),
+            request_parts: Vec::new(),
+            held: HashSet::new(),
             turn: 0,
             model: String::new(),
             last_turn: None,
@@ -109,7 +111,7 @@ impl Transcript {
             transcript.hash = master.hash;
             transcript.weight = master.weight;
             transcript.pending.clone_from(&master.pending);
-            transcript.flush();
+            transcript.held.clone_from(&master.held);
         }
         let first = match (created.kind, asker) {
             (TaskKind::Question, Some(asker)) => Part::Question {
@@ -119,10 +121,12 @@ impl Transcript {
             },
             _ => Part::Request(created.request.clone()),
         };
-        transcript.opening = transcript.messages.len();
-        let mut parts = vec![first];
-        parts.extend(document_parts(&created.documents, documents, inject_tokens));
-        transcript.say(Role::User, parts);
+        transcript.request_parts = vec![first];
+        transcript.request_parts.extend(created.last_failure.clone().map(|reason| {
+            let number = created.failed_attempts.saturating_add(1);
+            Part::Attempt { number, reason }
+        }));
+        transcript.request_parts.extend(document_parts(&created.documents, documents));
         transcript
     }
 
@@ -158,10 +162,9 @@ impl Transcript {
 
     /// Continues with other configs. Earlier messages stay as they were rendered. From the next request on, prompt, tools and
     /// settings are those of `agent`, which begins a new prefix.
-    pub fn adopt(&mut self, agent: &Arc<Agent>, system: Arc<str>, inject_tokens: Option<u64>) {
+    pub fn adopt(&mut self, agent: &Arc<Agent>, system: Arc<str>) {
         self.agent = Arc::clone(agent);
         self.system = system;
-        self.inject_tokens = inject_tokens;
         self.frame = None;
     }
 
@@ -224,7 +227,7 @@ impl Transcript {
             }
             return;
         }
-        self.flush();
+        self.flush(entry);
         self.begins.push((entry.turn, self.messages.len()));
         self.summarising = matches!(entry.notice, Some(Notice::Summarise { .. }));
         let steers = entry.steers.iter().map(|text| Part::Notice(Notice::Steer { text: text.clone() }));
@@ -276,12 +279,14 @@ impl Transcript {
     }
 
     fn finished(&mut self, entry: &CallFinished, documents: &Documents) {
-        // The agent chose the documents that a tool loads. The edge's budget applies only to documents that others attach.
-        let budget = self.inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
-        let mut parts: Vec<Part> = document_parts(&entry.result.documents, documents, budget).collect();
+        let mut parts: Vec<Part> = document_parts(&entry.result.documents, documents).collect();
         parts.extend(entry.conflicts.iter().filter_map(|conflict| {
             let version = |version| documents.version(&DocumentRef { path: conflict.path.clone(), version }).cloned();
-            Some(Part::Conflict { base: conflict.base.and_then(version), current: version(conflict.current)? })
+            Some(Part::Conflict {
+                base: conflict.base.and_then(version),
+                current: version(conflict.current)?,
+                with_changes: true,
+            })
         }));
         self.settle(&entry.call, |pending| {
             pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), entry.repeat, entry.said.clone()));
@@ -311,6 +316,7 @@ impl Transcript {
         messages[..self.opening].iter().for_each(|message| self.push(Arc::clone(message)));
         self.say(opening.role, parts);
         messages[kept..].iter().for_each(|message| self.push(Arc::clone(message)));
+        self.held = held_in(&self.messages).collect();
     }
 
     fn settle(&mut self, call: &CallId, change: impl FnOnce(&mut PendingCall)) {
@@ -320,16 +326,39 @@ impl Transcript {
         }
     }
 
-    /// Renders the results of the turn before, in call order. A call without a result still waits; only a question sees one.
-    fn flush(&mut self) {
+    /// Renders the results of the turn before, in call order, and before the first turn the task's own request. `requested`
+    /// lists the contents for which there is no room. A call without a result still waits; only a question sees one.
+    fn flush(&mut self, requested: &ModelRequested) {
         let mut parts = Vec::with_capacity(self.pending.len());
         for mut pending in std::mem::take(&mut self.pending) {
-            let result = pending.result.take();
-            parts.push(result.unwrap_or_else(|| pending.part(None, 0, Vec::new())));
-            parts.append(&mut pending.documents);
+            let mut result = pending.result.take().unwrap_or_else(|| pending.part(None, 0, Vec::new()));
+            if let Some(kept) = requested.kept.iter().find(|kept| kept.call == pending.call) {
+                keep(&mut result, &kept.output);
+            }
+            parts.push(result);
+            parts.extend(pending.documents.drain(..).map(|part| self.fitting(part, &requested.pointers)));
         }
         if !parts.is_empty() {
             self.say(Role::Tool, parts);
+        }
+        if !self.request_parts.is_empty() {
+            self.opening = self.messages.len();
+            let parts = std::mem::take(&mut self.request_parts);
+            let parts = parts.into_iter().map(|part| self.fitting(part, &requested.pointers)).collect();
+            self.say(Role::User, parts);
+        }
+    }
+
+    /// Returns `part`, or the record of its document if `pointers` names it or if the conversation holds it already.
+    fn fitting(&mut self, part: Part, pointers: &[DocumentRef]) -> Part {
+        match part {
+            Part::Document(version) if pointers.contains(&version.reference()) => Part::Pointer(version),
+            Part::Document(version) if !self.held.insert(version.reference()) => Part::Repeated(version),
+            Part::Conflict { base, current, .. } => {
+                let with_changes = !pointers.contains(&current.reference());
+                Part::Conflict { base, current, with_changes }
+            }
+            part => part,
         }
     }
 
@@ -353,13 +382,24 @@ impl PendingCall {
     }
 }
 
-fn document_parts<'a>(
-    references: &'a [DocumentRef],
-    documents: &'a Documents,
-    budget: Option<u64>,
-) -> impl Iterator<Item = Part> + 'a {
-    injection(references, documents, budget)
-        .map(|(version, whole)| if whole { Part::Document(version) } else { Part::Pointer(version) })
+/// Replaces the output of a result by the document that holds it.
+fn keep(part: &mut Part, output: &KeptOutput) {
+    if let Part::Result { result: Some(result), .. } = part {
+        Arc::make_mut(result).output = CallOutput::Kept(Box::new(output.clone()));
+    }
+}
+
+fn document_parts<'a>(references: &'a [DocumentRef], documents: &'a Documents) -> impl Iterator<Item = Part> + 'a {
+    let versions = references.iter().filter_map(|reference| documents.version(reference));
+    versions.map(|version| Part::Document(Arc::clone(version)))
+}
+
+/// Iterates over the documents that `messages` hold whole.
+fn held_in(messages: &[Arc<Message>]) -> impl Iterator<Item = DocumentRef> {
+    messages.iter().flat_map(|message| &message.parts).filter_map(|part| match part {
+        Part::Document(version) => Some(version.reference()),
+        _ => None,
+    })
 }
 
 fn message_weight(message: &Message) -> usize {

@@ -1,13 +1,17 @@
 //! Weight of entries in a conversation, in tokens (≈): the machine adds these up where the transcript adds the text.
 
-use std::sync::Arc;
-
-use baton_types::call::CallError;
+use baton_types::call::{CallError, CallOutput, CallResult};
 use baton_types::config::Agent;
-use baton_types::document::{DocumentRef, DocumentVersion, Documents};
+use baton_types::document::{DocumentRef, Documents};
 use baton_types::entry::{CallFinished, ModelAnswered, TaskCreated};
 use baton_types::estimate::text_tokens;
 use baton_types::message::FRAME_BYTES;
+
+/// Tokens (≈) of the record of a document that holds an output.
+const KEPT_TOKENS: u64 = 128;
+
+/// Outputs of more tokens (≈) may be kept as documents.
+const LONG_TOKENS: u64 = 2 * KEPT_TOKENS;
 
 /// Tokens (≈) of the text around a summary.
 pub(crate) const SUMMARY_FRAME_TOKENS: u64 = 48;
@@ -19,10 +23,11 @@ pub(crate) fn prompt_tokens(agent: &Agent) -> u64 {
     text_tokens((agent.system_prompt.len() + tools) as u64)
 }
 
-/// Returns the tokens of a task's request with its documents.
-pub(crate) fn created_tokens(entry: &TaskCreated, documents: &Documents, budget: Option<u64>) -> u64 {
+/// Returns the tokens of a task's request, with the records of its documents.
+pub(crate) fn created_tokens(entry: &TaskCreated, documents: &Documents) -> u64 {
     let schema = if entry.answer_schema.is_null() { 0 } else { entry.answer_schema.text().len() };
-    text_tokens((entry.request.len() + schema) as u64 + FRAME_BYTES) + injected_tokens(&entry.documents, documents, budget)
+    let failure = entry.last_failure.as_ref().map_or(0, String::len);
+    text_tokens((entry.request.len() + failure + schema) as u64 + FRAME_BYTES) + record_tokens(&entry.documents, documents)
 }
 
 /// Returns the tokens of a model's answer.
@@ -47,43 +52,29 @@ pub(crate) fn error_tokens(error: &CallError) -> u64 {
     text_tokens((error.message.len() + error.detail.text().len()) as u64 + FRAME_BYTES)
 }
 
-/// Returns the tokens of a result with its documents.
-pub(crate) fn result_tokens(entry: &CallFinished, documents: &Documents, budget: Option<u64>) -> u64 {
+/// Returns the tokens of a result without the content that a request may leave out: a long output, the contents of documents
+/// and the changes after a conflict.
+pub(crate) fn result_tokens(entry: &CallFinished, documents: &Documents) -> u64 {
     let said: usize = entry.said.iter().map(|said| said.question.len() + said.answer.text().len()).sum();
-    let conflicts: u64 = entry
-        .conflicts
-        .iter()
-        .filter_map(|conflict| documents.version(&DocumentRef { path: conflict.path.clone(), version: conflict.current }))
-        .map(|current| current.content.token_count)
-        .sum();
-    let budget = budget.filter(|_| !entry.tool_type.behavior().runs_code);
-    text_tokens((entry.result.output.text().len() + said) as u64 + FRAME_BYTES)
+    let output = if is_long(&entry.result) { KEPT_TOKENS } else { text_tokens(entry.result.output.text().len() as u64) };
+    output
+        + text_tokens(said as u64 + FRAME_BYTES)
         + entry.result.error.as_ref().map_or(0, error_tokens)
-        + conflicts
-        + injected_tokens(&entry.result.documents, documents, budget)
+        + record_tokens(&entry.result.documents, documents)
+        + entry.conflicts.len() as u64 * text_tokens(FRAME_BYTES)
 }
 
-fn injected_tokens(references: &[DocumentRef], documents: &Documents, budget: Option<u64>) -> u64 {
-    injection(references, documents, budget)
-        .map(|(version, whole)| {
-            let record = text_tokens((version.path.as_str().len() + version.content.summary.len()) as u64 + FRAME_BYTES);
-            record + if whole { version.content.token_count } else { 0 }
-        })
-        .sum()
+/// Whether the output of `result` may be kept as a document where a request has no room for it.
+pub(crate) fn is_long(result: &CallResult) -> bool {
+    matches!(&result.output, CallOutput::Inline(output) if text_tokens(output.text().len() as u64) > LONG_TOKENS)
 }
 
-/// Returns the documents that one edge injects, in order: whole while the edge's budget of tokens lasts, else as a pointer.
-pub(super) fn injection<'a>(
-    references: &'a [DocumentRef],
-    documents: &'a Documents,
-    budget: Option<u64>,
-) -> impl Iterator<Item = (Arc<DocumentVersion>, bool)> + 'a {
-    let mut left = budget.unwrap_or(u64::MAX);
-    references.iter().filter_map(|reference| documents.version(reference)).map(move |version| {
-        let whole = version.content.token_count <= left;
-        if whole {
-            left -= version.content.token_count;
-        }
-        (Arc::clone(version), whole)
-    })
+/// Returns the tokens that the output of `result` takes in addition to the record of a document that could hold it.
+pub(crate) fn output_tokens(result: &CallResult) -> u64 {
+    text_tokens(result.output.text().len() as u64).saturating_sub(KEPT_TOKENS)
+}
+
+fn record_tokens(references: &[DocumentRef], documents: &Documents) -> u64 {
+    let versions = references.iter().filter_map(|reference| documents.version(reference));
+    versions.map(|version| text_tokens((version.path.as_str().len() + version.content.summary.len()) as u64 + FRAME_BYTES)).sum()
 }

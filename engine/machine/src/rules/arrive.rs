@@ -6,7 +6,7 @@
 //! neither an executor nor another task is answered at once.
 
 use crate::prelude::*;
-use crate::room::check_below;
+use crate::room::{check_below, limit_error};
 use crate::{answer_in, bounded, limits_under};
 
 /// Checks the calls of an answered turn, beginning at index `from`. `creating` earlier calls will create tasks.
@@ -61,6 +61,7 @@ fn check(draft: &Draft<'_>, call: CallAt, creating: u32) -> Result<Arc<Tool>, Ca
         return Err(invalid_input(tool, &faults));
     }
     if row.then == Then::Stop {
+        check_length(draft, task, &input)?;
         check_result(draft.run.configs(), task, agent.result_schema.as_ref(), &input)?;
     }
     if row.creates_task {
@@ -100,6 +101,19 @@ fn check_repeats(draft: &Draft<'_>, task: &Task, asked: &ModelCall) -> Result<()
             Err(CallError::new(ErrorCode::Repeated, message).with_detail(json!({"limit": "limits.repeats", "allowed": allowed})))
         }
     }
+}
+
+/// Checks the length of a handoff's result against `result_bytes`. Longer content belongs into a document.
+fn check_length(draft: &Draft<'_>, task: &Task, input: &Value) -> Result<(), CallError> {
+    let Some(allowed) = limits_under(draft.run.configs(), task).result_bytes else { return Ok(()) };
+    let length = input.get("result").map_or(0, |result| Json::from(result).text().len() as u64);
+    if length <= allowed {
+        return Ok(());
+    }
+    let mut error =
+        limit_error(LimitKind::ResultBytes, allowed).with_detail(json!({"received_bytes": length, "allowed_bytes": allowed}));
+    error.message.push_str("; write the content into a document and attach it to the handoff");
+    Err(error)
 }
 
 /// Checks a handoff's result against the schema that the agent, or the question, promises.

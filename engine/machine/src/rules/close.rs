@@ -1,7 +1,7 @@
 //! Rule *close*: one handoff, beside calls that succeeded.
 //!
 //! A handoff takes effect if it is the only handoff of its turn, no other call of the turn blocks, and every other call
-//! succeeded. Otherwise it is refused with the reason.
+//! succeeded. Otherwise it is refused with the reason. It delivers the versions of documents that its task knows.
 
 use crate::answer_in;
 use crate::prelude::*;
@@ -9,7 +9,8 @@ use crate::prelude::*;
 /// Hands off, or refuses the handoff with the reason.
 pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) {
     let (tool, input) = (draft.tool(call), draft.call(call).asked.input.value());
-    let checked = check(draft.calls(call.task), call.index).and_then(|()| draft.run.pin(&input));
+    let checked =
+        check(draft.calls(call.task), call.index).and_then(|()| known_versions(draft, call.task, draft.run.pin(&input)?));
     let documents = match checked {
         Ok(documents) => documents,
         Err(error) => return draft.refuse(call, error),
@@ -41,6 +42,23 @@ fn check(calls: &OpenCalls, index: usize) -> Result<(), CallError> {
         }
     }
     Ok(())
+}
+
+/// Returns the documents of a handoff. A newer version than the one that the task knows is a conflict, since its agent has not
+/// seen it. A last turn hands off the version that the task knows.
+fn known_versions(draft: &Draft<'_>, task: TaskIndex, newest: Vec<DocumentRef>) -> Result<Vec<DocumentRef>, CallError> {
+    let of = draft.task(task);
+    let version = |newest: DocumentRef| match of.seen(&newest.path) {
+        Some(version) if version < newest.version && of.last_turn().is_some() => Ok(DocumentRef { version, ..newest }),
+        Some(version) if version < newest.version => {
+            let DocumentRef { path, version: current } = &newest;
+            let message = format!("{path} is at version {current} and you know version {version}; read it, then hand off again");
+            Err(CallError::new(ErrorCode::Conflict, message)
+                .with_detail(json!({"path": path, "known": version, "current": current})))
+        }
+        Some(_) | None => Ok(newest),
+    };
+    newest.into_iter().map(version).collect()
 }
 
 /// Returns the result as its receiver gets it. An answer with a schema becomes the value that meets the schema.

@@ -20,10 +20,12 @@ pub(crate) fn request(draft: &mut Draft<'_>, task: TaskIndex) {
     if let Next::Again(purpose) = *next {
         return ask_again(draft, task, purpose);
     }
-    let notice = match draft.run.admission(draft.at, task, false) {
+    let allotment = draft.run.allot(task);
+    let input_tokens = allotment.input_tokens;
+    let notice = match draft.run.admission(draft.at, task, input_tokens, false) {
         Admission::Now => of.missed.map(|Missed { count, reason }| Notice::Reminder { count, reason }),
         Admission::Later => return,
-        Admission::Reached(limit) => match draft.run.admission(draft.at, task, true) {
+        Admission::Reached(limit) => match draft.run.admission(draft.at, task, input_tokens, true) {
             Admission::Now => Some(Notice::LastTurn { limit }),
             Admission::Later => return,
             Admission::Reached(_) => return draft.then_end_partial(task, limit, Json::null()),
@@ -31,20 +33,21 @@ pub(crate) fn request(draft: &mut Draft<'_>, task: TaskIndex) {
     };
     // The request holds all messages that people sent meanwhile.
     let (turn, steers) = (of.turns + 1, of.steering().to_vec());
-    draft.request_turn(task, turn, steers, notice);
+    draft.request_turn(task, turn, allotment, steers, notice);
 }
 
 /// Asks again for a turn that got no answer: the same turn, rendered alike, within the same limits of tokens and money. Later
 /// messages of people wait for the next turn.
 fn ask_again(draft: &mut Draft<'_>, task: TaskIndex, purpose: Purpose) {
-    match draft.run.admits_budget(task, true) {
+    let allotment = draft.run.allot(task);
+    match draft.run.admits_budget(task, allotment.input_tokens, true) {
         Admission::Now => {
             let notice = match purpose {
                 Purpose::Turn => None,
                 Purpose::LastTurn(limit) => Some(Notice::LastTurn { limit }),
                 Purpose::Summary { through_turn } => Some(Notice::Summarise { through_turn }),
             };
-            draft.request_turn(task, draft.task(task).turns, Vec::new(), notice);
+            draft.request_turn(task, draft.task(task).turns, allotment, Vec::new(), notice);
         }
         Admission::Later => {}
         Admission::Reached(limit) => draft.then_end_partial(task, purpose.last_turn().unwrap_or(limit), Json::null()),

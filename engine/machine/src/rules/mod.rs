@@ -9,13 +9,14 @@
 //! | `writes` | a function returns; new versions and long outputs |
 //! | `join`, `retry` | the delegations of a turn, and further attempts at them |
 //! | `question` | questions, approvals and unknown outcomes |
-//! | `limits`, `window` | checks before a model is asked |
+//! | `limits`, `window`, `allot` | checks before a model is asked, and the room for new content |
 //! | `code` | the code of a running call asks a model |
 //! | `people`, `time`, `crash`, `adopt` | events from outside |
 
 pub(super) mod act;
 pub(super) mod adopt;
 pub(super) mod after;
+pub(super) mod allot;
 pub(super) mod answer;
 pub(super) mod arrive;
 pub(super) mod close;

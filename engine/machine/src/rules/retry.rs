@@ -1,6 +1,7 @@
 //! Rule *retry*: a failed delegation is tried again by a new task (`on_failure` of the delegating tool).
 //!
-//! An attempt is a task of its own, `<call>/retry.<n>`. It is made of the same call, with its documents as they are by then.
+//! An attempt is a task of its own, `<call>/retry.<n>`. It is made of the same call, with its documents as they are by then. Its
+//! agent learns which attempt it is and why the one before failed, and gets the documents that the one before wrote.
 //! Until an attempt succeeds, or the attempts are used up, the call has no result and its caller stays blocked. Between two
 //! attempts only a record and a moment exist. So a crash, a cancellation or the caller's end needs no code here.
 
@@ -30,6 +31,12 @@ fn next_attempt(draft: &Draft<'_>, call: CallAt) -> Result<TaskCreated, CallErro
         return Err(changed_since(&tool));
     }
     draft.run.check_creation(call.task, &tool, 0)?;
-    let documents = draft.run.pin(&input)?;
+    let mut documents = draft.run.pin(&input)?;
+    let open = draft.call(call);
+    let before = open.id.attempt(open.next_attempt() - 1);
+    let written = draft.run.task(&before).into_iter().flat_map(Task::written);
+    for written in written.filter(|written| !documents.contains(written)).cloned().collect::<Vec<_>>() {
+        documents.push(written);
+    }
     Ok(create::delegation(draft, call, agent, &input, documents))
 }

@@ -33,7 +33,8 @@ pub(crate) fn fit(draft: &mut Draft<'_>, task: TaskIndex) {
             Some(Admission::Now) => {
                 let turn = draft.task(task).turns + 1;
                 let notice = Notice::Summarise { through_turn: plan.through_turn };
-                return draft.request_turn(task, turn, Vec::new(), Some(notice));
+                let allotment = draft.run.allot(task);
+                return draft.request_turn(task, turn, allotment, Vec::new(), Some(notice));
             }
             Some(Admission::Later) => return,
             Some(Admission::Reached(_)) | None => compact(draft, task, &plan, None, plan.digest_tokens(window)),
@@ -92,14 +93,15 @@ fn compact(draft: &mut Draft<'_>, task: TaskIndex, plan: &Plan, summary: Option<
 fn summary_admission(draft: &Draft<'_>, task: TaskIndex, window: u64) -> Option<Admission> {
     let wanted = !is_interrupted(draft.task(task)) && draft.agent(task).summary == Summary::Model;
     let fits = draft.run.needed_tokens(task).saturating_add(ASKING_TOKENS) <= window;
-    (wanted && fits).then(|| draft.run.admission(draft.at, task, false))
+    (wanted && fits).then(|| draft.run.admission(draft.at, task, draft.run.allot(task).input_tokens, false))
 }
 
 /// Returns the compaction before the next request of `task`, if one is due. Above four fifths of the window it must replace
 /// more than a tenth of the window. Above the window it replaces whatever it can. It keeps the most turns that leave half of
 /// the window free, so that the next compaction is far.
 fn plan(run: &Run, task: TaskIndex, window: u64) -> Option<Plan> {
-    let needed = run.needed_tokens(task);
+    // New content may take half of the window before older turns are replaced for it.
+    let needed = run.needed_tokens(task).saturating_add(run.fresh_tokens(task).min(window / 2));
     // A repeated request is the same as the first one, unless it exceeds the window.
     let bound = if is_interrupted(&run.graph[task]) { window } else { window - window / 5 };
     if needed <= bound {

@@ -1,8 +1,8 @@
 //! Rule *writes*: a new version names the version that its writer knew. Rule *long outputs*: an output that is too long for an
 //! agent's requests is kept as a document.
 //!
-//! A task knows a version that it was given, loaded, wrote, or got back from a task that it called. A write over any other
-//! current version is a conflict, and no write of that call takes effect. A call that fails writes nothing.
+//! A task knows a version that it wrote, or whose content a request of it has shown. A write over any other current version is
+//! a conflict, and no write of that call takes effect. A call that fails writes nothing.
 
 use baton_types::call::{CallOutput, KeptOutput};
 use baton_types::entry::Conflict;
@@ -22,6 +22,19 @@ pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) {
     let (result, conflicts) = judge(draft, call, &tool, outcome).unwrap_or_else(failed);
     draft.finish(call, result, envelope, conflicts);
     draft.then(Step::Advance(call.task));
+}
+
+/// Refuses to load a document for which the conversation can have no room.
+fn check_loads(draft: &Draft<'_>, task: TaskIndex, loads: &[DocumentRef]) -> Result<(), CallError> {
+    let Some(room) = draft.run.largest_document(task) else { return Ok(()) };
+    let versions = loads.iter().filter_map(|load| draft.run.shared.documents.version(load));
+    let Some(large) = versions.map(|version| &**version).find(|version| version.content.token_count > room) else {
+        return Ok(());
+    };
+    let (path, tokens) = (&large.path, large.content.token_count);
+    let message = format!("{path} has about {tokens} tokens, and your conversation has room for {room}; read a part of it");
+    let detail = json!({"path": path, "token_count": tokens, "room_tokens": room});
+    Err(CallError::new(ErrorCode::LimitReached, message).with_detail(detail))
 }
 
 /// Turns the outcome of an executor into the call's result, and its writes into versions. An output that is too long for the
@@ -53,6 +66,7 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> 
         let message = format!("{} cannot write documents: its config lacks \"writes\": true", tool.id);
         return Err(CallError::new(ErrorCode::ToolFailed, message));
     }
+    check_loads(draft, call.task, &loads)?;
     let task = draft.task(call.task);
     let documents = &draft.run.shared.documents;
     let present = kept.as_ref().and_then(|kept| documents.get(&kept.path)).map(|document| Arc::clone(document.current()));

@@ -157,7 +157,9 @@ fn a_conflict_drops_all_writes_of_the_call_and_shows_both_versions() {
         .iter()
         .flat_map(|message| &message.parts)
         .filter_map(|part| match part {
-            Part::Conflict { base, current } => Some((base.as_ref().map(|base| base.version), current.version)),
+            Part::Conflict { base, current, with_changes: true } => {
+                Some((base.as_ref().map(|base| base.version), current.version))
+            }
             _ => None,
         })
         .collect();

@@ -122,7 +122,7 @@ fn documents_that_are_sent_count_whole_and_pointers_and_former_versions_do_not()
     assert!((10..200).contains(&frame), "{frame}");
     assert_eq!(tokens(Part::Document(Arc::clone(&long))), frame + 10_000);
     let conflict = |base: Option<&Arc<DocumentVersion>>, current: &Arc<DocumentVersion>| {
-        tokens(Part::Conflict { base: base.cloned(), current: Arc::clone(current) })
+        tokens(Part::Conflict { base: base.cloned(), current: Arc::clone(current), with_changes: true })
     };
     assert_eq!(conflict(None, &long), frame + 10_000);
     assert_eq!(conflict(Some(&long), &short), conflict(None, &short));

@@ -1,6 +1,7 @@
 //! The machine under test: expectations come from docs/RULES.md, never from the implementation.
 
 mod adoption;
+mod allotment;
 mod approvals;
 mod asks;
 mod budgets;

@@ -278,7 +278,7 @@ fn a_conflict_shows_what_changed() {
     let (base, current) = (version("a.md", b"one\ntwo\n"), version("a.md", b"one\nthree\n"));
     let contents = [(base.content.hash, "one\ntwo\n"), (current.content.hash, "one\nthree\n")];
     let content = |hash| contents.iter().find(|(known, _)| *known == hash).map(|(_, text)| Content::from(text.as_bytes()));
-    let block = part_block(&Part::Conflict { base: Some(base), current }, &content);
+    let block = part_block(&Part::Conflict { base: Some(base), current, with_changes: true }, &content);
     let diff = block["diff"].as_str().unwrap();
     assert!(diff.contains("-two\n+three\n") && diff.contains("--- known\n+++ current"), "{diff}");
 }
@@ -294,16 +294,19 @@ fn a_conversation_knows_its_turn_and_grows_heavier() {
         created,
         asker: None,
         documents: sim.run.documents(),
-        inject_tokens: None,
         master: None,
     });
-    let begun = transcript.weight();
-    assert_eq!((transcript.turn(), transcript.messages().len()), (0, 1));
-    assert!(begun > 1, "the request weighs something");
+    assert_eq!((transcript.turn(), transcript.messages().len()), (0, 0));
+    let mut begun = 0;
     let asked = sim.timeline.iter().rposition(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))).unwrap();
     for recorded in sim.timeline[..=asked].iter().filter(|recorded| recorded.entry.task() == Some(&created.task)) {
         transcript.apply(recorded, sim.run.documents());
+        if transcript.turn() == 1 && begun == 0 {
+            begun = transcript.weight();
+            assert_eq!(transcript.messages().len(), 1, "the first turn is asked with the request alone");
+        }
     }
+    assert!(begun > 1, "the request weighs something");
     assert_eq!(transcript.turn(), 2);
     assert_eq!(transcript.messages(), &**sim.request("0").messages);
     assert!(transcript.weight() > begun);
@@ -311,7 +314,7 @@ fn a_conversation_knows_its_turn_and_grows_heavier() {
 
     let other = JobDraft::build(&job([agent("root", "work").prompt("Other.")]).tool(function("work")));
     let before = transcript.request();
-    transcript.adopt(&other.agents["root"], Arc::from("Other."), None);
+    transcript.adopt(&other.agents["root"], Arc::from("Other."));
     let after = transcript.request();
     assert_eq!((&*after.system, after.messages.len()), ("Other.", before.messages.len()));
     assert_ne!(after.hash, before.hash, "another prompt is another request");
@@ -337,7 +340,6 @@ fn a_request_says_the_schema_of_its_result_and_one_of_an_older_program_keeps_its
             created,
             asker: None,
             documents: held.run.documents(),
-            inject_tokens: None,
             master: None,
         });
         for recorded in held.timeline.iter().filter(|recorded| matches!(recorded.entry, Entry::ModelRequested(_))) {
@@ -404,7 +406,6 @@ fn a_conversation_weighs_about_what_its_texts_do() {
             created,
             asker: None,
             documents: sim.run.documents(),
-            inject_tokens: None,
             master: None,
         });
         for recorded in sim.timeline.iter().filter(|recorded| recorded.entry.task() == Some(&created.task)) {
@@ -432,7 +433,6 @@ fn a_conversation_of_many_small_parts_weighs_what_they_take_in_memory() {
         created,
         asker: None,
         documents: sim.run.documents(),
-        inject_tokens: None,
         master: None,
     });
     for recorded in sim.timeline.iter().filter(|recorded| recorded.entry.task() == Some(&created.task)) {

@@ -7,13 +7,14 @@ use baton_types::entry::Entry;
 use baton_types::event::Event;
 use baton_types::id::CallId;
 use baton_types::limits::Limits;
+use baton_types::message::Part;
 use baton_types::model::ModelTurn;
 use expect_test::expect;
 use serde_json::json;
 
 use crate::support::jobs::{AgentDraft, JobDraft, ToolDraft};
 use crate::support::script::Answer;
-use crate::support::{Sim, agent, ask, call, check, function, handoff, job, route, says, turn};
+use crate::support::{Sim, agent, ask, call, check, function, handoff, job, route, says, turn, write, writes};
 
 /// Returns a root whose delegation to `child` is tried again `times` times, ten seconds after it failed first.
 fn tried_again(times: u32, child: AgentDraft) -> JobDraft {
@@ -306,4 +307,25 @@ fn a_delegation_that_is_not_what_was_approved_any_more_is_not_tried_again() {
     };
     assert!(begins(&draft(EffectClass::Pure)));
     assert!(!begins(&draft(EffectClass::Keyed)));
+}
+
+#[test]
+fn an_attempt_knows_why_the_one_before_failed_and_what_it_wrote() {
+    let draft = tried_again(1, agent("child", "save")).tool(function("save").writing());
+    let mut sim = Sim::new(&draft)
+        .agent("root", [turn([route("child", "do it")]), turn([handoff("done")])])
+        .agent_with("child", |prompted| match (prompted.request.task.as_str(), prompted.request.turn) {
+            (_, 1) => Ok(turn([call("save", prompted.request.task.as_str())])),
+            ("0/1.1", _) => Err(Sim::model_error()),
+            _ => Ok(turn([handoff("at last")])),
+        })
+        .tool("save", |execution| writes(json!("saved"), vec![write("notes.md", &execution.call.to_string())]))
+        .start();
+    sim.wait(10);
+    sim.assert_over();
+    let request = sim.request("0/1.1/retry.2");
+    let opening = &request.messages[0].parts;
+    assert!(matches!(&opening[1], Part::Attempt { number: 2, reason } if *reason == Sim::model_error().message), "{opening:?}");
+    assert!(matches!(&opening[2], Part::Document(version) if version.path.as_str() == "notes.md"), "{opening:?}");
+    assert_eq!(sim.result("0/1.1/retry.2/1.1").status, CallStatus::Success, "it may write over what the first attempt left");
 }

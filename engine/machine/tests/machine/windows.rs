@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use baton_proof::random::Random;
 use baton_proof::sim::Work;
+use baton_types::call::{CallError, CallStatus, ErrorCode};
 use baton_types::entry::{Compacted, Entry, ModelRequested, Notice};
 use baton_types::event::Outcome;
 use baton_types::limits::{LimitKind, Limits};
@@ -31,8 +32,8 @@ fn worker(window: u64, by_model: bool) -> JobDraft {
     job([if by_model { root.summarises() } else { root }]).tool(function("work"))
 }
 
-/// Calls the tool once a turn, for as many turns as there are `results`; each result has so many tokens, about. Every
-/// summary that is asked for is `summary`.
+/// Calls the tool once a turn, for as many turns as there are `results`; each result has so many tokens, about. Results are
+/// errors, which no request leaves out. Every summary that is asked for is `summary`.
 fn works(draft: &JobDraft, results: Vec<usize>, summary: String) -> Sim {
     let (turns, mut worked) = (results.len(), 0);
     let mut lengths = results.into_iter();
@@ -44,7 +45,10 @@ fn works(draft: &JobDraft, results: Vec<usize>, summary: String) -> Sim {
         worked += 1;
         Ok(turn([if worked > turns { handoff("done") } else { call("work", &worked.to_string()) }]))
     };
-    let result = move |_: &_| Outcome::success(json!("x".repeat(4 * lengths.next().unwrap_or_default())));
+    let result = move |_: &_| {
+        let message = "x".repeat(4 * lengths.next().unwrap_or_default());
+        Outcome::error(CallStatus::Failed, CallError::new(ErrorCode::ToolFailed, message))
+    };
     Sim::new(draft).agent_with("root", model).tool("work", result)
 }
 
@@ -280,6 +284,9 @@ fn older_turns_give_way_by_the_rule_whatever_the_results_are() {
         for results in [[tokens, 900], [tokens, 1_300], [60, 700 + tokens], [90, 1_000 + tokens]] {
             let window = 1_500;
             met.append(&mut holds(works(&worker(window, false), results.to_vec(), String::new()), window, false, || false).met);
+        }
+        for results in [vec![300, 500 + tokens], vec![300, 800 + tokens]] {
+            met.append(&mut holds(works(&worker(1_500, true), results, "word".to_owned()), 1_500, true, || false).met);
         }
     }
     let edges = ["the bound", "the window", "half of the window", "a tenth of the window", "the least that gives way"];

@@ -183,9 +183,12 @@ fn piece<'a>(part: &'a Part, ids: &mut Ids, contents: &HashMap<ContentHash, Cont
         }
         Part::Document(version) => Piece::Document(Document { version, block: block(part) }),
         Part::Notice(_) => Piece::Text(Cow::Owned(block(part)["text"].as_str().unwrap_or_default().to_owned())),
-        Part::Question { .. } | Part::Pointer(_) | Part::Conflict { .. } | Part::Summary { .. } => {
-            Piece::Text(Cow::Owned(block(part).to_string()))
-        }
+        Part::Question { .. }
+        | Part::Attempt { .. }
+        | Part::Pointer(_)
+        | Part::Repeated(_)
+        | Part::Conflict { .. }
+        | Part::Summary { .. } => Piece::Text(Cow::Owned(block(part).to_string())),
     }
 }
 

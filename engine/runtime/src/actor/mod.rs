@@ -136,13 +136,14 @@ impl Step {
     /// Returns the entries and effects of `decision`.
     pub(crate) fn of(decision: Decision) -> Self {
         let entries = decision.entries.into_iter().map(Arc::new).collect();
-        Self { entries, effects: decision.effects, ..Self::default() }
+        Self { entries, effects: decision.effects, contents: decision.contents, ..Self::default() }
     }
 
     /// Returns the batch with which an owner's first step becomes durable; `run` is as it leaves it.
     pub(crate) fn first_batch(&self, id: &RunId, epoch: u64, before: u64, run: &Run, at: Timestamp) -> Batch {
         let mut batch = Batch::new(id.clone(), epoch, before);
         batch.entries.clone_from(&self.entries);
+        batch.contents.clone_from(&self.contents);
         batch.summary = Some(RunSummaryUpdate { status: status(run).to_owned(), at });
         batch.releases = run.ended().is_some();
         batch
@@ -302,6 +303,7 @@ impl Actor {
             let mut early = Vec::new();
             let decided = self.run.handle(self.last, event).map(|decision| {
                 step.entries.extend(decision.entries.into_iter().map(Arc::new));
+                let contents: Vec<_> = contents.into_iter().chain(decision.contents).collect();
                 self.shared.contents.remember(&contents);
                 step.contents.extend(contents);
                 for effect in decision.effects {

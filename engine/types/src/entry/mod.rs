@@ -20,7 +20,8 @@ pub use question::{Otherwise, QuestionClosed, QuestionEnd, QuestionOpened};
 pub use run::{Adoption, Control, ControlAction, Fork, ForkPoint, ForkedEffects, RunEnded, RunStarted, Waited};
 pub use task::{Concern, FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
 pub use turn::{
-    BudgetSettled, CallAskedModel, CallRequest, Compacted, FellBack, ModelAnswered, ModelRequested, Notice, ReminderReason,
+    BudgetSettled, CallAskedModel, CallRequest, Compacted, FellBack, KeptResult, ModelAnswered, ModelRequested, Notice,
+    ReminderReason,
 };
 
 use crate::document::DocumentVersion;

@@ -98,6 +98,9 @@ pub struct TaskCreated {
     /// The number of earlier failed attempts at the same delegation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed_attempts: u32,
+    /// Why the newest of them failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<String>,
     /// For a question of the engine: the decision about the call in its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concern: Option<Concern>,
@@ -120,6 +123,7 @@ impl TaskCreated {
             answer_schema: Json::null(),
             deadline: None,
             failed_attempts: 0,
+            last_failure: None,
             concern: None,
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::ForkPoint;
-use crate::call::{CallError, ModelCall};
+use crate::call::{CallError, KeptOutput, ModelCall};
+use crate::document::DocumentRef;
 use crate::id::{CallId, ContentHash, TaskId};
 use crate::json::Json;
 use crate::limits::LimitKind;
@@ -37,6 +38,21 @@ pub struct ModelRequested {
     /// The engine's notice at the head of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Notice>,
+    /// Documents that are new in this request and did not fit: it has their records in place of their contents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pointers: Vec<DocumentRef>,
+    /// Results that are new in this request and whose outputs did not fit: documents hold the outputs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptResult>,
+}
+
+/// A result whose output a document holds, because a request has no room for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct KeptResult {
+    /// The call.
+    pub call: CallId,
+    /// The document.
+    pub output: KeptOutput,
 }
 
 /// The engine's notice to an agent at the head of a turn.

@@ -24,17 +24,20 @@ pub fn contents_of(message: &Message) -> Vec<ContentHash> {
     for part in &message.parts {
         match part {
             Part::Document(version) => hashes.push(version.content.hash),
-            Part::Conflict { base, current } => {
+            Part::Conflict { base, current, with_changes: true } => {
                 hashes.extend(base.iter().map(|base| base.content.hash));
                 hashes.push(current.content.hash);
             }
             Part::Request(_)
             | Part::Question { .. }
+            | Part::Attempt { .. }
             | Part::Text(_)
             | Part::Items(_)
             | Part::Call { .. }
             | Part::Result { .. }
             | Part::Pointer(_)
+            | Part::Repeated(_)
+            | Part::Conflict { with_changes: false, .. }
             | Part::Summary { .. }
             | Part::Notice(_) => {}
         }
@@ -53,7 +56,7 @@ pub fn part_block(part: &Part, content: &dyn Fn(ContentHash) -> Option<Content>)
     let mut block = serde_json::to_value(Block::of(part)).expect("a part always serialises");
     match part {
         Part::Document(version) => block["source"] = source(version, content(version.content.hash)),
-        Part::Conflict { base, current } => {
+        Part::Conflict { base, current, with_changes: true } => {
             let before = base.as_ref().and_then(|base| content(base.content.hash));
             block["diff"] = diff(before, content(current.content.hash));
         }
@@ -81,6 +84,11 @@ enum Block<'a> {
         instruction: &'static str,
         #[serde(skip_serializing_if = "Json::is_null")]
         answer_schema: &'a Json,
+    },
+    Attempt {
+        number: u32,
+        reason: &'a str,
+        note: &'static str,
     },
     VendorItems {
         kept: &'a Json,
@@ -111,6 +119,8 @@ enum Block<'a> {
         base_version: Option<u32>,
         current_version: u32,
         current_hash: &'a ContentHash,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<&'static str>,
     },
     Summary {
         through_turn: u32,
@@ -121,6 +131,12 @@ enum Block<'a> {
         text: String,
     },
 }
+
+/// Note on a document whose content did not fit into the request.
+const TOO_LONG: &str = "there is no room for the content here; read the parts that you need";
+
+/// Note on a document whose content the conversation has already.
+const REPEATED: &str = "the content of this version is in an earlier part of this conversation";
 
 /// A document's record, as a model sees it.
 #[derive(Serialize)]
@@ -150,6 +166,11 @@ impl<'a> Block<'a> {
                 instruction: "You are asked this as the master of the agent named in asker. Your next text, or a handoff, is the answer.",
                 answer_schema,
             },
+            Part::Attempt { number, reason } => Self::Attempt {
+                number: *number,
+                reason,
+                note: "the attempt before failed for this reason; the documents that it wrote are attached",
+            },
             Part::Items(kept) => Self::VendorItems { kept },
             Part::Call { asked, call: _ } => Self::ToolCall { id: &asked.provider_id, tool: &asked.tool, input: &asked.input },
             Part::Result { asked, result, repeat, said, call: _ } => Self::ToolResult {
@@ -161,11 +182,13 @@ impl<'a> Block<'a> {
                 id: &asked.provider_id,
                 answered_in_your_name: said,
             },
-            Part::Document(version) if is_image(version) => Self::Image(Record::of(version, true)),
-            Part::Document(version) => Self::Document(Record::of(version, true)),
-            Part::Pointer(version) => Self::DocumentPointer(Record::of(version, false)),
-            Part::Conflict { base, current } => Self::Conflict {
+            Part::Document(version) if is_image(version) => Self::Image(Record::of(version, None)),
+            Part::Document(version) => Self::Document(Record::of(version, None)),
+            Part::Pointer(version) => Self::DocumentPointer(Record::of(version, Some(TOO_LONG))),
+            Part::Repeated(version) => Self::DocumentPointer(Record::of(version, Some(REPEATED))),
+            Part::Conflict { base, current, with_changes } => Self::Conflict {
                 path: &current.path,
+                note: (!with_changes).then_some(TOO_LONG),
                 base_version: base.as_ref().map(|base| base.version),
                 current_version: current.version,
                 current_hash: &current.content.hash,
@@ -181,7 +204,7 @@ impl<'a> Block<'a> {
 }
 
 impl<'a> Record<'a> {
-    fn of(version: &'a DocumentVersion, whole: bool) -> Self {
+    fn of(version: &'a DocumentVersion, note: Option<&'static str>) -> Self {
         Self {
             title: version.reference(),
             path: &version.path,
@@ -190,8 +213,8 @@ impl<'a> Record<'a> {
             size_bytes: version.content.size_bytes,
             summary: &version.content.summary,
             description: &version.description,
-            hash: whole.then_some(&version.content.hash),
-            note: (!whole).then_some("too long to be shown here; load it if you need more than this summary"),
+            hash: note.is_none().then_some(&version.content.hash),
+            note,
         }
     }
 }

@@ -55,6 +55,13 @@ pub enum Part {
         #[serde(skip_serializing_if = "Json::is_null")]
         answer_schema: Json,
     },
+    /// The number of this attempt at a delegation, and why the one before failed. It follows the request.
+    Attempt {
+        /// From 2.
+        number: u32,
+        /// The error message of the attempt before.
+        reason: String,
+    },
     /// The model's own text.
     Text(String),
     /// The model's own turn as its vendor's list of items. The vendor gets this list back, with the texts and calls that it refers to.
@@ -82,14 +89,18 @@ pub enum Part {
     },
     /// A document, whole.
     Document(Arc<DocumentVersion>),
-    /// A document that exceeds the token budget: its record only; `load_to_context` and the like bring the rest.
+    /// The record of a document whose content did not fit. Tools read the content.
     Pointer(Arc<DocumentVersion>),
+    /// The record of a document whose content is in an earlier part of the conversation.
+    Repeated(Arc<DocumentVersion>),
     /// Conflict of a stale write: the current version beside the one that the writer knew.
     Conflict {
         /// The version the writer knew.
         base: Option<Arc<DocumentVersion>>,
         /// The current version.
         current: Arc<DocumentVersion>,
+        /// Whether there is room for the changes.
+        with_changes: bool,
     },
     /// Replacement of the turns up to one, which are no longer sent.
     Summary {

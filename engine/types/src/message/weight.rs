@@ -18,7 +18,7 @@ pub fn request_tokens(request: &ModelRequest) -> u64 {
     let documents: u64 = parts()
         .map(|part| match part {
             Part::Document(version) => version.content.token_count,
-            Part::Conflict { current, .. } => current.content.token_count,
+            Part::Conflict { current, with_changes: true, .. } => current.content.token_count,
             _ => 0,
         })
         .sum();
@@ -31,12 +31,13 @@ pub fn part_bytes(part: &Part) -> usize {
     match part {
         Part::Request(text) | Part::Text(text) | Part::Notice(Notice::Steer { text }) | Part::Summary { text, .. } => text.len(),
         Part::Question { question, answer_schema, .. } => question.len() + text(answer_schema),
+        Part::Attempt { reason, .. } => reason.len(),
         Part::Items(kept) => text(kept),
         Part::Call { asked, .. } => asked.tool.len() + text(&asked.input),
         Part::Result { result, said, .. } => {
             result.as_ref().map_or(0, |result| result.output.text().len())
                 + said.iter().map(|said| said.question.len() + text(&said.answer)).sum::<usize>()
         }
-        Part::Document(_) | Part::Pointer(_) | Part::Conflict { .. } | Part::Notice(_) => 64,
+        Part::Document(_) | Part::Pointer(_) | Part::Repeated(_) | Part::Conflict { .. } | Part::Notice(_) => 64,
     }
 }

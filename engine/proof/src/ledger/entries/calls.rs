@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use baton_types::call::{AfterExecution, CallResult, CallStatus, ErrorCode};
 use baton_types::config::EffectClass;
-use baton_types::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern, FinalState, Output};
+use baton_types::document::DocumentRef;
+use baton_types::entry::{CallApproved, CallFinished, CallRefused, CallStarted, Concern, Conflict, FinalState, Output};
 use baton_types::tool_type::Then;
 
-use super::as_known;
 use crate::finding::Invariant;
 use crate::ledger::Ledger;
 
@@ -147,8 +147,9 @@ impl Ledger {
         }
         if let Some(task) = self.tasks.get_mut(&finished.task) {
             task.injected.extend(result.documents.iter().cloned());
-            task.known.extend(result.documents.iter().map(as_known));
-            task.known.extend(finished.conflicts.iter().map(|conflict| (conflict.path.as_str().to_owned(), conflict.current)));
+            task.arrived.extend(result.documents.iter().cloned());
+            let current = |conflict: &Conflict| DocumentRef { path: conflict.path.clone(), version: conflict.current };
+            task.arrived.extend(finished.conflicts.iter().map(current));
         }
     }
 

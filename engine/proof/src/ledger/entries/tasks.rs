@@ -8,7 +8,6 @@ use baton_types::entry::{Concern, FinalState, Holder, QuestionEnd, TaskCreated, 
 use baton_types::id::{CallId, TaskId};
 use baton_types::time::Timestamp;
 
-use super::as_known;
 use crate::finding::Invariant;
 use crate::ledger::counts::Counts;
 use crate::ledger::{Ledger, QuestionBook, TaskBook};
@@ -49,7 +48,8 @@ impl Ledger {
             live_below: 0,
             live_questions: 0,
             injected: created.documents.clone(),
-            known: created.documents.iter().map(as_known).collect(),
+            known: BTreeMap::new(),
+            arrived: created.documents.clone(),
             cancelled: false,
             question: None,
         };

@@ -42,6 +42,12 @@ impl Ledger {
         let (before, again, open) = (task.turns, task.interrupted, task.request.is_some());
         task.interrupted = false;
         task.turns = requested.turn;
+        for document in std::mem::take(&mut task.arrived) {
+            if !requested.pointers.contains(&document) {
+                let known = task.known.entry(document.path.as_str().to_owned()).or_default();
+                *known = document.version.max(*known);
+            }
+        }
         let (turn, model, input) = (requested.turn, requested.model.clone(), requested.input_tokens);
         task.request = Some(OpenRequest { turn, model, fell_from: None, input, reserved, cost });
         task.requested_at = seq;
