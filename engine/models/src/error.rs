@@ -6,7 +6,7 @@ use baton_schema::provider::SchemaFault;
 use baton_types::id::{AgentId, ContentHash};
 
 use crate::cassette::CassetteError;
-use crate::wire::Fault;
+use crate::wire::{Class, Fault, class_of};
 
 /// Reasons why a provider is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +120,22 @@ pub enum ModelError {
         /// Message of the provider.
         message: String,
     },
+    /// The provider has no such model, or not for this key.
+    #[error("{provider} has no such model: {message}")]
+    NoModel {
+        /// The provider.
+        provider: String,
+        /// Message of the provider.
+        message: String,
+    },
+    /// The model wrote a call or a text that its provider could not read. The agent can be asked again with these words.
+    #[error("{provider} could not read what the model wrote: {message}")]
+    BadTurn {
+        /// The provider.
+        provider: String,
+        /// Message of the provider.
+        message: String,
+    },
     /// The request is longer than what the model takes.
     #[error("the request exceeds the model's context window, according to {provider}: {message}")]
     ContextExceeded {
@@ -219,6 +235,8 @@ impl ModelError {
             | Self::Cassette(_)
             | Self::Panicked { .. }
             | Self::Rejected { .. }
+            | Self::NoModel { .. }
+            | Self::BadTurn { .. }
             | Self::ContextExceeded { .. }
             | Self::Filtered { .. }
             | Self::TurnTimedOut { .. } => None,
@@ -234,6 +252,7 @@ impl ModelError {
                 | Self::NotAnAnswer { status: 200..300, .. }
                 | Self::Panicked { .. }
                 | Self::Filtered { .. }
+                | Self::BadTurn { .. }
                 | Self::Broken { .. }
                 | Self::TooLong { .. }
                 | Self::TimedOut { .. }
@@ -260,6 +279,7 @@ impl ModelError {
         let is_missing = |status: &Option<u16>| matches!(status, Some(404 | 501));
         match self {
             Self::Rejected { status, .. } => is_missing(status),
+            Self::NoModel { .. } => true,
             error => error.is_retryable() || error.outage().is_some(),
         }
     }
@@ -267,37 +287,21 @@ impl ModelError {
     /// Returns the error for `fault`, which the provider sent with `status` or in the middle of an answer.
     pub fn of_fault(provider: &str, status: Option<u16>, fault: &Fault, retry_after: Option<Duration>) -> Self {
         let (provider, message) = (provider.to_owned(), fault.to_string());
-        let code = fault.code.as_deref().unwrap_or_default();
         // The words of a fault in the middle of an answer count; before it, the status does.
         let status = status.filter(|status| *status >= 300).or(fault.status);
-        if matches!(code, "insufficient_quota" | "billing_error" | "billing_hard_limit_reached") {
-            return Self::NoCredit { provider, message };
-        }
-        if matches!(code, "content_filter" | "content_policy_violation") {
-            return Self::Filtered { provider, message };
-        }
-        if fault.tells_of_length() && status.is_none_or(|status| matches!(status, 400 | 413 | 422 | 500)) {
-            return Self::ContextExceeded { provider, message };
-        }
-        match status {
-            Some(401 | 403) => Self::KeyRefused { provider, variable: None, message },
-            Some(402) => Self::NoCredit { provider, message },
-            Some(429) => Self::RateLimited { provider, message, retry_after },
-            Some(status @ (408 | 409 | 425)) => unavailable(&provider, Some(status), &message),
-            Some(status @ 501) => Self::Rejected { provider, status: Some(status), message },
-            Some(status) if status < 500 => Self::Rejected { provider, status: Some(status), message },
-            Some(status) => unavailable(&provider, Some(status), &message),
-            None => match code {
-                "authentication_error" | "permission_error" | "invalid_api_key" => {
-                    Self::KeyRefused { provider, variable: None, message }
-                }
-                "rate_limit_error" | "rate_limit_exceeded" => Self::RateLimited { provider, message, retry_after },
-                "invalid_request_error" | "not_found_error" | "request_too_large" | "model_not_found" => {
-                    Self::Rejected { provider, status: None, message }
-                }
-                "invalid_prompt" => Self::Filtered { provider, message },
-                _ => unavailable(&provider, None, &message),
-            },
+        let retry_after = retry_after.or(fault.retry_after);
+        match (class_of(fault, status), status) {
+            (Some(Class::NoCredit), _) | (None, Some(402)) => Self::NoCredit { provider, message },
+            (Some(Class::TooLong), _) => Self::ContextExceeded { provider, message },
+            (Some(Class::Filtered), _) => Self::Filtered { provider, message },
+            (Some(Class::NoModel), _) => Self::NoModel { provider, message },
+            (Some(Class::BadTurn), _) => Self::BadTurn { provider, message },
+            (Some(Class::KeyRefused), _) | (None, Some(401 | 403)) => Self::KeyRefused { provider, variable: None, message },
+            (Some(Class::Rate), _) | (None, Some(429)) => Self::RateLimited { provider, message, retry_after },
+            (Some(Class::Rejected), status) => Self::Rejected { provider, status, message },
+            (None, Some(status @ (408 | 409 | 425))) => unavailable(&provider, Some(status), &message),
+            (None, Some(status @ (..=499 | 501))) => Self::Rejected { provider, status: Some(status), message },
+            (None, status) => unavailable(&provider, status, &message),
         }
     }
 }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use baton_models::ModelError;
 use baton_models::provider::Profile;
-use baton_models::wire::{Answer, Dialect, Grown, MAX_ANSWER_BYTES, Restored};
+use baton_models::wire::{Answer, Dialect, Grown, MAX_ANSWER_BYTES, Restored, WireError};
 use baton_types::id::TaskId;
 use baton_types::json::Json;
 use baton_types::message::{Message, Part, Role};
-use baton_types::model::ModelTurn;
+use baton_types::model::{FinishReason, ModelTurn};
 use serde_json::{Value, json};
 
 /// Returns the messages of a conversation that `turn` is all of, as `provider` is sent them. `vendor` gave the answer.
@@ -250,4 +251,38 @@ fn what_the_engine_restores_for_itself_goes_back_as_the_model_wrote_it() {
     let without_null = |_: &ModelTurn| Restored { text: Some("{\"a\":1}".to_owned()), inputs: Vec::new() };
     let turn = answer.into_restored_turn("openai", "openai", &without_null);
     assert_eq!((turn.text.as_str(), &sent("openai", "openai", &turn)[0]["content"]), ("{\"a\":1}", &json!(text)));
+}
+
+#[test]
+fn an_answer_that_is_cut_within_a_call_is_a_cut_turn() {
+    let content = json!([
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": "a", "name": "look", "input": {"at": "the whole wide world"}},
+    ]);
+    let mut events = anthropic_events(&content, "max_tokens");
+    let last_stop = events.iter().rposition(|event| event["type"] == "content_block_stop").unwrap();
+    // The second piece of the input and the end of its block are missing.
+    events.drain(last_stop - 1..=last_stop);
+    let cut = turn(streamed(Dialect::Anthropic, &events), "anthropic");
+    assert_eq!((cut.finish, cut.text.as_str(), cut.calls.len()), (FinishReason::Length, "I look.", 1));
+    assert!(cut.calls[0].malformed.is_some() && cut.items.is_null());
+    // Without a limit that explains it, an open block is a broken answer.
+    let stop = events.iter_mut().find(|event| event["type"] == "message_delta").unwrap();
+    stop["delta"]["stop_reason"] = json!("tool_use");
+    let mut decoder = Dialect::Anthropic.decoder(MAX_ANSWER_BYTES);
+    events.iter().for_each(|event| decoder.push(format!("data: {event}\n\n").as_bytes()).unwrap());
+    assert!(decoder.finish().is_err());
+}
+
+#[test]
+fn an_answer_that_is_not_finished_is_never_taken_as_one() {
+    for status in ["queued", "in_progress"] {
+        let error =
+            Dialect::Responses.decode(json!({"id": "r", "status": status, "output": []}).to_string().as_bytes()).unwrap_err();
+        assert!(error.to_string().contains("background"), "{error}");
+        let WireError::Fault(fault) = error else { panic!("{error}") };
+        assert!(matches!(ModelError::of_fault("p", None, &fault, None), ModelError::Rejected { .. }));
+    }
+    let paused = json!({"content": [{"type": "text", "text": "Half"}], "stop_reason": "pause_turn"});
+    assert_eq!(turn(whole(Dialect::Anthropic, &paused), "anthropic").finish, FinishReason::Length);
 }

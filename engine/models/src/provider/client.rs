@@ -206,6 +206,7 @@ impl Client {
     /// Returns the failure for a provider's fault, without the key.
     fn fault(&self, status: Option<u16>, fault: &Fault, retry_after: Option<Duration>) -> Failure {
         let fault = fault.scrubbed(|text| self.endpoint.scrubbed(text));
+        let retry_after = retry_after.or(fault.retry_after);
         let error = match ModelError::of_fault(&self.endpoint.name, status, &fault, retry_after) {
             ModelError::KeyRefused { provider, message, .. } => {
                 ModelError::KeyRefused { provider, variable: Some(self.endpoint.key_variable.clone()), message }
@@ -317,7 +318,7 @@ fn is_page(text: &[u8]) -> bool {
 
 /// Returns a fault with a message of our own.
 fn own_fault(message: String) -> Fault {
-    Fault { status: None, code: None, message }
+    Fault { message, ..Fault::default() }
 }
 
 #[cfg(test)]

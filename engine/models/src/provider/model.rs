@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_schema::provider::{CompiledResult, CompiledTool, SchemaFault};
+use baton_types::call::ModelCall;
 use baton_types::config::{DEFAULT_MAX_OUTPUT_TOKENS, ProvidedModel};
 use baton_types::json::Json;
 use baton_types::message::{contents_of, request_tokens};
@@ -276,9 +277,24 @@ impl ProviderModel {
         let settings = self.settings(&request.settings);
         let tools = self.offered(&request.tools, &settings).map_err(|mut faults| ModelError::Tool(faults.swap_remove(0)))?;
         let body = self.body(request, tools, settings, contents).await?;
-        match self.cassettes.as_ref().filter(|cassettes| cassettes.is_played()) {
+        let answered = match self.cassettes.as_ref().filter(|cassettes| cassettes.is_played()) {
             Some(cassettes) => within(limit, self.played(cassettes, request, &body)).await,
             None => self.asked(request, &body, retries, limit).await,
+        };
+        match answered {
+            Err(ModelError::BadTurn { message, .. }) => Ok(unreadable_turn(message, &body.tools)),
+            answered => answered,
         }
     }
+}
+
+/// Returns the turn of a model whose provider could not read what it wrote: a call whose result is the provider's `message`, so that
+/// the agent learns of it as of any arguments that cannot be read. Without `tools` the turn is empty.
+fn unreadable_turn(message: String, tools: &[Arc<CompiledTool>]) -> ModelTurn {
+    let named = tools.iter().find(|tool| message.contains(tool.id.as_str())).or(tools.first());
+    let call = |tool: &Arc<CompiledTool>| ModelCall {
+        malformed: Some(message.clone()),
+        ..ModelCall::new(tool.id.as_str(), Json::null())
+    };
+    named.map_or_else(|| ModelTurn::text(""), |tool| ModelTurn::calls(vec![call(tool)]))
 }

@@ -123,7 +123,7 @@ impl Answer {
 
 /// Whether `word`, for which a model stopped, means that it had more to say.
 pub(super) fn is_cut(word: &str) -> bool {
-    matches!(word, "length" | "max_tokens" | "max_output_tokens" | "model_context_window_exceeded")
+    matches!(word, "length" | "max_tokens" | "max_output_tokens" | "model_context_window_exceeded" | "pause_turn")
 }
 
 /// Calls that come in pieces: each piece names its call by an index, by an id, by both or by neither.

@@ -4,6 +4,7 @@ use baton_schema::provider::CompiledTool;
 use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
+use super::answer::is_cut;
 use super::items::without_call;
 use super::value::{Step, count, list, raw_text, text, usage};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, within};
@@ -250,14 +251,19 @@ impl Stream {
         self.done
     }
 
-    pub(super) fn finish(self) -> Result<Answer, WireError> {
+    pub(super) fn finish(mut self) -> Result<Answer, WireError> {
         if !self.done {
             return Err(WireError::Cut { expected: "message_stop" });
         }
-        match self.open.first() {
-            Some((index, ..)) => Err(WireError::unreadable(format!("block {index} never ended"))),
-            None => Ok(self.answer),
+        let is_cut = self.answer.finish.as_deref().is_some_and(is_cut);
+        for (index, block, input) in std::mem::take(&mut self.open) {
+            // The output limit may cut an answer within a block.
+            if !is_cut {
+                return Err(WireError::unreadable(format!("block {index} never ended")));
+            }
+            close(&mut self.answer, block, input);
         }
+        Ok(self.answer)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Faults that a provider sends instead of an answer.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::sse::{Events, Lines};
-use super::value::text;
+use super::value::{list, text};
 
 /// Number of characters shown of a provider's message.
 const MESSAGE_CHARACTERS: usize = 600;
@@ -16,10 +17,14 @@ const MESSAGE_CHARACTERS: usize = 600;
 pub struct Fault {
     /// The status that the words themselves tell, such as OpenRouter's `code: 429`.
     pub status: Option<u16>,
-    /// The kind of error, such as `overloaded_error` or `model_not_found`.
+    /// The code of the error, such as `model_not_found`; its type where it has none.
     pub code: Option<String>,
+    /// The type of the error beside its code, such as `invalid_request_error`.
+    pub kind: Option<String>,
     /// Its message.
     pub message: String,
+    /// Time that the message itself asks to wait.
+    pub retry_after: Option<Duration>,
 }
 
 impl fmt::Display for Fault {
@@ -32,47 +37,72 @@ impl fmt::Display for Fault {
 impl Fault {
     /// Returns the same fault with messages that `scrubbed` has removed secrets from.
     pub(crate) fn scrubbed(&self, scrubbed: impl Fn(&str) -> String) -> Self {
-        Self { status: self.status, code: self.code.as_deref().map(&scrubbed), message: scrubbed(&self.message) }
+        let [code, kind] = [&self.code, &self.kind].map(|word| word.as_deref().map(&scrubbed));
+        Self { code, kind, message: scrubbed(&self.message), ..*self }
     }
 
-    /// Whether the request is longer than the model's window: judged by the code, or by known phrases. `OpenAI` and
-    /// those like it have a code, Anthropic's `prompt is too long` and vLLM's and OpenRouter's
-    /// `maximum context length` are phrases only, and llama.cpp has both.
-    pub(crate) fn tells_of_length(&self) -> bool {
-        let code = self.code.as_deref().unwrap_or_default();
-        let words = self.message.to_lowercase();
-        matches!(code, "context_length_exceeded" | "exceed_context_size_error" | "model_max_prompt_tokens_exceeded")
-            || ["prompt is too long", "maximum context length", "exceeds the available context size", "context window"]
-                .iter()
-                .any(|phrase| words.contains(phrase))
-    }
-
-    /// Returns the fault in `value`, if it is an envelope of an error: `{"error": …}` in any of its forms, at any
-    /// status.
+    /// Returns the fault in `value`, if it is an envelope of an error: `{"error": …}` in any of its forms, or an object that names
+    /// itself an error, at any status.
     pub(super) fn in_envelope(value: &Value) -> Option<Self> {
         match value.get("error") {
-            None | Some(Value::Null | Value::Bool(false)) => None,
-            Some(Value::String(message)) => Some(Self::of_text(message)),
+            None | Some(Value::Null | Value::Bool(false)) => {
+                (text(value, "/object") == Some("error")).then(|| Self::of_object(value))
+            }
+            Some(Value::String(message)) => {
+                Some(Self { code: text(value, "/code").map(str::to_owned), ..Self::of_text(message) })
+            }
             Some(error) => Some(Self::of_object(error)),
         }
     }
 
-    /// Returns the fault in the object of an error.
+    /// Returns the fault in the object of an error. A router's fault is that of its upstream, if it has one.
     pub(super) fn of_object(error: &Value) -> Self {
         let code = error.get("code");
-        let number = code.and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
-        let word = code.and_then(Value::as_str).filter(|code| !code.is_empty() && number.is_none());
-        let message = text(error, "/message").map_or_else(|| error.to_string(), str::to_owned);
-        Self {
-            status: number.and_then(|number| u16::try_from(number).ok()).filter(|status| (400..600).contains(status)),
-            code: word.or_else(|| text(error, "/type")).map(str::to_owned),
-            message,
+        let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        let is_status = |number: &u16| (400..600).contains(number);
+        let as_status = |value: &Value| number(value).and_then(|number| u16::try_from(number).ok()).filter(is_status);
+        let status = ["code", "status_code", "status"].iter().find_map(|key| as_status(error.get(key)?));
+        let named = code.filter(|code| as_status(code).is_none());
+        let word = named.and_then(|code| code.as_str().map(str::to_owned).or_else(|| number(code).map(|code| code.to_string())));
+        // The type of errors of Google is their status, the code a reason in the details.
+        let reason = list(error, "/details").iter().find_map(|detail| text(detail, "/reason"));
+        let kind = text(error, "/type").or_else(|| text(error, "/status")).map(str::to_owned);
+        let code = word.filter(|word| !word.is_empty()).or_else(|| reason.map(str::to_owned));
+        let (code, kind) = if code.is_some() { (code, kind) } else { (kind, None) };
+        let message = text(error, "/message").or_else(|| text(error, "/Message"));
+        let mut message = message.map_or_else(|| error.to_string(), str::to_owned);
+        // Groq: what the model wrote, and nobody could read.
+        if let Some(written) = text(error, "/failed_generation") {
+            message = format!("{message}: {written}");
         }
+        let fault = Self {
+            status,
+            code,
+            kind,
+            message,
+            retry_after: list(error, "/details").iter().find_map(|detail| retry_delay(text(detail, "/retryDelay")?)),
+        };
+        fault.with_upstream(error)
+    }
+
+    /// Adds what the upstream of a router said (`OpenRouter`'s `metadata`), where the router's own message says nothing.
+    fn with_upstream(mut self, error: &Value) -> Self {
+        let raw = match error.pointer("/metadata/raw") {
+            Some(Value::String(raw)) if !raw.trim().is_empty() => fault_of(raw.as_bytes()),
+            Some(raw @ Value::Object(_)) => fault_of(raw.to_string().as_bytes()),
+            _ => return self,
+        };
+        let provider = text(error, "/metadata/provider_name").unwrap_or("upstream");
+        self.message = format!("{}: {provider}: {}", self.message, raw.message);
+        self.kind = self.kind.or(raw.kind);
+        self.code = raw.code.or(self.code);
+        self.retry_after = self.retry_after.or(raw.retry_after);
+        self
     }
 
     /// Returns a fault with `message` alone.
     fn of_text(message: &str) -> Self {
-        Self { status: None, code: None, message: message.to_owned() }
+        Self { message: message.to_owned(), ..Self::default() }
     }
 
     /// Returns a fault with `code` and `message`.
@@ -88,9 +118,10 @@ pub fn fault_of(body: &[u8]) -> Fault {
     let plain = Fault::of_text;
     match serde_json::from_str::<Value>(body.trim()) {
         Ok(Value::Array(list)) if !list.is_empty() => fault_of(list[0].to_string().as_bytes()),
-        Ok(value) => Fault::in_envelope(&value).unwrap_or_else(|| {
-            let words = text(&value, "/message").or_else(|| text(&value, "/detail"));
-            plain(words.unwrap_or(&body))
+        Ok(value) => Fault::in_envelope(&value).unwrap_or_else(|| match text(&value, "/detail") {
+            Some(words) => plain(words),
+            None if ["message", "Message"].iter().any(|key| value.get(key).is_some()) => Fault::of_object(&value),
+            None => plain(&body),
         }),
         Err(_) if body.trim().is_empty() => plain("without a word of explanation"),
         Err(_) if body.trim_start().starts_with('<') => plain("with a page instead of an answer"),
@@ -121,6 +152,11 @@ fn in_event(event: &Value) -> Option<Fault> {
     enveloped.or_else(|| (text(event, "/type") == Some("error")).then(|| Fault::of_object(event)))
 }
 
+/// Returns the time in `text`, seconds such as `34.4s`.
+fn retry_delay(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.strip_suffix('s')?.parse().ok()?).ok()
+}
+
 /// Returns at most [`MESSAGE_CHARACTERS`] of `text`, in one line.
 fn shortened(text: &str) -> String {
     let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -138,7 +174,7 @@ mod tests {
     #[test]
     fn every_envelope_tells_its_fault() {
         #[rustfmt::skip]
-        let cases: [(&str, Option<u16>, Option<&str>, &str); 17] = [
+        let cases: [(&str, Option<u16>, Option<&str>, &str); 22] = [
             (r#"{"error":{"message":"no","type":"t","code":"c"}}"#, None, Some("c"), "no"),
             (r#"{"error":{"message":"no","type":"t","code":null}}"#, None, Some("t"), "no"),
             (r#"{"error":{"message":"no","code":429}}"#, Some(429), None, "no"),
@@ -146,6 +182,12 @@ mod tests {
             (r#"{"type":"error","error":{"type":"overloaded_error","message":"no"}}"#, None, Some("overloaded_error"), "no"),
             (r#"{"error":"no"}"#, None, None, "no"),
             (r#"{"detail":"no"}"#, None, None, "no"),
+            // Flat, as Cerebras, Mistral and vLLM have them; with a number that is no status, with a status beside.
+            (r#"{"message":"no","type":"t","code":"c"}"#, None, Some("c"), "no"),
+            (r#"{"object":"error","message":"no","type":"t","code":"1500"}"#, None, Some("1500"), "no"),
+            (r#"{"error":{"message":"no","type":"t","code":"c","status_code":400}}"#, Some(400), Some("c"), "no"),
+            (r#"{"code":"c","error":"no"}"#, None, Some("c"), "no"),
+            (r#"{"error":{"message":"no","code":429,"metadata":{"raw":"{\"error\":{\"message\":\"why\",\"code\":\"c\"}}","provider_name":"P"}}}"#, Some(429), Some("c"), "no: P: why"),
             ("", None, None, "without a word of explanation"),
             ("<html><h1>502</h1>", None, None, "with a page instead of an answer"),
             // The same fault as a stream, whole or cut, in every dialect.
@@ -159,8 +201,8 @@ mod tests {
             ("data: [DONE", None, None, "data: [DONE"),
         ];
         for (body, status, code, message) in cases {
-            let expected = Fault { status, code: code.map(str::to_owned), message: message.to_owned() };
-            assert_eq!(fault_of(body.as_bytes()), expected, "{body}");
+            let fault = fault_of(body.as_bytes());
+            assert_eq!((fault.status, fault.code.as_deref(), fault.message.as_str()), (status, code, message), "{body}");
         }
     }
 

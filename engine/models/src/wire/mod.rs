@@ -8,6 +8,7 @@ mod answer;
 pub mod anthropic;
 mod arguments;
 pub mod chat;
+mod class;
 mod content;
 mod fault;
 mod grown;
@@ -21,6 +22,7 @@ mod value;
 
 pub use answer::{Answer, AnsweredCall, Restored};
 pub use arguments::call_of;
+pub(crate) use class::{Class, class_of};
 pub use content::{Document, Piece, Said};
 pub use fault::{Fault, fault_of};
 pub use grown::Grown;

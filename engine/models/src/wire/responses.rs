@@ -128,6 +128,10 @@ fn of_response(response: &Value, output: &[Value]) -> Result<Answer, WireError> 
     if matches!(status, "failed" | "cancelled") {
         return Err(WireError::Fault(Fault::of_words(status, "the provider gave up on its answer")));
     }
+    if matches!(status, "queued" | "in_progress") {
+        let message = format!("its answer is {status}, and is not waited for: remove the setting background");
+        return Err(WireError::Fault(Fault::of_words("invalid_request_error", &message)));
+    }
     let mut answer = Answer { finish: finish(response, status), ..Answer::default() };
     let has_final = output.iter().any(is_final);
     for item in output {

@@ -103,3 +103,19 @@ async fn a_tool_that_cannot_be_offered_is_reported_before_anything_is_sent() {
     assert!(matches!(&error, ModelError::Tool(fault) if *fault == faults[0]) && !error.is_retryable(), "{error}");
     assert!(server.received().is_empty(), "nothing was sent");
 }
+
+#[tokio::test]
+async fn what_a_provider_cannot_read_is_a_call_that_teaches_and_is_asked_for_once() {
+    let fault = json!({"error": {
+        "message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed", "status_code": 400,
+        "failed_generation": "<function=save>{path: a}</function>",
+    }});
+    for reply in [Reply::new(400, fault.to_string()), Reply::stream(format!("data: {fault}\n\n"))] {
+        let server = Server::start(move |_, _| reply.clone()).await;
+        let turn = model(&at(&server.url, "llamacpp")).answer(&saving(), &NoContents).await.expect("it is a turn");
+        let [call] = turn.calls.as_slice() else { panic!("one call: {turn:?}") };
+        let reason = call.malformed.as_deref().unwrap_or_default();
+        assert!(call.tool == "save" && reason.contains("<function=save>{path: a}"), "{call:?}");
+        assert_eq!(server.received().len(), 1);
+    }
+}
