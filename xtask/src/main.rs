@@ -16,8 +16,10 @@ mod rules_page;
 mod test;
 mod tools_page;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Parser;
 
 /// The chores of this project.
@@ -80,6 +82,12 @@ enum Chore {
     },
     /// Runs jobs against servers of other projects, a LiteLLM proxy and llama.cpp, which it installs and starts.
     Peers(peers::Options),
+    /// Reads recorded exchanges with providers, and sends each answer back to its vendor item by item.
+    Recordings {
+        /// Folder with a folder of recordings for each provider: YAML files of `when` (the request) and `then` (the answer).
+        #[arg(long)]
+        folder: PathBuf,
+    },
     /// Plants bugs in a copy of the source, one at a time; the tests must catch each.
     Planted(planted::Options),
     /// Changes the core in every way that `cargo mutants` knows, and reports the changes that its tests miss.
@@ -128,6 +136,7 @@ fn main() -> ExitCode {
             project::run_cargo(&run.into_iter().chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>())
         }
         Chore::Peers(options) => peers::run(&options),
+        Chore::Recordings { folder } => recordings(&folder),
         Chore::Planted(options) => planted::run(&options),
         Chore::Mutants { arguments } => {
             let run = ["run", "--quiet", "--package", "baton-mutants", "--"];
@@ -140,6 +149,16 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
+}
+
+/// Runs the tests of recordings over those in `folder`.
+fn recordings(folder: &Path) -> anyhow::Result<()> {
+    let folder = folder.canonicalize().with_context(|| format!("{} cannot be read", folder.display()))?;
+    let mut tests =
+        project::cargo(&["test", "--quiet", "--package", "baton-models", "--test", "recordings", "--", "--nocapture"]);
+    let status = tests.env("BATON_FIXTURES", folder).status().context("cargo test cannot be started")?;
+    anyhow::ensure!(status.success(), "an answer is not read, or does not go back, as it came");
+    Ok(())
 }
 
 /// Prints the error of a chore.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use baton_types::config::{Agent, Approver, DEFAULT_MAX_OUTPUT_TOKENS, Job, MoneyHolder, Tool};
+use baton_types::config::{Agent, Approver, Job, ModelSpec, MoneyHolder, Tool, output_tokens};
 use baton_types::id::{AgentId, ToolId};
 use baton_types::json::Json;
 use baton_types::limits::Limits;
@@ -12,7 +12,7 @@ use baton_types::path::DocumentPath;
 use baton_types::principal::RESERVED_AGENT_IDS;
 use baton_types::schema::Schema;
 use baton_types::tool_type::{Then, ToolType};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::fault::{Fault, FaultKind};
 use crate::form::{AgentForm, GrantForm, PromptForm};
@@ -70,7 +70,12 @@ impl<'s> Loader<'s> {
             let holder = MoneyHolder::Agent(AgentId::new(form.agent_id.as_str()));
             self.money_limits.push(money_limit(text, holder));
         }
-        let max_tokens = self.max_tokens(form, text);
+        self.check_max_tokens(form, text);
+        let mut all_settings = match job.and_then(|job| job.models.get(&form.model)) {
+            Some(ModelSpec::Provided(model)) => model.settings.clone(),
+            Some(ModelSpec::Scripted { .. }) | None => Map::new(),
+        };
+        all_settings.extend(form.settings.clone().unwrap_or_default());
         if let Some(settings) = &form.settings {
             self.check_settings(settings, "/settings", text);
         }
@@ -90,7 +95,7 @@ impl<'s> Loader<'s> {
             summary: form.summary.unwrap_or_default(),
             result_schema,
             limits: form.limits.clone().unwrap_or_default().or(&Limits::task_defaults()),
-            max_output_tokens: max_tokens.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS),
+            max_output_tokens: output_tokens(&all_settings),
             settings: form.settings.clone().map_or_else(Json::null, |settings| Json::from(Value::Object(settings))),
             offered: offered(&|_| true),
             offered_in_questions: offered(&|tool| tool.allowed_in_questions(approvals.get(&tool.id).copied())),
@@ -100,14 +105,12 @@ impl<'s> Loader<'s> {
         })
     }
 
-    fn max_tokens(&mut self, form: &AgentForm, text: &Text<'s>) -> Option<u64> {
-        let given = form.settings.as_ref()?.get("max_tokens")?;
-        let tokens = given.as_u64().filter(|tokens| (1..=MAX_OUTPUT_TOKENS).contains(tokens));
-        if tokens.is_none() {
+    fn check_max_tokens(&mut self, form: &AgentForm, text: &Text<'s>) {
+        let Some(given) = form.settings.as_ref().and_then(|settings| settings.get("max_tokens")) else { return };
+        if !given.as_u64().is_some_and(|tokens| (1..=MAX_OUTPUT_TOKENS).contains(&tokens)) {
             let fault = text.fault(FaultKind::OutOfRange, "/settings/max_tokens", Spot::Value, "\"max_tokens\" is out of range");
             self.faults.push(fault.expected("a whole number of tokens, at least 1 and at most 1000000000").found(show(given)));
         }
-        tokens
     }
 
     fn result_schema(&mut self, form: &AgentForm, text: &Text<'s>) -> Option<Schema> {

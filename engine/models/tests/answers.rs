@@ -145,7 +145,7 @@ fn items_of_responses_go_back_whole_and_the_final_answer_alone_is_the_text() {
             assert_eq!(Value::from(sent("openai-responses", "openai-responses", &turn)), output);
         }
     }
-    // Reasoning that was not sealed is known to nobody, so what followed it goes without the ids that point to it.
+    // Reasoning that was not sealed cannot go back, so the items after it go without the ids that point to it.
     let unsealed = json!({"type": "reasoning", "id": "rs_1", "summary": []});
     let response = json!({"status": "completed", "output": [unsealed, call]});
     let back = sent("openai-responses", "openai-responses", &turn(whole(Dialect::Responses, &response), "openai-responses"));
@@ -270,7 +270,9 @@ fn an_answer_that_is_cut_within_a_call_is_a_cut_turn() {
     let stop = events.iter_mut().find(|event| event["type"] == "message_delta").unwrap();
     stop["delta"]["stop_reason"] = json!("tool_use");
     let mut decoder = Dialect::Anthropic.decoder(MAX_ANSWER_BYTES);
-    events.iter().for_each(|event| decoder.push(format!("data: {event}\n\n").as_bytes()).unwrap());
+    for event in &events {
+        decoder.push(format!("data: {event}\n\n").as_bytes()).unwrap();
+    }
     assert!(decoder.finish().is_err());
 }
 

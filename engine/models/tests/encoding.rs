@@ -367,3 +367,76 @@ fn a_tool_is_worded_as_each_protocol_has_it() {
     assert_eq!(worded(Target::Anthropic), json!({"name": "probe", "description": "Probes.", "input_schema": schema}));
     assert_eq!(worded(Target::Mcp), json!({"name": "probe", "description": "Probes.", "inputSchema": schema}));
 }
+
+/// Returns the head of a request of `provider` to `model` with `settings`.
+fn head(provider: &str, model: &str, settings: &Value) -> Value {
+    let (profile, settings) = (profile(provider), settings.as_object().unwrap());
+    let features = profile.features.of_settings(settings);
+    let head = WireRequest {
+        model,
+        system: "You are one.",
+        tools: &[],
+        result: None,
+        settings,
+        max_output_tokens: 77,
+        stream: true,
+        features,
+    };
+    let mut conversation = Conversation::default();
+    let document = conversation.document("a.csv", b"a\n1\n");
+    conversation.say(Role::User, vec![Part::Request("Look.".to_owned()), document]);
+    let mut grown = Grown::new(profile.dialect, features, profile.name);
+    grown.grow(&conversation.messages, &conversation.contents);
+    serde_json::from_slice(&profile.dialect.encode(&head, grown.bytes())).unwrap()
+}
+
+#[test]
+fn sealed_reasoning_is_asked_for_unasked_where_a_model_may_reason() {
+    let sealed = json!(["reasoning.encrypted_content"]);
+    for (model, settings, expected) in [
+        ("gpt-5-mini", json!({}), &sealed),
+        ("gpt-6", json!({}), &sealed),
+        ("o3", json!({}), &sealed),
+        ("gpt-4.1-mini", json!({}), &Value::Null),
+        ("ft:gpt-4o-2024-08-06:acme::1", json!({}), &Value::Null),
+        ("gpt-5-chat-latest", json!({}), &Value::Null),
+        ("gpt-4.1-mini", json!({"reasoning": {"effort": "low"}}), &sealed),
+        ("gpt-5-mini", json!({"include": []}), &json!([])),
+    ] {
+        assert_eq!(head("openai-responses", model, &settings)["include"], *expected, "{model} {settings}");
+    }
+}
+
+#[test]
+fn every_mark_of_a_cache_has_the_same_time_and_all_can_be_left_out() {
+    let marks = |settings: Value| {
+        let body = head("anthropic", "claude-opus-5", &settings);
+        let document = &body["messages"][0]["content"][0];
+        [&body["system"][0], document, &body].map(|at| at.get("cache_control").cloned())
+    };
+    let usual = Some(json!({"type": "ephemeral"}));
+    let hour = Some(json!({"type": "ephemeral", "ttl": "1h"}));
+    assert_eq!(marks(json!({})), [usual.clone(), usual.clone(), usual]);
+    assert_eq!(marks(json!({"cache_control": {"type": "ephemeral", "ttl": "1h"}})), [hour.clone(), hour.clone(), hour]);
+    assert_eq!(marks(json!({"cache_control": null})), [None, None, None]);
+}
+
+#[test]
+fn a_new_model_is_taken_to_hold_to_schemas() {
+    let holds = |provider: &str, model: &str| profile(provider).results.holds(model, true);
+    for model in
+        ["claude-haiku-4-5", "claude-sonnet-4-6", "claude-opus-4-8", "claude-sonnet-5", "claude-opus-5", "claude-fable-5"]
+    {
+        assert!(holds("anthropic", model), "{model}");
+    }
+    for model in [
+        "claude-3-5-haiku-20241022",
+        "claude-sonnet-4-20250514",
+        "claude-opus-4-1",
+        "claude-sonnet-4-0",
+        "claude-opus-4",
+        "kimi-k2",
+    ] {
+        assert!(!holds("anthropic", model), "{model}");
+    }
+}

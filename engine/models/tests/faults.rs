@@ -1,4 +1,4 @@
-//! What providers' errors mean: texts that they document, or that are known from public reports, with the provider of each.
+//! Classes of providers' errors: texts that they document, or that are known from public reports, with the provider of each.
 
 use baton_models::ModelError;
 use baton_models::wire::{Dialect, MAX_ANSWER_BYTES, WireError, fault_of};
@@ -56,7 +56,7 @@ fn router(code: u16, message: &str, metadata: &Value) -> Value {
     json!({"error": {"message": message, "code": code, "metadata": metadata}, "user_id": "u"})
 }
 
-/// The errors: provider, status, body, class.
+/// Returns the errors: provider, status, body, class.
 #[rustfmt::skip]
 fn errors() -> Vec<(&'static str, u16, Value, Is)> {
     let raw = |raw: &str| json!({"raw": raw, "provider_name": "Upstream"});
@@ -133,6 +133,8 @@ fn errors() -> Vec<(&'static str, u16, Value, Is)> {
         ("OpenRouter", 404, router(404, "No endpoints found that support tool use.", &json!({})), Is::NoModel),
         ("Groq", 400, openai("The model `llama2-70b-4096` has been decommissioned and is no longer supported.", invalid, "model_decommissioned"), Is::NoModel),
         ("Mistral", 400, json!({"object": "error", "message": "Invalid model: mistral-none", "type": "invalid_model", "param": null, "code": "1500"}), Is::NoModel),
+        ("OpenAI, images", 400, openai("The model 'no-image-model' does not exist.", "image_generation_user_error", "invalid_value"), Is::NoModel),
+        ("OpenRouter, embeddings", 400, router(400, "Model acme/no-model does not exist", &json!({})), Is::NoModel),
         ("DeepSeek", 400, openai("Model Not Exist", invalid, invalid), Is::NoModel),
         ("Together", 404, openai("Unable to access model acme/none.", invalid, "model_not_available"), Is::NoModel),
         ("Bedrock", 400, json!({"message": "The provided model identifier is invalid."}), Is::NoModel),

@@ -255,3 +255,21 @@ fn a_turn_of_calls_ends_with_calls_and_one_of_text_stops() {
     assert_eq!(ModelTurn::calls(Vec::new()).finish, FinishReason::ToolCalls);
     assert_eq!(ModelTurn::text("so").finish, FinishReason::Stop);
 }
+
+#[test]
+fn an_answer_has_room_beside_its_reasoning() {
+    let tokens = |settings: serde_json::Value| baton_types::config::output_tokens(settings.as_object().unwrap());
+    for (settings, expected) in [
+        (json!({}), 4_000),
+        (json!({"max_tokens": 50, "reasoning": {"effort": "high"}}), 50),
+        (json!({"thinking": {"type": "enabled", "budget_tokens": 10_000}}), 14_000),
+        (json!({"thinking": {"type": "adaptive"}}), 48_000),
+        (json!({"reasoning": {"effort": "medium"}}), 25_000),
+        (json!({"reasoning_effort": "low"}), 10_000),
+        (json!({"output_config": {"effort": "max"}}), 48_000),
+        (json!({"reasoning": {"effort": "none"}}), 4_000),
+        (json!({"reasoning": {"max_tokens": 2_000}}), 6_000),
+    ] {
+        assert_eq!(tokens(settings.clone()), expected, "{settings}");
+    }
+}

@@ -14,6 +14,7 @@ fn an_answer_may_have_as_many_tokens_as_the_settings_say() {
     let tokens = |settings: &str| lead(settings).load().map(|configs| configs.agents["lead"].max_output_tokens);
     assert_eq!(tokens(""), Ok(DEFAULT_MAX_OUTPUT_TOKENS));
     assert_eq!(tokens("\"settings\": {},"), Ok(DEFAULT_MAX_OUTPUT_TOKENS));
+    assert_eq!(tokens("\"settings\": {\"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 8000}},"), Ok(12_000));
     for (given, kept) in [("1", 1), ("50", 50), ("1000000000", 1_000_000_000)] {
         assert_eq!(tokens(&format!("\"settings\": {{\"max_tokens\": {given}}},")), Ok(kept));
     }

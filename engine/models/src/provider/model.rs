@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_schema::provider::{CompiledResult, CompiledTool, SchemaFault};
 use baton_types::call::ModelCall;
-use baton_types::config::{DEFAULT_MAX_OUTPUT_TOKENS, ProvidedModel};
+use baton_types::config::{ProvidedModel, output_tokens};
 use baton_types::json::Json;
 use baton_types::message::{contents_of, request_tokens};
 use baton_types::model::{ModelRequest, ModelTurn, ToolDefinition, Usage};
@@ -109,12 +109,11 @@ impl ProviderModel {
         contents: &dyn ContentSource,
     ) -> Result<Body, ModelError> {
         let profile = self.client.endpoint.profile;
+        let features = self.features.of_settings(&settings);
         let key = (self.run, request.task.clone());
-        let conversation = self
-            .conversations
-            .take(&key)
-            .filter(|conversation| conversation.is_for(profile.dialect, self.features, &self.vendor));
-        let mut conversation = conversation.unwrap_or_else(|| Grown::new(profile.dialect, self.features, &self.vendor));
+        let conversation =
+            self.conversations.take(&key).filter(|conversation| conversation.is_for(profile.dialect, features, &self.vendor));
+        let mut conversation = conversation.unwrap_or_else(|| Grown::new(profile.dialect, features, &self.vendor));
         let mut resolved = HashMap::new();
         for hash in request.messages[conversation.known(&request.messages)..].iter().flat_map(|message| contents_of(message)) {
             if let Entry::Vacant(place) = resolved.entry(hash) {
@@ -127,7 +126,7 @@ impl ProviderModel {
         let holds = profile.results.holds(&self.model, !tools.is_empty());
         let result = request.result_schema.as_ref().filter(|_| holds);
         let result = result.and_then(|schema| self.offers.result(schema, profile.schemas));
-        let limit = settings.get("max_tokens").and_then(Value::as_u64).unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS);
+        let limit = output_tokens(&settings);
         let head = WireRequest {
             model: &self.model,
             system: &request.system,
@@ -136,7 +135,7 @@ impl ProviderModel {
             settings: &settings,
             max_output_tokens: limit,
             stream,
-            features: self.features,
+            features,
         };
         let bytes = profile.dialect.encode(&head, conversation.bytes());
         tracing::debug!(task = %request.task, turn = request.turn, worded, bytes = bytes.len(), "encoded a request");

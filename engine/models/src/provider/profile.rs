@@ -2,7 +2,7 @@
 
 use baton_schema::provider::Target;
 
-use crate::wire::{Dialect, Features};
+use crate::wire::{Cache, Dialect, Features};
 
 /// Built-in knowledge about a provider.
 #[derive(Debug)]
@@ -58,13 +58,20 @@ fn openai_holds(model: &str) -> bool {
     model != "gpt-4" && !older.iter().any(|older| model.starts_with(older))
 }
 
-/// Whether a model of Anthropic is one that structured outputs are documented for
+/// Whether a model of Anthropic is younger than structured outputs, which came with Claude 4.5
 /// (<https://platform.claude.com/docs/en/build-with-claude/structured-outputs>: they can be used with tools in one request).
 fn anthropic_holds(model: &str) -> bool {
-    let known =
-        ["claude-haiku-4-5", "claude-sonnet-4-5", "claude-sonnet-4-6", "claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7"];
-    known.iter().any(|known| model.starts_with(known))
+    let older = ["claude-1", "claude-2", "claude-3", "claude-instant", "claude-opus-4-1", "claude-opus-4-2", "claude-sonnet-4-2"];
+    let is_first_of_four = |name: &str| {
+        model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("-0") || rest.starts_with('@'))
+    };
+    model.starts_with("claude-")
+        && !older.iter().any(|older| model.starts_with(older))
+        && !["claude-opus-4", "claude-sonnet-4"].into_iter().any(is_first_of_four)
 }
+
+/// Beginnings of the names of `OpenAI`'s models that do not reason (<https://platform.openai.com/docs/models>).
+const OPENAI_WITHOUT_REASONING: [&str; 6] = ["gpt-3.5", "gpt-4", "chatgpt-", "gpt-5-chat", "gpt-5.1-chat", "gpt-5.2-chat"];
 
 /// Authentication of requests to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +118,7 @@ pub static PROFILES: [Profile; 8] = [
         base_url_variable: None,
         path: "/responses",
         key: bearer("OPENAI_API_KEY", true),
-        features: features("max_output_tokens", false, true, true),
+        features: Features { without_reasoning: &OPENAI_WITHOUT_REASONING, ..features("max_output_tokens", false, true, true) },
         schemas: Target::OpenAi,
         results: HeldResults::BesideTools(openai_holds),
     },
@@ -200,5 +207,6 @@ const fn bearer(variable: &'static str, is_required: bool) -> KeyRule {
 }
 
 const fn features(output_limit: &'static str, asks_for_usage: bool, images: bool, files: bool) -> Features {
-    Features { output_limit, asks_for_usage, images, files, plain_contents: false }
+    let (plain_contents, without_reasoning, cache) = (false, &[] as &[_], Cache::Usual);
+    Features { output_limit, asks_for_usage, images, files, plain_contents, without_reasoning, cache }
 }

@@ -6,11 +6,13 @@ use serde_json::{Map, Value, json};
 
 use super::answer::is_cut;
 use super::items::without_call;
-use super::value::{Step, count, list, raw_text, text, usage};
+use super::usage::usage;
+use super::value::{Step, count, list, raw_text, text};
 use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, within};
 
 /// Returns the body of a request, without the conversation. Cached prefixes end with the system prompt, with the
-/// documents of the task's request, and with the last message: three of the four that the provider allows.
+/// documents of the task's request, and with the last message: three of the four that the provider allows. All are kept for the
+/// same time.
 pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".to_owned(), Value::from(request.model));
@@ -18,8 +20,11 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
     if request.stream {
         body.insert("stream".to_owned(), Value::from(true));
     }
-    body.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
-    body.extend(request.other_settings(&["model", "max_tokens", "stream", "messages", "tools", "system"]));
+    let mark = request.features.cache.mark();
+    if let Some(mark) = mark.clone() {
+        body.insert("cache_control".to_owned(), mark);
+    }
+    body.extend(request.other_settings(&["model", "max_tokens", "stream", "messages", "tools", "system", "cache_control"]));
     if !request.tools.is_empty() {
         body.insert("tools".to_owned(), request.tools.iter().map(|tool| self::tool(tool)).collect());
     }
@@ -27,7 +32,10 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
         within(&mut body, "output_config", "format", json!({"type": "json_schema", "schema": schema}));
     }
     if !request.system.is_empty() {
-        let prompt = json!({"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}});
+        let mut prompt = json!({"type": "text", "text": request.system});
+        if let Some(mark) = mark {
+            prompt["cache_control"] = mark;
+        }
         body.insert("system".to_owned(), json!([prompt]));
     }
     body
@@ -90,8 +98,8 @@ fn others(said: &Said<'_>, features: Features) -> Vec<Value> {
         }
     }
     let shared = said.pieces.iter().take_while(|piece| matches!(piece, Piece::Document(_))).count();
-    if let Some(last) = shared.checked_sub(1).filter(|_| said.opens) {
-        rest[last]["cache_control"] = json!({"type": "ephemeral"});
+    if let Some((last, mark)) = shared.checked_sub(1).filter(|_| said.opens).zip(features.cache.mark()) {
+        rest[last]["cache_control"] = mark;
     }
     results.append(&mut rest);
     results

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{Pieces, is_cut};
 use super::message::{Message, add_call};
-use super::value::{Step, count, list, raw_text, text, usage};
-use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest};
+use super::value::{Step, count, list, raw_text, text};
+use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, usage};
 
 /// Marks the end of a stream.
 const DONE: &str = "[DONE]";
@@ -260,14 +260,7 @@ fn envelope(value: &Value, answer: &mut Answer) {
     if let Some(model) = text(value, "/model") {
         answer.model = Some(model.to_owned());
     }
-    let counts = |pointer| count(value, pointer);
-    let reported = usage(
-        counts("/usage/prompt_tokens"),
-        counts("/usage/completion_tokens"),
-        counts("/usage/prompt_tokens_details/cached_tokens"),
-        counts("/usage/completion_tokens_details/reasoning_tokens"),
-    );
-    answer.usage = reported.or(answer.usage);
+    answer.usage = usage::CHAT.read(value).or(answer.usage);
     answer.cost_usd = value.pointer("/usage/cost").and_then(Value::as_f64).or(answer.cost_usd);
 }
 

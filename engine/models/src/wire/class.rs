@@ -2,7 +2,7 @@
 
 use super::Fault;
 
-/// What a fault means for the request.
+/// Meaning of a fault for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// The account cannot pay.
@@ -11,7 +11,7 @@ pub(crate) enum Class {
     TooLong,
     /// The key is not accepted, or not for this.
     KeyRefused,
-    /// What was asked, or the answer to it, is withheld.
+    /// The provider withholds the answer because of its content, or that of the request.
     Filtered,
     /// The provider has no such model, or not for this account.
     NoModel,
@@ -30,7 +30,7 @@ struct Rule {
     statuses: &'static [u16],
     /// Codes and types, as they are.
     codes: &'static [&'static str],
-    /// Words of messages, in lowercase.
+    /// Words of messages, in lowercase; `*` for anything between them.
     words: &'static [&'static str],
 }
 
@@ -131,7 +131,7 @@ const RULES: [Rule; 9] = [
             "model not exist",
             "model not found",
             "model identifier is invalid",
-            "does not exist or you do not have access to it",
+            "model * does not exist",
         ],
     },
     Rule {
@@ -187,7 +187,20 @@ pub(crate) fn class_of(fault: &Fault, status: Option<u16>) -> Option<Class> {
         let counts = rule.statuses.is_empty() || status.is_none_or(|status| rule.statuses.contains(&status));
         counts
             && (codes.into_iter().any(|code| rule.codes.contains(&code.as_str()))
-                || rule.words.iter().any(|sign| words.contains(sign)))
+                || rule.words.iter().any(|sign| matches(&words, sign)))
     };
     RULES.iter().find(shows).map(|rule| rule.class)
+}
+
+/// Whether the parts of `sign` are in `words` one after the other.
+fn matches(words: &str, sign: &str) -> bool {
+    let rest = |words: &'_ str, part: &str| words.find(part).map(|at| at + part.len());
+    let mut from = 0;
+    sign.split('*').all(|part| match rest(&words[from..], part) {
+        Some(end) => {
+            from += end;
+            true
+        }
+        None => false,
+    })
 }

@@ -71,7 +71,7 @@ impl Fault {
         let (code, kind) = if code.is_some() { (code, kind) } else { (kind, None) };
         let message = text(error, "/message").or_else(|| text(error, "/Message"));
         let mut message = message.map_or_else(|| error.to_string(), str::to_owned);
-        // Groq: what the model wrote, and nobody could read.
+        // Groq: the text of the model that its server could not read.
         if let Some(written) = text(error, "/failed_generation") {
             message = format!("{message}: {written}");
         }
@@ -85,7 +85,7 @@ impl Fault {
         fault.with_upstream(error)
     }
 
-    /// Adds what the upstream of a router said (`OpenRouter`'s `metadata`), where the router's own message says nothing.
+    /// Adds the message of a router's upstream (`OpenRouter`'s `metadata`), which the router's own message leaves out.
     fn with_upstream(mut self, error: &Value) -> Self {
         let raw = match error.pointer("/metadata/raw") {
             Some(Value::String(raw)) if !raw.trim().is_empty() => fault_of(raw.as_bytes()),
@@ -182,7 +182,7 @@ mod tests {
             (r#"{"type":"error","error":{"type":"overloaded_error","message":"no"}}"#, None, Some("overloaded_error"), "no"),
             (r#"{"error":"no"}"#, None, None, "no"),
             (r#"{"detail":"no"}"#, None, None, "no"),
-            // Flat, as Cerebras, Mistral and vLLM have them; with a number that is no status, with a status beside.
+            // Flat, as Cerebras, Mistral and vLLM have them; with a number that is no status, and with another key for the status.
             (r#"{"message":"no","type":"t","code":"c"}"#, None, Some("c"), "no"),
             (r#"{"object":"error","message":"no","type":"t","code":"1500"}"#, None, Some("1500"), "no"),
             (r#"{"error":{"message":"no","type":"t","code":"c","status_code":400}}"#, Some(400), Some("c"), "no"),

@@ -18,6 +18,7 @@ pub mod ollama;
 pub mod responses;
 mod sse;
 mod stream;
+mod usage;
 mod value;
 
 pub use answer::{Answer, AnsweredCall, Restored};
@@ -79,6 +80,32 @@ pub struct Features {
     /// Whether every message of a model has a content, and texts come as one string. There are servers whose templates fail
     /// without a content, and pass over parts of one without a word.
     pub plain_contents: bool,
+    /// Beginnings of the names of models that do not reason, at a server whose other models do.
+    pub without_reasoning: &'static [&'static str],
+    /// The marks after which the server keeps a request for the next one.
+    pub cache: Cache,
+}
+
+/// For how long a server keeps what ends with a mark, where it has marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cache {
+    /// No marks.
+    Unmarked,
+    /// Its usual time.
+    Usual,
+    /// An hour.
+    Hour,
+}
+
+impl Cache {
+    /// Returns the mark.
+    fn mark(self) -> Option<Value> {
+        match self {
+            Self::Unmarked => None,
+            Self::Usual => Some(json!({"type": "ephemeral"})),
+            Self::Hour => Some(json!({"type": "ephemeral", "ttl": "1h"})),
+        }
+    }
 }
 
 impl Features {
@@ -86,6 +113,25 @@ impl Features {
     pub fn of_model(self, modalities: Modalities) -> Self {
         let (images, files) = (modalities.images.unwrap_or(self.images), modalities.files.unwrap_or(self.files));
         Self { images, files, ..self }
+    }
+
+    /// Returns the same features for requests with `settings`: their `cache_control` is that of every mark, since a server refuses
+    /// a longer time after a shorter one.
+    pub fn of_settings(self, settings: &Map<String, Value>) -> Self {
+        let cache = match settings.get("cache_control") {
+            None => self.cache,
+            Some(Value::Null | Value::Bool(false)) => Cache::Unmarked,
+            Some(mark) if mark["ttl"] == "1h" => Cache::Hour,
+            Some(_) => Cache::Usual,
+        };
+        Self { cache, ..self }
+    }
+
+    /// Whether `model` may reason, as far as its name shows.
+    pub fn reasons(self, model: &str) -> bool {
+        let name = model.rsplit('/').next().unwrap_or(model);
+        let name = name.strip_prefix("ft:").unwrap_or(name);
+        !self.without_reasoning.iter().any(|older| name.starts_with(older))
     }
 }
 

@@ -4,8 +4,8 @@ use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
 use super::message::{Message, add_call};
-use super::value::{Step, count, list, raw_text, text, usage};
-use super::{Answer, AnsweredCall, Fault, Features, Piece, Said, WireError, WireRequest, chat};
+use super::value::{Step, list, raw_text, text};
+use super::{Answer, AnsweredCall, Fault, Features, Piece, Said, WireError, WireRequest, chat, usage};
 
 /// Settings that stand beside the `options` of a model rather than in them.
 const BESIDE: [&str; 4] = ["think", "format", "keep_alive", "options"];
@@ -145,7 +145,7 @@ impl Stream {
         if let Some(finish) = text(&value, "/done_reason") {
             self.answer.finish = Some(finish.to_owned());
         }
-        let reported = usage(count(&value, "/prompt_eval_count"), count(&value, "/eval_count"), None, None);
+        let reported = usage::OLLAMA.read(&value);
         self.answer.usage = reported.or(self.answer.usage);
         self.done |= value.get("done").and_then(Value::as_bool).unwrap_or(false);
         Ok(())

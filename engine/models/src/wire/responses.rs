@@ -4,8 +4,8 @@ use baton_types::message::Role;
 use serde_json::{Map, Value, json};
 
 use super::items::without_call;
-use super::value::{count, list, text, usage};
-use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, within};
+use super::value::{count, list, text};
+use super::{Answer, AnsweredCall, Document, Fault, Features, Piece, Said, WireError, WireRequest, usage, within};
 
 /// Returns the body of a request, without the conversation.
 pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
@@ -15,8 +15,8 @@ pub(super) fn preamble(request: &WireRequest<'_>) -> Map<String, Value> {
         body.insert("stream".to_owned(), Value::from(true));
     }
     body.insert("store".to_owned(), Value::from(false));
-    if request.settings.contains_key("reasoning") {
-        // What was thought comes back sealed, since nothing of it is kept there.
+    if request.settings.contains_key("reasoning") || request.features.reasons(request.model) {
+        // What was thought comes back sealed, since nothing of it is kept there. A model that does not think refuses this.
         body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
     }
     let own = ["model", "stream", "input", "tools", "instructions", "max_tokens", request.features.output_limit];
@@ -72,7 +72,7 @@ fn assistant(said: &Said<'_>, vendor: &str, input: &mut Vec<Value>) {
     }
 }
 
-/// Whether an item can come back: reasoning that is neither sealed nor told in words exists only where it was stored.
+/// Whether an item can come back: reasoning that has neither a seal nor a content exists only where it was stored.
 fn can_return(item: &Value) -> bool {
     item["type"] != "reasoning" || text(item, "/encrypted_content").is_some() || !list(item, "/content").is_empty()
 }
@@ -141,12 +141,7 @@ fn of_response(response: &Value, output: &[Value]) -> Result<Answer, WireError> 
     }
     answer.id = text(response, "/id").map(str::to_owned);
     answer.model = text(response, "/model").map(str::to_owned);
-    answer.usage = usage(
-        count(response, "/usage/input_tokens"),
-        count(response, "/usage/output_tokens"),
-        count(response, "/usage/input_tokens_details/cached_tokens"),
-        count(response, "/usage/output_tokens_details/reasoning_tokens"),
-    );
+    answer.usage = usage::RESPONSES.read(response);
     answer.cost_usd = response.pointer("/usage/cost").and_then(Value::as_f64);
     Ok(answer)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use baton_types::model::Usage;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -45,21 +44,6 @@ pub(super) fn raw_text<'j>(json: &'j str, path: &[Step<'_>]) -> Option<&'j str> 
         };
     }
     Some(here)
-}
-
-/// Returns the usage with these counts; `None` if neither input nor output is known.
-pub(super) fn usage(input: Option<u64>, output: Option<u64>, cached: Option<u64>, reasoning: Option<u64>) -> Option<Usage> {
-    if input.is_none() && output.is_none() {
-        return None;
-    }
-    let (input_tokens, output_tokens) = (input.unwrap_or(0), output.unwrap_or(0));
-    Some(Usage {
-        input_tokens,
-        output_tokens,
-        cached_tokens: cached.unwrap_or(0).min(input_tokens),
-        reasoning_tokens: reasoning.unwrap_or(0).min(output_tokens),
-        estimated: false,
-    })
 }
 
 #[cfg(test)]

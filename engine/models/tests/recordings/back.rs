@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use baton_models::provider::Profile;
+use baton_models::provider::{PROFILES, Profile};
 use baton_models::wire::{Answer, Dialect, Grown};
 use baton_types::id::TaskId;
 use baton_types::message::{Message, Part, Role};
@@ -79,7 +79,9 @@ fn sent_back(provider: &str, dialect: Dialect, answer: Answer) -> Vec<Value> {
     }
     let calls = turn.calls.into_iter().zip(1..);
     parts.extend(calls.map(|(call, at)| Part::Call { call: TaskId::root().call(1, at), asked: Arc::new(call) }));
-    let features = Profile::named(provider).expect("folders are named like providers").features;
+    // A folder that is named like no provider has the exchanges of a server like one of these.
+    let of_dialect = || PROFILES.iter().find(|profile| profile.dialect == dialect).expect("each dialect has a provider");
+    let features = Profile::named(provider).filter(|profile| profile.dialect == dialect).unwrap_or_else(of_dialect).features;
     let mut grown = Grown::new(dialect, features, provider);
     grown.grow(&[Arc::new(Message { role: Role::Assistant, parts })], &HashMap::new());
     let items: Vec<Value> = serde_json::from_slice(&[b"[", grown.bytes(), b"]"].concat()).expect("items are JSON");

@@ -170,7 +170,10 @@ fn fault(tape: &Tape, exchange: &Exchange, row: &mut Row, wrong: &mut Vec<String
     let status = exchange.then.status;
     let error = ModelError::of_fault(&tape.provider, Some(status), &fault, None);
     let too_long = exchange.text().contains("exceed_context_size_error");
+    let no_model =
+        ["nonexistent", "no-such", "dall-e-3"].iter().any(|name| fault.message.contains(name)) && tape.provider != "llamacpp";
     let fits = match status {
+        400 | 404 if no_model => matches!(error, ModelError::NoModel { .. }),
         400 if too_long => matches!(error, ModelError::ContextExceeded { .. }),
         401 => matches!(error, ModelError::KeyRefused { .. }),
         400 | 404 | 501 => matches!(error, ModelError::Rejected { .. }),

@@ -57,13 +57,15 @@ pub(crate) enum Kind {
     Other(String),
 }
 
-/// Where the recordings are: `BATON_FIXTURES`, or the folder beside the project's.
+/// Where the recordings are: `BATON_FIXTURES`, or the folder beside the project's; in each, the folder `llm-recordings` if it is there.
 pub(crate) fn folder() -> PathBuf {
     let beside = || {
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("shared/fixtures"));
         above.find(|folder| folder.is_dir()).unwrap_or_default()
     };
-    std::env::var_os("BATON_FIXTURES").map_or_else(beside, PathBuf::from).join("llm-recordings")
+    let fixtures = std::env::var_os("BATON_FIXTURES").map_or_else(beside, PathBuf::from);
+    let recordings = fixtures.join("llm-recordings");
+    if recordings.is_dir() || std::env::var_os("BATON_FIXTURES").is_none() { recordings } else { fixtures }
 }
 
 /// All recordings, in order; `None` if there are none here.

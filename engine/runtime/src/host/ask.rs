@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use baton_config::{PriceTable, prices};
 use baton_models::{Model, ModelError, RunKey};
 use baton_tool::{ModelAsk, ModelReply, ToolError, ToolErrorKind};
-use baton_types::config::{DEFAULT_MAX_OUTPUT_TOKENS, ModelSpec};
+use baton_types::config::{ModelSpec, output_tokens};
 use baton_types::entry::CallRequest;
 use baton_types::estimate::text_tokens;
 use baton_types::event::{CallAsk, Event, Refusal};
@@ -72,8 +72,8 @@ impl<'h> Asked<'h> {
     async fn admitted(host: &'h Host, request: &ModelRequest) -> Result<Self, ToolError> {
         let by = CallRequest { call: host.caller.call.clone(), request: request.turn };
         let asked = Self { host, by, price: price(host, &request.model), is_settled: false };
-        let own_limit = request.settings.value().get("max_tokens").and_then(Value::as_u64);
-        let (input_tokens, output_tokens) = (request_tokens(request), own_limit.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS));
+        let settings = request.settings.value().as_object().cloned().unwrap_or_default();
+        let (input_tokens, output_tokens) = (request_tokens(request), output_tokens(&settings));
         let worst_cost = asked.price.as_ref().map(|price| price.worst_case(input_tokens, output_tokens));
         let mut durable = host.durable.clone();
         loop {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::id::{AgentId, JobId, ToolId};
 use crate::json::Json;
@@ -131,7 +131,7 @@ pub struct Agent {
     pub limits: Limits,
     /// Settings for its model.
     pub settings: Json,
-    /// The token limit of one answer: `settings.max_tokens`, or [`DEFAULT_MAX_OUTPUT_TOKENS`]. Part of a request's worst case.
+    /// The token limit of one answer ([`output_tokens`]). Part of a request's worst case.
     pub max_output_tokens: u64,
     /// The definitions of [`Agent::tools`], ordered by id.
     pub offered: Offer,
@@ -141,8 +141,31 @@ pub struct Agent {
     pub offered_last: Offer,
 }
 
-/// The token limit of an answer without `settings.max_tokens`: 4096, as in the original tools.
+/// The token limit of an answer without `settings.max_tokens` and without reasoning: 4096, as in the original tools.
 pub const DEFAULT_MAX_OUTPUT_TOKENS: u64 = 4_000;
+
+/// Returns the token limit of an answer under `settings`: `max_tokens`, or [`DEFAULT_MAX_OUTPUT_TOKENS`] and what the settings let the
+/// model reason. Providers count reasoning as output, so that it would otherwise leave nothing for the answer.
+///
+/// `OpenAI` advises to reserve 25,000 tokens for reasoning and answer together
+/// (<https://platform.openai.com/docs/guides/reasoning>), which is the effort `medium` here. Anthropic's budgets are the settings' own.
+pub fn output_tokens(settings: &Map<String, Value>) -> u64 {
+    if let Some(limit) = settings.get("max_tokens").and_then(Value::as_u64) {
+        return limit;
+    }
+    let at = |key: &str, inner: &str| settings.get(key).and_then(|value| value.get(inner));
+    let budget = at("thinking", "budget_tokens").or_else(|| at("reasoning", "max_tokens")).and_then(Value::as_u64);
+    let effort = at("reasoning", "effort").or_else(|| at("output_config", "effort")).or_else(|| settings.get("reasoning_effort"));
+    let room = match effort.and_then(Value::as_str) {
+        Some("none") => 0,
+        Some("minimal" | "low") => 6_000,
+        Some("medium") => 21_000,
+        Some(_) => 44_000,
+        None if at("thinking", "type").is_some_and(|kind| kind == "adaptive") => 44_000,
+        None => 0,
+    };
+    DEFAULT_MAX_OUTPUT_TOKENS.saturating_add(budget.unwrap_or(room))
+}
 
 /// The meaning of a turn without calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
