@@ -69,7 +69,12 @@ enum Chore {
     /// Compares the judgement of values with the JSON Schema Test Suite: agree, disagree and refused for each draft.
     SchemaSuite {
         /// A copy of <https://github.com/json-schema-org/JSON-Schema-Test-Suite>.
-        folder: std::path::PathBuf,
+        folder: PathBuf,
+    },
+    /// Sends inputs of foreign tools to the form of strict schemas and back; each must come back as it was.
+    ToolTrips {
+        /// A folder with `tool-definitions/*.json`: lists of objects with `name` and `inputSchema`.
+        folder: PathBuf,
     },
     /// Cancels runs at their steps and measures how long they take to be quiet.
     Cancel {
@@ -130,6 +135,7 @@ fn main() -> ExitCode {
             let folder = folder.display().to_string();
             project::run_cargo(&run.into_iter().chain([folder.as_str()]).collect::<Vec<_>>())
         }
+        Chore::ToolTrips { folder } => tool_trips(&folder),
         Chore::Cancel { release, arguments } => {
             let profile = if release { "release" } else { "dev" };
             let run = ["run", "--quiet", "--profile", profile, "--package", "baton-bench", "--bin", "cancel", "--"];
@@ -158,6 +164,15 @@ fn recordings(folder: &Path) -> anyhow::Result<()> {
         project::cargo(&["test", "--quiet", "--package", "baton-models", "--test", "recordings", "--", "--nocapture"]);
     let status = tests.env("BATON_FIXTURES", folder).status().context("cargo test cannot be started")?;
     anyhow::ensure!(status.success(), "an answer is not read, or does not go back, as it came");
+    Ok(())
+}
+
+/// Runs the round trips of tools with those of `folder`.
+fn tool_trips(folder: &Path) -> anyhow::Result<()> {
+    let folder = folder.canonicalize().with_context(|| format!("{} is no folder", folder.display()))?;
+    let arguments = ["test", "--quiet", "--package", "baton-schema", "--test", "providers", "offered", "--", "--nocapture"];
+    let status = project::cargo(&arguments).env("BATON_FIXTURES", folder).status().context("cargo cannot be started")?;
+    anyhow::ensure!(status.success(), "an input did not come back as it was");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use regex::{Regex, RegexBuilder};
 
-use baton_types::id::{ID_PATTERN, is_valid_id};
+use baton_types::id::ID_PATTERN;
 
 use crate::patterns::{
     DAY_PATTERN, ENV_PATTERN, NAME_PATTERN, PAGE_PATTERN, is_day, is_environment_name, is_page, is_template_name,
@@ -55,13 +55,19 @@ impl Pattern {
 
 fn known(pattern: &str) -> Option<fn(&str) -> bool> {
     match pattern {
-        ID_PATTERN => Some(is_valid_id),
+        ID_PATTERN => Some(is_id),
         NAME_PATTERN => Some(is_template_name),
         ENV_PATTERN => Some(is_environment_name),
         DAY_PATTERN => Some(is_day),
         PAGE_PATTERN => Some(is_page),
         _ => None,
     }
+}
+
+/// Whether `text` matches [`ID_PATTERN`], which has no limit of length.
+fn is_id(text: &str) -> bool {
+    let is_part = |part: &str| !part.is_empty() && part.bytes().all(|each| each.is_ascii_lowercase() || each.is_ascii_digit());
+    text.starts_with(|first: char| first.is_ascii_lowercase()) && text.split(['_', '-']).all(is_part)
 }
 
 fn compiled(pattern: &str) -> Result<Regex, String> {

@@ -3,6 +3,7 @@
 mod bfcl;
 mod dialects;
 mod forms;
+mod offered;
 mod rules;
 mod sampled;
 mod trips;

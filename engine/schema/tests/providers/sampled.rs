@@ -43,8 +43,9 @@ pub(crate) fn sample(root: &Value, schema: &Value, random: &mut Random, depth: u
             let mut object = Map::new();
             for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
                 let required = schema["required"].as_array().is_some_and(|names| names.iter().any(|each| each == name));
-                // Null and absence would be the same.
-                if required || takes_null(inner) || (depth > 0 && random.once_in(2)) {
+                // Null and absence are the same where null is the default.
+                let is_same = inner.get("default").is_some_and(Value::is_null);
+                if required || is_same || (depth > 0 && random.once_in(2)) {
                     object.insert(name.clone(), sample(root, inner, random, depth.saturating_sub(1)));
                 }
             }
@@ -52,12 +53,6 @@ pub(crate) fn sample(root: &Value, schema: &Value, random: &mut Random, depth: u
         }
         _ => Value::Null,
     }
-}
-
-fn takes_null(schema: &Value) -> bool {
-    let listed = |key: &str, value: &Value| schema[key].as_array().is_some_and(|listed| listed.contains(value));
-    let chosen = schema["anyOf"].as_array().is_some_and(|members| members.iter().any(takes_null));
-    schema["type"] == "null" || listed("type", &json!("null")) || listed("enum", &Value::Null) || chosen
 }
 
 /// Returns `value` in the form of a schema that requires every property: omitted ones are null. `None` if that would
