@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use baton_config::{Fault, FaultKind, Faults, Role, Source, Sources};
 use baton_models::provider::turned_down;
-use baton_schema::provider::SchemaFault;
+use baton_schema::provider::{OfferPart, SchemaFault};
 use baton_tool::ToolFunction;
 use baton_types::config::{Configs, ModelSpec};
 use baton_types::id::AgentId;
@@ -113,12 +113,12 @@ fn place_of(sources: &Sources, fault: &Fault) -> Option<String> {
 
 /// Returns `unfit` as a fault at its place in the tool's config, or at the agent's file if no config has that place.
 fn fault(sources: &Sources, unfit: &UnfitTool) -> Fault {
-    let SchemaFault { tool, target, unfit: what } = &unfit.fault;
+    let SchemaFault { tool, target, part, unfit: what } = &unfit.fault;
     let message = format!("tool {tool} cannot be offered to {target}: {}", what.reason);
     let note = format!("the model {} of agent {}", unfit.model, unfit.agent);
     let said = [Role::Tool, Role::BuiltinTool].iter().find_map(|role| {
         let source = named(sources, *role, tool.as_str())?;
-        places(&what.pointer).find_map(|pointer| Some((source, range(&source.text, &pointer)?, pointer)))
+        places(*part, &what.pointer).into_iter().find_map(|pointer| Some((source, range(&source.text, &pointer)?, pointer)))
     });
     if let Some((source, range, pointer)) = said {
         let fault = Fault::of_file(FaultKind::BadSchema, sources.display(source), message).at(&source.text, range);
@@ -126,7 +126,10 @@ fn fault(sources: &Sources, unfit: &UnfitTool) -> Fault {
     }
     let file = named(sources, Role::Agent, unfit.agent.as_str()).map(|source| sources.display(source));
     let fault = Fault::of_file(FaultKind::BadSchema, file.unwrap_or_default(), message).note(note);
-    fault.found(format!("{:?} in the schema of its input", what.pointer))
+    match part {
+        OfferPart::InputSchema => fault.found(format!("{:?} in the schema of its input", what.pointer)),
+        OfferPart::Description | OfferPart::Name | OfferPart::Whole => fault,
+    }
 }
 
 /// Returns the name of a file without its folder and `.json`: the id of the tool or agent in it.
@@ -144,10 +147,18 @@ fn named<'s>(sources: &'s Sources, role: Role, id: &str) -> Option<&'s Source> {
     sources.of(role).find(|source| stem(source) == Some(id))
 }
 
-/// Returns the possible places in a tool's config for `pointer` of its input schema.
-fn places(pointer: &str) -> impl Iterator<Item = String> {
-    let short = pointer.strip_prefix("/properties").map(|rest| format!("/parameters{rest}"));
-    short.into_iter().chain([format!("/input_schema{pointer}")])
+/// Returns the possible places in a tool's config for `pointer` of its input schema, or for another part of it.
+fn places(part: OfferPart, pointer: &str) -> Vec<String> {
+    match part {
+        OfferPart::InputSchema => {
+            let short = pointer.strip_prefix("/properties").map(|rest| format!("/parameters{rest}"));
+            short.into_iter().chain([format!("/input_schema{pointer}")]).collect()
+        }
+        OfferPart::Description => vec!["/description".to_owned()],
+        OfferPart::Name => vec!["/tool_id".to_owned()],
+        // Too many tools are a fault of the agent that offers them.
+        OfferPart::Whole => Vec::new(),
+    }
 }
 
 /// Returns the byte range of the key that `pointer` leads to in the JSON `text`, or of the nearest key around it;

@@ -257,6 +257,24 @@ fn a_tool_that_a_provider_would_turn_down_is_told_at_its_place_before_any_run() 
 }
 
 #[test]
+fn an_offer_beyond_the_limits_of_a_provider_is_told_at_its_place() {
+    let folder = Folder::new();
+    odd_tool(&folder, "openai:m");
+    let file = folder.read("echoing/tools/measure.json");
+    let long = file.replacen("\"description\": \"", &format!("\"description\": \"{}", "long ".repeat(300)), 1);
+    folder.write("echoing/tools/measure.json", &long);
+    folder
+        .baton(&["validate", "echoing"])
+        .exits(2)
+        .tells("tool measure cannot be offered to openai: its description has")
+        .tells("and at most 1024 are allowed")
+        .tells("echoing/tools/measure.json:");
+    odd_tool(&folder, "openai-responses:m");
+    folder.write("echoing/tools/measure.json", &long);
+    folder.baton(&["validate", "echoing"]).exits(0);
+}
+
+#[test]
 fn a_tool_that_would_be_turned_down_is_told_among_all_other_faults() {
     let folder = Folder::new();
     odd_tool(&folder, "anthropic:m");

@@ -97,7 +97,8 @@ impl ProviderModel {
 
     /// `tools` as this provider is offered them.
     fn offered(&self, tools: &[Arc<ToolDefinition>], settings: &Map<String, Value>) -> Result<Offered, Vec<SchemaFault>> {
-        self.offers.of(tools, self.client.endpoint.profile.schemas, strict_tools(settings))
+        let profile = self.client.endpoint.profile;
+        self.offers.of(tools, profile.schemas, strict_tools(settings), &profile.offers)
     }
 
     /// Returns the body of `request` with its tools as they are offered.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_schema::provider::{CompiledResult, CompiledTool, SchemaFault, Target, compile, compile_result};
+use baton_schema::provider::{CompiledResult, CompiledTool, OfferLimits, SchemaFault, Target, compile, compile_result};
 use baton_types::call::ModelCall;
 use baton_types::config::{ProvidedModel, ProviderSettings};
 use baton_types::json::Json;
@@ -31,12 +31,14 @@ pub(super) struct Offers {
 type Kept = (Arc<ToolDefinition>, Arc<CompiledTool>);
 
 impl Offers {
-    /// `tools` in the dialect of `target`, or every one that it would turn down. `strict` is the setting, where there is one.
+    /// Returns `tools` in the dialect of `target`, or every one that it would turn down. `strict` is the setting, where
+    /// there is one.
     pub(super) fn of(
         &self,
         tools: &[Arc<ToolDefinition>],
         target: Target,
         strict: Option<bool>,
+        limits: &OfferLimits,
     ) -> Result<Vec<Arc<CompiledTool>>, Vec<SchemaFault>> {
         let target = match (target, strict) {
             (Target::OpenAi, Some(false)) => Target::Compatible,
@@ -63,6 +65,7 @@ impl Offers {
                 }
             }
         }
+        faults.extend(limits.exceeded(target, &compiled));
         if faults.is_empty() { Ok(compiled) } else { Err(faults) }
     }
 }
@@ -90,7 +93,7 @@ pub fn turned_down(
 ) -> Vec<SchemaFault> {
     let like = of_provider.map_or(model.provider.as_str(), |settings| settings.like.as_str());
     let strict = strict_tools(&settings(&model.settings, own));
-    let offered = Profile::named(like).map(|profile| Offers::default().of(tools, profile.schemas, strict));
+    let offered = Profile::named(like).map(|profile| Offers::default().of(tools, profile.schemas, strict, &profile.offers));
     offered.and_then(Result::err).unwrap_or_default()
 }
 
@@ -132,7 +135,9 @@ mod tests {
         let schema = Json::from(json!({"type": "object", "properties": {"a": {"type": "string"}}}));
         let tool = ToolDefinition { id: ToolId::new("t"), description: String::new(), input_schema: schema };
         let (tools, offers) = ([Arc::new(tool)], Offers::default());
-        let of = |target, strict| offers.of(&tools, target, strict).expect("every dialect has words for it").remove(0);
+        let of = |target, strict| {
+            offers.of(&tools, target, strict, &OfferLimits::default()).expect("every dialect has words for it").remove(0)
+        };
         assert!(Arc::ptr_eq(&of(Target::OpenAi, None), &of(Target::OpenAi, Some(true))));
         assert!(Arc::ptr_eq(&of(Target::OpenAi, None), &of(Target::Compatible, Some(true))));
         assert!(Arc::ptr_eq(&of(Target::Compatible, None), &of(Target::OpenAi, Some(false))));

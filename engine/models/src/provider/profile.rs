@@ -1,6 +1,6 @@
 //! The providers that the program knows, a row each.
 
-use baton_schema::provider::Target;
+use baton_schema::provider::{OfferLimits, Target};
 
 use crate::wire::{Cache, Dialect, Features};
 
@@ -23,6 +23,8 @@ pub struct Profile {
     pub features: Features,
     /// Dialect of the schemas of tools.
     pub schemas: Target,
+    /// Limits of the tools of a request.
+    pub offers: OfferLimits,
     /// When it holds a model's text to the schema of a result.
     pub results: HeldResults,
 }
@@ -87,6 +89,20 @@ pub struct KeyRule {
 /// The version of Anthropic's messages that is spoken here.
 pub(super) const ANTHROPIC_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
+/// Limits that `OpenAI` answers with: "Invalid 'tools': array too long. Expected an array with maximum length 128",
+/// "Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024". A function's
+/// name has at most 64 characters (<https://platform.openai.com/docs/api-reference/chat/create>).
+const OPENAI_CHAT: OfferLimits = OfferLimits { tools: Some(128), name: Some(64), description: Some(1_024) };
+
+/// The limits of `OpenAI`'s other interface, for whose descriptions no limit is known.
+const OPENAI_RESPONSES: OfferLimits = OfferLimits { description: None, ..OPENAI_CHAT };
+
+/// Anthropic: "tools.0.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'". Older models allow 64.
+const ANTHROPIC: OfferLimits = OfferLimits { tools: None, name: Some(64), description: None };
+
+/// Limits of servers that have none, or whose limits depend on what is behind them.
+const NO_LIMITS: OfferLimits = OfferLimits { tools: None, name: None, description: None };
+
 /// All providers.
 pub static PROFILES: [Profile; 8] = [
     Profile {
@@ -98,6 +114,7 @@ pub static PROFILES: [Profile; 8] = [
         key: KeyRule { variable: "ANTHROPIC_API_KEY", header: "x-api-key", is_required: true },
         features: features("max_tokens", false, true, true),
         schemas: Target::Anthropic,
+        offers: ANTHROPIC,
         results: HeldResults::BesideTools(anthropic_holds),
     },
     Profile {
@@ -109,6 +126,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("OPENAI_API_KEY", true),
         features: features("max_completion_tokens", true, true, true),
         schemas: Target::OpenAi,
+        offers: OPENAI_CHAT,
         results: HeldResults::BesideTools(openai_holds),
     },
     Profile {
@@ -120,6 +138,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("OPENAI_API_KEY", true),
         features: Features { without_reasoning: &OPENAI_WITHOUT_REASONING, ..features("max_output_tokens", false, true, true) },
         schemas: Target::OpenAi,
+        offers: OPENAI_RESPONSES,
         results: HeldResults::BesideTools(openai_holds),
     },
     Profile {
@@ -131,6 +150,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("OPENROUTER_API_KEY", true),
         features: features("max_tokens", true, true, true),
         schemas: Target::Compatible,
+        offers: NO_LIMITS,
         results: HeldResults::Unknown,
     },
     Profile {
@@ -142,6 +162,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("VENICE_API_KEY", true),
         features: features("max_tokens", true, true, false),
         schemas: Target::Compatible,
+        offers: NO_LIMITS,
         results: HeldResults::Unknown,
     },
     // `format` "will not work with tools as models require other control tokens" (github.com/ollama/ollama/issues/11185).
@@ -154,6 +175,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("OLLAMA_API_KEY", false),
         features: features("num_predict", false, true, false),
         schemas: Target::Ollama,
+        offers: NO_LIMITS,
         results: HeldResults::WithoutTools,
     },
     Profile {
@@ -165,6 +187,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("OLLAMA_API_KEY", false),
         features: features("max_tokens", true, true, false),
         schemas: Target::Ollama,
+        offers: NO_LIMITS,
         results: HeldResults::WithoutTools,
     },
     // llama.cpp's own server, that of llama-cpp-python, and whatever else speaks chat completions at an address that a config
@@ -178,6 +201,7 @@ pub static PROFILES: [Profile; 8] = [
         key: bearer("LLAMACPP_API_KEY", false),
         features: Features { plain_contents: true, ..features("max_tokens", true, true, false) },
         schemas: Target::Compatible,
+        offers: NO_LIMITS,
         results: HeldResults::Unknown,
     },
 ];

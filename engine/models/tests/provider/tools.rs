@@ -92,6 +92,41 @@ async fn every_protocol_brings_inputs_back() {
 }
 
 #[tokio::test]
+async fn an_offer_beyond_the_limits_of_its_provider_is_reported_before_anything_is_sent() {
+    let server = Server::start(chat).await;
+    let empty = || json!({"type": "object", "properties": {}});
+    let many = |count: usize| -> Vec<_> { (0..count).map(|number| tool(&format!("t{number}"), empty())).collect() };
+    let described = |characters: usize| {
+        let description = "é".repeat(characters);
+        [Arc::new(ToolDefinition { id: ToolId::new("long"), description, input_schema: Json::from(empty()) })]
+    };
+    let faults = |like: &str, tools: &[Arc<ToolDefinition>]| -> Vec<String> {
+        let checked = model(&at(&server.url, like)).check_tools(tools, &Json::null());
+        checked.err().into_iter().flatten().map(|fault| fault.to_string()).collect()
+    };
+    for like in ["openai", "openai-responses"] {
+        assert_eq!(faults(like, &many(128)), [""; 0], "{like}");
+        let told = faults(like, &many(129));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].contains("tool t128")
+                && told[0].ends_with("the agent offers 129 tools, and at most 128 are allowed in a request")
+        );
+        let name = tool(&"n".repeat(65), empty());
+        assert!(faults(like, &[name])[0].ends_with("its name has 65 characters, and at most 64 are allowed"));
+    }
+    assert_eq!(faults("openai", &described(1_024)), [""; 0]);
+    assert!(
+        faults("openai", &described(1_025))[0].ends_with("its description has 1025 characters, and at most 1024 are allowed")
+    );
+    assert_eq!(faults("openai-responses", &described(5_000)), [""; 0]);
+    for like in ["anthropic", "openrouter", "ollama"] {
+        assert_eq!(faults(like, &[many(1_000), described(5_000).to_vec()].concat()), [""; 0], "{like}");
+    }
+    assert!(server.received().is_empty(), "nothing was sent");
+}
+
+#[tokio::test]
 async fn a_tool_that_cannot_be_offered_is_reported_before_anything_is_sent() {
     let server = Server::start(chat).await;
     let schema = json!({"type": "object", "properties": {"größe": {"type": "integer"}, "a b": {"type": "string"}}});

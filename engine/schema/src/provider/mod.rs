@@ -52,22 +52,87 @@ pub enum Strictness {
     Loose(Unfit),
 }
 
-/// A schema that a provider would turn down.
+/// A tool that a provider would turn down.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("tool {tool} cannot be offered to {target}: {} (at {:?} in its input schema)", .unfit.reason, .unfit.pointer)]
+#[error("tool {tool} cannot be offered to {target}: {}{}", .unfit.reason, .part.place(&.unfit.pointer))]
 pub struct SchemaFault {
     /// The tool.
     pub tool: ToolId,
     /// The dialect.
     pub target: Target,
+    /// The faulty part of the tool.
+    pub part: OfferPart,
     /// Place in its schema, and the reason.
     pub unfit: Unfit,
+}
+
+/// A part of a tool that a provider limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfferPart {
+    /// The schema of its input.
+    InputSchema,
+    /// The description.
+    Description,
+    /// The name.
+    Name,
+    /// The tool as one of many.
+    Whole,
+}
+
+impl OfferPart {
+    fn place(self, pointer: &str) -> String {
+        match self {
+            Self::InputSchema => format!(" (at {pointer:?} in its input schema)"),
+            Self::Description | Self::Name | Self::Whole => String::new(),
+        }
+    }
+}
+
+/// Limits of a provider for the tools of one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfferLimits {
+    /// The most tools.
+    pub tools: Option<usize>,
+    /// The most characters of a name.
+    pub name: Option<usize>,
+    /// The most characters of a description.
+    pub description: Option<usize>,
+}
+
+impl OfferLimits {
+    /// Returns the faults of `tools` together: those beyond the limit of their number, and what is too long.
+    pub fn exceeded(&self, target: Target, tools: &[std::sync::Arc<CompiledTool>]) -> Vec<SchemaFault> {
+        let over = |count: usize, most: Option<usize>| most.filter(|most| count > *most);
+        let fault = |tool: &CompiledTool, part, reason| SchemaFault {
+            tool: tool.id.clone(),
+            target,
+            part,
+            unfit: Unfit::new("", reason),
+        };
+        let mut faults = Vec::new();
+        if let Some(most) = over(tools.len(), self.tools) {
+            let reason = format!("the agent offers {} tools, and at most {most} are allowed in a request", tools.len());
+            faults.push(fault(&tools[most], OfferPart::Whole, reason));
+        }
+        for tool in tools {
+            let (name, description) = (tool.id.as_str().chars().count(), tool.description.chars().count());
+            if let Some(most) = over(name, self.name) {
+                let reason = format!("its name has {name} characters, and at most {most} are allowed");
+                faults.push(fault(tool, OfferPart::Name, reason));
+            }
+            if let Some(most) = over(description, self.description) {
+                let reason = format!("its description has {description} characters, and at most {most} are allowed");
+                faults.push(fault(tool, OfferPart::Description, reason));
+            }
+        }
+        faults
+    }
 }
 
 /// `tool` in the dialect of `target`.
 pub fn compile(target: Target, tool: &ToolDefinition) -> Result<CompiledTool, SchemaFault> {
     let schema = tool.input_schema.value();
-    let fault = |unfit| SchemaFault { tool: tool.id.clone(), target, unfit };
+    let fault = |unfit| SchemaFault { tool: tool.id.clone(), target, part: OfferPart::InputSchema, unfit };
     if schema.get("type").is_none_or(|name| name != "object") {
         return Err(fault(Unfit { pointer: "/type".to_owned(), reason: "an input is an object".to_owned() }));
     }
