@@ -222,3 +222,32 @@ fn load_to_context_numbers_blocks_and_names_what_there_is() {
     assert_eq!(output(&context, "load_to_context", &json!({"path": "../x"}))["type"], "error");
     assert!(context.take_effects().loads.is_empty());
 }
+
+#[test]
+fn load_to_context_reads_parts_of_a_long_text() {
+    let long: String = (1..=20_000).map(|line| format!("line {line}\n")).collect();
+    let line = "x".repeat(100_000);
+    let context = ToolContext::for_test().with_document("long.txt", long.clone()).with_document("one.txt", line).build();
+    let load = |input: Value| output(&context, "load_to_context", &input);
+    let part = load(json!({"path": "long.txt", "from_line": 19_999}));
+    assert_eq!((&part["text"], &part["last_line"]), (&json!("line 19999\nline 20000\n"), &json!(20_000)));
+    let cut = load(json!({"path": "long.txt", "to_line": 19_000}));
+    let shown = cut["text"].as_str().unwrap();
+    assert!(cut["cut"] == true && shown.len() <= 32 << 10 && shown.ends_with(&format!("line {}\n", cut["last_line"])), "{cut}");
+    let pages = load(json!({"path": "long.txt", "page": 1}))["pages_count"].as_u64().unwrap();
+    let pages = (1..=pages).map(|page| load(json!({"path": "long.txt", "page": page}))["text"].as_str().unwrap().to_owned());
+    assert_eq!(pages.collect::<String>(), long, "the pages are the whole text");
+    assert_eq!(load(json!({"path": "one.txt", "page": 4}))["text"].as_str().unwrap().len(), 100_000 - 3 * (32 << 10));
+    assert_eq!(load(json!({"path": "long.txt", "block_id": "2"}))["text"], "line 3");
+    for (input, why) in [
+        (json!({"path": "long.txt", "page": 0}), "has no page 0: its pages are 1 to"),
+        (json!({"path": "long.txt", "from_line": 20_001}), "has no lines 20001 to"),
+        (json!({"path": "long.txt", "block_id": "x"}), "has no block \"x\""),
+    ] {
+        let error = load(input)["error"].as_str().unwrap().to_owned();
+        assert!(error.contains(why), "{error}");
+    }
+    let effects = context.take_effects();
+    let read: Vec<String> = effects.reads.iter().map(ToString::to_string).collect();
+    assert_eq!((read, effects.loads.len()), (vec!["long.txt v1".to_owned(), "one.txt v1".to_owned()], 0));
+}

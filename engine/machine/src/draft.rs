@@ -129,12 +129,18 @@ impl Draft<'_> {
     }
 
     /// Gives a call its result, with the fields that decide the end of the turn.
-    pub(super) fn finish(
+    pub(super) fn finish(&mut self, call: CallAt, result: impl Into<Arc<CallResult>>, envelope: Option<AfterExecution>) {
+        self.finish_function(call, result, envelope, Vec::new(), Vec::new());
+    }
+
+    /// Gives a call of a function its result, with the conflicts of its writes and the documents that it read.
+    pub(super) fn finish_function(
         &mut self,
         call: CallAt,
         result: impl Into<Arc<CallResult>>,
         envelope: Option<AfterExecution>,
         conflicts: Vec<Conflict>,
+        read: Vec<DocumentRef>,
     ) {
         let (tool, result) = (self.tool(call), result.into());
         let (task, open) = (self.task(call.task), self.call(call));
@@ -155,6 +161,7 @@ impl Draft<'_> {
             call,
             result,
             conflicts,
+            read,
         };
         self.push(Entry::CallFinished(entry));
         if let Some(output) = output {

@@ -110,8 +110,12 @@ pub fn line(entry: &Entry) -> Option<String> {
             repeat,
             said,
             conflicts,
+            read,
         }) => {
             let mut line = format!("{call} {tool} {}", result_text(result));
+            for read in read {
+                let _ = write!(line, " (read {read})");
+            }
             if *after == AfterExecution::Terminate {
                 line.push_str(" [terminate]");
             }

@@ -256,6 +256,7 @@ pub fn any_outcome(random: &mut Random, execution: &Execution) -> Outcome {
         outcome.writes = (0..count).map(|index| write(paths[(start + index) % 3], &random.bits().to_string())).collect();
     }
     if random.once_in(4) {
+        outcome.reads = vec![DocumentRef { path: document_path(PATHS[random.below(4)]), version: 1 + random.below(2) as u32 }];
         outcome.loads = vec![DocumentRef { path: document_path(PATHS[random.below(4)]), version: 1 + random.below(2) as u32 }];
     }
     if random.once_in(30) {

@@ -255,6 +255,7 @@ fn accepted(output: Json, effects: CollectedEffects) -> Returned {
         outcome.writes.push(Write { path: write.path, content: facts, description: write.description, tags: write.tags });
     }
     outcome.loads = effects.loads;
+    outcome.reads = effects.reads;
     outcome.after = effects.after;
     (outcome, contents)
 }

@@ -96,7 +96,9 @@ impl Recording {
             }
             Entry::DocumentWritten(version) => {
                 self.versions.insert(version.reference(), Arc::clone(version));
-                if let Some(call) = &version.call {
+                // A document that is written after its call returned holds the call's output for a request.
+                let returned = |call: &Call| matches!(call.entry.entry, Entry::CallFinished(_));
+                if let Some(call) = version.call.as_ref().filter(|call| !self.calls.get(*call).is_some_and(returned)) {
                     let kept = || Call { entry: Arc::clone(recorded), writes: Vec::new() };
                     self.calls.entry(call.clone()).or_insert_with(kept).writes.push(Arc::clone(version));
                 }
@@ -173,7 +175,7 @@ impl Recording {
     /// Returns the result of the same call of the same tool with the same input.
     fn same_call(&self, call: &CallId, tool: &Tool, input: &Json) -> Option<Outcome> {
         let recorded = self.calls.get(call)?;
-        let Entry::CallFinished(CallFinished { tool: name, result, after, .. }) = &recorded.entry.entry else { return None };
+        let Entry::CallFinished(CallFinished { tool: name, result, after, read, .. }) = &recorded.entry.entry else { return None };
         let (turn, position) = call.position()?;
         let answered = self.answers.get(&(call.task(), turn))?.answered();
         let asked = answered.calls.get((position as usize).checked_sub(1)?)?;
@@ -199,6 +201,7 @@ impl Recording {
                 .map(|version| again(version))
                 .collect(),
             loads: result.documents.iter().filter(|document| !written.contains(document)).cloned().collect(),
+            reads: read.clone(),
             after: Some(*after).filter(|after| *after != by_default),
         })
     }

@@ -43,6 +43,8 @@ pub struct CollectedEffects {
     pub writes: Vec<(PendingWrite, ContentFacts)>,
     /// The documents it asked to inject into the calling task.
     pub loads: Vec<DocumentRef>,
+    /// The documents of which its output shows a part.
+    pub reads: Vec<DocumentRef>,
     /// Wish for the step after the result.
     pub after: Option<AfterExecution>,
 }
@@ -160,6 +162,16 @@ impl ToolContext {
         let mut effects = self.lock();
         if !effects.loads.contains(&reference) {
             effects.loads.push(reference.clone());
+        }
+        Ok(reference)
+    }
+
+    /// Records that the output shows a part of the newest version of `path`. So the calling task may write a new version.
+    pub fn note_read(&self, path: &str) -> Result<DocumentRef, ToolError> {
+        let reference = self.document(path)?.reference();
+        let mut effects = self.lock();
+        if !effects.reads.contains(&reference) {
+            effects.reads.push(reference.clone());
         }
         Ok(reference)
     }

@@ -171,6 +171,8 @@ pub struct Outcome {
     pub writes: Vec<Write>,
     /// Documents to inject into the calling task.
     pub loads: Vec<DocumentRef>,
+    /// Documents of which the output shows a part.
+    pub reads: Vec<DocumentRef>,
     /// Wish of the executor's typed envelope for the end of the turn; never read from content.
     pub after: Option<AfterExecution>,
 }
@@ -184,6 +186,7 @@ impl Outcome {
             error: None,
             writes: Vec::new(),
             loads: Vec::new(),
+            reads: Vec::new(),
             after: None,
         }
     }
@@ -196,6 +199,7 @@ impl Outcome {
             error: Some(error),
             writes: Vec::new(),
             loads: Vec::new(),
+            reads: Vec::new(),
             after: None,
         }
     }

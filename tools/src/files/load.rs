@@ -1,4 +1,4 @@
-//! `load_to_context`: a document's content, brought into the calling task.
+//! `load_to_context`: a document's content, or a part of it, brought into the calling task.
 
 use baton_macros::tool;
 use baton_tool::{ToolContext, ToolError, ToolErrorKind};
@@ -11,12 +11,14 @@ use super::{doc_type, one_line};
 const MAX_BLOCKS: usize = 500;
 /// The most characters of a block's preview.
 const PREVIEW_CHARACTERS: usize = 80;
+/// The most bytes of a part, and of a page. A part is a result, which the engine shows whole only up to a limit.
+const MAX_PART_BYTES: usize = 32 << 10;
 /// Number of known paths in the error for an unknown document.
 const MAX_KNOWN: usize = 20;
 
 #[derive(Default, Serialize)]
 struct Loaded {
-    /// `document`, or `error`.
+    /// `document`, `part` or `error`.
     r#type: &'static str,
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,6 +32,18 @@ struct Loaded {
     #[serde(skip_serializing_if = "Option::is_none")]
     blocks: Option<Vec<Numbered>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lines_count: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pages_count: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
@@ -41,9 +55,109 @@ struct Numbered {
     preview: String,
 }
 
-/// Asks for the newest version of `path` to be injected into the calling task, for good.
+/// Asks for the newest version of `path` to be injected into the calling task, for good. With lines, a block or a page it
+/// returns that part instead, at most 32 KiB of it.
 #[tool]
-async fn load_to_context(context: &ToolContext, path: String, with_blocks: Option<bool>) -> Result<Loaded, ToolError> {
+async fn load_to_context(
+    context: &ToolContext,
+    path: String,
+    with_blocks: Option<bool>,
+    from_line: Option<usize>,
+    to_line: Option<usize>,
+    block_id: Option<String>,
+    page: Option<usize>,
+) -> Result<Loaded, ToolError> {
+    let by_lines = from_line.or(to_line).is_some();
+    let wanted = [by_lines, block_id.is_some(), page.is_some()];
+    if wanted.iter().filter(|wanted| **wanted).count() > 1 {
+        return Err(ToolError::new("name one part only: lines, a block or a page"));
+    }
+    let part = match (block_id, page) {
+        (Some(block), _) => Part::Block(block),
+        (_, Some(page)) => Part::Page(page),
+        _ if by_lines => Part::Lines(from_line.unwrap_or(1), to_line.unwrap_or(usize::MAX)),
+        _ => return load_whole(context, path, with_blocks == Some(true)).await,
+    };
+    match read_part(context, &path, &part).await {
+        Ok(loaded) => Ok(loaded),
+        Err(error) => Ok(Loaded { r#type: "error", path, error: Some(explained(context, error)), ..Loaded::default() }),
+    }
+}
+
+/// A part of a text. Lines and pages count from 1, blocks from 0.
+enum Part {
+    /// From the first line to the last one.
+    Lines(usize, usize),
+    Block(String),
+    Page(usize),
+}
+
+/// Returns a part of the newest version of `path`, which counts as read from here on.
+async fn read_part(context: &ToolContext, path: &str, part: &Part) -> Result<Loaded, ToolError> {
+    let content = context.read(path).await?;
+    let version = context.document(path)?;
+    let refuse = |message: String| Err(ToolError::new(message));
+    let Ok(text) = std::str::from_utf8(&content) else {
+        return refuse(format!("{path} is not text ({}), so it has no parts; load it whole", version.content.mime_type));
+    };
+    let lines = text.lines().count();
+    let mut loaded = Loaded {
+        r#type: "part",
+        path: version.path.to_string(),
+        version: Some(version.version),
+        lines_count: Some(lines),
+        ..Loaded::default()
+    };
+    let shown = match part {
+        Part::Lines(first, last) => {
+            if *first == 0 || first > last || *first > lines {
+                return refuse(format!("{path} has no lines {first} to {last}: it has {lines}, counted from 1"));
+            }
+            loaded.first_line = Some(*first);
+            text.split_inclusive('\n').skip(first - 1).take(last - first + 1).collect()
+        }
+        Part::Block(id) => {
+            let found = match blocks::blocks(text, doc_type(&content, version)) {
+                Ok(found) => found,
+                Err(reason) => return refuse(format!("{path} has no blocks: {reason}")),
+            };
+            match id.parse::<usize>().ok().and_then(|id| found.get(id)) {
+                Some(block) => text[block.range.clone()].to_owned(),
+                None => return refuse(format!("{path} has no block {id:?}: its blocks are 0 to {}", found.len().saturating_sub(1))),
+            }
+        }
+        Part::Page(page) => {
+            let pages = pages(text);
+            loaded.pages_count = Some(pages.len());
+            match page.checked_sub(1).and_then(|page| pages.get(page)) {
+                Some(page) => (*page).to_owned(),
+                None => return refuse(format!("{path} has no page {page}: its pages are 1 to {}", pages.len())),
+            }
+        }
+    };
+    context.note_read(path)?;
+    let part = pages(&shown).first().copied().unwrap_or_default();
+    loaded.cut = (part.len() < shown.len()).then_some(true);
+    loaded.last_line = loaded.first_line.map(|first| first + part.lines().count().saturating_sub(1));
+    loaded.text = Some(part.to_owned());
+    Ok(loaded)
+}
+
+/// Returns the pages of `text`: at most [`MAX_PART_BYTES`] each, and cut at the ends of lines unless a line is longer.
+fn pages(text: &str) -> Vec<&str> {
+    let mut pages = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let most = rest.floor_char_boundary(MAX_PART_BYTES);
+        let end = if most == rest.len() { most } else { rest[..most].rfind('\n').map_or(most, |line| line + 1) };
+        let (page, after) = rest.split_at(end);
+        pages.push(page);
+        rest = after;
+    }
+    pages
+}
+
+async fn load_whole(context: &ToolContext, path: String, with_blocks: bool) -> Result<Loaded, ToolError> {
     let reference = match context.load(&path) {
         Ok(reference) => reference,
         Err(error) => return Ok(Loaded { r#type: "error", path, error: Some(explained(context, error)), ..Loaded::default() }),
@@ -57,7 +171,7 @@ async fn load_to_context(context: &ToolContext, path: String, with_blocks: Optio
         token_count: Some(version.content.token_count),
         ..Loaded::default()
     };
-    if with_blocks == Some(true) {
+    if with_blocks {
         let content = context.read(&path).await?;
         let text = std::str::from_utf8(&content).unwrap_or_default();
         match blocks::blocks(text, doc_type(&content, version)) {

@@ -56,6 +56,7 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
         let content = FreshContent::Conflict(Arc::clone(documents.version(&current)?));
         Some(Fresh { position, content })
     }));
+    let read: Vec<Arc<DocumentVersion>> = entry.read.iter().filter_map(|read| documents.version(read).cloned()).collect();
     if render::is_long(result) {
         let (call, tool, result) = (entry.call.clone(), entry.tool.clone(), Arc::clone(result));
         fresh.push(Fresh { position, content: FreshContent::Output { call, tool, result } });
@@ -69,6 +70,9 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     let task = &mut run.graph[task];
     task.context_tokens += tokens;
     task.add_fresh(fresh);
+    for version in &read {
+        task.learn(version);
+    }
     if let Some(extras) = &mut task.extras {
         extras.said.retain(|(waiting, _)| *waiting != entry.call);
     }

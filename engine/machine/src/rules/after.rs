@@ -10,6 +10,6 @@ pub(crate) fn after(envelope: Option<AfterExecution>, asked: &ModelCall, tool: &
 
 /// Gives `call` its result, after which its turn may be complete.
 pub(crate) fn deliver(draft: &mut Draft<'_>, call: CallAt, result: Arc<CallResult>, envelope: Option<AfterExecution>) {
-    draft.finish(call, result, envelope, Vec::new());
+    draft.finish(call, result, envelope);
     draft.then(Step::Advance(call.task));
 }

@@ -30,7 +30,7 @@ pub(crate) fn arrive(draft: &mut Draft<'_>, task: TaskIndex, from: usize, mut cr
                 return draft.then(Step::Arrive { task, from: index + 1, creating });
             }
         } else if row.then == Then::Continue {
-            draft.finish(call, CallResult::success(json!({"logged": true})), None, Vec::new());
+            draft.finish(call, CallResult::success(json!({"logged": true})), None);
         }
     }
     draft.then(Step::Advance(task));

@@ -21,7 +21,7 @@ pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) {
     let output = handed_off(draft, call, input.get("result").unwrap_or(&Value::Null));
     let result = CallResult { documents, ..CallResult::success(output) };
     // A handoff always ends the turn, whatever `after_execution` the call or its config has.
-    draft.finish(call, result, Some(AfterExecution::Terminate), Vec::new());
+    draft.finish(call, result, Some(AfterExecution::Terminate));
 }
 
 /// Checks whether the handoff at `index` may take effect together with the other calls of its turn.

@@ -82,10 +82,10 @@ fn close_calls(draft: &mut Draft<'_>, task: TaskIndex, reason: &str) {
         match draft.call(call).stage {
             CallStage::Refused | CallStage::Finished(_) => {}
             CallStage::Waiting | CallStage::Approval => draft.refuse(call, error),
-            CallStage::Doubt => draft.finish(call, unknown_outcome(Some(reason)), None, Vec::new()),
+            CallStage::Doubt => draft.finish(call, unknown_outcome(Some(reason)), None),
             CallStage::Running { .. } => {
                 let result = draft.call(call).with_attempts(CallResult::error(CallStatus::Cancelled, error));
-                draft.finish(call, result, None, Vec::new());
+                draft.finish(call, result, None);
             }
         }
     }

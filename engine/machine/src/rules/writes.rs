@@ -17,10 +17,13 @@ pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) {
         return draft.record_late(&id.task(), format!("a result for call {id}"));
     };
     draft.settle_asks(call.task, Some(id), Used::Reservation);
-    let (tool, envelope) = (draft.tool(call), outcome.after);
+    let (tool, envelope, reads) = (draft.tool(call), outcome.after, outcome.reads.clone());
     let failed = |error| (CallResult::error(CallStatus::Failed, error), Vec::new());
     let (result, conflicts) = judge(draft, call, &tool, outcome).unwrap_or_else(failed);
-    draft.finish(call, result, envelope, conflicts);
+    let documents = &draft.run.shared.documents;
+    let exists = |read: &DocumentRef| result.status == CallStatus::Success && documents.version(read).is_some();
+    let read = reads.into_iter().filter(exists).collect();
+    draft.finish_function(call, result, envelope, conflicts, read);
     draft.then(Step::Advance(call.task));
 }
 
@@ -40,7 +43,7 @@ fn check_loads(draft: &Draft<'_>, task: TaskIndex, loads: &[DocumentRef]) -> Res
 /// Turns the outcome of an executor into the call's result, and its writes into versions. An output that is too long for the
 /// agent that receives it is written as a document.
 fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> Result<(CallResult, Vec<Conflict>), CallError> {
-    let Outcome { status, output, error, writes, loads, after } = outcome;
+    let Outcome { status, output, error, writes, loads, reads: _, after } = outcome;
     let (output, kept) = match output {
         Produced::Inline(output) => (Some(output), None),
         Produced::Long { output, document } => {

@@ -85,6 +85,9 @@ pub struct CallFinished {
     /// The stale bases that made the engine drop all writes of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
+    /// Documents of which the output shows a part. The task may write new versions of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<DocumentRef>,
 }
 
 /// A write whose base is not the current version.
