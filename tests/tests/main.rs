@@ -12,6 +12,7 @@ mod model_tools;
 mod outages;
 mod providers;
 mod recovery;
+mod returned_work;
 mod runs;
 mod scale;
 mod size;

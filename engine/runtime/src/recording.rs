@@ -175,7 +175,9 @@ impl Recording {
     /// Returns the result of the same call of the same tool with the same input.
     fn same_call(&self, call: &CallId, tool: &Tool, input: &Json) -> Option<Outcome> {
         let recorded = self.calls.get(call)?;
-        let Entry::CallFinished(CallFinished { tool: name, result, after, read, .. }) = &recorded.entry.entry else { return None };
+        let Entry::CallFinished(CallFinished { tool: name, result, after, read, .. }) = &recorded.entry.entry else {
+            return None;
+        };
         let (turn, position) = call.position()?;
         let answered = self.answers.get(&(call.task(), turn))?.answered();
         let asked = answered.calls.get((position as usize).checked_sub(1)?)?;

@@ -244,7 +244,8 @@ fn model_answered(said: Sentence, answered: &ModelAnswered) -> Sentence {
 }
 
 fn call_finished(said: Sentence, line: &Line, finished: &CallFinished) -> Sentence {
-    let CallFinished { task: _, call: _, tool, tool_type, result, after: _, repeat: _, said: _, conflicts: _, read: _ } = finished;
+    let CallFinished { task: _, call: _, tool, tool_type, result, after: _, repeat: _, said: _, conflicts: _, read: _ } =
+        finished;
     let CallResult { status, output, error, documents: _ } = &**result;
     let said = said.name(tool.as_str());
     let said = match (tool_type.behavior().then, &line.with) {

@@ -71,6 +71,12 @@ async fn read_note(context: &ToolContext, path: String) -> Result<Value, ToolErr
     Ok(json!({"content": context.read_text(&path).await?}))
 }
 
+/// Asks for a document to be injected.
+#[tool]
+fn load_note(context: &ToolContext, path: String) -> Result<Value, ToolError> {
+    Ok(json!({"loaded": context.load(&path)?.path}))
+}
+
 /// Does something to the world that can be counted, then waits at the gate.
 #[tool]
 async fn strike(context: &ToolContext, gate: Option<String>) -> Result<Value, ToolError> {

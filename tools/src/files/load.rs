@@ -123,7 +123,9 @@ async fn read_part(context: &ToolContext, path: &str, part: &Part) -> Result<Loa
             };
             match id.parse::<usize>().ok().and_then(|id| found.get(id)) {
                 Some(block) => text[block.range.clone()].to_owned(),
-                None => return refuse(format!("{path} has no block {id:?}: its blocks are 0 to {}", found.len().saturating_sub(1))),
+                None => {
+                    return refuse(format!("{path} has no block {id:?}: its blocks are 0 to {}", found.len().saturating_sub(1)));
+                }
             }
         }
         Part::Page(page) => {
