@@ -305,7 +305,7 @@ async fn a_command_that_falls_silent_is_killed() {
     let silent = Script::shell("echo begun; exec sleep 600").config(json!({"timeout_seconds": 500, "idle_seconds": 1}));
     let finished = silent.call(json!({})).await;
     assert_eq!(call_result(&finished.entries, "0/1.1"), "timeout timed_out");
-    assert_eq!(call_error(&finished.entries, "0/1.1"), "the call gave no sign of life for 1 s");
+    assert_eq!(call_error(&finished.entries, "0/1.1"), "the call reported no progress for 1 s");
 }
 
 #[tokio::test]

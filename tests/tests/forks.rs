@@ -205,11 +205,11 @@ async fn a_fork_never_repeats_an_effect_unless_it_may() {
 }
 
 #[tokio::test]
-async fn a_fork_begins_after_a_whole_step_and_with_what_the_person_wrote() {
+async fn a_fork_begins_after_a_whole_decision_and_with_what_the_person_wrote() {
     let engine = engine(Arc::new(MemoryStore::default()), &payer());
     let (id, original) = paid_run(&engine, paying("Di")).await;
     let last = original.entries.len() as u64;
-    assert!(matches!(engine.fork_place(&id, Some(1)).await, Err(RunError::NoSuchStep { at: 1, first: 4.. })));
+    assert!(matches!(engine.fork_place(&id, Some(1)).await, Err(RunError::NoSuchDecision { at: 1, first: 4.. })));
     let mut places = Vec::new();
     for at in 4..=last {
         let Ok(place) = engine.fork_place(&id, Some(at)).await else { continue };
@@ -234,7 +234,7 @@ async fn a_fork_begins_after_a_whole_step_and_with_what_the_person_wrote() {
     for at in [last, last + 1] {
         let past =
             engine.fork(&id, &Principal::person("ada"), ForkOptions { at: Some(at), ..ForkOptions::default() }).await.map(|_| ());
-        let Err(RunError::PastTheEnd { end, last: latest, .. }) = past else { panic!("a run that has ended does not go on") };
+        let Err(RunError::PastTheEnd { end, last: latest, .. }) = past else { panic!("a run that has ended does not continue") };
         assert_eq!((end, Some(latest)), (last, engine.fork_place(&id, Some(last - 1)).await.ok()));
     }
 }
@@ -326,7 +326,7 @@ async fn only_functions_that_agents_were_granted_are_needed_to_go_on() {
     let ungranted = TestJob::new("solo", json!({})).agent("solo", &["ask_master", "handoff"]).tool("pay", pay, json!({})).load();
     let ungranted = waiting(ungranted).await;
 
-    for (functions, reason) in [(Vec::new(), "no function of that name is linked"), (vec![&OTHER], "amount")] {
+    for (functions, reason) in [(Vec::new(), "none of that name is linked"), (vec![&OTHER], "amount")] {
         let program = program(functions);
         let Err(RunError::PinnedConfigs { faults, .. }) = program.resume(&granted).await.map(|_| ()) else {
             panic!("the run needs fn pay")

@@ -298,6 +298,6 @@ async fn a_model_without_a_price_is_not_asked_where_money_is_limited() {
         .unwrap();
     let finished = run_to_end(&engine, job.load()).await;
     let told = call_error(&finished.entries, "0/1.1");
-    assert!(told.contains("what openrouter:nobody/knows costs is not known") && told.contains("models.json"), "{told}");
+    assert!(told.contains("the price of openrouter:nobody/knows is not known") && told.contains("models.json"), "{told}");
     assert_eq!(server.received().len(), 0);
 }

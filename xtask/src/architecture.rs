@@ -12,7 +12,7 @@ use crate::project::root;
 pub(crate) fn check() -> anyhow::Result<()> {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).context("ARCHITECTURE.md cannot be read")?;
     let manifest = fs::read_to_string(root().join("Cargo.toml")).context("Cargo.toml cannot be read")?;
-    let manifest: toml::Value = toml::from_str(&manifest).context("Cargo.toml is no TOML")?;
+    let manifest: toml::Value = toml::from_str(&manifest).context("Cargo.toml is not TOML")?;
     let faults = faults(&page, &manifest, |folder| root().join(folder).is_dir());
     if faults.is_empty() { Ok(()) } else { bail!("ARCHITECTURE.md:\n  {}", faults.join("\n  ")) }
 }
@@ -20,7 +20,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
 /// Compares `page` with the workspace's `manifest`.
 fn faults(page: &str, manifest: &toml::Value, is_folder: impl Fn(&str) -> bool) -> Vec<String> {
     let folders = first_column(page, "## Codemap");
-    let gone = folders.iter().filter(|folder| !is_folder(folder)).map(|folder| format!("the codemap's {folder} is no folder"));
+    let gone = folders.iter().filter(|folder| !is_folder(folder)).map(|folder| format!("the codemap's {folder} is not a folder"));
     let members = manifest["workspace"]["members"].as_array().into_iter().flatten().filter_map(toml::Value::as_str);
     let is_covered = |member: &str| folders.iter().any(|folder| Path::new(folder).starts_with(member));
     let unmapped = members.filter(|member| !is_covered(member)).map(|member| format!("the codemap lacks {member}"));
@@ -35,7 +35,7 @@ fn faults(page: &str, manifest: &toml::Value, is_folder: impl Fn(&str) -> bool) 
         .map(|(name, _)| name.as_str())
         .collect();
     let unlisted = used.iter().filter(|name| !listed.contains(**name)).map(|name| format!("the dependency {name} has no reason"));
-    let unused = listed.iter().filter(|name| !used.contains(name.as_str())).map(|name| format!("{name} is no dependency"));
+    let unused = listed.iter().filter(|name| !used.contains(name.as_str())).map(|name| format!("{name} is not a dependency"));
     gone.chain(unmapped).chain(unlisted).chain(unused).collect()
 }
 
@@ -74,10 +74,10 @@ mod tests {
             "[workspace]\nmembers = [\"a\", \"b\"]\n[workspace.dependencies]\nserde = \"1\"\nnew = \"1\"\na = { path = \"a\" }\n";
         let found = faults(page, &toml::from_str(manifest).unwrap(), |folder| folder != "gone");
         let expected = [
-            "the codemap's gone is no folder",
+            "the codemap's gone is not a folder",
             "the codemap lacks b",
             "the dependency new has no reason",
-            "old is no dependency",
+            "old is not a dependency",
         ];
         assert_eq!(found, expected);
     }

@@ -170,7 +170,7 @@ impl Policy {
         let allowed: Vec<_> = allowed.collect::<Result<_, _>>().context("deny.toml: [licenses] allow")?;
         let Some(licence) = &package.license else { return Ok(Some("it names no licence".to_owned())) };
         let Ok(expression) = Expression::parse_mode(licence, ParseMode::LAX) else {
-            return Ok(Some(format!("its licence is no SPDX expression: {licence}")));
+            return Ok(Some(format!("its licence is not an SPDX expression: {licence}")));
         };
         let is_met = expression.evaluate(|required| allowed.iter().any(|licensee| licensee.satisfies(required)));
         Ok((!is_met).then(|| format!("its licence is not allowed: {licence}")))

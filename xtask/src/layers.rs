@@ -1,7 +1,7 @@
 //! Checks which crates and modules may depend on which: crates by their manifests, modules of one crate by the paths that they import.
 //!
-//! A crate below never depends on one above. Inside a crate, imports form no circle. A circle that has to stay is listed here
-//! with its reason, and the check fails when a listed circle is gone.
+//! A crate below never depends on one above. Inside a crate, imports form no cycle. A cycle that has to stay is listed here
+//! with its reason, and the check fails when a listed cycle is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -83,8 +83,8 @@ const PURE: [(&str, &[&str]); 2] = [
     ("baton-machine", &["petgraph", "rustc-hash", "serde", "serde_json", "smallvec"]),
 ];
 
-/// A circle that stays.
-struct Circle {
+/// A cycle that stays.
+struct Cycle {
     /// Its crate.
     package: &'static str,
     /// Its modules, in alphabetical order.
@@ -94,44 +94,44 @@ struct Circle {
     reason: &'static str,
 }
 
-/// The circles that stay.
-const CIRCLES: &[Circle] = &[
-    Circle {
+/// The cycles that stay.
+const CYCLES: &[Cycle] = &[
+    Cycle {
         package: "baton-machine",
         modules: &["calls", "phase"],
         reason: "A phase owns the calls of its turn, and these know the purpose of their request.",
     },
-    Circle {
+    Cycle {
         package: "baton-machine",
         modules: &["draft", "rules", "rules::after"],
         reason: "A draft ends turns by the rules *after* and *route*, which read it.",
     },
-    Circle {
+    Cycle {
         package: "baton-machine",
         modules: &["apply::calls", "apply::tasks"],
         reason: "The end of a call may end its task, and the end of a task ends its calls.",
     },
-    Circle {
+    Cycle {
         package: "baton-template",
         modules: &["code", "meter"],
         reason: "The instructions charge the meter, and the meter knows the namespaces that they make.",
     },
-    Circle {
+    Cycle {
         package: "baton-store",
         modules: &["sqlite::layout", "sqlite::schema"],
         reason: "A schema is compared with the layout that its own tables give.",
     },
-    Circle {
+    Cycle {
         package: "baton-store",
         modules: &["sqlite::perform", "sqlite::writer"],
         reason: "The writer performs one write, whose form is the writer's.",
     },
-    Circle {
+    Cycle {
         package: "baton-models",
         modules: &["script", "scripted"],
         reason: "A script is checked by the model that follows it.",
     },
-    Circle {
+    Cycle {
         package: "baton-tools",
         modules: &["data::delimited", "data::json_rows", "data::table"],
         reason: "A table is read from its formats, each of which gives its cells.",
@@ -158,26 +158,26 @@ struct Metadata {
     packages: Vec<Package>,
 }
 
-/// Fails with every dependency that no layer allows, and with every circle that is not listed.
+/// Fails with every dependency that no layer allows, and with every cycle that is not listed.
 pub(crate) fn check() -> anyhow::Result<()> {
-    let told = cargo(&["metadata", "--no-deps", "--format-version", "1"]).output().context("cargo cannot be started")?;
-    let metadata: Metadata = serde_json::from_slice(&told.stdout).context("cargo metadata cannot be read")?;
+    let output = cargo(&["metadata", "--no-deps", "--format-version", "1"]).output().context("cargo cannot be started")?;
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("cargo metadata cannot be read")?;
     let mut faults = Vec::new();
-    let mut circles: BTreeSet<(String, Vec<String>)> = BTreeSet::new();
+    let mut cycles: BTreeSet<(String, Vec<String>)> = BTreeSet::new();
     for (name, allowed) in LAYERS {
         let package = metadata.packages.iter().find(|package| package.name == name);
         let package = package.with_context(|| format!("there is no package {name}"))?;
         faults.extend(forbidden(package, allowed));
         let source = Path::new(&package.manifest_path).with_file_name("src");
-        circles.extend(circles_in(&imports(&source)?).into_iter().map(|circle| (name.to_owned(), circle)));
+        cycles.extend(cycles_in(&imports(&source)?).into_iter().map(|cycle| (name.to_owned(), cycle)));
     }
-    let listed: BTreeSet<(String, Vec<String>)> = CIRCLES
+    let listed: BTreeSet<(String, Vec<String>)> = CYCLES
         .iter()
-        .map(|circle| (circle.package.to_owned(), circle.modules.iter().map(|module| (*module).to_owned()).collect()))
+        .map(|cycle| (cycle.package.to_owned(), cycle.modules.iter().map(|module| (*module).to_owned()).collect()))
         .collect();
-    let tell = |what: &str, (package, modules): &(String, Vec<String>)| format!("{package}: {what}: {}", modules.join(", "));
-    faults.extend(circles.difference(&listed).map(|circle| tell("modules import each other in a circle", circle)));
-    faults.extend(listed.difference(&circles).map(|circle| tell("a listed circle is gone", circle)));
+    let fault = |what: &str, (package, modules): &(String, Vec<String>)| format!("{package}: {what}: {}", modules.join(", "));
+    faults.extend(cycles.difference(&listed).map(|cycle| fault("modules import each other in a cycle", cycle)));
+    faults.extend(listed.difference(&cycles).map(|cycle| fault("a listed cycle no longer exists", cycle)));
     if faults.is_empty() { Ok(()) } else { bail!("{}\nsee {}", faults.join("\n"), root().join(file!()).display()) }
 }
 
@@ -328,15 +328,15 @@ fn resolved(module: &str, path: &[String], known: &BTreeSet<String>) -> String {
     at.join("::")
 }
 
-/// Returns the circles of `imports`: sets of modules each of which leads to all others of its set.
-fn circles_in(imports: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<String>> {
+/// Returns the cycles of `imports`: sets of modules each of which leads to all others of its set.
+fn cycles_in(imports: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<String>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         imports.keys().map(|module| (module.as_str(), reach(module, imports))).collect();
-    let circle = |module: &str| -> Vec<String> {
+    let cycle = |module: &str| -> Vec<String> {
         let mutual = |other: &&&str| reached.get(**other).is_some_and(|back| back.contains(module));
         reached[module].iter().filter(mutual).map(|other| (*other).to_owned()).collect()
     };
-    imports.keys().map(|module| circle(module)).filter(|circle| circle.len() > 1).collect()
+    imports.keys().map(|module| cycle(module)).filter(|cycle| cycle.len() > 1).collect()
 }
 
 fn reach<'i>(module: &str, imports: &'i BTreeMap<String, BTreeSet<String>>) -> BTreeSet<&'i str> {
@@ -356,11 +356,11 @@ mod tests {
 
     fn found(files: &[(&str, &str)]) -> BTreeSet<Vec<String>> {
         let known: BTreeSet<String> = files.iter().map(|(module, _)| (*module).to_owned()).collect();
-        circles_in(&files.iter().map(|(module, text)| ((*module).to_owned(), named(module, text, &known))).collect())
+        cycles_in(&files.iter().map(|(module, text)| ((*module).to_owned(), named(module, text, &known))).collect())
     }
 
     #[test]
-    fn a_circle_is_found_through_groups_and_paths_in_code() {
+    fn a_cycle_is_found_through_groups_and_paths_in_code() {
         let a = ("a", "use crate::{b::{Thing, other}, c};\n");
         let files = [a, ("b", "fn f() -> super::c::D {}\n"), ("c", "use std::fmt;\n\nlet x = crate::a::make();\n")];
         assert_eq!(found(&files), BTreeSet::from([["a", "b", "c"].map(str::to_owned).to_vec()]));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_uses_its_parent_is_a_circle_only_if_the_parent_names_it() {
+    fn a_child_that_uses_its_parent_is_a_cycle_only_if_the_parent_names_it() {
         assert_eq!(found(&[("a", "mod b;\npub use b::B;\n"), ("a::b", "use super::A;\n")]), BTreeSet::new());
         let named = found(&[("a", "use crate::a::b::B;\n"), ("a::b", "use super::A;\n")]);
         assert_eq!(named, BTreeSet::from([["a", "a::b"].map(str::to_owned).to_vec()]));

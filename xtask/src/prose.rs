@@ -1,7 +1,8 @@
 //! `cargo xtask prose`: a lint that keeps the prose of the repository plain. `cargo xtask check` runs it.
 //!
-//! It reads comments, the documentation pages, the descriptions of tool configs and the help texts. It finds habits,
-//! not meaning: a text that passes can still be unclear. Generated pages are left out, since their sources are checked.
+//! It reads comments, messages and help texts of the code, the documentation pages, and the descriptions of tool configs. It
+//! finds habits, not meaning: a text that passes can still be unclear. Generated pages are left out, since their sources
+//! are checked.
 
 mod rules;
 mod text;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use self::rules::{Finding, Names, Rule, judge};
+use self::rules::{Finding, Names, Rule, judge, judge_message};
 use crate::project::root;
 
 /// Files and folders with prose.
@@ -90,12 +91,16 @@ fn find(paths: &[String]) -> anyhow::Result<Vec<(String, Finding)>> {
 
 fn judge_file(file: &str, text: &str, names: &Names) -> Vec<Finding> {
     let is_readme = file == "README.md";
+    let is_message_source = Path::new(file).extension() == Some("rs".as_ref()) && !is_test(file);
     let (passages, is_short) = match Path::new(file).extension().and_then(|extension| extension.to_str()) {
         Some("rs") => (text::of_rust(text), text.contains("#[arg(") || text.contains("#[command(")),
         Some("md") => (text::of_markdown(text), is_readme),
         _ => (text::of_json(text), false),
     };
     let mut findings: Vec<Finding> = passages.iter().flat_map(|passage| judge(passage, is_short, names)).collect();
+    if is_message_source {
+        findings.extend(text::messages(text).iter().flat_map(judge_message));
+    }
     if is_readme {
         let wide = text.lines().enumerate().filter(|(_, line)| line.chars().count() > README_WIDTH);
         findings.extend(wide.map(|(index, line)| Finding {
@@ -106,6 +111,11 @@ fn judge_file(file: &str, text: &str, names: &Names) -> Vec<Finding> {
     }
     findings.sort_by_key(|finding| (finding.line, finding.rule));
     findings
+}
+
+/// Returns true for a file that has only tests, whose texts are data.
+fn is_test(file: &str) -> bool {
+    file.split('/').any(|part| matches!(part, "tests" | "benches" | "tests.rs"))
 }
 
 /// Adds the files with prose at or below `place`, by their path from the root.
@@ -187,6 +197,25 @@ mod tests {
     }
 
     #[test]
+    fn bad_messages_are_found_with_their_rule() {
+        let planted = [
+            ("#[error(\"nobody decided ({0})\")]\nA(String),", Rule::Dialect),
+            ("bail!(\"key {name} stands twice\");", Rule::Posture),
+            ("format!(\n    \"the answer did not \\\n     go on\"\n)", Rule::Posture),
+            ("tell(r#\"the store was \"told\" so\"#);", Rule::Speech),
+            ("let a = '\"'; let b = \"it is no regular file\";", Rule::Negation),
+            ("let a = \"the model \\\"m\\\" is none of the job\";", Rule::Negation),
+        ];
+        for (text, rule) in planted {
+            assert_eq!(found("engine/a.rs", text), [rule], "{text:?}");
+            assert_eq!(found("engine/a/tests/b.rs", text), [], "the texts of tests are data: {text:?}");
+            assert_eq!(found("engine/a.rs", &format!("#[cfg(test)]\nmod tests {{\n{text}\n}}")), [], "{text:?}");
+        }
+        let findings = judge_file("engine/a.rs", "fn a() {\n    b(\"one\\n\\\n       it stands\");\n}", &Names::default());
+        assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
     fn good_sentences_pass() {
         let good = [
             "/// Whether it may begin.\nfn a(&self) -> bool {",
@@ -198,7 +227,8 @@ mod tests {
             "// The answer said \"nobody stands there\".\n",
             "// Kept by `every_call_has_one_result`.\n",
             "// The lock is beside the socket.\n",
-            "let a = \"// nobody says\"; let b = r#\"// it stands\"#; let c = '\"'; let d: &'static str = \"\";\n",
+            "let a = \"// b\"; let c = '\"'; let d: &'static str = \"\"; // The rule holds.\n",
+            "let a = \"there is no run {id}\"; let b = \"it is no longer running\"; let c = \"stands\";",
             "/// Renders text:\n///\n/// ```\n/// // nobody tells\n/// ```\nfn a() {}",
         ];
         for text in good {

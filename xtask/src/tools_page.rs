@@ -118,9 +118,9 @@ fn behavior_table(page: &mut String) -> anyhow::Result<()> {
             Logs::Request => "request",
         };
         let then = match row.then {
-            Then::Continue => "the agent goes on",
+            Then::Continue => "the agent continues",
             Then::Stop => "the task ends; result and documents go back to its caller",
-            Then::Block => "the task waits, then goes on with the result and its documents",
+            Then::Block => "the task waits, then continues with the result and its documents",
             Then::Enter => "the run begins",
         };
         let (creates, blocks, runs, passes) =
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn the_table_of_types_has_a_row_for_each() {
         let page = render(&[]).expect("a page");
-        let row = "| `ask_master` | yes | yes | no | input and status, later the result | yes | the task waits, then goes on with the result and its documents |";
+        let row = "| `ask_master` | yes | yes | no | input and status, later the result | yes | the task waits, then continues with the result and its documents |";
         assert!(page.lines().any(|line| line == row), "{page}");
         for tool_type in ToolType::ALL {
             assert!(page.contains(&format!("\n| `{tool_type}` | ")), "{tool_type}");

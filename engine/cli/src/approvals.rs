@@ -39,7 +39,7 @@ async fn look_at(view: &RunView, task: &TaskId, store: &Arc<dyn Store>) -> Optio
         Some(current) => match export::content(store, current).await {
             Ok(content) => Some((current.as_ref(), content)),
             Err(failure) => {
-                preview.fault = Some(format!("changes {path}, whose present version cannot be read: {failure}"));
+                preview.fault = Some(format!("changes {path}, whose current version cannot be read: {failure}"));
                 return Some(preview);
             }
         },

@@ -134,7 +134,7 @@ pub(crate) async fn tell_changes(place: &Place, found: &FoundRun) -> Result<(), 
 pub(crate) fn of_run(place: &Place, started: &RunStarted) -> Result<LoadedJob, Failure> {
     match &started.folder {
         Some(folder) => load(place, Path::new(folder)),
-        None => Err(Failure::Usage("the run was not started from a folder, so there are no other configs".to_owned())),
+        None => Err(Failure::Usage("the run was not started from a folder, so it has no other configs to adopt".to_owned())),
     }
 }
 

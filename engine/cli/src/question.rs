@@ -121,10 +121,10 @@ pub(crate) fn read_answer(schema: &Json, typed: &str) -> Result<Value, String> {
 /// Returns the choice and the remark after it, if the question takes one: `no it is too late`, `no: it is too late`.
 fn with_remark(schema: &Value, offered: &[Choice], typed: &str) -> Option<Value> {
     let key = remark(schema)?;
-    let (label, said) = typed.split_once([' ', ':', ','])?;
+    let (label, words) = typed.split_once([' ', ':', ','])?;
     let choice = offered.iter().find(|choice| choice.label.eq_ignore_ascii_case(label))?;
     let mut answer = choice.value.clone();
-    answer[key] = json!(said.trim_start_matches([' ', ':', ',']));
+    answer[key] = json!(words.trim_start_matches([' ', ':', ',']));
     Some(answer)
 }
 
@@ -135,13 +135,13 @@ pub(crate) fn check(schema: &Json, answer: &Value) -> Result<(), String> {
     }
     let schema = baton_schema::compile(&schema.value())?;
     schema.check(answer).map_err(|faults| {
-        let said: Vec<String> = faults
+        let texts: Vec<String> = faults
             .iter()
             .map(|fault| {
                 if fault.pointer.is_empty() { fault.message.clone() } else { format!("{} (at {})", fault.message, fault.pointer) }
             })
             .collect();
-        said.join("; ")
+        texts.join("; ")
     })
 }
 

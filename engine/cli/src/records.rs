@@ -104,9 +104,9 @@ fn key(file: &Path) -> io::Result<[u8; 32]> {
         }
     }
     let content = baton_files::read(file, 32)?;
-    content
-        .try_into()
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the key is not 32 bytes long; remove it to begin anew"))
+    content.try_into().map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidData, "the key is not 32 bytes long; remove the file to create a new key")
+    })
 }
 
 #[cfg(test)]

@@ -55,10 +55,10 @@ pub(crate) struct Ended {
 
 /// Shows `handle`'s run until it ends, is interrupted, or only waits for people who cannot be asked here.
 ///
-/// Entries up to `told` are read but not shown again.
+/// Entries up to `reported` are read but not shown again.
 pub(crate) async fn follow(
     handle: &RunHandle,
-    told: u64,
+    reported: u64,
     store: &Arc<dyn Store>,
     place: &Place,
     interruptions: Interruptions,
@@ -72,7 +72,7 @@ pub(crate) async fn follow(
     let (judged, judgements) = mpsc::unbounded_channel();
     let mut session = Session {
         handle,
-        told,
+        reported,
         store,
         screen: place.screen,
         view: RunView::new(engine(store)?, handle.id()).await.map_err(run_failure)?,
@@ -109,7 +109,7 @@ pub(crate) async fn follow(
 struct Session<'a> {
     handle: &'a RunHandle,
     /// The last entry that an earlier execution showed.
-    told: u64,
+    reported: u64,
     /// The store, from which documents are read.
     store: &'a Arc<dyn Store>,
     screen: Screen,
@@ -210,7 +210,7 @@ impl Session<'_> {
     async fn take_in(&mut self, entry: &Recorded) -> Result<(), Failure> {
         self.view.apply(entry).await.map_err(run_failure)?;
         let line = self.reader.line(entry);
-        let is_new = entry.seq > self.told;
+        let is_new = entry.seq > self.reported;
         if self.screen.output == Output::Ndjson && is_new && !self.unread && self.screen.json(&line).is_err() {
             // The run stops as if it were interrupted. The report at its end meets the same failure, which is handled there.
             self.unread = true;
@@ -301,21 +301,22 @@ impl Session<'_> {
 
     /// Returns the first lines of each document of a question.
     async fn documents(&self, question: &TaskId) -> Vec<Text> {
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         for reference in &self.view.row(question).documents {
             let Some(version) = self.view.run.documents().version(reference) else { continue };
             let text = match export::content(self.store, version).await {
                 Ok(content) => String::from_utf8(content.to_vec()).unwrap_or_else(|_| version.content.summary.clone()),
                 Err(failure) => failure.to_string(),
             };
-            said.push(style::faint(format!("── {reference} ──")));
-            said.extend(text.lines().take(DOCUMENT_LINES).map(Text::block));
+            lines.push(style::faint(format!("── {reference} ──")));
+            lines.extend(text.lines().take(DOCUMENT_LINES).map(Text::block));
             let more = text.lines().count().saturating_sub(DOCUMENT_LINES);
             if more > 0 {
-                said.push(style::faint(format!("… {more} more lines: baton doc cat {} {}", self.handle.id(), reference.path)));
+                let whole = baton("doc cat").value(self.handle.id()).value(&reference.path);
+                lines.push(style::faint(text!("… {more} more lines: {whole}")));
             }
         }
-        said
+        lines
     }
 
     /// Prints once which calls stopping waits for, as soon as it is known.

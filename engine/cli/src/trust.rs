@@ -107,15 +107,15 @@ impl PersonsTrust {
         let mut agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
         agreed.extend(lines.iter().map(|line| (place.to_owned(), line.clone())));
         let Some(records) = self.records.as_ref().filter(|records| !records.hold(place, &lines)) else { return Ok(()) };
-        let told = |error| Untrusted { reason: format!("trust cannot be stored in {}: {error}", records.folder().display()) };
-        records.keep(place, &lines).map_err(told)
+        let failed = |error| Untrusted { reason: format!("trust cannot be stored in {}: {error}", records.folder().display()) };
+        records.keep(place, &lines).map_err(failed)
     }
 
     /// Asks the person about `groups`, unless the command line already has the answer.
     fn settle(&self, groups: &[&Group]) -> Result<(), Untrusted> {
         let lines: Vec<String> = groups.iter().flat_map(|group| &group.reaches).map(|reach| format!("  {reach}\n")).collect();
         let list = lines.concat();
-        let what = "this job was not trusted yet, and reaches outside of its run";
+        let what = "this job is not trusted yet, and it can act outside of its run";
         match self.manner {
             Manner::Given => return Ok(()),
             Manner::Ask if self.screen.interactive => {}
@@ -125,7 +125,7 @@ impl PersonsTrust {
         }
         self.screen.tell(&text!("{} {what}:", style::waiting("?")));
         self.screen.tell(&Text::block(&list));
-        self.screen.tell(&text!("  Go on? [y/N]"));
+        self.screen.tell(&text!("  Continue? [y/N]"));
         let answer = typed().unwrap_or_default();
         if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
             return Ok(());

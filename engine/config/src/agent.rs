@@ -48,7 +48,8 @@ impl<'s> Loader<'s> {
         let text = &agent.read.text;
         if RESERVED_AGENT_IDS.contains(&form.agent_id.as_str()) {
             let id = &form.agent_id;
-            let message = format!("no agent can have the id \"{id}\": views use it for a person, the engine or a part of a run");
+            let message =
+                format!("the agent id \"{id}\" is reserved: Baton shows a person, the engine or a part of a run by that name");
             let fault = text.fault(FaultKind::ReservedName, "/agent_id", Spot::Value, message);
             self.faults
                 .push(fault.expected(format!("another id, such as \"{id}_agent\", here and wherever this agent is named")));
@@ -58,7 +59,7 @@ impl<'s> Loader<'s> {
         if let Some(job) = job
             && job.model(&form.model).is_none()
         {
-            let message = format!("agent \"{}\" uses the model \"{}\", which the job does not name", form.agent_id, form.model);
+            let message = format!("agent \"{}\" uses the model \"{}\", which the job does not define", form.agent_id, form.model);
             let fault = text.fault(FaultKind::UnknownModel, "/model", Spot::Value, message);
             self.faults.push(if form.model.contains(':') {
                 unknown_provider(text, "/model", &form.model, &job.provider_names)
@@ -164,7 +165,7 @@ impl<'s> Loader<'s> {
         if let Some(source) = known.get(normal.as_str()) {
             return Some(source);
         }
-        let message = format!("the {what} file \"{path}\" is not there");
+        let message = format!("the {what} file \"{path}\" does not exist");
         let fault = text.fault(FaultKind::MissingFile, place, Spot::Value, message);
         let candidates: Vec<&str> = known.keys().copied().chain(self.sources.candidates()).collect();
         let mut fault = fault.near(path, candidates);
@@ -232,7 +233,7 @@ impl<'s> Loader<'s> {
                     }
                 }
             } else if id == ToolType::Root.as_str() {
-                let message = "no agent can be granted \"root\": it is the engine's own entry point";
+                let message = "\"root\" cannot be granted to an agent: it is the engine's own entry point";
                 self.faults.push(text.fault(FaultKind::ReservedName, &place, Spot::Value, message));
             } else if !self.has_tool(id) && !self.routes_to_assumed(id) {
                 let message = format!("agent \"{}\" is granted the unknown tool \"{id}\"", form.agent_id);

@@ -21,9 +21,7 @@ pub enum EditFault {
         known: Vec<String>,
     },
     /// A quotation mark has no other.
-    #[error(
-        "{place} cannot be read: what begins with a quotation mark is one key, and ends with another before a dot or the end"
-    )]
+    #[error("{place} cannot be read: a key that begins with a quotation mark must end with one, before a dot or the end")]
     OpenQuote {
         /// The place.
         place: String,
@@ -129,7 +127,7 @@ impl Sources {
                 },
             }
         }
-        changes.extend(was.keys().filter(|name| !is.contains_key(name)).map(|(_, path)| format!("{path} is gone")));
+        changes.extend(was.keys().filter(|name| !is.contains_key(name)).map(|(_, path)| format!("{path} was removed")));
         changes
     }
 

@@ -346,7 +346,7 @@ fn bounded(faults: Vec<Fault>) -> Vec<Fault> {
             kept.extend_from_slice(group);
             continue;
         }
-        // Faults that were not placed stand first, at line 0.
+        // Faults that were not placed come first, at line 0.
         kept.extend_from_slice(&group[group.len() - MAX_FAULTS_PER_FILE..]);
         kept.push(Fault::of_file(group[0].kind, group[0].file.as_str(), "the file has more faults than are shown"));
     }

@@ -32,7 +32,7 @@ impl<'s> Loader<'s> {
         };
         if let Some(second) = files.next() {
             let file = self.sources.display(second);
-            self.faults.push(Fault::of_file(FaultKind::SameId, file, "a folder holds one job, and this is a second"));
+            self.faults.push(Fault::of_file(FaultKind::SameId, file, "a folder holds one job, and this file is a second one"));
         }
         let read = self.read(source)?;
         let form: JobForm = self.form(&JOB, &read.text, &read.value)?;
@@ -71,7 +71,7 @@ impl<'s> Loader<'s> {
             limits: of_run.or(&form.limits.clone().unwrap_or_default()).or(&Limits::run_defaults()),
         };
         if let Some(model) = form.summary_model.filter(|model| job.model(model).is_none()) {
-            let message = format!("the model \"{model}\" is none that the job names");
+            let message = format!("the job does not name the model \"{model}\"");
             let fault = text.fault(FaultKind::UnknownModel, "/summary_model", Spot::Value, message);
             self.faults.push(
                 fault.near(&model, job.models.keys().map(String::as_str)).expected("one of the job's models, or PROVIDER:MODEL"),
@@ -124,7 +124,7 @@ impl<'s> Loader<'s> {
             (None, Some(schema)) => {
                 for key in ["enum", "items", "properties", "minimum", "maximum"] {
                     if value.get(key).is_some() {
-                        let message = format!("\"{key}\" belongs into \"schema\", which stands beside it");
+                        let message = format!("\"{key}\" belongs into \"schema\", because the input has one");
                         self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/{key}"), Spot::Key, message));
                     }
                 }
@@ -207,7 +207,7 @@ impl<'s> Loader<'s> {
         if let Some(found) = candidates.iter().find(|candidate| self.sources.exists(candidate)) {
             return Some(found.clone());
         }
-        let message = format!("the document \"{path}\" is not there");
+        let message = format!("the document \"{path}\" does not exist");
         let fault = text.fault(FaultKind::MissingFile, place, Spot::Value, message);
         let known = self.sources.candidates().map(|known| known.strip_prefix("documents/").unwrap_or(known));
         let mut fault = fault.near(path.as_str(), known);

@@ -87,7 +87,7 @@ pub fn load_project(file: &str, content: &[u8]) -> Result<ProjectForm, Faults> {
         let folders = [("/store", form.store.as_deref()), ("/jobs", form.jobs.as_deref())];
         for (pointer, folder) in folders.into_iter().filter_map(|(pointer, folder)| Some((pointer, folder?))) {
             if let Some(why) = misplaced(folder, pointer == "/store") {
-                let message = format!("\"{}\" names {folder:?}, which is {why}", &pointer[1..]);
+                let message = format!("\"{}\" is set to {folder:?}, which is {why}", &pointer[1..]);
                 loader.faults.push(read.text.fault(FaultKind::BadPath, pointer, Spot::Value, message));
             }
         }

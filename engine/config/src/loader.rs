@@ -64,7 +64,8 @@ impl<'s> Loader<'s> {
         };
         for function in functions {
             if let Some(first) = loader.functions.insert(function.id, function) {
-                let message = format!("fn {} serves tool {}, which another function serves already", function.name, function.id);
+                let message =
+                    format!("fn {} implements tool {}, which another function already implements", function.name, function.id);
                 loader.faults.push(fault_of_function(FaultKind::FunctionTwice, function, message).note(place_of(first)));
             }
         }
@@ -157,13 +158,13 @@ pub(crate) fn stem(path: &str) -> &str {
     name.strip_suffix(".json").unwrap_or(name)
 }
 
-/// Ids with one key are too alike to stand beside each other.
+/// Ids with one key are too similar to be used together.
 pub(crate) fn twin_key(id: &str) -> String {
     id.replace('-', "_").to_lowercase()
 }
 
 pub(crate) fn same_id(text: &Text<'_>, pointer: &str, what: &str, id: &str) -> Fault {
-    let message = format!("{what} \"{id}\" has the id of another, or one that differs only by - and _");
+    let message = format!("{what} \"{id}\" has the id of another one; - and _ count as the same");
     text.fault(FaultKind::SameId, pointer, Spot::Value, message)
 }
 

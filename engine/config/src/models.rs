@@ -80,13 +80,13 @@ impl ReadModels {
         for NotedFallback { of, name, place } in &self.fallbacks {
             let asked = asked.entry(of).or_insert_with(|| who_answers(of).into_iter().collect());
             let Some(answers) = who_answers(name) else {
-                let message = format!("\"{of}\" falls back to \"{name}\", which is no model");
+                let message = format!("\"{of}\" falls back to \"{name}\", which is not a known model");
                 let fault = Fault { message, ..place.clone() }.near(name, self.models.keys().map(String::as_str));
                 faults.push(fault.expected("the name of a model, or PROVIDER:MODEL"));
                 continue;
             };
             if !asked.insert(answers) {
-                let message = format!("\"{of}\" falls back to \"{name}\", which has been asked by then");
+                let message = format!("\"{of}\" falls back to \"{name}\", which has already been asked");
                 faults.push(Fault { kind: FaultKind::SameId, message, ..place.clone() });
             }
         }
@@ -161,7 +161,7 @@ impl<'s> Loader<'s> {
         let settings = form.settings.clone().unwrap_or_default();
         self.check_settings(&settings, &format!("{place}/settings"), text);
         if settings.contains_key("max_tokens") {
-            let message = "\"max_tokens\" belongs into the settings of agents, whose limits count on it";
+            let message = "\"max_tokens\" belongs into the settings of an agent, because limits are computed from it";
             self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/settings/max_tokens"), Spot::Key, message));
         }
         let is_estimate = origin.needs_trust();
@@ -178,7 +178,7 @@ impl<'s> Loader<'s> {
     /// Reports settings that the engine sets itself: they would have no effect.
     pub(crate) fn check_settings(&mut self, settings: &Map<String, Value>, place: &str, text: &Text<'s>) {
         for key in settings.keys().filter(|key| self.own_settings.contains(*key)) {
-            let message = format!("\"{key}\" is what the engine itself says in requests, and no setting");
+            let message = format!("\"{key}\" is not a setting: the engine sets it in every request");
             self.faults.push(text.fault(FaultKind::MisplacedKey, &format!("{place}/{key}"), Spot::Key, message));
         }
     }
@@ -216,7 +216,8 @@ impl<'s> Loader<'s> {
                 Some(_) => (Spot::Value, format!("{place}/like")),
                 None => (Spot::Key, place.clone()),
             };
-            let message = format!("there is no provider \"{like}\", and nothing says whom \"{name}\" is like");
+            let message =
+                format!("there is no provider \"{like}\", and the entry \"{name}\" has no \"like\" to name a known one");
             let fault = text.fault(FaultKind::UnknownModel, &at, spot, message);
             let known = rules.providers.join(", ");
             self.faults.push(fault.near(like, rules.providers.iter().copied()).expected(format!("\"like\" with one of {known}")));
@@ -229,14 +230,14 @@ impl<'s> Loader<'s> {
                 .push(fault.expected("an address that begins with https:// or http://").found(show(&Value::from(url.as_str()))));
         }
         if form.base_url.as_deref().is_some_and(may_hold_key) {
-            let message = "the address has a part that may hold a key, and no key stands in a config";
+            let message = "the address has a part that may hold a key; a config must not contain keys";
             let fault = text.fault(FaultKind::MisplacedKey, &format!("{place}/base_url"), Spot::Value, message);
             let fault = fault.expected("a host, a port and a path; and \"key\": {\"env\": \"…\"}");
             withheld.insert(fault.line);
             self.faults.push(fault);
         }
         for header in form.headers.keys().filter(|header| holds_key(header)) {
-            let message = format!("header \"{header}\" would hold a key, and no key stands in a config");
+            let message = format!("header \"{header}\" would hold a key; a config must not contain keys");
             let at = format!("{place}/headers/{}", header.replace('~', "~0").replace('/', "~1"));
             let fault = text.fault(FaultKind::MisplacedKey, &at, Spot::Key, message).expected("\"key\": {\"env\": \"…\"}");
             withheld.insert(fault.line);
@@ -272,7 +273,7 @@ impl<'s> Loader<'s> {
 /// Returns the fault of a model with an unknown provider, or without one.
 pub(super) fn unknown_provider(text: &Text<'_>, place: &str, model: &str, providers: &BTreeSet<String>) -> Fault {
     let provider = model.split_once(':').map_or(model, |(provider, _)| provider);
-    let message = format!("the model \"{model}\" names no provider that is known");
+    let message = format!("the model \"{model}\" does not name a known provider");
     let fault = text.fault(FaultKind::UnknownModel, place, Spot::Value, message);
     let known: Vec<&str> = providers.iter().map(String::as_str).collect();
     fault.near(provider, known.iter().copied()).expected(format!("PROVIDER:MODEL with a provider of {}", known.join(", ")))

@@ -49,7 +49,7 @@ impl<'s> Text<'s> {
         self.content
     }
 
-    /// Reads the text. The tree is there whenever the text is JSON, even if the faults say that keys stand twice.
+    /// Reads the text. Returns the tree if the text is JSON, even if keys are duplicated.
     pub(crate) fn read(&self, invalid_at: Option<usize>, faults: &mut Vec<Fault>) -> Option<Value> {
         let fault = |message: &str, at: usize| Fault::of_file(FaultKind::Syntax, &self.file, message).at(self.content, at..at);
         if let Some(at) = invalid_at {
@@ -186,7 +186,7 @@ impl<'s> Text<'s> {
                         && self.placed.get() <= MAX_FAULTS_PER_FILE
                     {
                         let earlier = Fault::of_file(FaultKind::DuplicateKey, &self.file, "").at(self.content, first);
-                        let message = format!("key \"{name}\" stands twice");
+                        let message = format!("key \"{name}\" is used twice");
                         let fault = self.fault_at(FaultKind::DuplicateKey, pointer, || range, message);
                         faults.push(fault.note(format!("first at {}:{}", earlier.line, earlier.column)));
                     }

@@ -184,10 +184,10 @@ fn explain(finding: &Finding<'_>) -> ShapeFault {
             wrong_type(place, &name, types(&names), found)
         }
         Broken::Pattern(pattern) => {
-            let mut wrong = fault(FaultKind::OutOfRange, place, Spot::Value, format!("{name} has a form that is not allowed"));
+            let mut wrong = fault(FaultKind::OutOfRange, place, Spot::Value, format!("{name} is not well-formed"));
             wrong.expected = Some(match *pattern {
                 baton_types::id::ID_PATTERN => "small letters and digits in words joined by _ or -".to_owned(),
-                other => format!("what matches {other}"),
+                other => format!("text that matches {other}"),
             });
             wrong.found = Some(show(found));
             wrong

@@ -27,7 +27,7 @@ impl<'s> Loader<'s> {
         let Some(title) = &form.title else { return };
         let is_line = |character: char| !character.is_control() && !"\u{2028}\u{2029}".contains(character);
         if title.trim() != title || !title.chars().all(is_line) {
-            let fault = texts.fault(FaultKind::OutOfRange, "/title", Spot::Value, "\"title\" has a form that is not allowed");
+            let fault = texts.fault(FaultKind::OutOfRange, "/title", Spot::Value, "\"title\" is not well-formed");
             self.faults.push(fault.expected("one line without spaces around it").found(show(&json!(title))));
         }
     }
@@ -41,15 +41,15 @@ impl<'s> Loader<'s> {
             self.faults.push(texts.fault(kind, &place, spot, message).expected(expected));
         };
         if form.writes != Some(true) {
-            let message = "\"changes\" means nothing for a tool that writes no documents".to_owned();
-            wrong(FaultKind::MisplacedKey, "", message, "it beside \"writes\": true");
+            let message = "\"changes\" does not apply to a tool that writes no documents".to_owned();
+            wrong(FaultKind::MisplacedKey, "", message, "this key only with \"writes\": true");
         }
         for (key, is_given, beside, has_both) in [
             ("encoding", changes.encoding.is_some(), "content", changes.content.is_some()),
             ("data", changes.data.is_some(), "block", changes.block.is_some()),
         ] {
             if is_given && !has_both {
-                wrong(FaultKind::MisplacedKey, key, format!("\"{key}\" means nothing without \"{beside}\""), "both or neither");
+                wrong(FaultKind::MisplacedKey, key, format!("\"{key}\" needs \"{beside}\""), "both or neither");
             }
         }
         if changes.content.is_some() && changes.block.is_some() {

@@ -82,7 +82,7 @@ impl<'a> Comparison<'a> {
             if is_required(config, name) != is_required(function, name) {
                 let (theirs, ours) =
                     if is_required(function, name) { ("required", "optional") } else { ("optional", "required") };
-                let message = format!("{word} \"{name}\" is {theirs} in fn {} and {ours} here", self.name);
+                let message = format!("{word} \"{name}\" is {theirs} in fn {}, but {ours} here", self.name);
                 let mut mismatch = Self::mismatch(
                     FaultKind::ParameterRequired,
                     pointer,

@@ -29,7 +29,7 @@ pub enum Role {
     Prices,
     /// Limits that the start of a run asks for; no file of the folder.
     RunLimits,
-    /// A script that the start of a run lets stand in for every model; no file of the folder.
+    /// A script that replaces every model of the run. It is not a file of the folder.
     RunScript,
     /// `models.json` of a job.
     Models,

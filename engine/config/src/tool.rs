@@ -26,7 +26,7 @@ use crate::source::Role;
 /// Longest time of a call (default).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Keys that stand in place of each other.
+/// Keys that replace each other.
 const ALTERNATIVES: [(&str, &str); 2] = [("parameters", "input_schema"), ("returns", "output_schema")];
 
 /// The texts that say what a tool is: a config, and the job's that refines it.
@@ -176,7 +176,7 @@ impl<'s> Loader<'s> {
             "type": ToolType::AgentAsTool.as_str(),
             "description": description.trim_end(),
             "parameters": {
-                "request": {"type": "string", "description": "What the agent shall do; it sees nothing but this and the documents.", "required": true},
+                "request": {"type": "string", "description": "The task for the agent; it sees only this text and the documents.", "required": true},
                 "documents": {
                     "type": "array", "items": {"type": "string"}, "required": false,
                     "description": "Paths of documents that the agent receives with the request."
@@ -357,9 +357,9 @@ impl<'s> Loader<'s> {
         }
         let mut misplaced = |key: &str, meant: &str| {
             if value.get(key).is_some() {
-                let message = format!("\"{key}\" means nothing for a tool of type {tool_type}");
+                let message = format!("\"{key}\" does not apply to a tool of type {tool_type}");
                 let fault = texts.fault(FaultKind::MisplacedKey, &pointer(&[key]), Spot::Key, message);
-                self.faults.push(fault.expected(format!("it in {meant}")));
+                self.faults.push(fault.expected(format!("this key only in {meant}")));
             }
         };
         if !row.runs_code {
@@ -388,9 +388,9 @@ impl<'s> Loader<'s> {
             && tool_type.behavior().runs_code
             && effect != EffectClass::AtMostOnce
         {
-            let message = "\"on_unknown_outcome\" means nothing here: after a crash the call is run again";
+            let message = "\"on_unknown_outcome\" does not apply here: after a crash the call runs again";
             let fault = texts.fault(FaultKind::MisplacedKey, "/on_unknown_outcome", Spot::Key, message);
-            self.faults.push(fault.expected("it beside \"effect\": \"at_most_once\""));
+            self.faults.push(fault.expected("this key only with \"effect\": \"at_most_once\""));
         }
     }
 
@@ -430,14 +430,14 @@ impl<'s> Loader<'s> {
             }
             (true, None, None) if self.reading => None,
             (true, None, None) => {
-                let message = format!("nothing runs the function tool \"{id}\": no function of that name is linked");
+                let message = format!("the function tool \"{id}\" has no function: none of that name is linked");
                 let fault = texts.fault(FaultKind::NoExecutor, "/tool_id", Spot::Value, message);
                 self.faults.push(fault.near(id, self.functions.keys().copied()).expected("a #[tool] function or \"exec\""));
                 None
             }
             (false, Some(function), _) => {
                 let message =
-                    format!("tool \"{id}\" is of type {tool_type}, which runs no code, but fn {} serves it", function.name);
+                    format!("tool \"{id}\" is of type {tool_type}, which runs no code, but fn {} implements it", function.name);
                 let fault = texts.fault(FaultKind::TooManyExecutors, "/type", Spot::Value, message);
                 self.faults.push(fault.expected("\"function_tool\"").note(place_of(function)));
                 None
@@ -474,6 +474,7 @@ pub(crate) const fn may_need_approval(tool_type: ToolType) -> bool {
 
 /// Returns the fault of an approval for calls that need none.
 pub(crate) fn unapprovable(text: &Text<'_>, pointer: &str, tool_type: ToolType) -> Fault {
-    let message = format!("\"approval\" means nothing for a tool of type {tool_type}");
-    text.fault(FaultKind::MisplacedKey, pointer, Spot::Key, message).expected("it for a function_tool, agent_as_tool or handoff")
+    let message = format!("\"approval\" does not apply to a tool of type {tool_type}");
+    text.fault(FaultKind::MisplacedKey, pointer, Spot::Key, message)
+        .expected("this key only for a function_tool, agent_as_tool or handoff")
 }

@@ -241,7 +241,7 @@ pub(crate) fn check_part(text: &Text<'_>, part: &Value, place: &str, faults: &mu
         ("maximum", &["integer", "number"]),
     ] {
         if keys.contains_key(key) && !fitting.contains(&kind) {
-            let message = format!("\"{key}\" does not go with type {kind}");
+            let message = format!("\"{key}\" cannot be used with type {kind}");
             let fault = text.fault(FaultKind::MisplacedKey, &format!("{place}/{key}"), Spot::Key, message);
             faults.push(fault.expected(format!("type {}", fitting.join(" or "))));
         }

@@ -3,7 +3,7 @@
 //! The sender of a folder decides its contents: a pipe without a writer, an endless device, a link to a file
 //! elsewhere. [`open`] refuses everything but regular files, without blocking.
 //!
-//! It knows no format and no place: what a file means, and where it may lie, is its reader's business.
+//! It knows no format and no place: what a file means, and where it may be, is decided by its reader.
 
 pub mod private;
 
@@ -22,11 +22,11 @@ pub fn open(path: &Path) -> io::Result<File> {
         options.custom_flags(flags.bits().cast_signed());
     }
     let file = options.open(path).map_err(|error| match std::fs::symlink_metadata(path) {
-        Ok(facts) if facts.is_symlink() => refused("it is a symbolic link, and only a file is read here"),
-        Ok(facts) if !facts.is_file() => refused("it is no regular file"),
+        Ok(facts) if facts.is_symlink() => refused("it is a symbolic link; expected a regular file"),
+        Ok(facts) if !facts.is_file() => refused("it is not a regular file"),
         _ => error,
     })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(refused("it is no regular file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refused("it is not a regular file")) }
 }
 
 /// Returns the bytes of a regular file of at most `most` bytes. A larger one is refused before it is read.
@@ -87,14 +87,14 @@ mod tests {
         let reason = |name: &str| read(&at(name), 5).unwrap_err().to_string();
         for (name, expected) in [
             ("plain2", "No such file"),
-            ("pipe", "no regular file"),
+            ("pipe", "not a regular file"),
             ("endless", "symbolic link"),
             ("link", "symbolic link"),
             ("huge", "larger than 5 bytes"),
-            (".", "no regular file"),
+            (".", "not a regular file"),
         ] {
             assert!(reason(name).contains(expected), "{name}: {}", reason(name));
         }
-        assert!(read(Path::new("/dev/zero"), 5).unwrap_err().to_string().contains("no regular file"));
+        assert!(read(Path::new("/dev/zero"), 5).unwrap_err().to_string().contains("not a regular file"));
     }
 }

@@ -172,7 +172,7 @@ pub struct OpenCall {
 /// The fields that only calls with approvals or failed attempts need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallDetails {
-    /// The approved [`baton_types::config::Tool::bound_hash`], once it is approved.
+    /// The approved [`baton_types::config::Tool::call_hash`], once it is approved.
     pub approved: Option<ContentHash>,
     /// The number of approval questions so far.
     pub approvals: u32,
@@ -234,7 +234,7 @@ impl OpenCall {
         }
     }
 
-    /// Returns the approved [`baton_types::config::Tool::bound_hash`], once the call is approved.
+    /// Returns the approved [`baton_types::config::Tool::call_hash`], once the call is approved.
     pub fn approved(&self) -> Option<ContentHash> {
         self.details.as_ref().and_then(|details| details.approved)
     }

@@ -85,7 +85,7 @@ impl<'run> Draft<'run> {
     pub(super) fn approver(&self, call: CallAt, tool: &Tool) -> Option<Approver> {
         let open = self.call(call);
         match open.approved() {
-            Some(binds) => (tool.bound_hash(&open.asked.input) != binds).then(|| self.approver_again(call, tool)),
+            Some(call_hash) => (tool.call_hash(&open.asked.input) != call_hash).then(|| self.approver_again(call, tool)),
             None if self.task(call.task).kind == TaskKind::Question => None,
             None => self.agent(call.task).approver(tool),
         }

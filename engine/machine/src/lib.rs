@@ -192,7 +192,9 @@ impl Run {
     fn known(&self, hash: ContentHash) -> &Arc<Configs> {
         let brought = self.known_configs.iter().rev().find(|(known, _)| *known == hash).map(|(_, configs)| configs);
         let present = || self.shared.started.as_ref().is_some_and(|started| started.configs == hash).then_some(&self.configs);
-        brought.or_else(present).unwrap_or_else(|| panic!("an entry adopts the configs {hash}, which nobody brought along"))
+        brought
+            .or_else(present)
+            .unwrap_or_else(|| panic!("an entry adopts the configs {hash}, which were not passed to the machine"))
     }
 }
 

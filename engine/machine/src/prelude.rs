@@ -8,7 +8,7 @@ pub(crate) use baton_types::config::{Agent, Approver, Configs, Tool};
 pub(crate) use baton_types::document::{DocumentRef, DocumentVersion, Documents, Write};
 pub(crate) use baton_types::entry::{
     CallFinished, CallRefused, CallStarted, Concern, Control, ControlAction, Entry, FinalState, Holder, Master, ModelAnswered,
-    Notice, Otherwise, QuestionClosed, QuestionEnd, Recorded, RunEnded, RunStarted, TaskCreated, TaskKind,
+    Notice, OnDeadline, QuestionClosed, QuestionEnd, Recorded, RunEnded, RunStarted, TaskCreated, TaskKind,
 };
 pub(crate) use baton_types::event::{Decision, Effect, Refusal};
 pub(crate) use baton_types::id::{AgentId, CallId, ContentHash, TaskId, ToolId};

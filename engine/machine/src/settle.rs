@@ -134,8 +134,8 @@ fn run_step(draft: &mut Draft<'_>, step: Step) {
         Step::HandOff(call) => close::hand_off(draft, call),
         Step::AskMaster { call, documents } => question::ask_master(draft, call, documents),
         Step::AskApproval(approval) => question::ask_approval(draft, approval),
-        Step::DecideApproval { call, question, binds, result } => {
-            question::decide_approval(draft, call, question, binds, &result);
+        Step::DecideApproval { call, question, call_hash, result } => {
+            question::decide_approval(draft, call, question, call_hash, &result);
         }
         Step::TakeOutcome { call, result } => question::take_outcome(draft, call, &result),
         Step::Join(task) => join::join(draft, task),

@@ -345,7 +345,7 @@ pub struct Question {
     /// The JSON Schema that an answer must meet; `null` for none.
     pub answer_schema: Json,
     /// The policy for a missed deadline.
-    pub otherwise: Otherwise,
+    pub on_deadline: OnDeadline,
     /// The way in which it was closed; `None` while it is open.
     pub closed: Option<Box<QuestionEnd>>,
 }

@@ -46,7 +46,7 @@ pub struct AgentScript {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub cases: Vec<CaseScript>,
-    /// Turns for tasks by their ids, which stand before all others: what an exported run has.
+    /// Turns for tasks by their ids, used before all others. An exported script has these.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, Vec<TurnScript>>,
 }

@@ -112,7 +112,7 @@ fn share(run: &Run, task: &Task, wrong: &mut Vec<String>) -> Share {
     if let Some(deadline) = deadline
         && !totals.deadlines.contains(&(deadline, task.id.clone()))
     {
-        wrong.push(format!("nobody wakes {} at its deadline", task.id));
+        wrong.push(format!("{} is not woken at its deadline", task.id));
     }
     // A blocked task waits for something else first, and keeps no place from others.
     let queued = matches!(&task.phase, Phase::Acting(calls) if calls.counts().waiting_functions > 0);

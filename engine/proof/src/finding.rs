@@ -7,7 +7,7 @@ pub enum Invariant {
     BlockedTaskCanWake,
     /// The commit that ends a task gives its caller the result.
     EndingWakesTheCaller,
-    /// Every task but the root has one caller, and nothing waits in a circle.
+    /// Every task but the root has one caller, and nothing waits in a cycle.
     TasksFormATree,
     /// A call has at most one result, and exactly one before its agent is asked again.
     EveryCallHasOneResult,

@@ -185,7 +185,7 @@ pub struct CallBook {
     /// Whether it was approved, as it is now.
     pub approved: bool,
     /// The hash of what was approved.
-    pub(crate) binds: Option<ContentHash>,
+    pub(crate) call_hash: Option<ContentHash>,
     /// The number of approval questions.
     pub approvals: u32,
     /// The number of failed attempts that are retried.
@@ -238,7 +238,7 @@ impl CallBook {
 
     /// Whether what was approved, if anything was, is what `tool` would do.
     pub(crate) fn is_as_approved(&self, tool: Option<&Tool>) -> bool {
-        self.binds.is_none_or(|binds| tool.is_some_and(|tool| tool.bound_hash(&self.asked.input) == binds))
+        self.call_hash.is_none_or(|call_hash| tool.is_some_and(|tool| tool.call_hash(&self.asked.input) == call_hash))
     }
 
     /// Whether a question asks what became of it.

@@ -9,7 +9,7 @@ use baton_types::call::{AfterExecution, CallError, CallResult, ModelCall};
 use baton_types::document::{DocumentRef, DocumentVersion};
 use baton_types::entry::{
     BudgetSettled, CallApproved, CallAskedModel, CallFinished, CallRefused, CallStarted, Compacted, Concern, Conflict, Control,
-    ControlAction, Entry, FellBack, Holder, KeptResult, Master, ModelAnswered, ModelRequested, Notice, Otherwise, Output,
+    ControlAction, Entry, FellBack, Holder, KeptResult, Master, ModelAnswered, ModelRequested, Notice, OnDeadline, Output,
     QuestionClosed, QuestionEnd, QuestionOpened, Recorded, RunEnded, RunStarted, Said, SubtreeClosed, TaskCreated, TaskEnded,
     TaskKind, Waited,
 };
@@ -95,7 +95,7 @@ pub fn line(entry: &Entry) -> Option<String> {
                 &**asked;
             format!("{} asks {model} ({})", by.call, by.request)
         }
-        Entry::CallApproved(CallApproved { task: _task, call, tool, binds: _binds }) => format!("{call} {tool} approved"),
+        Entry::CallApproved(CallApproved { task: _task, call, tool, call_hash: _binds }) => format!("{call} {tool} approved"),
         Entry::CallStarted(CallStarted { task: _task, call, tool, tool_type: _tool_type, documents, target }) => {
             let target = target.as_ref().map(|target| format!(" → {target}")).unwrap_or_default();
             format!("{call} {tool} started{target}{}", document_list(documents))
@@ -124,10 +124,10 @@ pub fn line(entry: &Entry) -> Option<String> {
             }
             for Conflict { path, base, current } in conflicts {
                 let base = base.map_or_else(|| "nothing".to_owned(), |base| format!("v{base}"));
-                let _ = write!(line, " (knew {base} of {path}, v{current} stands)");
+                let _ = write!(line, " (knew {base} of {path}, current is v{current})");
             }
             for Said { asker, question, answer } in said {
-                let _ = write!(line, " (said to {asker}: {question:?} {})", answer.text());
+                let _ = write!(line, " (answered {asker}: {question:?} {})", answer.text());
             }
             line
         }
@@ -197,14 +197,14 @@ fn question_opened(opened: &QuestionOpened) -> String {
         question: _question,
         documents: _documents,
         answer_schema: _answer_schema,
-        otherwise,
+        on_deadline,
     } = opened;
-    let otherwise = match otherwise {
-        Otherwise::Default(answer) => format!("default {}", answer.text()),
-        Otherwise::Escalate => "escalate".to_owned(),
-        Otherwise::Fail => "fail".to_owned(),
+    let on_deadline = match on_deadline {
+        OnDeadline::Default(answer) => format!("default {}", answer.text()),
+        OnDeadline::Escalate => "escalate".to_owned(),
+        OnDeadline::Fail => "fail".to_owned(),
     };
-    format!("Q{number} opened: {asker} asks {holder}, otherwise {otherwise}")
+    format!("Q{number} opened: {asker} asks {holder}, on deadline {on_deadline}")
 }
 
 fn task_created(created: &TaskCreated) -> String {
@@ -248,7 +248,7 @@ fn task_created(created: &TaskCreated) -> String {
         line.push_str(" with a deadline");
     }
     match concern {
-        Some(Concern::Approval { binds: _binds }) => line.push_str(" [approval]"),
+        Some(Concern::Approval { call_hash: _binds }) => line.push_str(" [approval]"),
         Some(Concern::Outcome) => line.push_str(" [outcome]"),
         None => {}
     }

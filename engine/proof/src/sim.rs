@@ -483,7 +483,7 @@ impl Sim {
                 || (self.ledger.waits_for_an_attempt(id) && self.run.next_wake().is_some());
             // It may wait for a place among the run's parallel calls, or for tokens that others have reserved.
             let others_run = !self.pending.is_empty();
-            assert!(runs || asks || waits || others_run, "{id} lives and nobody works on it: {book:?}");
+            assert!(runs || asks || waits || others_run, "{id} lives without work in progress: {book:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use baton_types::event::Event;
 use baton_types::id::ContentHash;
 use baton_types::principal::Principal;
 
-use crate::actor::Step;
+use crate::actor::Iteration;
 use crate::error::RunError;
 use crate::reading::Reading;
 use crate::services::{Services, template};
@@ -31,7 +31,7 @@ impl Services {
         transcripts: &mut Transcripts,
         epoch: u64,
         adopting: Adopting,
-    ) -> Result<Step, RunError> {
+    ) -> Result<Iteration, RunError> {
         let Adopting { configs, pinned: (hash, text), changes, by } = adopting;
         let run = &mut reading.run;
         let model = run.started().and_then(|started| started.model.clone());
@@ -42,10 +42,10 @@ impl Services {
         reading.last = self.clock.now().max(reading.last);
         let adoption = Adoption { configs: hash, model, prices, changes, fork: None };
         let decision = run.handle(reading.last, Event::Adopted { adoption, documents: Vec::new(), by })?;
-        let step = Step::of(decision);
-        let mut batch = step.first_batch(&reading.id, epoch, before, run, reading.last);
+        let iteration = Iteration::of(decision);
+        let mut batch = iteration.first_batch(&reading.id, epoch, before, run, reading.last);
         batch.contents.push((hash, text));
         self.store.append(batch).await?;
-        Ok(step)
+        Ok(iteration)
     }
 }

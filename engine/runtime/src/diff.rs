@@ -517,11 +517,13 @@ fn alone(entry: &Entry) -> (Cause, String) {
     match entry {
         Entry::ModelRequested(requested) => match &requested.notice {
             Some(Notice::LastTurn { limit }) => (Cause::Limit, format!("the last turn, at limit {limit}")),
-            Some(Notice::Summarise { .. }) => (Cause::Limit, "a summary of older turns, for want of room".to_owned()),
+            Some(Notice::Summarise { .. }) => (Cause::Limit, "a summary of older turns, to make room".to_owned()),
             Some(Notice::Steer { .. }) => (Cause::Person, "a message to the running task".to_owned()),
             _ => (Cause::ModelAnswer, "a reminder".to_owned()),
         },
-        Entry::Compacted(compacted) => (Cause::Limit, format!("turns up to {} gave way to a summary", compacted.through_turn)),
+        Entry::Compacted(compacted) => {
+            (Cause::Limit, format!("turns up to {} were replaced by a summary", compacted.through_turn))
+        }
         Entry::Control(Control { by, .. }) => (Cause::Person, format!("what {by} did")),
         Entry::CallRefused(refused) => {
             let by_limit = refused.error.code == ErrorCode::LimitReached;

@@ -133,7 +133,7 @@ async fn lay_out_documents(context: &ToolContext, input: &Value, place: &Path) -
             tokio::fs::create_dir_all(file.parent().unwrap_or(place)).await?;
             tokio::fs::write(&file, &content).await
         };
-        written.await.map_err(|error| cannot(&format!("lay out document {path}"), &error))?;
+        written.await.map_err(|error| cannot(&format!("write document {path}"), &error))?;
     }
     Ok(())
 }

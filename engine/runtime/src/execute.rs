@@ -138,7 +138,9 @@ impl Execution {
             Some(Executor::Exec(spec)) => Some(Runs::Exec(spec)),
             None => None,
         };
-        let Some(executor) = executor else { return failed(ErrorCode::ToolFailed, "the tool has nothing that runs it") };
+        let Some(executor) = executor else {
+            return failed(ErrorCode::ToolFailed, "the tool has neither a function nor a command");
+        };
         let context = Arc::new(ToolContext::new(self.caller.clone(), self.documents.clone(), self.tool.writes, Arc::new(host)));
         failpoint::pass("call.run.before");
         let ended = match executor {
@@ -206,7 +208,7 @@ async fn in_time<T>(limit: Duration, signs: Option<&SignsOfLife>, work: impl Fut
         // It may have waited for a thread until now.
         signs.show();
         signs.missing().await;
-        format!("the call gave no sign of life for {} s", signs.limit.as_secs_f64())
+        format!("the call reported no progress for {} s", signs.limit.as_secs_f64())
     };
     tokio::select! {
         biased;

@@ -313,7 +313,7 @@ mod tests {
             let _replaced = fs::remove_file(folder.path().join(path));
             let _socket = std::os::unix::net::UnixListener::bind(folder.path().join(path)).unwrap();
             let refused = read_job(folder.path(), &[]).unwrap_err().to_string();
-            assert!(refused.contains(path) && refused.contains("no regular file"), "{path}: {refused}");
+            assert!(refused.contains(path) && refused.contains("not a regular file"), "{path}: {refused}");
         }
     }
 

@@ -105,7 +105,7 @@ fn divergence(run: &Run, now: &Configs, task: &baton_machine::Task, was: &Prompt
     let mut changes = Vec::new();
     let mut new_prefix = false;
     match now.agents.get(id) {
-        None => changes.push("its agent is gone".to_owned()),
+        None => changes.push("its agent was removed".to_owned()),
         Some(agent) => {
             if was.of_agent(id) != is.of_agent(id) {
                 changes.push("system prompt".to_owned());
@@ -125,10 +125,10 @@ fn divergence(run: &Run, now: &Configs, task: &baton_machine::Task, was: &Prompt
             }
             let schema = |agent: &Agent| agent.result_schema.as_ref().map(|schema| schema.json().clone());
             if schema(before) != schema(agent) {
-                changes.push("what its result must be".to_owned());
+                changes.push("the schema of its result".to_owned());
             }
             if (before.on_text, before.master) != (agent.on_text, agent.master) {
-                changes.push("what a turn without calls means, or who answers its questions".to_owned());
+                changes.push("its rule for a turn without calls, or its master for questions".to_owned());
             }
         }
     }
@@ -140,7 +140,7 @@ fn tools(before: &Agent, now: &Agent) -> Vec<String> {
     let ids: BTreeSet<_> = before.tools.keys().chain(now.tools.keys()).collect();
     let change = |id| match (before.tools.get(id), now.tools.get(id)) {
         (None, Some(_)) => Some(format!("tool {id} is new")),
-        (Some(_), None) => Some(format!("tool {id} is gone")),
+        (Some(_), None) => Some(format!("tool {id} was removed")),
         (Some(was), Some(is)) if !is_same(was, is) => Some(format!("tool {id} changed")),
         _ => None,
     };

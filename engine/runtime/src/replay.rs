@@ -36,7 +36,7 @@ pub struct Mismatch {
     pub turn: u32,
     /// The hash of the request as it was sent.
     pub sent: ContentHash,
-    /// The hash of the request as it is rendered now; `None` if nothing asked for it.
+    /// The hash of the request as it is rendered now; `None` if nothing requested it.
     pub rendered: Option<ContentHash>,
     /// Number of messages at the beginning of the request that are as they were sent, because an earlier request of
     /// the task matched.

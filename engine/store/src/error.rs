@@ -125,7 +125,7 @@ pub enum StoreError {
     /// The store's file, or its log, was moved, removed, replaced or cut short while this opening used it: what is written here
     /// can no longer be found there. This opening writes nothing more.
     #[error(
-        "the store {} was moved, removed, replaced or cut short while it was in use; nothing more is written to it. Its last \
+        "the store {} was moved, removed, replaced or truncated while it was in use; nothing more is written to it. Its last \
          entries may be in its log: if the store was moved, move it back together with its -wal and -shm files",
         path.display()
     )]

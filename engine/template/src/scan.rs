@@ -7,7 +7,7 @@ use minijinja::syntax::SyntaxConfig;
 
 use crate::TemplateError;
 
-/// Brackets, operators and blocks that may lie within each other. Prompts need ten.
+/// Brackets, operators and blocks that may be nested. Prompts need ten.
 const MAX_NESTING: usize = 120;
 
 /// A variable that is 1. It is part of every product, so that no product is constant: the compiler would evaluate

@@ -291,7 +291,7 @@ impl TryFrom<Form> for Line {
         if v != VERSION {
             return Err(format!("the line has version {v} of the format, this program knows version {VERSION}"));
         }
-        let moment: jiff::Timestamp = timestamp.parse().map_err(|error| format!("{timestamp:?} is no moment: {error}"))?;
+        let moment: jiff::Timestamp = timestamp.parse().map_err(|error| format!("{timestamp:?} is not a timestamp: {error}"))?;
         let tagged = Json::of(&BTreeMap::from([(&entry, &data)])).map_err(|error| error.to_string())?;
         let stored: Entry = serde_json::from_str(tagged.text()).map_err(|error| format!("the entry {entry:?}: {error}"))?;
         let at = Timestamp::from_micros(moment.as_microsecond());

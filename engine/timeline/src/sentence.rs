@@ -120,7 +120,7 @@ pub fn sentence(line: &Line) -> Sentence {
         Entry::CallRefused(CallRefused { task: _, call: _, tool, tool_type: _, error }) => {
             said.name(shown(tool.as_str())).plain(arguments(&line.input)).bad(format!(" refused: {}", message(error))).milestone()
         }
-        Entry::CallApproved(CallApproved { task: _, call: _, tool, binds: _ }) => {
+        Entry::CallApproved(CallApproved { task: _, call: _, tool, call_hash: _ }) => {
             said.name(shown(tool.as_str())).plain(format!("{} approved", arguments(&line.input)))
         }
         Entry::CallStarted(CallStarted { task: _, call, tool, tool_type, documents: _, target }) => {
@@ -135,7 +135,7 @@ pub fn sentence(line: &Line) -> Sentence {
         Entry::CallAskedModel(asked) => {
             let CallAskedModel { task: _, by, model, input_tokens, reserved_tokens: _, reserved_cost: _ } = &**asked;
             let tokens = figures::count(*input_tokens);
-            said.faint(format!("asks {model} for the code of call {} (≈{tokens} tokens)", by.call))
+            said.faint(format!("asks {model} from the code of call {} (≈{tokens} tokens)", by.call))
         }
         Entry::CallFinished(finished) => call_finished(said, line, finished).plain(documents),
         Entry::DocumentWritten(version) => document_written(said, version),
@@ -274,7 +274,7 @@ fn document_written(said: Sentence, version: &DocumentVersion) -> Sentence {
 }
 
 fn question_opened(line: &Line, opened: &QuestionOpened) -> Sentence {
-    let QuestionOpened { task: _, number, asker: _, holder, question, documents: _, answer_schema: _, otherwise: _ } = opened;
+    let QuestionOpened { task: _, number, asker: _, holder, question, documents: _, answer_schema: _, on_deadline: _ } = opened;
     Sentence::of(other_holder(line)).plain(format!("asks {holder} (Q{number}): {}", shown(question)))
 }
 
@@ -297,7 +297,7 @@ fn question_closed(number: u32, how: &QuestionEnd) -> Sentence {
 fn budget_settled(said: Sentence, settled: &BudgetSettled) -> Sentence {
     let BudgetSettled { task: _, turn: _, by, reserved_tokens, usage, unknown, cost } = settled;
     if *unknown {
-        return said.faint(format!("may have used up to {} tokens: nobody knows", figures::count(*reserved_tokens)));
+        return said.faint(format!("may have used up to {} tokens; the usage is unknown", figures::count(*reserved_tokens)));
     }
     let Usage { input_tokens, output_tokens, cached_tokens: _, reasoning_tokens: _, estimated } = usage;
     let sign = if *estimated { "≈" } else { "" };
@@ -333,7 +333,7 @@ fn control_words(said: Sentence, control: &Control) -> Sentence {
 fn task_ended(said: Sentence, line: &Line, ended: &TaskEnded) -> Sentence {
     let TaskEnded { task: _, state, result, limit, retry_at } = ended;
     let said = match (state, &result.error) {
-        (FinalState::Completed, _) if result.status == CallStatus::Success => said.good("done"),
+        (FinalState::Completed, _) if result.status == CallStatus::Success => said.good(state.as_str()),
         (state, Some(error)) => said.bad(format!("{}: {}", state.as_str(), message(error))),
         (state, None) => said.bad(format!("{} ({})", state.as_str(), result.status.as_str())),
     };

@@ -145,7 +145,7 @@ impl ToolContext {
         }
         if let Some(twin) = self.documents.twin(&write.path) {
             return Err(ToolError::new(format!(
-                "path {} could be taken for the existing document {twin}, or lies in it",
+                "path {} could be mistaken for the existing document {twin}, or one of them would be a folder of the other",
                 write.path
             )));
         }

@@ -12,7 +12,7 @@ use baton_types::time::Timestamp;
 use crate::ask::{ModelAsk, ModelReply};
 use crate::error::ToolError;
 
-/// A boxed future, so that functions and hosts can stand behind pointers.
+/// A boxed future, so that functions and hosts can be used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Services of the shell for a running function. Implemented by the runtime, and by a test host.

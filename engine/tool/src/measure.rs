@@ -28,7 +28,7 @@ const SIGNATURES: [(&[u8], &str, &str); 10] = [
     (b"\x7fELF", "application/x-executable", "program"),
 ];
 
-/// Measures `content` as what will stand at `path`.
+/// Measures `content` as the future content of `path`.
 ///
 /// The media type follows the content first, then what the writer `declared`, then the extension; a text that is
 /// not UTF-8 is `application/octet-stream`, because nothing downstream could show it as text.

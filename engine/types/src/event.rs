@@ -74,7 +74,7 @@ pub enum Event {
         outcome: Outcome,
     },
     /// The code of a running call wants to ask a model. Refused where a limit does not allow it
-    /// ([`Refusal::LimitReached`]), and while others' reservations stand in the way ([`Refusal::NoRoom`]).
+    /// ([`Refusal::LimitReached`]), and while other reservations block it ([`Refusal::NoRoom`]).
     CallAsksModel(CallAsk),
     /// A model answered the code of a call, or did not.
     CallHeardModel {

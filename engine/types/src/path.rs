@@ -56,7 +56,7 @@ impl DocumentPath {
             return refuse("its end reads as a version, as in NAME@2; versions are numbered by the engine");
         }
         if !path.0.is_ascii() && path.0.chars().any(is_blank) {
-            return refuse("it holds a character that nobody can see, or a blank that is no space");
+            return refuse("it holds an invisible character, or white space other than a space");
         }
         Ok(path)
     }

@@ -82,7 +82,7 @@ impl ToolType {
     pub const ALL: [Self; 6] =
         [Self::FunctionTool, Self::NonFunctionTool, Self::Handoff, Self::AgentAsTool, Self::AskMaster, Self::Root];
 
-    /// Returns this type's row. `TOOLS.md` prints the same rows, so the page cannot lie.
+    /// Returns this type's row. `TOOLS.md` prints the same rows, so the page stays true.
     #[rustfmt::skip]
     #[expect(clippy::match_same_arms, reason = "one row per type, so that the table can be read")]
     pub const fn behavior(self) -> Behavior {

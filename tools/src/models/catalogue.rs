@@ -92,12 +92,12 @@ async fn openrouter_models_sync(context: &ToolContext, force_refresh: Option<boo
     if !answer.status.is_success() {
         return Err(failed(format!("it answered with status {}", answer.status.as_u16())));
     }
-    let body: Value = serde_json::from_slice(&answer.body).map_err(|error| failed(format!("it is no JSON: {error}")))?;
+    let body: Value = serde_json::from_slice(&answer.body).map_err(|error| failed(format!("it is not JSON: {error}")))?;
     let models = models(&body).ok_or_else(|| failed("it has no list of models in data".to_owned()))?;
     let catalogue = Catalogue { last_updated: context.now().to_string(), source: url.into(), models };
     keep(context, CATALOGUE, &json!(catalogue), "The models of OpenRouter; prices in US dollars for a million tokens")?;
-    keep(context, PRICES, &table(&catalogue), "What the models of OpenRouter cost, as a table of prices")?;
-    Ok(output(&catalogue, "the catalogue was fetched; its prices count once prices.json lies in ~/.config/baton/"))
+    keep(context, PRICES, &table(&catalogue), "Prices of the models of OpenRouter, as a table")?;
+    Ok(output(&catalogue, "the catalogue was fetched; its prices take effect once prices.json is in ~/.config/baton/"))
 }
 
 /// Returns the existing catalogue, if it is fresh.
@@ -249,7 +249,7 @@ mod tests {
     async fn what_is_no_catalogue_is_told_and_changes_nothing() {
         for (status, body, told) in [
             ("503 Busy", "", "it answered with status 503"),
-            ("200 OK", "<html>", "it is no JSON: expected value at line 1 column 1"),
+            ("200 OK", "<html>", "it is not JSON: expected value at line 1 column 1"),
             ("200 OK", "{}", "it has no list of models in data"),
         ] {
             let site = Site::start(move |_| vec![Piece::text(status, "application/json", body)]).await;

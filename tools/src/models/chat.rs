@@ -82,7 +82,7 @@ async fn ollama_local(
     if host.contains("://") || host.contains(['/', '.']) {
         // An agent that could name addresses could reach whatever this machine can.
         let message =
-            "ollama_host is a provider's name in models.json, not an address: where it is, people say there or in OLLAMA_HOST";
+            "ollama_host is a provider's name in models.json, not an address; set the address in models.json or in OLLAMA_HOST";
         return Err(ToolError::new(message).of_kind(ToolErrorKind::InvalidInput));
     }
     let choice = Choice { model, temperature, top_p, max_tokens: None };

@@ -55,9 +55,9 @@ impl Reader<'_> {
         let place = |at: usize, text: &str| text[..at].chars().count() + 1;
         match self.peek() {
             Some(found) => {
-                format!("unexpected {found:?} at character {}; {wanted} should stand there", place(self.at, self.text))
+                format!("unexpected {found:?} at character {}; expected {wanted}", place(self.at, self.text))
             }
-            None => format!("the expression ends where {wanted} should stand"),
+            None => format!("the expression ends; expected {wanted}"),
         }
     }
 
@@ -350,8 +350,8 @@ mod tests {
         ] {
             refusal(text);
         }
-        assert_eq!(refusal("2 $ 3"), "unexpected '$' at character 3; an operator or the end should stand there");
-        assert_eq!(refusal("2 +"), "the expression ends where a number should stand");
+        assert_eq!(refusal("2 $ 3"), "unexpected '$' at character 3; expected an operator or the end");
+        assert_eq!(refusal("2 +"), "the expression ends; expected a number");
         assert!(refusal("foo(1)").starts_with("unknown name \"foo\"; known are PI, E"));
     }
 

@@ -94,7 +94,7 @@ async fn run_jq(context: &ToolContext, data: Json, query: String) -> Result<Tran
     };
     let result = Json::parse(&text).map_err(|_| {
         invalid(
-            "the filter gives what JSON cannot hold: a number that is not finite, or an object with a key that is no text"
+            "the filter returns a value that JSON cannot hold: a number that is not finite, or an object whose key is not text"
                 .to_owned(),
         )
     })?;
@@ -110,7 +110,7 @@ enum Step {
     Index(usize),
 }
 
-/// Reads `a.b`, `a.1`, `a[1]`, `a["x y"]`; `$` or `$.` may stand in front and mean the whole.
+/// Reads `a.b`, `a.1`, `a[1]`, `a["x y"]`; `$` or `$.` may come first and means the whole.
 fn parse(path: &str) -> Result<Vec<Step>, String> {
     let wrong = |what: &str| format!("the path {path:?} {what}; write a.b, a.1, a[1] or a[\"x y\"]");
     let mut rest = path.trim();
@@ -189,15 +189,15 @@ fn extract(data: Value, path: &str) -> Result<Value, String> {
             Value::Object(object) => {
                 let keys: Vec<&str> = object.keys().take(30).map(String::as_str).collect();
                 if keys.is_empty() {
-                    "an empty object stands there".to_owned()
+                    "an empty object is there".to_owned()
                 } else {
                     format!("the keys there are {}", keys.join(", "))
                 }
             }
-            Value::Array(values) => format!("an array of {} values stands there", values.len()),
-            other => format!("{} stands there", kind_of(other)),
+            Value::Array(values) => format!("an array of {} values is there", values.len()),
+            other => format!("{} is there", kind_of(other)),
         };
-        format!("the path {path:?} leads nowhere at step {} ({step}): {has}", walked + 1)
+        format!("the path {path:?} does not exist at step {} ({step}): {has}", walked + 1)
     })
 }
 
@@ -351,9 +351,9 @@ mod tests {
     fn a_path_that_leads_nowhere_says_what_is_there() {
         let extract =
             |path: &str| transform(&json!({"data": {"a": [1, 2], "b": "x"}, "operation": "extract", "path": path})).unwrap_err();
-        assert_eq!(extract("c.d"), "the path \"c.d\" leads nowhere at step 1 (\"c\"): the keys there are a, b");
-        assert_eq!(extract("a[2]"), "the path \"a[2]\" leads nowhere at step 2 ([2]): an array of 2 values stands there");
-        assert_eq!(extract("b.c"), "the path \"b.c\" leads nowhere at step 2 (\"c\"): a text stands there");
+        assert_eq!(extract("c.d"), "the path \"c.d\" does not exist at step 1 (\"c\"): the keys there are a, b");
+        assert_eq!(extract("a[2]"), "the path \"a[2]\" does not exist at step 2 ([2]): an array of 2 values is there");
+        assert_eq!(extract("b.c"), "the path \"b.c\" does not exist at step 2 (\"c\"): a text is there");
         for path in [
             "",
             ".",

@@ -166,7 +166,7 @@ impl Way {
             }
             (401 | 403, _) => Some(format!("refused the key in {variable}")),
             (429, _) => Some("reports a rate limit: try again later, or less often".to_owned()),
-            (402 | 432 | 433, _) => Some("says that the plan of the key is used up".to_owned()),
+            (402 | 432 | 433, _) => Some("reports that the plan of the key is used up".to_owned()),
             _ => Some(format!("failed with status {status}")),
         };
         if let Some(why) = why {

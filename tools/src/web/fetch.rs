@@ -183,7 +183,7 @@ impl Resolve for Vetted {
     fn resolve(&self, name: Name) -> Resolving {
         let vetted = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name.as_str()).cloned();
         Box::pin(async move {
-            let addresses = vetted.ok_or_else(|| io::Error::other("its addresses were not looked at"))?;
+            let addresses = vetted.ok_or_else(|| io::Error::other("its addresses were not checked"))?;
             // The port is the URL's.
             Ok(Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
         })
@@ -276,7 +276,8 @@ impl Fetcher {
         let mut body = Body::new(&header(&response, CONTENT_ENCODING), most, self.bounds.ratio).map_err(excess)?;
         let mut response = response;
         loop {
-            let chunk = timeout(self.bounds.idle, response.chunk()).await.map_err(|_| idle("the answer did not go on"))?;
+            let chunk =
+                timeout(self.bounds.idle, response.chunk()).await.map_err(|_| idle("the answer stopped in the middle"))?;
             let Some(chunk) = chunk.map_err(|error| failed(&error))? else { break };
             body.push(&chunk).map_err(excess)?;
         }
@@ -292,9 +293,9 @@ impl Fetcher {
         let host = host_of(url);
         let looked_up = timeout(self.bounds.connect, self.resolver.addresses(&host)).await;
         let addresses = match looked_up {
-            Err(_) => Err("nobody said in time".to_owned()),
+            Err(_) => Err("the name was not resolved in time".to_owned()),
             Ok(Err(error)) => Err(error.to_string()),
-            Ok(Ok(addresses)) if addresses.is_empty() => Err("there is none".to_owned()),
+            Ok(Ok(addresses)) if addresses.is_empty() => Err("the lookup returned no address".to_owned()),
             Ok(Ok(addresses)) => Ok(addresses),
         };
         let addresses = addresses.map_err(|reason| Refusal::NoAddress { host: host.clone(), reason })?;

@@ -191,5 +191,5 @@ fn spellings(port: u16) -> Vec<String> {
 pub fn count() -> anyhow::Result<usize> {
     let spellings = spellings(1);
     let distinct: std::collections::BTreeSet<_> = spellings.iter().collect();
-    (distinct.len() == spellings.len()).then_some(spellings.len()).context("an address stands in the list twice")
+    (distinct.len() == spellings.len()).then_some(spellings.len()).context("the list has an address twice")
 }

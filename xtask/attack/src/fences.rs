@@ -73,7 +73,7 @@ fn request(dialect: &str, payloads: &[&String]) -> anyhow::Result<Value> {
     command.env("MINE_KEY", "a-key-for-the-test");
     let ran = crate::program::run(command)?;
     let body = receiver.recv_timeout(Duration::from_secs(1)).with_context(|| format!("no request was sent: {}", ran.text()))?;
-    serde_json::from_slice(&body).context("the request is no JSON")
+    serde_json::from_slice(&body).context("the request is not JSON")
 }
 
 /// Keeps the body of a request and refuses it, so that it is not made again.
@@ -194,6 +194,6 @@ fn payloads() -> Vec<String> {
 pub fn count() -> anyhow::Result<usize> {
     let payloads = payloads();
     let distinct: std::collections::BTreeSet<_> = payloads.iter().collect();
-    ensure!(distinct.len() == payloads.len(), "a payload stands in the list twice");
+    ensure!(distinct.len() == payloads.len(), "the list has a payload twice");
     Ok(payloads.len())
 }

@@ -154,6 +154,6 @@ fn paths() -> Vec<String> {
 pub fn count() -> anyhow::Result<usize> {
     let paths = paths();
     let distinct: std::collections::BTreeSet<_> = paths.iter().collect();
-    ensure!(distinct.len() == paths.len(), "a path stands in the list twice");
+    ensure!(distinct.len() == paths.len(), "the list has a path twice");
     Ok(paths.len())
 }

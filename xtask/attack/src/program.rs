@@ -165,7 +165,7 @@ impl Ran {
         ["memory allocation of", "has overflowed its stack", "panicked at"]
             .into_iter()
             .find(|words| text.contains(words))
-            .map(|words| format!("it says {words:?}"))
+            .map(|words| format!("its output has {words:?}"))
     }
 }
 

@@ -22,7 +22,7 @@ const PAIRS_OF_COMMANDS: usize = 3;
 const SINGLE_COMMANDS: usize = 6;
 
 /// The command: notes an attempt, then an effect; with `once`, only if its key has none yet.
-const EFFECT: &str = r#"# Usage: effect.sh TOOL always|once. What is on stdin tells calls apart and is not needed here.
+const EFFECT: &str = r#"# Usage: effect.sh TOOL always|once. The input on stdin differs for each call and is not needed here.
 note() {
   printf '{"kind":"%s","key":"%s","tool":"%s","process":%s}\n' "$1" "$BATON_CALL_ID" "$2" "$$" >> "$BATON_LEDGER"
 }
@@ -251,7 +251,7 @@ fn command(id: &str, effect: &str, command: &[&str]) -> Value {
         "tool_id": id,
         "type": "function_tool",
         "description": "Has an effect outside the run.",
-        "parameters": {"n": {"type": "integer", "description": "A number that tells calls apart.", "required": true}},
+        "parameters": {"n": {"type": "integer", "description": "A number that differs for each call.", "required": true}},
         "returns": {"done": "boolean"},
         "effect": effect,
         "timeout_seconds": 30,

@@ -96,9 +96,9 @@ impl FromStr for PassName {
         let (is_write, number) = match (text.strip_prefix('w'), text.strip_prefix('e')) {
             (Some(number), _) => (true, number),
             (_, Some(number)) => (false, number),
-            _ => bail!("{text:?} is no pass; expected one such as w12 or e7"),
+            _ => bail!("{text:?} is not a pass; expected one such as w12 or e7"),
         };
-        Ok(Self { is_write, number: number.parse().with_context(|| format!("{text:?} is no pass"))? })
+        Ok(Self { is_write, number: number.parse().with_context(|| format!("{text:?} is not a pass"))? })
     }
 }
 
@@ -372,6 +372,6 @@ fn printed(text: &str) -> anyhow::Result<Vec<Line>> {
 
 fn pass(line: &str) -> anyhow::Result<Pass> {
     let mut parts = line.splitn(3, ' ');
-    let mut next = || parts.next().with_context(|| format!("{line:?} is no line of failpoints"));
+    let mut next = || parts.next().with_context(|| format!("{line:?} is not a line of failpoints"));
     Ok(Pass { name: next()?.parse()?, at: next()?.parse()?, place: next()?.to_owned() })
 }

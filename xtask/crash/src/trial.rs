@@ -135,8 +135,8 @@ impl Trial<'_> {
                         steps.extend(waiting.into_iter().rev().map(Step::Answer));
                     }
                     _ => {
-                        let (status, said) = (process.status, process.stderr.trim().to_owned());
-                        bail!("process {number} ({step:?}) ended with {status}: {said}\nleft in {}", scene.keep().display());
+                        let (status, output) = (process.status, process.stderr.trim().to_owned());
+                        bail!("process {number} ({step:?}) ended with {status}: {output}\nleft in {}", scene.keep().display());
                     }
                 }
             }
@@ -233,7 +233,7 @@ impl Watched {
         // The same call under another key would be a second effect that no key shows.
         let begun: BTreeSet<String> = timeline.begun().map(|call| format!("{run}/{call}")).collect();
         for ((tool, key), _) in effects.iter().filter(|((_, key), _)| !begun.contains(key)) {
-            self.found.push(Violation::Duplicated(format!("{tool} took effect for {key}, which is no call of the run")));
+            self.found.push(Violation::Duplicated(format!("{tool} took effect for {key}, which is not a call of the run")));
         }
         let noted: BTreeSet<&str> = EFFECTIVE.into_iter().chain(effects.keys().map(|(tool, _)| tool.as_str())).collect();
         for (call, tool) in timeline.succeeded().filter(|(_, tool)| noted.contains(tool.as_str())) {

@@ -1,4 +1,4 @@
-//! The program dies at every place of the sales job, and tools that lie about their effects are found out.
+//! The program dies at every place of the sales job, and tools with a wrong effect class are detected.
 
 use std::path::Path;
 

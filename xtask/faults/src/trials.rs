@@ -58,7 +58,7 @@ impl Recording {
         let plan = Plan::new(bytes);
         let acknowledged = Mutex::default();
         tokio.block_on(perform(&plan, folder.path(), &disk, &acknowledged))?;
-        let acknowledged = acknowledged.into_inner().expect("nobody panics here");
+        let acknowledged = acknowledged.into_inner().expect("no holder of the lock panics");
         Ok(Self { plan, log: disk.take_log(), acknowledged })
     }
 
@@ -98,7 +98,7 @@ pub fn flipped_bits(tokio: &Runtime, bytes: usize, times: u64, seed: u64) -> any
     let whole = finished_store(tokio, &plan)?;
     let right = tokio.block_on(answers_of(&whole, &plan))??;
     if let Some(refused) = right.iter().find_map(|answer| answer.as_ref().err()) {
-        anyhow::bail!("the undamaged store says: {refused}");
+        anyhow::bail!("the undamaged store fails: {refused}");
     }
     let mut report = Report::default();
     let mut random = Random::new(seed);
@@ -165,7 +165,7 @@ pub fn cut_logs(tokio: &Runtime, step: usize) -> anyhow::Result<Report> {
         let folder = scratch()?;
         cut.write(folder.path())?;
         let outcome = tokio.block_on(async {
-            let entries = count_entries(folder.path()).await.map_err(|error| format!("it says: {error}"))?;
+            let entries = count_entries(folder.path()).await.map_err(|error| format!("it fails: {error}"))?;
             if entries < least {
                 return Err(format!("{entries} entries, and a shorter log had {least}"));
             }
@@ -213,9 +213,9 @@ async fn failing_disk(plan: &Plan, fault: Fault) -> Result<(), String> {
         (_, Ok(()))
         | (Failure::Full, Err(StoreError::StorageFull { .. }))
         | (Failure::Io, Err(StoreError::Failing { .. } | StoreError::Io { .. })) => {}
-        (_, Err(other)) => return Err(format!("the store says: {other}")),
+        (_, Err(other)) => return Err(format!("the store returns: {other}")),
     }
-    let acknowledged = acknowledged.into_inner().expect("nobody panics here");
+    let acknowledged = acknowledged.into_inner().expect("no holder of the lock panics");
     let owed: Vec<Acknowledged> = acknowledged.into_iter().map(|(_, what)| what).collect();
     check(plan, folder.path(), &owed).await
 }

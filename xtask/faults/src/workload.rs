@@ -175,7 +175,7 @@ fn tool() -> ToolId {
 /// Does all that is planned with the store in `folder`, until something fails; notes what was acknowledged.
 pub async fn perform(plan: &Plan, folder: &Path, disk: &Disk, acknowledged: &Mutex<Acknowledgements>) -> Result<(), StoreError> {
     let path = folder.join(FILE);
-    let note = |what| acknowledged.lock().expect("nobody panics here").push((disk.position(), what));
+    let note = |what| acknowledged.lock().expect("no holder of the lock panics").push((disk.position(), what));
     let mut store = Arc::new(SqliteStore::open(&path)?);
     let mut second = None;
     let mut consumed: Vec<Vec<u64>> = vec![Vec::new(); RUNS];
@@ -287,7 +287,7 @@ pub async fn ask_everything(store: &SqliteStore, plan: &Plan) -> Vec<Answer> {
 /// and each run can be continued.
 pub async fn check(plan: &Plan, folder: &Path, acknowledged: &[Acknowledged]) -> Result<(), String> {
     let store = SqliteStore::open(folder.join(FILE)).map_err(|error| format!("it does not open: {error}"))?;
-    let said = |error: StoreError| format!("it says: {error}");
+    let said = |error: StoreError| format!("it fails: {error}");
     let found = store.verify().await.map_err(said)?.findings;
     if !found.is_empty() {
         return Err(format!("it is not whole: {found:?}"));
@@ -351,7 +351,7 @@ pub async fn check(plan: &Plan, folder: &Path, acknowledged: &[Acknowledged]) ->
             }
         }
         let epoch = store.take_over(id, "who comes after").await.map_err(said)?;
-        let text = "it goes on".to_owned();
+        let text = "it continues".to_owned();
         let control = Control { task: None, action: ControlAction::Steered { text }, by: Principal::program("trial") };
         let next = Recorded {
             seq: record.last_seq + 1,
@@ -363,7 +363,7 @@ pub async fn check(plan: &Plan, folder: &Path, acknowledged: &[Acknowledged]) ->
         batch.entries.push(Arc::new(next));
         store.append(batch.clone()).await.map_err(said)?;
         if store.entries(id, record.last_seq, 9).await.map_err(said)? != batch.entries {
-            return Err(format!("{id} does not go on"));
+            return Err(format!("{id} does not continue"));
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ struct Document {
 
 /// Locks a part that a job shares, for a moment. No holder panics.
 fn hold<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().expect("nobody panics here")
+    shared.lock().expect("no holder of the lock panics")
 }
 
 impl Job {

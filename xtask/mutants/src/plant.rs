@@ -47,7 +47,7 @@ pub mod mutation {
 }
 "#;
 
-/// The copy, and where its mutants stand.
+/// The copy, and the places of its mutants.
 pub(crate) struct Planted {
     /// Its folder.
     pub(crate) tree: PathBuf,
@@ -63,7 +63,7 @@ pub(crate) struct Planted {
 
 /// Mutants in a file of the copy.
 struct Placed {
-    /// The bytes of their own text, or of all that they stand round.
+    /// The bytes of their own text, or of all that they surround.
     range: Range<usize>,
     ids: Vec<u32>,
     /// Whether it is their own text: an error in there is surely theirs.
@@ -175,6 +175,6 @@ fn update(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(());
     }
-    fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
+    fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
     fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
 }

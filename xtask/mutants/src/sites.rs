@@ -16,10 +16,10 @@ use syn::{Arm, Block, Expr, ExprBinary, ExprStruct, ExprUnary, FieldValue, Membe
 
 use crate::list::{Genre, Mutant};
 
-/// A place where mutants stand: what comes before and after the text that is there.
+/// A place of mutants: what comes before and after the text that is there.
 #[derive(Debug)]
 pub(crate) struct Site {
-    /// The text that they stand round or before, in bytes of the source.
+    /// The text that they surround or precede, in bytes of the source.
     pub(crate) span: Range<usize>,
     /// Text before it.
     pub(crate) before: String,
@@ -113,7 +113,7 @@ impl Finder<'_, '_> {
             return;
         }
         if self.constant {
-            return self.leave_out(mutants, "it stands in a const fn");
+            return self.leave_out(mutants, "it is in a const fn");
         }
         let ids: Vec<String> = mutants.iter().map(|(id, _)| id.to_string()).collect();
         let mut before = format!("(match crate::mutation::at(&[{}]) {{ ", ids.join(", "));
@@ -134,7 +134,7 @@ impl Finder<'_, '_> {
         let span = self.text.range(first).start..self.text.range(last).end;
         let mutants = self.take(span.start, Genre::FnValue);
         if self.constant {
-            return self.leave_out(mutants, "it stands in a const fn");
+            return self.leave_out(mutants, "it is in a const fn");
         }
         for (id, value) in mutants {
             let before = format!("if crate::mutation::on({id}) {{ return {value}; }} ");
@@ -220,8 +220,8 @@ impl<'ast> Visit<'ast> for Finder<'_, '_> {
             self.leave_out(dropped, "its arm binds names in its guard");
             self.leave_out(guarded, "its arm binds names in its guard");
         } else if self.constant {
-            self.leave_out(dropped, "it stands in a const fn");
-            self.leave_out(guarded, "it stands in a const fn");
+            self.leave_out(dropped, "it is in a const fn");
+            self.leave_out(guarded, "it is in a const fn");
         } else {
             for (id, _) in dropped {
                 let switch = format!("!crate::mutation::on({id})");

@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::figures::Measured;
 use super::targets::{Bound, Case, Relation, Subject, Target, Yardstick};
 
-/// The lines of BENCHMARKS.md between which the results stand.
+/// The lines of BENCHMARKS.md around the results.
 const BEGIN: &str = "<!-- results: written by `cargo xtask bench --write`; do not edit -->";
 const END: &str = "<!-- end of the results -->";
 

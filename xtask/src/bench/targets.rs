@@ -190,7 +190,7 @@ fn row(line: &str) -> anyhow::Result<Target> {
         "≤" => Relation::AtMost,
         ">" => Relation::MoreThan,
         "–" => Relation::Shown,
-        other => bail!("{other} is none of ≥, ≤, > and –"),
+        other => bail!("{other} is not a relation; expected ≥, ≤, > or –"),
     };
     Ok(Target { number: number.to_owned(), case, figure: figure.to_owned(), relation, bound: bound_of(bound)? })
 }
@@ -201,7 +201,9 @@ fn bound_of(text: &str) -> anyhow::Result<Bound> {
         Some((factor, "floor memory")) => (factor, Yardstick::Floor(Floor::Memory)),
         Some((factor, "floor log")) => (factor, Yardstick::Floor(Floor::Log)),
         Some((factor, "floor sqlite")) => (factor, Yardstick::Floor(Floor::Sqlite)),
-        Some((_, floor)) if floor.starts_with("floor") => bail!("{floor} is none of floor memory, floor log and floor sqlite"),
+        Some((_, floor)) if floor.starts_with("floor") => {
+            bail!("{floor} is unknown; expected floor memory, floor log or floor sqlite")
+        }
         Some((factor, figure)) => (factor, Yardstick::Figure(figure.to_owned())),
     };
     Ok(Bound { factor: factor.parse().with_context(|| format!("{factor} is not a number"))?, of })

@@ -35,12 +35,12 @@ impl Installer<'_> {
         std::fs::create_dir_all(&environment.folder)?;
         std::fs::write(&pinned, requirements)?;
         let log = environment.folder.join("install.log");
-        eprintln!("installing {name}, which may take minutes; {} tells how far it is", log.display());
+        eprintln!("installing {name}, which may take minutes; {} shows the progress", log.display());
         let written = File::create(&log)?;
         let run = |mut command: Command, what: &str| {
             command.stdin(Stdio::null()).stdout(written.try_clone()?).stderr(written.try_clone()?);
             let status = command.status().with_context(|| format!("{what} cannot be started"))?;
-            ensure!(status.success(), "{what} failed ({status}); {} says why", log.display());
+            ensure!(status.success(), "{what} failed ({status}); {} has the reason", log.display());
             Ok(())
         };
         let mut make = Command::new(self.python);

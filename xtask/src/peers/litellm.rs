@@ -48,7 +48,7 @@ struct Expected {
     /// The code of the error; none, if it succeeds.
     error: Option<&'static str>,
     /// Words that the result or the error has.
-    says: &'static str,
+    contains: &'static str,
     executed: &'static [&'static str],
 }
 
@@ -115,10 +115,10 @@ fn cases() -> Vec<Case> {
         "mock_tool_calls": [mocked_call(1, "echo"), mocked_call(2, "echo"), mocked_call(3, "handoff")],
     }));
     let script = |name: &str| Some(json!({ "model": format!("script/{name}") }));
-    let done = |says, executed| Expected { exit: 0, error: None, says, executed };
-    let unavailable = |says| Expected { exit: 5, error: Some("model_unavailable"), says, executed: &[] };
-    let rejected = |says| Expected { exit: 1, error: Some("model_failed"), says, executed: &[] };
-    let too_long = |says| Expected { error: Some("context_exceeded"), ..rejected(says) };
+    let done = |contains, executed| Expected { exit: 0, error: None, contains, executed };
+    let unavailable = |contains| Expected { exit: 5, error: Some("model_unavailable"), contains, executed: &[] };
+    let rejected = |contains| Expected { exit: 1, error: Some("model_failed"), contains, executed: &[] };
+    let too_long = |contains| Expected { error: Some("context_exceeded"), ..rejected(contains) };
     let case = |name, parameters, like, stream, expected| Case { name, parameters, like, stream, key: KEY, expected };
     const ECHOED: &[&str] = &["echo", "echo", "handoff"];
     const TALKED: &[&str] = &["echo", "echo", "echo", "handoff"];
@@ -160,14 +160,14 @@ impl Case {
 
     /// Returns the row of `finished`, with its faults.
     fn row(&self, finished: &FinishedRun, baseline: &FinishedRun) -> Row {
-        let Expected { exit, error, says, executed } = &self.expected;
+        let Expected { exit, error, contains, executed } = &self.expected;
         let code = finished.report["error"]["code"].as_str();
         let mut row = Row { case: self.name.to_owned(), saw: finished.seen(), faults: finished.faults() };
         row.expect("exit code", &finished.exit, &Some(*exit));
         row.expect("error", &code, error);
         let words = if error.is_some() { &finished.report["error"]["message"] } else { &finished.report["result"] };
-        if !words.to_string().contains(says) {
-            row.faults.push(format!("{words} does not say {says:?}"));
+        if !words.to_string().contains(contains) {
+            row.faults.push(format!("{words} does not contain {contains:?}"));
         }
         let (calls, documents) = if self.is_q3() {
             (baseline.executed(), &baseline.documents)

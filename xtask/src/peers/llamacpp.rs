@@ -174,19 +174,19 @@ impl Case {
                 row.expect("usage is reported by the server", &finished.usage_is_reported(), &(self.settings["stream"] == false));
                 row.faults.extend(self.job.faults(finished));
             }
-            Failed(exit, error, says) => {
+            Failed(exit, error, expected) => {
                 row.expect("exit code", &finished.exit, &Some(exit));
                 row.expect("error", &code, &Some(error));
                 let words = &finished.report["error"]["message"];
-                if !words.to_string().contains(says) {
-                    row.faults.push(format!("{words} does not say {says:?}"));
+                if !words.to_string().contains(expected) {
+                    row.faults.push(format!("{words} does not contain {expected:?}"));
                 }
             }
             Anything => {
                 row.expect("the exit code is that of an end", &ENDS.contains(&finished.exit), &true);
                 row.expect("calls were made", &(finished.calls_made() > 0), &true);
                 // What the grammar must hold it to.
-                row.expect("calls of tools that nobody offered", &finished.refused_as("unknown_tool"), &0);
+                row.expect("calls of tools that were not offered", &finished.refused_as("unknown_tool"), &0);
                 row.expect("calls whose arguments are not JSON", &finished.refused_as("malformed_input"), &0);
             }
         }
@@ -260,8 +260,8 @@ fn two_at_once(program: &Program, job: &Path, server: &Server) -> anyhow::Result
         exits.push(finished.exit.unwrap_or(-1).to_string());
     }
     let interrupted = server.count_in_log(STREAM_INTERRUPTED)? - interrupted;
-    row.expect("streams gave way", &(interrupted > 0), &true);
-    row.saw = format!("exits {}, {interrupted} streams gave way", exits.join(" and "));
+    row.expect("streams were interrupted", &(interrupted > 0), &true);
+    row.saw = format!("exits {}, {interrupted} streams were interrupted", exits.join(" and "));
     Ok(row)
 }
 

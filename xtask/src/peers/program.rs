@@ -272,7 +272,7 @@ pub(crate) fn write_json(path: &Path, value: &Value) -> anyhow::Result<()> {
     std::fs::write(path, serde_json::to_vec_pretty(value)?).with_context(|| format!("{} cannot be written", path.display()))
 }
 
-/// Returns the files in `folder`, which are few and lie side by side; none, if the program did not come as far as to make it.
+/// Returns the files in `folder`, which are few and have no subfolders; none, if the program did not come as far as to make it.
 fn documents(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let mut documents = BTreeMap::new();
     if !folder.exists() {

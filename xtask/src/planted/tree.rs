@@ -99,11 +99,11 @@ fn planted(file: &str, text: &str, bugs: &[&Bug]) -> anyhow::Result<String> {
     places.sort_by_key(|(place, _)| *place);
     let (mut out, mut end) = (String::new(), 0);
     for (place, bug) in places {
-        ensure!(place >= end, "{}: it lies in another bug", bug.name);
+        ensure!(place >= end, "{}: it overlaps another bug", bug.name);
         let Bug { name, find, plant, .. } = bug;
         let either = format!("if crate::planted::is({name:?}) {{ {plant} }} else {{ {find} }}");
         out.push_str(&text[end..place]);
-        // Statements stand as they are; an expression is one of a larger one.
+        // Statements stay as they are; an expression is one of a larger one.
         let placed = if find.ends_with(';') { either } else { format!("({either})") };
         out.push_str(&placed);
         end = place + find.len();
@@ -129,7 +129,7 @@ fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     if fs::read(path).is_ok_and(|before| before == content) {
         return Ok(());
     }
-    let folder = path.parent().context("a file lies in a folder")?;
+    let folder = path.parent().context("a file is in a folder")?;
     fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
     fs::write(path, content).with_context(|| format!("{}", path.display()))
 }

@@ -17,6 +17,8 @@ pub(super) enum Rule {
     Posture,
     /// A word of the old dialect: "nobody", "whoever", "unless said".
     Dialect,
+    /// A message that negates a noun: "it is no file".
+    Negation,
     /// A sentence of too many words, or a line of the README that is too wide.
     Length,
     /// A reference to a rule or a document that the repository does not have.
@@ -25,8 +27,8 @@ pub(super) enum Rule {
 
 impl Rule {
     /// All rules, in the order of their counts in the output.
-    pub(super) const ALL: [Self; 7] =
-        [Self::Opener, Self::Verb, Self::Speech, Self::Posture, Self::Dialect, Self::Length, Self::Reference];
+    pub(super) const ALL: [Self; 8] =
+        [Self::Opener, Self::Verb, Self::Speech, Self::Posture, Self::Dialect, Self::Negation, Self::Length, Self::Reference];
 
     /// Returns the rule's name in the output.
     pub(super) const fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Rule {
             Self::Speech => "speech",
             Self::Posture => "posture",
             Self::Dialect => "dialect",
+            Self::Negation => "negation",
             Self::Length => "length",
             Self::Reference => "reference",
         }
@@ -48,7 +51,8 @@ impl Rule {
             Self::Verb => "begin with a third-person verb: Returns, Sets, Sends, …",
             Self::Speech => "use the technical verb (returns, reports, sets, sends, logs, renders); only people and models say",
             Self::Posture => "use the plain verb (is, exists, continues, is replaced, must match, releases)",
-            Self::Dialect => "use the plain word (no one → the positive case; unless said → default: …; beside → in addition)",
+            Self::Dialect => "use the plain word (no person → the positive case; default: …; in addition)",
+            Self::Negation => "negate the verb (is not a file, does not hold JSON)",
             Self::Length => "make one claim a sentence",
             Self::Reference => "name a rule of docs/RULES.md or an item of the code",
         }
@@ -113,8 +117,10 @@ const SPEAKERS: [&str; 32] = [
 /// Number of words before a speech verb among which its speaker may be.
 const REACH: usize = 4;
 /// Posture verbs, and phrases of them.
-const POSTURE: [&[&str]; 18] = [
+const POSTURE: [&[&str]; 20] = [
     &["stands"],
+    &["stand"],
+    &["lie"],
     &["stood"],
     &["lies"],
     &["lay"],
@@ -167,6 +173,16 @@ pub(super) fn judge(passage: &Passage, is_short: bool, names: &Names) -> Vec<Fin
         length(sentence, if is_short { SHORT } else { LONG }, &mut findings);
     }
     references(passage, names, &mut findings);
+    findings
+}
+
+/// Returns the findings in a message of the code. Its length is not judged, since prompts and page templates are messages too.
+pub(super) fn judge_message(message: &Passage) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for sentence in message.sentences() {
+        phrases(sentence, &mut findings);
+        negations(sentence, &mut findings);
+    }
     findings
 }
 
@@ -228,6 +244,23 @@ fn phrases(sentence: &[Token], findings: &mut Vec<Finding>) {
             continue;
         };
         findings.push(Finding { line: sentence[at].line, rule, text: excerpt(sentence, at) });
+    }
+}
+
+/// Finds "is no X", but neither "there is no X" nor "is no longer".
+fn negations(sentence: &[Token], findings: &mut Vec<Finding>) {
+    let words: Vec<String> = sentence.iter().map(Token::word).collect();
+    for (at, three) in words.windows(3).enumerate() {
+        let is_negation = matches!(three[0].as_str(), "is" | "are" | "was" | "were" | "be")
+            && match three[1].as_str() {
+                "no" => !matches!(three[2].as_str(), "longer" | "more" | "later"),
+                "none" | "nothing" => three[2] == "that" || three[2] == "of",
+                _ => false,
+            };
+        let is_existence = at > 0 && words[at - 1] == "there";
+        if is_negation && !is_existence {
+            findings.push(Finding { line: sentence[at].line, rule: Rule::Negation, text: excerpt(sentence, at) });
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Finds the prose of a file: comments of Rust, paragraphs of Markdown, descriptions of JSON.
+//! Finds the prose of a file: comments and messages of Rust, paragraphs of Markdown, descriptions of JSON.
 //!
 //! Code in backticks and quoted texts are kept apart from words, since they name things or repeat what somebody said.
 //! Fenced code is not prose. This module knows no rule.
@@ -18,6 +18,8 @@ pub(super) enum Kind {
     Markdown,
     /// A description in a JSON config.
     Description,
+    /// A string literal of Rust with several words: an error, a notice, a prompt.
+    Message,
 }
 
 /// Prose without a break: a paragraph, a list item, a table cell.
@@ -106,6 +108,23 @@ impl Passage {
     }
 }
 
+/// Returns the messages of a Rust file: its string literals with several words, except those of its tests.
+pub(super) fn messages(source: &str) -> Vec<Passage> {
+    let tested = source.find("#[cfg(test)]\nmod ").unwrap_or(source.len());
+    let mut passages = Vec::new();
+    for piece in pieces(&source[..tested]) {
+        let Piece::Literal { line, text } = piece else { continue };
+        // Quotation marks would hide the words between them, which are printed like the rest.
+        let printed = text.replace("\\n", " ").replace("\\\"", "'").replace(['"', '\\'], " ");
+        let lines: Vec<(usize, &str)> = printed.lines().enumerate().map(|(index, part)| (line + index, part.trim())).collect();
+        let tokens = tokens(&lines);
+        if tokens.len() > 1 {
+            passages.push(Passage { kind: Kind::Message, first: false, item: String::new(), tokens });
+        }
+    }
+    passages
+}
+
 /// Returns the comments of a Rust file as passages.
 pub(super) fn of_rust(source: &str) -> Vec<Passage> {
     let lines: Vec<&str> = source.lines().collect();
@@ -125,7 +144,8 @@ pub(super) fn of_rust(source: &str) -> Vec<Passage> {
         }
         block.clear();
     };
-    for (line, text, whole) in comments(source) {
+    for piece in pieces(source) {
+        let Piece::Comment { line, text, whole } = piece else { continue };
         let (kind, text) = match text.as_bytes() {
             [b'/', b'/', ..] => (Kind::Comment, text),
             [b'/', ..] => (Kind::Doc, &text[1..]),
@@ -143,28 +163,42 @@ pub(super) fn of_rust(source: &str) -> Vec<Passage> {
     passages
 }
 
-/// Returns the line, the text after `//`, and whether the line has nothing else, for each line comment.
-fn comments(source: &str) -> Vec<(usize, &str, bool)> {
+/// A part of a Rust file with words in it.
+enum Piece<'a> {
+    /// A line comment: the text after `//`, and whether its line has nothing else.
+    Comment { line: usize, text: &'a str, whole: bool },
+    /// A string literal: the text between its quotation marks, with its escapes.
+    Literal { line: usize, text: &'a str },
+}
+
+/// Returns the line comments and the string literals of `source`, in order.
+fn pieces(source: &str) -> Vec<Piece<'_>> {
     let bytes = source.as_bytes();
     let mut found = Vec::new();
     let (mut at, mut line, mut line_start) = (0, 1, 0);
     while at < bytes.len() {
-        let rest = &source.as_bytes()[at..];
+        let rest = &bytes[at..];
+        let is_prefix = || !at.checked_sub(1).is_some_and(|before| is_name(bytes[before]));
+        let literal = match rest {
+            [b'"', ..] => Some((1, string(rest), 1)),
+            [b'r' | b'b' | b'c', ..] if is_prefix() => raw_string(rest),
+            _ => None,
+        };
         let skipped = match rest {
             [b'/', b'/', ..] => {
                 let end = source[at..].find('\n').map_or(source.len(), |length| at + length);
-                found.push((line, &source[at + 2..end], source[line_start..at].trim().is_empty()));
+                let whole = source[line_start..at].trim().is_empty();
+                found.push(Piece::Comment { line, text: &source[at + 2..end], whole });
                 end - at
             }
             [b'/', b'*', ..] => source[at..].find("*/").map_or(rest.len(), |length| length + 2),
-            [b'r' | b'b' | b'c', ..] if !at.checked_sub(1).is_some_and(|before| is_name(bytes[before])) => {
-                raw_string(rest).unwrap_or(1)
-            }
-            [b'"', ..] => string(rest),
             [b'\'', b'\\', ..] => rest.iter().skip(3).position(|byte| *byte == b'\'').map_or(1, |length| length + 4),
             [b'\'', ..] => character(&source[at..]),
-            _ => 1,
+            _ => literal.map_or(1, |(_, length, _)| length),
         };
+        if let Some((open, length, close)) = literal {
+            found.extend(source.get(at + open..at + length - close).map(|text| Piece::Literal { line, text }));
+        }
         for (offset, byte) in rest.iter().enumerate().take(skipped) {
             if *byte == b'\n' {
                 line += 1;
@@ -193,8 +227,8 @@ fn string(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// Returns the length of a raw string literal such as `r#"…"#`, if there is one.
-fn raw_string(rest: &[u8]) -> Option<usize> {
+/// Returns the lengths of the opening, the whole and the closing of a raw string literal such as `r#"…"#`, if there is one.
+fn raw_string(rest: &[u8]) -> Option<(usize, usize, usize)> {
     let prefix = rest.iter().position(|byte| !matches!(byte, b'r' | b'b' | b'c'))?;
     if !rest[..prefix].contains(&b'r') {
         return None;
@@ -207,7 +241,7 @@ fn raw_string(rest: &[u8]) -> Option<usize> {
     let mut close = vec![b'"'];
     close.resize(hashes + 1, b'#');
     let length = rest[open + 1..].windows(close.len()).position(|window| window == close)?;
-    Some(open + 1 + length + close.len())
+    Some((open + 1, open + 1 + length + close.len(), close.len()))
 }
 
 /// Returns the length of a character literal; 1 for a lifetime.

@@ -89,7 +89,7 @@ pub(super) fn inline_code(value: &Value) -> String {
 /// Returns JSON with a line for each part that is too long for one line.
 pub(super) fn compact_json(value: &Value) -> String {
     let mut text = String::new();
-    // The outermost object always has a line per key, so that input and output stand below each other.
+    // The outermost object always has a line per key, so that input and output are below each other.
     write_json(&mut text, value, 0, true);
     text
 }

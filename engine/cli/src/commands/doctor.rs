@@ -48,7 +48,7 @@ pub(crate) struct DoctorArgs {
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Standing {
+enum Status {
     Ok,
     Warn,
     Fail,
@@ -60,8 +60,8 @@ struct Finding {
     check: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    standing: Standing,
-    told: String,
+    status: Status,
+    message: String,
     /// The fix, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
@@ -101,8 +101,8 @@ pub(crate) async fn run(args: &DoctorArgs, place: &Place) -> Result<Exit, Failur
         }
     }
     if asked == 0 {
-        let told = "no job needs one: scripts answer".to_owned();
-        findings.push(Finding { check: "provider", name: None, standing: Standing::Ok, told, fix: None });
+        let message = "no job needs a provider: all models are scripted".to_owned();
+        findings.push(Finding { check: "provider", name: None, status: Status::Ok, message, fix: None });
     }
     let providers = Providers::default();
     for needed in &needed {
@@ -115,13 +115,13 @@ pub(crate) async fn run(args: &DoctorArgs, place: &Place) -> Result<Exit, Failur
 fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
     if place.screen.is_text() {
         for finding in findings {
-            let mark = match finding.standing {
-                Standing::Ok => style::good("ok  "),
-                Standing::Warn => style::waiting("warn"),
-                Standing::Fail => style::bad("fail"),
+            let mark = match finding.status {
+                Status::Ok => style::good("ok  "),
+                Status::Warn => style::waiting("warn"),
+                Status::Fail => style::bad("fail"),
             };
             let name = finding.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-            place.screen.text(&text!("{}  {:<9} {name}{}", mark, finding.check, finding.told))?;
+            place.screen.text(&text!("{}  {:<9} {name}{}", mark, finding.check, finding.message))?;
             if let Some(fix) = &finding.fix {
                 place.screen.text(&text!("      {}", style::faint(format!("→ {fix}"))))?;
             }
@@ -129,7 +129,7 @@ fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
     } else {
         place.screen.json_list(findings)?;
     }
-    let fails = |check: &str| findings.iter().any(|finding| finding.check == check && finding.standing == Standing::Fail);
+    let fails = |check: &str| findings.iter().any(|finding| finding.check == check && finding.status == Status::Fail);
     Ok(match () {
         () if fails("job") || fails("tools") => Exit::Usage,
         () if fails("provider") => Exit::Unavailable,
@@ -140,9 +140,9 @@ fn report(place: &Place, findings: &[Finding]) -> Result<Exit, Failure> {
 
 /// Checks that runs can be stored, and looks for interrupted runs.
 async fn store(place: &Place) -> Finding {
-    let finding = |standing, told: String, fix: Option<String>| Finding { check: "store", name: None, standing, told, fix };
+    let finding = |status, message: String, fix: Option<String>| Finding { check: "store", name: None, status, message, fix };
     let Some(file) = place.store_file() else {
-        return finding(Standing::Warn, "in memory: runs end with their process".to_owned(), None);
+        return finding(Status::Warn, "in memory: runs are lost when their process ends".to_owned(), None);
     };
     let shown = place.shown(&file);
     let opened = match place.store_to_read() {
@@ -150,26 +150,26 @@ async fn store(place: &Place) -> Finding {
         Ok(None) => {
             let home = file.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
             return match tempfile_in(home) {
-                Ok(()) => finding(Standing::Ok, format!("{shown} will be made by the first run"), None),
+                Ok(()) => finding(Status::Ok, format!("{shown} will be created by the first run"), None),
                 Err(error) => {
-                    let fix = "name another place with --store FILE, or in BATON_STORE".to_owned();
-                    finding(Standing::Fail, format!("{} cannot be written: {error}", place.shown(home)), Some(fix))
+                    let fix = "choose another place with --store FILE or BATON_STORE".to_owned();
+                    finding(Status::Fail, format!("{} cannot be written: {error}", place.shown(home)), Some(fix))
                 }
             };
         }
-        Err(failure) => return finding(Standing::Fail, failure.to_string(), Some("baton verify".to_owned())),
+        Err(failure) => return finding(Status::Fail, failure.to_string(), Some("baton verify".to_owned())),
     };
     match opened.runs().await {
-        Err(error) => finding(Standing::Fail, format!("{shown}: {error}"), Some("baton verify".to_owned())),
+        Err(error) => finding(Status::Fail, format!("{shown}: {error}"), Some("baton verify".to_owned())),
         Ok(runs) => {
             let size = std::fs::metadata(&file).map_or(0, |facts| facts.len());
-            let told = format!("{shown}, {}, {}", words::size(size), words::counted(runs.len(), "run"));
+            let message = format!("{shown}, {}, {}", words::size(size), words::counted(runs.len(), "run"));
             let broken_off: Vec<_> = runs.iter().filter(|run| status(&*opened, run) == INTERRUPTED).collect();
             match broken_off.first() {
-                None => finding(Standing::Ok, told, None),
+                None => finding(Status::Ok, message, None),
                 Some(run) => {
-                    let told = format!("{told}, {} interrupted", broken_off.len());
-                    finding(Standing::Warn, told, Some(baton("resume").value(&run.id).to_string()))
+                    let message = format!("{message}, {} interrupted", broken_off.len());
+                    finding(Status::Warn, message, Some(baton("resume").value(&run.id).to_string()))
                 }
             }
         }
@@ -192,12 +192,12 @@ fn look_at_job(
     needed: &mut Vec<Needed>,
 ) -> Result<Vec<Finding>, Failure> {
     let shown = name.display().to_string();
-    let finding = |standing, told, fix| Finding { check: "job", name: Some(shown.clone()), standing, told, fix };
+    let finding = |status, message, fix| Finding { check: "job", name: Some(shown.clone()), status, message, fix };
     let job = match job::check(place, name)? {
         Checked::Sound(job) => job,
         Checked::Faulty(faults) => {
-            let told = words::counted(faults.len(), "fault");
-            return Ok(vec![finding(Standing::Fail, told, Some(baton("validate").value(&shown).to_string()))]);
+            let message = words::counted(faults.len(), "fault");
+            return Ok(vec![finding(Status::Fail, message, Some(baton("validate").value(&shown).to_string()))]);
         }
     };
     let configs = &job.configs;
@@ -220,16 +220,16 @@ fn look_at_job(
     }
     let agents = words::counted(configs.agents.len(), "agent");
     let mut findings = vec![if is_trusted {
-        finding(Standing::Ok, format!("{agents}, 0 faults"), None)
+        finding(Status::Ok, format!("{agents}, 0 faults"), None)
     } else {
-        let told = format!("{agents}, 0 faults; uses commands, addresses or variables that are not trusted yet");
-        finding(Standing::Warn, told, Some(format!("look at it, then {}", baton("doctor").value(&shown).flag("--trust"))))
+        let message = format!("{agents}, 0 faults; uses commands, addresses or variables that are not trusted yet");
+        finding(Status::Warn, message, Some(format!("check the job, then {}", baton("doctor").value(&shown).flag("--trust"))))
     }];
     let unfit = job.check_tools().err();
     findings.extend(unfit.iter().flatten().map(|fault| Finding {
         check: "tools",
-        told: format!("{} ({}:{}:{})", fault.message, fault.file, fault.line, fault.column),
-        ..finding(Standing::Fail, String::new(), Some(baton("validate").value(&shown).to_string()))
+        message: format!("{} ({}:{}:{})", fault.message, fault.file, fault.line, fault.column),
+        ..finding(Status::Fail, String::new(), Some(baton("validate").value(&shown).to_string()))
     }));
     Ok(findings)
 }
@@ -241,42 +241,42 @@ async fn look_at_provider(
     variable: &(dyn Fn(&str) -> Option<String> + Send + Sync),
     offline: bool,
 ) -> Vec<Finding> {
-    let finding = |standing, told: String, fix: Option<String>| Finding {
+    let finding = |status, message: String, fix: Option<String>| Finding {
         check: "provider",
         name: Some(needed.provider.clone()),
-        standing,
-        told,
+        status,
+        message,
         fix,
     };
     if let Some(job) = &needed.untrusted {
-        let told = format!("not checked, because {job} is not trusted and sets its address or its key");
+        let message = format!("not checked, because {job} is not trusted and sets its address or its key");
         return vec![finding(
-            Standing::Warn,
-            told,
-            Some(format!("look at it, then {}", baton("doctor").value(job).flag("--trust"))),
+            Status::Warn,
+            message,
+            Some(format!("check the job, then {}", baton("doctor").value(job).flag("--trust"))),
         )];
     }
     let endpoint = match Endpoint::of(&needed.provider, needed.settings.as_ref(), variable) {
         Ok(endpoint) => endpoint,
-        Err(error) => return vec![finding(Standing::Fail, error.to_string(), mended(&error.into(), ""))],
+        Err(error) => return vec![finding(Status::Fail, error.to_string(), mended(&error.into(), ""))],
     };
     let key = if endpoint.has_key() { format!("the key in {}", endpoint.key_variable) } else { "no key".to_owned() };
     if offline {
-        return vec![finding(Standing::Ok, format!("{key}; not checked (--offline)"), None)];
+        return vec![finding(Status::Ok, format!("{key}; not checked (--offline)"), None)];
     }
     let health = match providers.health(&needed.provider, needed.settings.as_ref(), variable).await {
         Ok(health) => health,
         Err(error) => {
             let fix = mended(&error, endpoint.profile.name);
-            return vec![finding(Standing::Fail, error.to_string(), fix)];
+            return vec![finding(Status::Fail, error.to_string(), fix)];
         }
     };
     let models = words::counted(health.models.len(), "model");
     let took = words::duration(health.took);
-    let mut findings = vec![finding(Standing::Ok, format!("{key}; {} answered in {took}, {models}", health.address), None)];
+    let mut findings = vec![finding(Status::Ok, format!("{key}; {} answered in {took}, {models}", health.address), None)];
     for model in needed.models.iter().filter(|model| !is_offered(model, &health)) {
-        let told = format!("its list has no model {model}{}", nearest(&health.models, model));
-        findings.push(finding(Standing::Warn, told, None));
+        let message = format!("the provider does not list the model {model}{}", nearest(&health.models, model));
+        findings.push(finding(Status::Warn, message, None));
     }
     findings.extend(clock(&health));
     findings
@@ -286,13 +286,13 @@ async fn look_at_provider(
 fn mended(error: &HealthError, profile: &str) -> Option<String> {
     Some(match error {
         HealthError::Setup(SetupError::KeyMissing { variable, .. }) => {
-            format!("export {variable}=…, or write it into .env")
+            format!("export {variable}=…, or set it in .env")
         }
         HealthError::Model(ModelError::KeyRefused { variable: Some(variable), .. }) => {
-            format!("put another key into {variable}")
+            format!("set a valid key in {variable}")
         }
         HealthError::Model(ModelError::Unreachable { .. }) if profile.starts_with("ollama") => {
-            "ollama serve, or say where it is in OLLAMA_HOST".to_owned()
+            "start it with: ollama serve, or set its address in OLLAMA_HOST".to_owned()
         }
         _ => return None,
     })
@@ -313,8 +313,8 @@ fn clock(health: &Health) -> Option<Finding> {
     (off > CLOCK_TOLERANCE).then(|| Finding {
         check: "clock",
         name: None,
-        standing: Standing::Warn,
-        told: format!("{} off from that of {}", words::duration(off), health.address),
+        status: Status::Warn,
+        message: format!("differs by {} from the clock of {}", words::duration(off), health.address),
         fix: Some("set the clock".to_owned()),
     })
 }

@@ -63,7 +63,7 @@ pub(crate) async fn run(args: GcArgs, place: &Place) -> Result<Exit, Failure> {
         None => Collected::default(),
     };
     if place.screen.is_text() {
-        place.screen.text(&told(&collected, args.dry_run))?;
+        place.screen.text(&summary(&collected, args.dry_run))?;
     } else {
         let Collected { runs, held, kept, entries, contents, content_bytes, bytes_before, bytes_after, shrunk: _ } = collected;
         let runs = runs.iter().map(ToString::to_string).collect();
@@ -88,7 +88,7 @@ async fn retention(args: &GcArgs, place: &Place) -> Result<Retention, Failure> {
 }
 
 /// Renders the report for people.
-fn told(collected: &Collected, dry_run: bool) -> Text {
+fn summary(collected: &Collected, dry_run: bool) -> Text {
     let Collected { runs, held, kept, entries, contents, content_bytes, bytes_before, bytes_after, shrunk: _ } = collected;
     let verb = if dry_run { "would remove" } else { "removed" };
     let mut lines = vec![text!(

@@ -218,7 +218,7 @@ fn agent_config(name: &str, model: &str, folder: &Path, place: &Place) -> Value 
         "agent_id": name,
         "description": format!("Does the work of {name}."),
         "model": model,
-        "system_prompt": format!("You are {name}. Do what the request says, then hand off the result."),
+        "system_prompt": format!("You are {name}. Do what the request asks, then hand off the result."),
         "tools": ["handoff"],
     })
 }

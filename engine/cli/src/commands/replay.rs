@@ -75,7 +75,7 @@ pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failur
     screen.text(&text!("sent        {}", first.sent))?;
     screen.text(&text!(
         "rendered    {}",
-        first.rendered.map_or_else(|| "nothing asked for it".to_owned(), |hash| hash.to_string())
+        first.rendered.map_or_else(|| "nothing requested it".to_owned(), |hash| hash.to_string())
     ))?;
     // The messages that may differ, as rendered now. Later requests of the task contain them too.
     let request = baton_runtime::request_of(&engine, found.id(), &first.task).await.map_err(run_failure)?;
@@ -90,10 +90,10 @@ pub(crate) async fn run(args: &ReplayArgs, place: &Place) -> Result<Exit, Failur
 fn place_of(mismatch: &Mismatch) -> String {
     match (mismatch.same_messages, mismatch.messages) {
         (0, messages) => format!("in its prompt, tools, settings or one of its {}", words::counted(messages, "message")),
-        (same, messages) if same >= messages => "in its prompt, tools or settings: the messages are as they were".to_owned(),
+        (same, messages) if same >= messages => "in its prompt, tools or settings; the messages are the same".to_owned(),
         (same, messages) => {
             format!(
-                "messages 1 to {same} are as they were; it is in messages {} to {messages}, the tools or the settings",
+                "messages 1 to {same} are the same; the difference is in messages {} to {messages}, the tools or the settings",
                 same + 1
             )
         }

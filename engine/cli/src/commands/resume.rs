@@ -94,7 +94,7 @@ async fn migrate(
     let migration = engine.migration(found.id(), sources).await.map_err(run_failure)?;
     let screen = place.screen;
     if migration.files.is_empty() {
-        screen.tell(&text!("the job has not changed since the run adopted it; nothing to migrate"));
+        screen.tell(&text!("the job has not changed since the run adopted it, so there is nothing to migrate"));
         return Ok(None);
     }
     if !migration.hindrances.is_empty() {

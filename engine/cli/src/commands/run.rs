@@ -16,7 +16,7 @@ use crate::signals::Interruptions;
 use crate::trust::Manner;
 
 /// The message for an empty request.
-const NO_REQUEST: &str = "the request is empty; leave --request out for the job's own";
+const NO_REQUEST: &str = "the request is empty; omit --request to use the job's own";
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]

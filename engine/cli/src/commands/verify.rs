@@ -170,7 +170,7 @@ async fn verify_store(place: &Place) -> Result<Exit, Failure> {
     let whole = found.findings.is_empty();
     let exit = if whole { Exit::Done } else { Exit::Failed };
     if place.screen.is_text() {
-        place.screen.text(&told(&found))?;
+        place.screen.text(&summary(&found))?;
         return Ok(exit);
     }
     let Verification { runs, entries, contents, content_bytes, unnamed, logged, commands, findings, batches: _ } = found;
@@ -190,7 +190,7 @@ async fn verify_store(place: &Place) -> Result<Exit, Failure> {
 }
 
 /// Renders the report about the store for people.
-fn told(found: &Verification) -> Text {
+fn summary(found: &Verification) -> Text {
     let Verification { runs, entries, contents, content_bytes, logged, commands, findings, unnamed: _, batches: _ } = found;
     let mut lines = vec![if findings.is_empty() {
         style::good("✓ whole")

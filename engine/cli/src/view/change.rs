@@ -177,11 +177,11 @@ impl Change {
                             words::count(added as u64)
                         )
                     }
-                    None => text!("→ makes the new document {path}: {}", words::counted(added, "line")),
+                    None => text!("→ creates the document {path}: {}", words::counted(added, "line")),
                 });
                 lines.extend(extent.of(of.iter().map(|line| line.shown(width))));
             }
-            Kind::Same => lines.push(text!("→ leaves {} as it is", now)),
+            Kind::Same => lines.push(text!("→ keeps {} unchanged", now)),
             Kind::Refused { reason } => lines.push(text!("→ would change nothing: {}", Text::line(reason))),
             Kind::Bytes { reason, before, after } => lines.push(match before {
                 Some(before) => text!("→ writes {} over {}, {}: {reason}", after.shown(), now, before.shown()),
@@ -195,15 +195,15 @@ impl Change {
                 });
                 lines.extend(before.iter().flat_map(|before| extent.of(block(before, "│ ", width))));
                 if let Some(after) = after {
-                    lines.push(text!("→ for it, the call gives:"));
+                    lines.push(text!("→ the call's data for it:"));
                     lines.extend(extent.of(block(after, "│ ", width)));
                 }
             }
             Kind::Unknown => lines.push(text!("→ writes {}; its content is known once the call has run", now)),
         }
         lines.extend(self.asked_about.map(|version| match version {
-            0 => text!("→ {path} did not exist when this was asked"),
-            version => text!("→ {path} has changed since this was asked: it was v{version} then"),
+            0 => text!("→ {path} did not exist when this question was asked"),
+            version => text!("→ {path} has changed since this question was asked; it was v{version} then"),
         }));
         lines
     }

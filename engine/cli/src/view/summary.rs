@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use baton_machine::{Spent, Task};
 use baton_types::document::DocumentVersion;
-use baton_types::entry::{Otherwise, QuestionEnd};
+use baton_types::entry::{OnDeadline, QuestionEnd};
 use baton_types::id::AgentId;
 use baton_types::money::{Money, Price};
 use serde_json::{Map, Value};
@@ -41,7 +41,7 @@ impl RunView {
                 let limit = ended.limit.map(|limit| limit.to_string()).unwrap_or_default();
                 style::waiting(format!("✗ stopped at a limit: {limit}"))
             }
-            (Some(_), "success") => style::good("✓ done"),
+            (Some(_), "success") => style::good("✓ completed"),
             (Some(ended), status) if status == ended.state.as_str() => style::bad(format!("✗ {status}")),
             (Some(ended), status) => style::bad(format!("✗ {} ({status})", ended.state.as_str().replace('_', " "))),
             (None, "waiting") => style::waiting("? waits for you"),
@@ -84,7 +84,7 @@ impl RunView {
             Some(total) if total.is_zero() && !self.models.is_empty() && self.models.iter().all(scripted) => {
                 format!("{total} (scripted)")
             }
-            None if !cost.known.is_zero() => format!("? ({} and what has no known price)", cost.known),
+            None if !cost.known.is_zero() => format!("? ({} plus models without a known price)", cost.known),
             _ if self.models.iter().any(|model| prices.and_then(|prices| prices.get(model)).is_some_and(|it| it.is_estimate)) => {
                 format!("≈{cost} (by the job's own prices)")
             }
@@ -105,7 +105,7 @@ impl RunView {
                 let (whole, not_used) = spent[&task.id];
                 let alone = words(self.row(&task.id).used, self.not_used(task));
                 let below = words(whole, not_used);
-                vec![text!("{}", task.holder), text!("({})", task.id), text!("{alone}"), text!("with all below {below}")]
+                vec![text!("{}", task.holder), text!("({})", task.id), text!("{alone}"), text!("with all tasks below {below}")]
             })
             .collect();
         let more = cells.len().saturating_sub(rows);
@@ -213,12 +213,12 @@ impl RunView {
         }
         lines.push(style::faint(format!("  chain: {}", self.chain(asked).join(" → "))));
         if let Some(deadline) = task.deadline {
-            let otherwise = match &question.otherwise {
-                Otherwise::Default(answer) => text!("the answer is {}", words::preview(answer.text(), 60)),
-                Otherwise::Escalate => text!("it is passed on to the next master"),
-                Otherwise::Fail => text!("the asker continues without an answer"),
+            let on_deadline = match &question.on_deadline {
+                OnDeadline::Default(answer) => text!("the answer is {}", words::preview(answer.text(), 60)),
+                OnDeadline::Escalate => text!("it is passed on to the next master"),
+                OnDeadline::Fail => text!("the asker continues without an answer"),
             };
-            lines.push(style::faint(text!("  until {deadline}; after that {}", otherwise)));
+            lines.push(style::faint(text!("  until {deadline}; after that {}", on_deadline)));
         }
         let choices = choices(&question.answer_schema);
         if !choices.is_empty() {
@@ -245,7 +245,7 @@ impl Asked<'_> {
             Some(QuestionEnd::Expired { default }) => {
                 text!("{} (the default, after the deadline)", words::preview(default.text(), 80))
             }
-            Some(QuestionEnd::Escalated { to, .. }) => text!("went on to {to}"),
+            Some(QuestionEnd::Escalated { to, .. }) => text!("passed on to {to}"),
             Some(QuestionEnd::Failed { reason }) => text!("no answer: {}", words::preview(reason, 80)),
         }
     }

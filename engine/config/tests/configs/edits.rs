@@ -3,7 +3,7 @@
 use baton_config::{Role, Sources};
 use serde_json::{Value, json};
 
-/// Files whose job does not stand first and whose agents and tools are more than one.
+/// Files whose job does not come first and whose agents and tools are more than one.
 fn files() -> Sources {
     let mut sources = Sources::new("demo");
     let files = [

@@ -15,7 +15,7 @@ error B0119: agent "counter" is granted the unknown tool "wordcount"
    ┌─ demo/agents/counter.json:6:13
  6 │   "tools": ["wordcount", "root", "note", "handoff", "ask_master", "note"],
    │             ^^^^^^^^^^^ did you mean "word_count"?
-error B0122: no agent can be granted "root": it is the engine's own entry point
+error B0122: "root" cannot be granted to an agent: it is the engine's own entry point
    ┌─ demo/agents/counter.json:6:26
  6 │   "tools": ["wordcount", "root", "note", "handoff", "ask_master", "note"],
    │                          ^^^^^^
@@ -75,7 +75,7 @@ fn an_unknown_model_names_the_nearest() {
     check(
         sound().edited("agents/lead.json", "\"model\": \"scripted\"", "\"model\": \"script\""),
         r#"
-error B0121: agent "lead" uses the model "script", which the job does not name
+error B0121: agent "lead" uses the model "script", which the job does not define
    ┌─ demo/agents/lead.json:4:12
  4 │   "model": "script",
    │            ^^^^^^^^ did you mean "scripted"?
@@ -122,7 +122,7 @@ fn ids_that_differ_only_by_dashes_are_refused() {
     check(
         sound().with(Role::Tool, "tools/word-count.json", NOTE.replace("\"note\"", "\"word-count\"")),
         r#"
-error B0123: tool "word-count" has the id of another, or one that differs only by - and _
+error B0123: tool "word-count" has the id of another one; - and _ count as the same
    ┌─ demo/tools/word-count.json:2:14
  2 │   "tool_id": "word-count",
    │              ^^^^^^^^^^^^ (the other at tool-configs/word_count.json:2:14)
@@ -216,15 +216,15 @@ fn missing_files_are_told_together() {
     check(
         sound().without("documents/notes.txt").without("prompts/lead.md").without("demo.script.json"),
         r#"
-error B0127: the prompt file "prompts/lead.md" is not there
+error B0127: the prompt file "prompts/lead.md" does not exist
    ┌─ demo/agents/lead.json:5:30
  5 │   "system_prompt": { "file": "prompts/lead.md" },
    │                              ^^^^^^^^^^^^^^^^^ expected a file demo/prompts/lead.md
-error B0127: the document "notes.txt" is not there
+error B0127: the document "notes.txt" does not exist
    ┌─ demo/job.json:9:17
  9 │   "documents": ["notes.txt"],
    │                 ^^^^^^^^^^^ expected a file demo/documents/notes.txt or demo/notes.txt
-error B0127: the script file "demo.script.json" is not there
+error B0127: the script file "demo.script.json" does not exist
     ┌─ demo/job.json:10:63
  10 │   "models": { "scripted": { "provider": "scripted", "script": "demo.script.json" } }
     │                                                               ^^^^^^^^^^^^^^^^^^ expected a file demo/demo.script.json
@@ -290,7 +290,7 @@ fn a_title_is_one_line_and_changes_name_inputs_of_the_right_type() {
     check(
         with(r#""Publish\nall""#, r#"{ "path": "pth", "content": "rows", "block": "at", "encoding": "path" }"#),
         r#"
-error B0107: "title" has a form that is not allowed
+error B0107: "title" is not well-formed
    ┌─ demo/tools/publish.json:4:12
  4 │   "title": "Publish\nall",
    │            ^^^^^^^^^^^^^^ expected one line without spaces around it, found "Publish\nall"
@@ -317,15 +317,15 @@ fn changes_belong_to_a_tool_that_writes_and_a_refinement_keeps_them() {
     check(
         sound().with(Role::Tool, "tools/publish.json", publish.replace("\"writes\": true", "\"writes\": false")),
         r#"
-error B0109: "changes" means nothing for a tool that writes no documents
+error B0109: "changes" does not apply to a tool that writes no documents
    ┌─ demo/tools/publish.json:8:3
  8 │   "changes": { "path": "path", "encoding": "path", "data": "rows" },
-   │   ^^^^^^^^^ expected it beside "writes": true
-error B0109: "encoding" means nothing without "content"
+   │   ^^^^^^^^^ expected this key only with "writes": true
+error B0109: "encoding" needs "content"
    ┌─ demo/tools/publish.json:8:32
  8 │   "changes": { "path": "path", "encoding": "path", "data": "rows" },
    │                                ^^^^^^^^^^ expected both or neither
-error B0109: "data" means nothing without "block"
+error B0109: "data" needs "block"
    ┌─ demo/tools/publish.json:8:52
  8 │   "changes": { "path": "path", "encoding": "path", "data": "rows" },
    │                                                    ^^^^^^ expected both or neither

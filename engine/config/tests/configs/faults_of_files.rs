@@ -23,7 +23,7 @@ fn a_key_that_stands_twice_names_both_places() {
     check(
         sound().edited("agents/counter.json", "\"turns\": 7", "\"turns\": 7, \"turns\": 8"),
         r#"
-error B0104: key "turns" stands twice
+error B0104: key "turns" is used twice
    ┌─ demo/agents/counter.json:7:27
  7 │   "limits": { "turns": 7, "turns": 8 }
    │                           ^^^^^^^ (first at 7:15)
@@ -125,7 +125,7 @@ fn an_id_of_another_form_is_refused() {
     check(
         sound().edited("agents/lead.json", "\"agent_id\": \"lead\"", "\"agent_id\": \"Lead\""),
         r#"
-error B0107: "agent_id" has a form that is not allowed
+error B0107: "agent_id" is not well-formed
    ┌─ demo/agents/lead.json:2:15
  2 │   "agent_id": "Lead",
    │               ^^^^^^ expected small letters and digits in words joined by _ or -, found "Lead"
@@ -139,10 +139,10 @@ fn keys_that_exclude_each_other_are_told() {
     check(
         sound().edited("tools/note.json", "\"input_schema\"", "\"parameters\": {}, \"effect\": \"pure\", \"input_schema\""),
         r#"
-error B0109: "effect" means nothing for a tool of type non_function_tool
+error B0109: "effect" does not apply to a tool of type non_function_tool
    ┌─ demo/tools/note.json:5:21
  5 │   "parameters": {}, "effect": "pure", "input_schema": { "type": "object", "properties": { "text": { "type": "string", "p
-   │                     ^^^^^^^^ expected it in a function_tool
+   │                     ^^^^^^^^ expected this key only in a function_tool
 error B0109: "parameters" and "input_schema" exclude each other
    ┌─ demo/tools/note.json:5:39
  5 │   "parameters": {}, "effect": "pure", "input_schema": { "type": "object", "properties": { "text": { "type": "string", "p
@@ -241,11 +241,11 @@ fn a_grant_is_an_id_or_an_id_with_an_approval() {
 #[test]
 fn what_a_tool_cannot_be_asked_about_is_told() {
     let note = sound().edited("tools/note.json", "\"description\"", "\"approval\": \"person\",\n  \"description\"");
-    assert!(faults(note).contains("\"approval\" means nothing for a tool of type non_function_tool"));
+    assert!(faults(note).contains("\"approval\" does not apply to a tool of type non_function_tool"));
     let granted = sound().edited("agents/counter.json", "\"note\"]", "{ \"tool\": \"note\", \"approval\": \"person\" }]");
-    assert!(faults(granted).contains("\"approval\" means nothing for a tool of type non_function_tool"));
+    assert!(faults(granted).contains("\"approval\" does not apply to a tool of type non_function_tool"));
     let pure = sound().edited("tool-configs/word_count.json", "\"effect\"", "\"on_unknown_outcome\": \"ask\",\n  \"effect\"");
-    assert!(faults(pure).contains("\"on_unknown_outcome\" means nothing here"));
+    assert!(faults(pure).contains("\"on_unknown_outcome\" does not apply here"));
     let retried = sound().edited("tool-configs/word_count.json", "\"effect\"", "\"on_failure\": \"return\",\n  \"effect\"");
-    assert!(faults(retried).contains("\"on_failure\" means nothing for a tool of type function_tool"));
+    assert!(faults(retried).contains("\"on_failure\" does not apply to a tool of type function_tool"));
 }

@@ -9,7 +9,7 @@ fn a_function_tool_that_nothing_runs_is_refused() {
     check(
         sound().functions(&[]),
         r#"
-error B0110: nothing runs the function tool "word_count": no function of that name is linked
+error B0110: the function tool "word_count" has no function: none of that name is linked
    ┌─ tool-configs/word_count.json:2:14
  2 │   "tool_id": "word_count",
    │              ^^^^^^^^^^^^ expected a #[tool] function or "exec"
@@ -55,7 +55,7 @@ fn a_function_of_a_type_that_runs_no_code_is_refused() {
             "",
         ),
         r#"
-error B0111: tool "word_count" is of type non_function_tool, which runs no code, but fn word_count serves it
+error B0111: tool "word_count" is of type non_function_tool, which runs no code, but fn word_count implements it
    ┌─ tool-configs/word_count.json:3:11
  3 │   "type": "non_function_tool",
    │           ^^^^^^^^^^^^^^^^^^^ expected "function_tool"  (tools/src/word_count.rs:4)
@@ -84,7 +84,7 @@ fn two_functions_of_one_id_are_refused() {
     check(
         sound().functions(&[&WORD_COUNT, &WORD_COUNT]),
         r"
-error B0113: fn word_count serves tool word_count, which another function serves already
+error B0113: fn word_count implements tool word_count, which another function already implements
    ┌─ tools/src/word_count.rs:4
    │ (tools/src/word_count.rs:4)
 1 error
@@ -124,7 +124,7 @@ error B0115: parameter "limit" has another type in fn word_count
    ┌─ tool-configs/word_count.json:7:24
  7 │     "limit": { "type": "number", "description": "At most", "required": true }
    │                        ^^^^^^^^ expected integer, found number  (tools/src/word_count.rs:4)
-error B0116: parameter "limit" is optional in fn word_count and required here
+error B0116: parameter "limit" is optional in fn word_count, but required here
    ┌─ tool-configs/word_count.json:7:72
  7 │     "limit": { "type": "number", "description": "At most", "required": true }
    │                                                                        ^^^^ expected "required": false  (tools/src/word_count.rs:4)

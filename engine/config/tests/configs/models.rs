@@ -93,7 +93,7 @@ fn every_fault_of_models_is_told_at_its_place() {
     let files = sound().with(Role::Models, "models.json", models);
     let shown = files.edited("agents/lead.json", MODEL, "\"model\": \"loacl:m\"").faults();
     for expected in [
-        "the model \"loacl:m\" names no provider that is known",
+        "the model \"loacl:m\" does not name a known provider",
         "unknown key \"tiemouts\"",
         "did you mean \"timeouts\"",
         "did you mean \"local\"",
@@ -103,11 +103,11 @@ fn every_fault_of_models_is_told_at_its_place() {
     let repaired = models.replace(", \"tiemouts\": {}", "");
     let shown = sound().with(Role::Models, "models.json", repaired).faults();
     for expected in [
-        "the model \"acm:m\" names no provider that is known",
+        "the model \"acm:m\" does not name a known provider",
         "demo/models.json:3:",
-        "\"max_tokens\" belongs into the settings of agents",
-        "\"messages\" is what the engine itself says in requests",
-        "there is no provider \"mine\", and nothing says whom \"mine\" is like",
+        "\"max_tokens\" belongs into the settings of an agent",
+        "\"messages\" is not a setting",
+        "there is no provider \"mine\", and the entry \"mine\" has no \"like\" to name a known one",
         "this is not a web address",
         "header \"Authorization\" would hold a key",
         "demo/models.json:8:",
@@ -264,13 +264,13 @@ fn every_fault_of_fallbacks_is_told_at_its_place() {
 }}"#;
     let shown = sound().with(Role::Models, "models.json", models).faults();
     for expected in [
-        "\"fast\" falls back to \"slwo\", which is no model",
+        "\"fast\" falls back to \"slwo\", which is not a known model",
         "demo/models.json:3:5",
         "did you mean \"slow\"",
-        "error B0123: \"fast\" falls back to \"acme:m\", which has been asked by then",
+        "error B0123: \"fast\" falls back to \"acme:m\", which has already been asked",
         "demo/models.json:4:5",
-        "\"fast\" falls back to \"local:n\", which has been asked by then",
-        "\"fast\" falls back to \"fast\", which has been asked by then",
+        "\"fast\" falls back to \"local:n\", which has already been asked",
+        "\"fast\" falls back to \"fast\", which has already been asked",
         "4 errors",
     ] {
         assert!(shown.contains(expected), "{expected} is not in\n{shown}");

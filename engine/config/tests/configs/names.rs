@@ -68,7 +68,7 @@ fn an_environment_variable_has_a_name_that_shells_can_set() {
         },
         &["A", "_", "_a9", "PATH_2", &"A".repeat(128)],
         &["", "9A", "A-B", "A B", "É", &"A".repeat(129)],
-        "has a form that is not allowed",
+        "is not well-formed",
     );
 }
 
@@ -85,11 +85,11 @@ fn a_table_of_prices_is_of_a_day_and_its_prices_of_pages() {
         ["", "2026-1-31", "2026-01-311", "2026010131", "2026x01x31", "----1-----", "-------1--", "20260-01-3", "2o26-01-31"]
     {
         let told = table(day, page).expect_err("it is no day");
-        assert!(told.contains("\"version\" has a form that is not allowed"), "{day}: {told}");
+        assert!(told.contains("\"version\" is not well-formed"), "{day}: {told}");
     }
     for page in ["https://", "https://a b", "http://example.com", "example.com", ""] {
         let told = table("2026-01-31", page).expect_err("it is no page");
-        assert!(told.contains("\"source\" has a form that is not allowed"), "{page}: {told}");
+        assert!(told.contains("\"source\" is not well-formed"), "{page}: {told}");
     }
 }
 

@@ -91,7 +91,7 @@ fn what_cannot_be_set_is_told_at_its_place() {
         "\"description\": \"Note something\",",
         "\"description\": \"d\", \"secrets\": [\"A\"],",
     );
-    assert!(noted.faults().contains("\"secrets\" means nothing for a tool of type non_function_tool"), "{}", noted.faults());
+    assert!(noted.faults().contains("\"secrets\" does not apply to a tool of type non_function_tool"), "{}", noted.faults());
 }
 
 #[test]

@@ -79,8 +79,8 @@ fn types_that_hold_themselves_are_compared_to_an_end() {
 #[test]
 fn a_reference_that_comes_to_no_end_says_nothing_of_a_type() {
     let config = of(json!({"a": {"type": "string"}}));
-    let circle = || json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"$ref": "#/$defs/A"}}});
-    assert_eq!(told(&config, circle), [""; 0]);
+    let cycle = || json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"$ref": "#/$defs/A"}}});
+    assert_eq!(told(&config, cycle), [""; 0]);
 }
 
 /// Returns a parameter `a` that is a string behind `LINKS` references.

@@ -1,4 +1,4 @@
-//! Tools from several files: the effective text, the executor, and the facts that an approval of a call binds.
+//! Tools from several files: the effective text, the executor, and the facts that an approval of a call covers.
 
 use baton_config::{Role, Unconfigured, load};
 use baton_types::call::AfterExecution;
@@ -63,7 +63,7 @@ fn a_tool_that_delegates_says_to_whom() {
 fn a_run_that_is_only_read_needs_no_functions() {
     let read = |unconfigured| load(&sound().sources(), &[], unconfigured, &rules());
     assert!(read(Unconfigured::Reading).expect("nothing is run").tools["word_count"].executor.is_none());
-    assert!(read(Unconfigured::Allowed).expect_err("it will be run").to_string().contains("nothing runs the function tool"));
+    assert!(read(Unconfigured::Allowed).expect_err("it will be run").to_string().contains("has no function"));
 }
 
 #[test]
@@ -96,12 +96,12 @@ fn an_approval_binds_the_command_that_would_run_and_the_input_it_gets() {
         std::sync::Arc::clone(&files.load().expect("it is sound").tools["word_count"])
     };
     let input = Json::from(json!({"text": "a"}));
-    assert_eq!(run_by("wc").bound_hash(&input), run_by("wc").bound_hash(&input));
-    assert_ne!(run_by("wc").bound_hash(&input), run_by("rm").bound_hash(&input));
-    assert_ne!(run_by("wc").bound_hash(&input), run_by("wc").bound_hash(&Json::from(json!({"text": "b"}))));
+    assert_eq!(run_by("wc").call_hash(&input), run_by("wc").call_hash(&input));
+    assert_ne!(run_by("wc").call_hash(&input), run_by("rm").call_hash(&input));
+    assert_ne!(run_by("wc").call_hash(&input), run_by("wc").call_hash(&Json::from(json!({"text": "b"}))));
     let shown = |keys: &str| {
         let files = sound().edited(BUILT_IN, "\"effect\"", &format!("\"writes\": true, {keys}\"effect\""));
-        files.load().expect("it is sound").tools["word_count"].bound_hash(&input)
+        files.load().expect("it is sound").tools["word_count"].call_hash(&input)
     };
     let shown = ["", "\"title\": \"Count\", ", "\"title\": \"Measure\", ", "\"changes\": { \"path\": \"text\" }, "].map(shown);
     let distinct: std::collections::BTreeSet<_> = shown.iter().map(ToString::to_string).collect();

@@ -34,7 +34,7 @@ fn stays_counted(code: ErrorCode) -> bool {
 pub(super) fn call_approved(run: &mut Run, at: Timestamp, entry: &CallApproved) {
     let task = known(run, &entry.task);
     let index = change_stage(run, at, task, &entry.call, CallStage::Waiting);
-    open_calls(&mut run.graph[task]).details_mut(index).approved = Some(entry.binds);
+    open_calls(&mut run.graph[task]).details_mut(index).approved = Some(entry.call_hash);
 }
 
 pub(super) fn call_started(run: &mut Run, at: Timestamp, entry: &CallStarted) {

@@ -130,7 +130,7 @@ pub(super) fn question_opened(run: &mut Run, entry: &QuestionOpened) {
         text: entry.question.clone(),
         documents: entry.documents.clone(),
         answer_schema: entry.answer_schema.clone(),
-        otherwise: entry.otherwise.clone(),
+        on_deadline: entry.on_deadline.clone(),
         closed: None,
     }));
     run.shared.questions.push(entry.task.clone());

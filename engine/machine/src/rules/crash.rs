@@ -64,7 +64,7 @@ pub(crate) fn resume(draft: &mut Draft<'_>, call: CallAt, recovery: Recovery) {
     if tool.effect == EffectClass::AtMostOnce && recovery == Recovery::AfterCrash {
         return draft.then(Step::Interrupt(call));
     }
-    if open.approved().is_some_and(|binds| tool.bound_hash(&open.asked.input) != binds) {
+    if open.approved().is_some_and(|call_hash| tool.call_hash(&open.asked.input) != call_hash) {
         // It began as approved, but would now begin as something else.
         let result = CallResult::error(CallStatus::Failed, changed_since(&tool)).into();
         return draft.then(Step::Deliver { call, result, envelope: None });

@@ -33,7 +33,7 @@ pub(crate) fn end(draft: &mut Draft<'_>, task: TaskIndex, end: End) {
     draft.then(match (retry_at, draft.task(task).concern()) {
         (Some(at), _) if at <= draft.at => Step::Retry(call),
         (Some(_), _) => return,
-        (None, Some(Concern::Approval { binds })) => Step::DecideApproval { call, question: task, binds, result },
+        (None, Some(Concern::Approval { call_hash })) => Step::DecideApproval { call, question: task, call_hash, result },
         (None, Some(Concern::Outcome)) => Step::TakeOutcome { call, result },
         (None, None) => Step::Deliver { call, result: draft.call(call).with_attempts(result), envelope },
     });

@@ -56,7 +56,7 @@ pub(super) enum Step {
     /// Asks for an approval.
     AskApproval(NeededApproval),
     /// Approves or refuses a call, after the end of `question`.
-    DecideApproval { call: CallAt, question: TaskIndex, binds: ContentHash, result: Arc<CallResult> },
+    DecideApproval { call: CallAt, question: TaskIndex, call_hash: ContentHash, result: Arc<CallResult> },
     /// Gives a call its result, after the end of the question about its outcome.
     TakeOutcome { call: CallAt, result: Arc<CallResult> },
     /// Ends delegations that the join of the turn no longer needs.

@@ -104,7 +104,7 @@ fn describe(end: &QuestionEnd) -> String {
     match end {
         QuestionEnd::Answered { by, answer, .. } => format!("{by} answered {}", answer.text()),
         QuestionEnd::Expired { .. } => "its deadline passed".to_owned(),
-        QuestionEnd::Escalated { to, .. } => format!("it went on to {to}"),
+        QuestionEnd::Escalated { to, .. } => format!("it was passed on to {to}"),
         QuestionEnd::Failed { reason } => reason.clone(),
     }
 }

@@ -4,7 +4,7 @@
 //! masters alike. The engine asks the last two. They are about a call.
 //!
 //! Until a call is approved it counts as waiting. Nothing of it has begun, and the calls after it in call order wait with it.
-//! The approval binds the hash of the tool, its definition and the input as the model wrote it, byte for byte. If a fork or a
+//! The approval covers the hash of the tool, its definition and the input as the model wrote it, byte for byte. If a fork or a
 //! migration changes the tool of a call, the engine asks about the call again. Silence is never an approval. An agent that
 //! answers a question is offered no tool that needs an approval, except for the handoff. There the handoff is the answer, not
 //! a result that somebody wants to see first.
@@ -37,7 +37,7 @@ pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<Doc
         ..create::question(asker, task, by, request_text(&input), documents)
     };
     draft.start(call, &tool, created.documents.clone(), Some(created.holder.clone()));
-    open_question(draft, created, draft.id(call.task), otherwise(&input));
+    open_question(draft, created, draft.id(call.task), on_deadline(&input));
 }
 
 /// Asks for `approval`. If limits leave no room for the question, the call is refused, after which its turn may be complete.
@@ -56,7 +56,7 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
         "type": "object",
         "properties": {
             "approved": {"type": "boolean", "description": "Whether the call may begin."},
-            "reason": {"type": "string", "description": "Why, for whoever wants to make the call."}
+            "reason": {"type": "string", "description": "The reason, for the agent that wants to make the call."}
         },
         "required": ["approved"],
         "additionalProperties": false
@@ -66,7 +66,7 @@ pub(crate) fn ask_approval(draft: &mut Draft<'_>, approval: NeededApproval) {
         Approver::Master => draft.run.master_of(call.task),
     };
     let question = TaskCreated {
-        concern: Some(Concern::Approval { binds: tool.bound_hash(input) }),
+        concern: Some(Concern::Approval { call_hash: tool.call_hash(input) }),
         answer_schema: Json::from(schema),
         ..create::question(draft.task(call.task), open.id.approval(open.approvals() + 1), by, request, documents)
     };
@@ -111,12 +111,12 @@ pub(crate) fn interrupt(draft: &mut Draft<'_>, call: CallAt) {
 /// the tasks that its own calls create.
 fn ask_about_call(draft: &mut Draft<'_>, call: CallAt, question: TaskCreated, creating: u32) -> Result<(), CallError> {
     draft.run.check_room(question.holder != Holder::Person, creating)?;
-    open_question(draft, question, draft.id(call.task), Otherwise::Fail);
+    open_question(draft, question, draft.id(call.task), OnDeadline::Fail);
     Ok(())
 }
 
 /// Creates the task of a question and numbers the question. If a person holds it, the person is asked.
-fn open_question(draft: &mut Draft<'_>, created: TaskCreated, asker: TaskId, otherwise: Otherwise) {
+fn open_question(draft: &mut Draft<'_>, created: TaskCreated, asker: TaskId, on_deadline: OnDeadline) {
     let number = u32::try_from(draft.run.shared.questions.len() + 1).unwrap_or(u32::MAX);
     let opened = QuestionOpened {
         task: created.task.clone(),
@@ -126,7 +126,7 @@ fn open_question(draft: &mut Draft<'_>, created: TaskCreated, asker: TaskId, oth
         question: created.request.clone(),
         documents: created.documents.clone(),
         answer_schema: created.answer_schema.clone(),
-        otherwise,
+        on_deadline,
     };
     let asks_person = (created.holder == Holder::Person).then(|| Effect::AskPerson { question: created.task.clone() });
     draft.push(Entry::TaskCreated(Box::new(created)));
@@ -135,7 +135,13 @@ fn open_question(draft: &mut Draft<'_>, created: TaskCreated, asker: TaskId, oth
 }
 
 /// Approves or refuses `call`, after `question` ended with `result`. A call that has changed is asked about again.
-pub(crate) fn decide_approval(draft: &mut Draft<'_>, call: CallAt, question: TaskIndex, binds: ContentHash, result: &CallResult) {
+pub(crate) fn decide_approval(
+    draft: &mut Draft<'_>,
+    call: CallAt,
+    question: TaskIndex,
+    call_hash: ContentHash,
+    result: &CallResult,
+) {
     let open = draft.call(call);
     if open.stage != CallStage::Approval {
         // The call ended before its question did.
@@ -149,7 +155,7 @@ pub(crate) fn decide_approval(draft: &mut Draft<'_>, call: CallAt, question: Tas
             draft.refuse(call, error);
         }
         // The answer is about another tool definition or input than the present one.
-        (Some(tool), _) if tool.bound_hash(&asked.input) != binds => {
+        (Some(tool), _) if tool.call_hash(&asked.input) != call_hash => {
             let approver = draft.approver_again(call, tool);
             let documents = draft.task(question).question.as_ref().map(|question| question.documents.clone());
             draft.then(Step::AskApproval(NeededApproval {
@@ -161,7 +167,7 @@ pub(crate) fn decide_approval(draft: &mut Draft<'_>, call: CallAt, question: Tas
         }
         (Some(tool), Ok(())) => {
             let (task, call) = (draft.id(call.task), open.id.clone());
-            draft.push(Entry::CallApproved(CallApproved { task, call, tool: tool.id.clone(), binds }));
+            draft.push(Entry::CallApproved(CallApproved { task, call, tool: tool.id.clone(), call_hash }));
         }
         (Some(_), Err(reason)) => {
             let error = denied(format!("the call of {} was not approved: {reason}", asked.tool));
@@ -198,11 +204,11 @@ pub(crate) fn take_outcome(draft: &mut Draft<'_>, call: CallAt, result: &CallRes
 pub(crate) fn withdraw_changed(draft: &mut Draft<'_>) {
     let run = &draft.run;
     let is_changed = |task: &Task| {
-        let Some(Concern::Approval { binds }) = task.concern() else { return false };
+        let Some(Concern::Approval { call_hash }) = task.concern() else { return false };
         let id = task.id.originating_call();
         let call = run.task(&id.task()).and_then(|caller| caller.call(&id));
         let tool = call.and_then(|call| run.configs().tools.get(call.asked.tool.as_str()));
-        call.zip(tool).is_some_and(|(call, tool)| tool.bound_hash(&call.asked.input) != binds)
+        call.zip(tool).is_some_and(|(call, tool)| tool.call_hash(&call.asked.input) != call_hash)
     };
     let changed = run.graph.live().filter(|task| is_changed(&run.graph[*task]));
     draft.steps.extend(changed.map(|task| {
@@ -226,13 +232,13 @@ pub(crate) fn escalate(draft: &mut Draft<'_>, task: TaskIndex) {
         ..create::question(of, next, by, question.text.clone(), question.documents.clone())
     };
     draft.close_question(task, &question, how);
-    open_question(draft, created, question.asker.clone(), Otherwise::Fail);
+    open_question(draft, created, question.asker.clone(), OnDeadline::Fail);
 }
 
 /// Checks that an ended question approves its call. The error is the reason why it does not.
 fn verdict(result: &CallResult) -> Result<(), String> {
     if result.status != CallStatus::Success {
-        return Err(format!("nobody decided ({})", result.reason()));
+        return Err(format!("no decision was made: {}", result.reason()));
     }
     let answer = result.output.value();
     match (answer.get("approved"), answer.get("reason").and_then(Value::as_str)) {
@@ -259,11 +265,11 @@ fn output_schema(tool: &Tool) -> Value {
 }
 
 /// Returns the asker's policy for a missed deadline.
-fn otherwise(input: &Value) -> Otherwise {
+fn on_deadline(input: &Value) -> OnDeadline {
     let default = input.get("default_answer").filter(|value| !value.is_null());
     match (input.get("on_deadline").and_then(Value::as_str), default) {
-        (Some("escalate"), _) => Otherwise::Escalate,
-        (Some("default") | None, Some(default)) => Otherwise::Default(Json::from(default)),
-        _ => Otherwise::Fail,
+        (Some("escalate"), _) => OnDeadline::Escalate,
+        (Some("default") | None, Some(default)) => OnDeadline::Default(Json::from(default)),
+        _ => OnDeadline::Fail,
     }
 }

@@ -29,18 +29,18 @@ fn time_out(draft: &mut Draft<'_>, task: TaskIndex) {
         let error = CallError::new(ErrorCode::TimedOut, format!("the deadline of task {} has passed", of.id));
         return draft.then_time_out(task, LimitKind::Deadline, error);
     };
-    match &question.otherwise {
-        Otherwise::Default(default) => {
+    match &question.on_deadline {
+        OnDeadline::Default(default) => {
             draft.close_question(task, &question, QuestionEnd::Expired { default: default.clone() });
             draft.then(Step::end(task, CallResult::success(default.clone())));
         }
-        Otherwise::Escalate if may_escalate(draft.run, task) => {
-            draft.then(Step::Close { task, reason: "the question went on to the next master" });
+        OnDeadline::Escalate if may_escalate(draft.run, task) => {
+            draft.then(Step::Close { task, reason: "the question was passed on to the next master" });
             draft.then(Step::Escalate(task));
         }
-        Otherwise::Escalate | Otherwise::Fail => {
+        OnDeadline::Escalate | OnDeadline::Fail => {
             draft.close_question(task, &question, QuestionEnd::Expired { default: Json::null() });
-            let message = format!("nobody answered question Q{} in time", question.number);
+            let message = format!("question Q{} was not answered in time", question.number);
             let error = CallError::new(ErrorCode::Unanswered, message);
             draft.then(Step::end(task, CallResult::error(CallStatus::Timeout, error)));
         }

@@ -77,11 +77,12 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> 
     if let Some(kept) = &kept
         && (documents.twin(&kept.path).is_some() || differs(kept))
     {
-        let message = format!("the output is too long to be shown, and something else stands at {}", kept.path);
+        let message = format!("the output is too long to be shown, and the document {} already exists", kept.path);
         return Err(CallError::new(ErrorCode::LimitReached, message));
     }
     if let Some((path, twin)) = documents.twin_of(&writes) {
-        let message = format!("path {path} could be taken for the document {twin}, or lies in it");
+        let message =
+            format!("path {path} could be mistaken for the document {twin}, or one of them would be a folder of the other");
         return Err(CallError::new(ErrorCode::InvalidInput, message));
     }
     let mut conflicts = Vec::new();
@@ -94,7 +95,7 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> 
     if let Some(conflict) = conflicts.first() {
         let known = conflict.base.map_or("you knew no version of it".to_owned(), |base| format!("you knew version {base}"));
         let mut message = format!(
-            "{} is at version {} and {known}; nothing was written. Read what stands and write again",
+            "{} is at version {} and {known}; nothing was written. Read the current version and write again",
             conflict.path, conflict.current
         );
         let output = CallOutput::Inline(output.filter(|_| kept.is_none()).unwrap_or_default());

@@ -51,7 +51,7 @@ fn a_call_begins_once_it_is_approved() {
         0 turn 1 asked
         0 turn 1: delete
             0/1.1/approval created: question for you, its own words master you [approval]
-            Q1 opened: 0 asks you, otherwise fail
+            Q1 opened: 0 asks you, on deadline fail
             Q1 closed: ada (person) answers {"approved":true}
             0/1.1/approval completed: success {"approved":true}
         0/1.1 delete approved

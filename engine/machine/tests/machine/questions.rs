@@ -46,7 +46,7 @@ fn a_master_answers_while_it_is_blocked_on_the_asker() {
           0/1.1 turn 1: ask_master
           0/1.1/1.1 ask_master started → root
             0/1.1/1.1 created: question for root, "which quarter?" master you in the name of 0
-            Q1 opened: 0/1.1 asks root, otherwise fail
+            Q1 opened: 0/1.1 asks root, on deadline fail
             0/1.1/1.1 turn 1 asked
             0/1.1/1.1 turn 1: "the third"
             Q1 closed: root answers "the third"
@@ -56,7 +56,7 @@ fn a_master_answers_while_it_is_blocked_on_the_asker() {
           0/1.1 turn 2: handoff
           0/1.1/2.1 handoff success "child done" [terminate]
           0/1.1 completed: success "child done"
-        0/1.1 route_to_child success "child done" (said to child: "which quarter?" "the third")
+        0/1.1 route_to_child success "child done" (answered child: "which quarter?" "the third")
         0 turn 2 asked
         0 turn 2: handoff
         0/2.1 handoff success "done" [terminate]
@@ -174,7 +174,7 @@ fn an_agent_whose_master_is_a_person_asks_past_its_caller() {
           0/1.1 turn 1: ask_master
           0/1.1/1.1 ask_master started → you
             0/1.1/1.1 created: question for you, "which?" master you
-            Q1 opened: 0/1.1 asks you, otherwise fail
+            Q1 opened: 0/1.1 asks you, on deadline fail
         "#]],
     );
     sim.person_answers("0/1.1/1.1", "that").expect("the question is open");

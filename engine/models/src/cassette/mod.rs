@@ -26,7 +26,7 @@ use crate::secret::Secrets;
 pub(crate) use form::{Heard, NoAnswer, Occasion, Wait};
 pub(crate) use take::Takes;
 
-/// The fewest bytes that make a secret. What servers without keys are given in place of one is none, and its letters may stand
+/// The fewest bytes that make a secret. What servers without keys are given in place of one is none, and its letters may be
 /// anywhere.
 const MIN_SECRET_BYTES: usize = 8;
 

@@ -135,7 +135,7 @@ impl Client {
     pub(super) async fn hear(&self, heard: Heard, stream: bool) -> Result<Answer, Failure> {
         let read = match Incoming::played(heard) {
             Ok(incoming) => self.read(incoming, stream).await,
-            Err(no_answer) => Err(no_answer.expect("what was put down is an answer, or why there is none")),
+            Err(no_answer) => Err(no_answer.expect("a cassette holds an answer or a failure")),
         };
         read.unwrap_or_else(|no_answer| Err(self.lost(&no_answer).into()))
     }
@@ -271,7 +271,7 @@ impl Client {
                 let (what, limit) = match waiting_for {
                     Wait::Connection => ("no connection", timeouts.connect),
                     Wait::FirstByte => ("no answer began", timeouts.first_byte),
-                    Wait::NextBytes => ("the answer did not go on", timeouts.between_bytes),
+                    Wait::NextBytes => ("the answer stopped in the middle", timeouts.between_bytes),
                     Wait::WholeAnswer => ("no whole answer", timeouts.total),
                 };
                 ModelError::TimedOut { provider, what, limit }

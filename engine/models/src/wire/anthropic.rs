@@ -231,7 +231,7 @@ impl Stream {
             }
             "content_block_delta" => {
                 let Some((_, block, input)) = self.open.iter_mut().rfind(|(open, ..)| *open == index) else {
-                    return Err(WireError::unreadable(format!("block {index} goes on without having begun")));
+                    return Err(WireError::unreadable(format!("block {index} continues without a start")));
                 };
                 grow(block, input, event.get("delta").unwrap_or(&Value::Null));
             }

@@ -7,7 +7,7 @@ use super::message::{Message, add_call};
 use super::value::{Step, list, raw_text, text};
 use super::{Answer, AnsweredCall, Fault, Features, Piece, Said, WireError, WireRequest, chat, usage};
 
-/// Settings that stand beside the `options` of a model rather than in them.
+/// Settings that are siblings of the `options` of a model instead of parts of them.
 const BESIDE: [&str; 4] = ["think", "format", "keep_alive", "options"];
 
 /// Returns the body of a request, without the conversation.

@@ -49,7 +49,7 @@ async fn the_key_is_in_its_header_and_in_no_error_or_print() {
 async fn no_beginning_of_a_key_is_left_where_words_are_cut() {
     /// Errors show so many characters of a provider's words.
     const SHOWN: usize = 600;
-    /// So few characters of a key may stand anywhere by chance.
+    /// So few characters of a key may occur anywhere by chance.
     const TELLS: usize = 6;
     let mut cuts = 0;
     for spelling in spellings() {

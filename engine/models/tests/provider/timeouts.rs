@@ -38,7 +38,7 @@ async fn each_time_limit_ends_the_wait_that_it_is_for() {
         other => panic!("expected a time-out, found {other:?}"),
     };
     assert_eq!(what(&mute.0), "no answer began");
-    assert_eq!(what(&silent.0), "the answer did not go on");
+    assert_eq!(what(&silent.0), "the answer stopped in the middle");
     assert_eq!(what(&comments.0), "no whole answer");
 }
 

@@ -89,7 +89,7 @@ impl Ledger {
         });
         // A call may wait for a place among the run's parallel calls; then others run.
         let held = asks || counts.are_held() || self.running > 0 || unfinished == 0;
-        self.rule(held, Invariant::BlockedTaskCanWake, || format!("{id} has {unfinished} calls that nobody works on"));
+        self.rule(held, Invariant::BlockedTaskCanWake, || format!("{id} has {unfinished} calls without work in progress"));
         let is_question = self.tasks.get(id).is_some_and(|book| book.created.kind == TaskKind::Question);
         self.rule(!is_question || question.is_some(), Invariant::EveryQuestionHasOneEnd, || {
             format!("{id} is a question that was not opened")
@@ -107,7 +107,9 @@ impl Ledger {
         self.rule(open == 0, Invariant::BooksBalance, || format!("the run has ended and {open} calls have no result"));
         let untold: Vec<u32> =
             self.questions.iter().filter(|(_, question)| question.ends != 1).map(|(number, _)| *number).collect();
-        self.rule(untold.is_empty(), Invariant::EveryQuestionHasOneEnd, || format!("questions {untold:?} have not one end"));
+        self.rule(untold.is_empty(), Invariant::EveryQuestionHasOneEnd, || {
+            format!("questions {open:?} do not have exactly one end")
+        });
     }
 
     /// Whether the question `task` was escalated to another task, which now answers the same call.

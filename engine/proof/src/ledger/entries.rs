@@ -88,7 +88,7 @@ impl Ledger {
     fn open_call(&mut self, id: &CallId, task: &TaskId, tool: &str) -> Option<&mut CallBook> {
         let open = self.tasks.get(task).is_some_and(|book| book.open.contains(id));
         let Some(call) = self.calls.get(id) else {
-            self.broken(Invariant::EveryCallHasOneResult, format!("call {id} was made by nobody"));
+            self.broken(Invariant::EveryCallHasOneResult, format!("no turn made call {id}"));
             return None;
         };
         let (ours, finished, named) = (call.task == *task, call.is_finished(), call.tool == tool);
@@ -97,7 +97,7 @@ impl Ledger {
         self.rule(!finished, Invariant::EveryCallHasOneResult, || {
             format!("a second result, or a step after the result, of {id}")
         });
-        self.rule(named, Invariant::EveryCallHasOneResult, || format!("{id} goes on as a call of {tool}"));
+        self.rule(named, Invariant::EveryCallHasOneResult, || format!("{id} continues as a call of {tool}"));
         if ours && open && !finished { self.call_mut(id) } else { None }
     }
 
@@ -228,7 +228,9 @@ impl Ledger {
                 if let Some(id) = task {
                     self.live(id, "a wait");
                     let asks = self.tasks.get(id).is_some_and(|book| book.request.is_some());
-                    self.rule(asks, Invariant::TimelineHasNoGaps, || format!("{id} waits for a provider and asks nobody"));
+                    self.rule(asks, Invariant::TimelineHasNoGaps, || {
+                        format!("{id} waits for a provider without an open request")
+                    });
                 }
             }
             ControlAction::Late { .. } => {

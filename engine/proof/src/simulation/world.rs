@@ -102,7 +102,7 @@ impl World {
                 self.steps_to_end += 1;
             }
             if self.steps_to_end > STEPS_TO_END {
-                self.broken(Invariant::EveryRunEnds, format!("the run goes on {STEPS_TO_END} steps after the last fault"));
+                self.broken(Invariant::EveryRunEnds, format!("the run continues {STEPS_TO_END} steps after the last fault"));
             }
             self.step();
         }
@@ -193,7 +193,7 @@ impl World {
         } else {
             self.broken(
                 Invariant::EveryRunEnds,
-                "nothing runs, nobody is asked and no time is waited for, yet the run lives".to_owned(),
+                "nothing runs, no person is asked and no time is awaited, but the run has not ended".to_owned(),
             );
         }
     }

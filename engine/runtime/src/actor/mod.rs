@@ -77,8 +77,8 @@ pub(crate) struct Actor {
     pub(crate) durable: watch::Sender<u64>,
     /// The moment of the last batch: entries never step back in time.
     pub(crate) last: Timestamp,
-    /// The step that began the run, durable already.
-    pub(crate) begun: Option<Step>,
+    /// The iteration that began the run, durable already.
+    pub(crate) begun: Option<Iteration>,
     /// For a fork: recorded answers and results of its original.
     pub(crate) recording: Option<Recording>,
     /// The requests whose provider is away.
@@ -124,7 +124,7 @@ impl Incoming {
 
 /// Everything decided in one iteration.
 #[derive(Default)]
-pub(crate) struct Step {
+pub(crate) struct Iteration {
     pub(crate) entries: Vec<Arc<Recorded>>,
     pub(crate) effects: Vec<Effect>,
     contents: Vec<(ContentHash, Content)>,
@@ -132,14 +132,14 @@ pub(crate) struct Step {
     consumed: Vec<u64>,
 }
 
-impl Step {
+impl Iteration {
     /// Returns the entries and effects of `decision`.
     pub(crate) fn of(decision: Decision) -> Self {
         let entries = decision.entries.into_iter().map(Arc::new).collect();
         Self { entries, effects: decision.effects, contents: decision.contents, ..Self::default() }
     }
 
-    /// Returns the batch with which an owner's first step becomes durable; `run` is as it leaves it.
+    /// Returns the batch with which an owner's first iteration becomes durable; `run` is as it leaves it.
     pub(crate) fn first_batch(&self, id: &RunId, epoch: u64, before: u64, run: &Run, at: Timestamp) -> Batch {
         let mut batch = Batch::new(id.clone(), epoch, before);
         batch.entries.clone_from(&self.entries);
@@ -177,13 +177,13 @@ impl Actor {
                 return self.ended(end.clone(), None).await;
             }
             // A fork or a migration may begin with a question, after which nothing happens by itself.
-            self.tell_standing();
+            self.publish_standing();
         }
         loop {
             let (incoming, consumed) = self.gather().await?;
-            let step = self.handle(incoming, consumed);
-            let result = self.run.ended().and_then(|_| step.entries.iter().rev().find_map(result_of_root));
-            self.commit(step).await?;
+            let iteration = self.handle(incoming, consumed);
+            let result = self.run.ended().and_then(|_| iteration.entries.iter().rev().find_map(result_of_root));
+            self.commit(iteration).await?;
             if let Some(end) = self.run.ended() {
                 return self.ended(end.clone(), result).await;
             }
@@ -198,7 +198,7 @@ impl Actor {
                 self.release().await?;
                 return Ok(RunOutcome::ProviderAway(away));
             }
-            self.tell_standing();
+            self.publish_standing();
         }
     }
 
@@ -295,33 +295,33 @@ impl Actor {
     ///
     /// Calls that have no effect outside the run begin at once, and what they return is decided in the same beat: a
     /// turn of them costs one commit. If that commit fails, nothing of them remains.
-    fn handle(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Step {
+    fn handle(&mut self, incoming: Vec<Incoming>, consumed: Vec<u64>) -> Iteration {
         self.last = self.shared.clock.now().max(self.last);
-        let mut step = Step { consumed, ..Step::default() };
+        let mut iteration = Iteration { consumed, ..Iteration::default() };
         let mut incoming = VecDeque::from(incoming);
         while let Some(Incoming { event, contents, reply }) = incoming.pop_front() {
             let mut early = Vec::new();
             let decided = self.run.handle(self.last, event).map(|decision| {
-                step.entries.extend(decision.entries.into_iter().map(Arc::new));
+                iteration.entries.extend(decision.entries.into_iter().map(Arc::new));
                 let contents: Vec<_> = contents.into_iter().chain(decision.contents).collect();
                 self.shared.contents.remember(&contents);
-                step.contents.extend(contents);
+                iteration.contents.extend(contents);
                 for effect in decision.effects {
                     match effect {
                         Effect::Execute { task, agent, call, tool, input }
-                            if self.may_begin_early(&tool) && step.entries.len() < MESSAGES_PER_COMMIT =>
+                            if self.may_begin_early(&tool) && iteration.entries.len() < MESSAGES_PER_COMMIT =>
                         {
                             let done = self.execute(task, agent, call, &tool, input);
                             // Decided next, so that calls do not wait for the places of those that are done.
                             early.extend(done.and_then(Incoming::from_work));
                         }
-                        effect => step.effects.push(effect),
+                        effect => iteration.effects.push(effect),
                     }
                 }
             });
             early.into_iter().rev().for_each(|done| incoming.push_front(done));
             match reply {
-                Some(reply) => step.replies.push((reply, decided)),
+                Some(reply) => iteration.replies.push((reply, decided)),
                 None => {
                     if let Err(refusal) = decided {
                         tracing::warn!(run = %self.id, %refusal, "an event was refused");
@@ -329,16 +329,16 @@ impl Actor {
                 }
             }
         }
-        step
+        iteration
     }
 
     // ---- Third beat.
 
-    /// Makes a step durable, then lets it be seen and performs its effects.
-    async fn commit(&mut self, step: Step) -> Result<(), StoreError> {
-        let mut step = step;
-        let (mut contents, consumed) = (std::mem::take(&mut step.contents), std::mem::take(&mut step.consumed));
-        let entries = &step.entries;
+    /// Makes an iteration durable, then lets it be seen and performs its effects.
+    async fn commit(&mut self, iteration: Iteration) -> Result<(), StoreError> {
+        let mut iteration = iteration;
+        let (mut contents, consumed) = (std::mem::take(&mut iteration.contents), std::mem::take(&mut iteration.consumed));
+        let entries = &iteration.entries;
         if let Some(first) = entries.first() {
             if !contents.is_empty() {
                 let named: HashSet<ContentHash> = entries.iter().filter_map(|recorded| recorded.entry.content()).collect();
@@ -357,12 +357,12 @@ impl Actor {
             batch.consumed = consumed;
             self.shared.store.append(batch).await?;
         }
-        self.publish(step).await
+        self.publish(iteration).await
     }
 
-    /// Lets a durable step be seen and performs its effects.
-    async fn publish(&mut self, step: Step) -> Result<(), StoreError> {
-        let Step { entries, effects, replies, .. } = step;
+    /// Lets a durable iteration be seen and performs its effects.
+    async fn publish(&mut self, iteration: Iteration) -> Result<(), StoreError> {
+        let Iteration { entries, effects, replies, .. } = iteration;
         // Sent even without listeners: a call that begins below asks for the durable sequence number.
         self.durable.send_replace(self.run.last_seq());
         self.transcripts.absorb(&entries, &self.run);
@@ -442,9 +442,10 @@ impl Actor {
         let is_held_up = self.is_held_up();
         let away: Vec<String> = self.outages.providers().into_iter().map(str::to_owned).collect();
         let waits = self.waits_end().into_iter();
-        let step = self.handle(waits.map(|event| Incoming { event, contents: Vec::new(), reply: None }).collect(), Vec::new());
-        self.commit(step).await?;
-        let status = match unmoved(&self.run) {
+        let iteration =
+            self.handle(waits.map(|event| Incoming { event, contents: Vec::new(), reply: None }).collect(), Vec::new());
+        self.commit(iteration).await?;
+        let status = match idle_status(&self.run) {
             _ if waits_for_people => STATUS_WAITING.to_owned(),
             Some(status) => status.to_owned(),
             None if is_held_up => format!("waiting for {}", away.join(", ")),
@@ -458,7 +459,7 @@ impl Actor {
 
     // ---- What the handle sees.
 
-    fn tell_standing(&mut self) {
+    fn publish_standing(&mut self) {
         // What a fork knows the answer to does not wait.
         let waits = self.waits_for_people() && self.work.arrived.is_empty();
         if waits {
@@ -496,12 +497,12 @@ impl Actor {
 pub(crate) fn status(run: &Run) -> &'static str {
     match run.ended() {
         Some(end) => end.state.as_str(),
-        None => unmoved(run).unwrap_or(STATUS_RUNNING),
+        None => idle_status(run).unwrap_or(STATUS_RUNNING),
     }
 }
 
 /// Returns the status of a `run` that cannot proceed. It does not depend on the owner.
-fn unmoved(run: &Run) -> Option<&'static str> {
+fn idle_status(run: &Run) -> Option<&'static str> {
     let waits = run.waits_only_for_people().then_some(STATUS_WAITING);
     waits.or_else(|| run.totals().paused.then_some(STATUS_PAUSED))
 }

@@ -212,7 +212,7 @@ impl Actor {
         let since = request.away_since?;
         if let Some(since) = self.outages.reported.remove(&request.provider) {
             let seconds = now.since(since).as_secs();
-            self.tell_watchers(task, format!("{} answers again after {seconds} s", request.provider));
+            self.notify_watchers(task, format!("{} answers again after {seconds} s", request.provider));
         }
         let until = if let State::Asking(began) = request.state { began } else { now };
         // What the attempt that succeeded took was work.
@@ -296,11 +296,11 @@ impl Actor {
         let (provider, message) = (request.provider.clone(), format!("{}; {next}", request.reason));
         if pause >= REPORT_FROM && !self.outages.reported.contains_key(&provider) {
             self.outages.reported.insert(provider, request.away_since.unwrap_or(now));
-            self.tell_watchers(task, message);
+            self.notify_watchers(task, message);
         }
     }
 
-    fn tell_watchers(&self, task: &TaskId, message: String) {
+    fn notify_watchers(&self, task: &TaskId, message: String) {
         // Watchers are optional.
         let _unwatched = self.progress.send(Progress { task: task.clone(), call: None, message });
     }

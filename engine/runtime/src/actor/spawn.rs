@@ -11,7 +11,7 @@ use tracing::Instrument as _;
 
 use super::outage::Outages;
 use super::work::Work;
-use super::{Actor, Commands, Step, status};
+use super::{Actor, Commands, Iteration, status};
 use crate::handle::{RunHandle, Standing};
 use crate::recording::Recording;
 use crate::services::{Models, Services};
@@ -36,7 +36,7 @@ pub(crate) struct Parts {
     pub(crate) transcripts: Transcripts,
     pub(crate) folder: Option<PathBuf>,
     pub(crate) last: Timestamp,
-    pub(crate) begun: Option<Step>,
+    pub(crate) begun: Option<Iteration>,
     pub(crate) recording: Option<Recording>,
 }
 

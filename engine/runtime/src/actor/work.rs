@@ -205,7 +205,7 @@ impl Actor {
             self.work.unrepeatable.insert(call.clone(), task.clone());
         }
         let Some(tool) = self.run.configs().tools.get(tool).cloned() else {
-            panic!("the machine began a call of {tool}, which no config describes");
+            panic!("the machine began a call of {tool}, which has no config");
         };
         let (stopped, of) = (self.token(&task), task.clone());
         let inline_bytes = self.run.task(&task).and_then(|task| self.run.limits(task).inline_result_bytes);

@@ -46,8 +46,8 @@ pub(crate) async fn answer(host: &Host, ask: ModelAsk) -> Result<ModelReply, Too
         }
     };
     let usage = turn.usage.unwrap_or_else(|| estimated(&request, &turn.text));
-    let said = turn.answered.as_ref().and_then(|answered| answered.cost);
-    let cost = said.or_else(|| asked.price.as_ref().map(|price| price.cost(&usage)));
+    let written = turn.answered.as_ref().and_then(|answered| answered.cost);
+    let cost = written.or_else(|| asked.price.as_ref().map(|price| price.cost(&usage)));
     asked.used(Some((usage, cost)));
     match turn.finish {
         FinishReason::ContentFilter => return Err(ToolError::new(format!("{name} withheld its answer: its filter stopped it"))),
@@ -117,7 +117,7 @@ impl Drop for Asked<'_> {
 
 fn too_much(model: &str, limit: LimitKind, worst_cost: Option<Money>) -> ToolError {
     let message = if worst_cost.is_none() && matches!(limit, LimitKind::Cost | LimitKind::CostAbove) {
-        format!("{limit} holds, and what {model} costs is not known: a price of it in models.json lets it be asked")
+        format!("{limit} applies, and the price of {model} is not known; add its price to models.json")
     } else {
         format!("{model} was not asked: {limit} leaves no room for it")
     };
@@ -125,7 +125,7 @@ fn too_much(model: &str, limit: LimitKind, worst_cost: Option<Money>) -> ToolErr
 }
 
 fn run_is_over() -> ToolError {
-    ToolError::new("the call was stopped before the model was asked").of_kind(ToolErrorKind::Cancelled)
+    ToolError::new("the call was stopped before its model request").of_kind(ToolErrorKind::Cancelled)
 }
 
 /// Returns the price of the model called `name`.
@@ -162,8 +162,8 @@ fn model(host: &Host, name: &str) -> Result<Arc<dyn Model>, ToolError> {
 fn request(host: &Host, ask: ModelAsk) -> ModelRequest {
     let messages: Vec<_> = ask.messages.into_iter().map(Arc::new).collect();
     let settings = Json::from(Value::Object(ask.settings));
-    let said = serde_json::to_string(&messages).unwrap_or_default();
-    let hash = ContentHash::of(format!("{}\n{}\n{said}\n{}", ask.model, ask.system, settings.text()).as_bytes());
+    let written = serde_json::to_string(&messages).unwrap_or_default();
+    let hash = ContentHash::of(format!("{}\n{}\n{written}\n{}", ask.model, ask.system, settings.text()).as_bytes());
     ModelRequest {
         task: host.caller.task.clone(),
         agent: AgentId::new(host.tool.id.as_str()),
@@ -182,8 +182,8 @@ fn request(host: &Host, ask: ModelAsk) -> ModelRequest {
 
 /// Estimates the usage of a request and its answer, where none was reported.
 fn estimated(request: &ModelRequest, answer: &str) -> Usage {
-    let said = |part: &Part| if let Part::Request(text) | Part::Text(text) = part { text.len() } else { 0 };
-    let asked: usize = request.messages.iter().flat_map(|message| &message.parts).map(said).sum();
+    let written = |part: &Part| if let Part::Request(text) | Part::Text(text) = part { text.len() } else { 0 };
+    let asked: usize = request.messages.iter().flat_map(|message| &message.parts).map(written).sum();
     Usage {
         input_tokens: text_tokens((request.system.len() + asked) as u64),
         output_tokens: text_tokens(answer.len() as u64),

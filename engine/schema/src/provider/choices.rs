@@ -28,7 +28,7 @@ pub(super) fn make_distinct(written: &mut Value) -> Result<(), Unfit> {
             put_first(written, &place, &first);
         }
     }
-    // A definition may stand in several choices, which may want another order of it.
+    // A definition may be part of several choices, which may want another order of it.
     match found.iter().find(|choice| !is_distinct(written, &objects(written, choice, &mut Vec::new()))) {
         Some(choice) => Err(Unfit::new(choice, "alternatives cannot be distinguished by their first key")),
         None => Ok(()),

@@ -119,7 +119,7 @@ impl Writer<'_> {
 
     fn part(&mut self, schema: &Value, at: &str, is_root: bool) -> Result<Part, Unfit> {
         let Value::Object(keywords) = schema else {
-            return Err(Unfit::new(at, "true and false are no forms of a value"));
+            return Err(Unfit::new(at, "true and false do not describe a value"));
         };
         let keywords = self.source.opened(keywords, at)?.into_owned();
         if let Some(Value::String(reference)) = keywords.get("$ref") {

@@ -168,7 +168,7 @@ impl<'s> Source<'s> {
                     let open = self.open(member, &at, &mut Vec::new())?;
                     self.join(open, &beside, &at).map(Value::Object)
                 }
-                _ => Err(Unfit::new(&at, "true and false are no forms of a value")),
+                _ => Err(Unfit::new(&at, "true and false do not describe a value")),
             }
         };
         members.iter().enumerate().map(each).collect()
@@ -231,7 +231,7 @@ impl<'s> Source<'s> {
 
 /// Returns the reason for a keyword that a dialect does not have.
 pub(super) fn no_word(keyword: &str) -> String {
-    format!("{keyword:?} cannot be said")
+    format!("{keyword:?} is not supported")
 }
 
 fn owned((key, value): (&String, &Value)) -> (String, Value) {

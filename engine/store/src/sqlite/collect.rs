@@ -167,7 +167,7 @@ fn names_in(file: &Transaction<'_>, run: &RunRow, names: &mut HashSet<ContentHas
     Ok(())
 }
 
-/// Adds every 64 hexadecimal digits of `text` that stand alone to `names`.
+/// Adds every 64 hexadecimal digits of `text` without others around them to `names`.
 pub(super) fn hashes_in(text: &str, names: &mut HashSet<ContentHash>) {
     let mut rest = text;
     while let Some(start) = rest.find(is_digit) {

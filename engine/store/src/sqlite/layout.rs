@@ -34,7 +34,7 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), StoreErr
     let what = match (strange, expected.iter().find(|part| !found.contains(part))) {
         (Some((kind, name, ..)), _) => format!("its {kind} {name:?} is not one that baton makes"),
         (None, Some((kind, name, ..))) => format!("its {kind} {name:?} is missing"),
-        (None, None) => "a part of its schema is there twice".to_owned(),
+        (None, None) => "a part of its schema exists twice".to_owned(),
     };
     Err(StoreError::ForeignSchema { path: path.to_owned(), what })
 }

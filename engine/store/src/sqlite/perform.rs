@@ -99,7 +99,7 @@ fn append(file: &Transaction<'_>, batch: &Batch, rows: &[EntryRow]) -> Result<An
 /// Writes what a batch adds to its run, and changes the run's row by it.
 fn put_parts(file: &Transaction<'_>, run: &mut RunRow, batch: &Batch, rows: &[EntryRow]) -> Result<(), StoreError> {
     for (hash, content) in &batch.contents {
-        debug_assert_eq!(*hash, ContentHash::of(content), "a content of a batch has another hash");
+        debug_assert_eq!(*hash, ContentHash::of(content), "a content of a batch does not match its hash");
         put_content(file, *hash, content)?;
     }
     let mut insert =

@@ -88,7 +88,7 @@ fn stretches(file: &Transaction<'_>, run: &RunId) -> Result<Vec<Stretch>, StoreE
         let past = run.past;
         // A past is older than what begins with it, and so has a lower number: no damage makes this walk endless.
         if past.is_some_and(|past| past >= run.number) {
-            return Err(StoreError::Corrupt { what: format!("run {} begins with a run that came later", run.id) });
+            return Err(StoreError::Corrupt { what: format!("run {} refers to a later run as its past", run.id) });
         }
         let (after, through) = (run.past_seq, bound.min(run.last_seq));
         bound = after.min(bound);
@@ -161,7 +161,7 @@ pub(super) fn entries(file: &Transaction<'_>, run: &RunId, after: u64, limit: us
                 None => link_at(file, run.clone(), row.first - 1)?,
             };
             if row.link != before.extended(body.as_bytes()) {
-                return Err(row.damaged(&run.id, &"they were not written after the entries that stand before them"));
+                return Err(row.damaged(&run.id, &"they do not follow the entries before them"));
             }
             link = Some(row.link);
             last = row.last;
@@ -191,7 +191,7 @@ pub(super) fn each_own_row(
         }
         link = link.extended(row.check(&run.id)?.as_bytes());
         if link != row.link {
-            return Err(row.damaged(&run.id, &"they were not written after the entries that stand before them"));
+            return Err(row.damaged(&run.id, &"they do not follow the entries before them"));
         }
         last = row.last;
         with(&row, row.batch).map(|()| true)
@@ -199,9 +199,7 @@ pub(super) fn each_own_row(
     if last == run.last_seq && link == run.link {
         Ok(())
     } else {
-        Err(StoreError::Corrupt {
-            what: format!("run {} ends with entry {last}, and not with {} as it was written", run.id, run.last_seq),
-        })
+        Err(StoreError::Corrupt { what: format!("run {} ends with entry {last}, but {} was written last", run.id, run.last_seq) })
     }
 }
 
@@ -285,7 +283,7 @@ pub(super) fn recall(
             .prepare_cached("SELECT count(*), coalesce(max(+agent = ?1 AND +tool = ?2), 0) FROM memories")?
             .query_row([agent.as_str(), tool.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
         if is_known || memories as u64 != Totals::load(file)?.memories {
-            return Err(damaged("how many there are is missing".to_owned()));
+            return Err(damaged("their number is missing".to_owned()));
         }
     }
     let mut expected = calls.unwrap_or(0);
@@ -336,12 +334,12 @@ pub(super) fn commands(file: &Transaction<'_>, run: &RunId, after: u64) -> Resul
     while let Some(row) = rows.next()? {
         let (command, body) = (row.get::<_, i64>(0)? as u64, row.get::<_, String>(1)?);
         if row.get::<_, i64>(2)? != checksum_of(&(&run.id, command, &body)) {
-            return Err(damaged(format!("command {command} does not fit its checksum")));
+            return Err(damaged(format!("command {command} does not match its checksum")));
         }
         commands.push((command, Json::parse(&body).map_err(|error| damaged(error.to_string()))?));
     }
     if commands.len() as u64 != run.commands {
-        return Err(damaged(format!("there are {} commands and should be {}", commands.len(), run.commands)));
+        return Err(damaged(format!("{} commands are stored, expected {}", commands.len(), run.commands)));
     }
     commands.retain(|(command, _)| *command > after);
     Ok(commands)

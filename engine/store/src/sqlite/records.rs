@@ -1,4 +1,4 @@
-//! The rows that say how things stand: one for each run, one for the whole file.
+//! The rows with the current state: one for each run, one for the whole file.
 //!
 //! A search that finds nothing is believed only after a look at all rows, which are counted: damage to an index must not make
 //! a run unknown. So what is not there costs more to find out than what is.
@@ -68,9 +68,7 @@ impl RunRow {
             .prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE run = ?1"))?
             .query_row([number], |row| Ok(Self::read(row)))
             .optional()?;
-        found.ok_or_else(|| StoreError::Corrupt {
-            what: format!("the run that another one begins with, number {number}, is missing"),
-        })?
+        found.ok_or_else(|| StoreError::Corrupt { what: format!("run number {number}, the past of another run, is missing") })?
     }
 
     /// Returns all runs, oldest row first.
@@ -80,7 +78,7 @@ impl RunRow {
         let rows = rows.map(|row| row?).collect::<Result<Vec<_>, _>>()?;
         let expected = Totals::load(file)?.runs;
         if rows.len() as u64 != expected || !rows.is_sorted_by(|one, next| one.number < next.number) {
-            return Err(StoreError::Corrupt { what: format!("there are {} runs and should be {expected}", rows.len()) });
+            return Err(StoreError::Corrupt { what: format!("{} runs are stored, expected {expected}", rows.len()) });
         }
         Ok(rows)
     }
@@ -190,7 +188,7 @@ impl RunRow {
             link: ContentHash::from_bytes(row.get(13)?),
         };
         if row.get::<_, i64>(14)? != read.checksum() {
-            return Err(StoreError::Corrupt { what: format!("the row of run {} does not fit its checksum", read.id) });
+            return Err(StoreError::Corrupt { what: format!("the row of run {} does not match its checksum", read.id) });
         }
         Ok(read)
     }
@@ -212,7 +210,7 @@ pub(super) fn link_at(file: &Connection, mut run: RunRow, seq: u64) -> Result<Co
         run = match run.past {
             // A past is older than what begins with it, and so has a lower number: no damage makes this walk endless.
             Some(past) if past < run.number => RunRow::load(file, past)?,
-            Some(_) => return Err(StoreError::Corrupt { what: format!("run {} begins with a run that came later", run.id) }),
+            Some(_) => return Err(StoreError::Corrupt { what: format!("run {} refers to a later run as its past", run.id) }),
             None => return Ok(RunRow::root_link(&run.id)),
         };
     }
@@ -250,7 +248,7 @@ impl Totals {
         if checksum == totals.checksum() {
             Ok(totals)
         } else {
-            Err(StoreError::Corrupt { what: "the totals of the store do not fit their checksum".into() })
+            Err(StoreError::Corrupt { what: "the totals of the store do not match their checksum".into() })
         }
     }
 

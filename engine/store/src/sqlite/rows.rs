@@ -116,7 +116,7 @@ impl StoredRow<'_> {
         if end.checked_sub(1) == Some(*last) {
             Ok(body)
         } else {
-            Err(self.damaged(run, &format!("what is stored ends before entry {end}")))
+            Err(self.damaged(run, &format!("the stored entries end before entry {end}")))
         }
     }
 
@@ -126,7 +126,7 @@ impl StoredRow<'_> {
         if first_eight(body) == self.checksum {
             Ok(body)
         } else {
-            Err(self.damaged(run, &"what is stored does not fit its checksum"))
+            Err(self.damaged(run, &"the stored bytes do not match their checksum"))
         }
     }
 

@@ -130,7 +130,7 @@ fn memories(file: &Transaction<'_>, _look: &mut Look, found: &mut Verification) 
         }
     }
     if memories != Totals::load(file)?.memories {
-        found.findings.push(format!("there are {memories} memories and should be {}", Totals::load(file)?.memories));
+        found.findings.push(format!("{memories} memories are stored, expected {}", Totals::load(file)?.memories));
     }
     Ok(())
 }
@@ -166,7 +166,7 @@ fn counts(file: &Transaction<'_>, look: &mut Look, found: &mut Verification) -> 
     {
         let there: i64 = file.query_row(&format!("SELECT count(*) FROM {table} NOT INDEXED"), [], |row| row.get(0))?;
         if there as u64 != reached {
-            found.findings.push(format!("{there} rows of {table} are there, and {reached} belong to something"));
+            found.findings.push(format!("{table} has {there} rows, but only {reached} are in use"));
         }
     }
     Ok(())

@@ -169,12 +169,12 @@ async fn verify_counts_what_is_there_and_names_what_is_wrong() {
         ("UPDATE places SET batch = 9 WHERE run = 1 AND task = 1", "task key 1"),
         ("DELETE FROM contents WHERE length(bytes) > 100", "configs"),
         ("UPDATE contents SET bytes = x'00' WHERE length(bytes) = 6", "no longer has that hash"),
-        ("DELETE FROM runs WHERE run = 2", "there are 1 runs and should be 2"),
-        ("DELETE FROM memories", "there are 0 memories and should be 1"),
+        ("DELETE FROM runs WHERE run = 2", "1 runs are stored, expected 2"),
+        ("DELETE FROM memories", "0 memories are stored, expected 1"),
         ("DELETE FROM logged WHERE nth = 2", "number 2"),
-        ("DELETE FROM commands", "there are 0 commands and should be 1"),
+        ("DELETE FROM commands", "0 commands are stored, expected 1"),
         ("UPDATE totals SET runs = 5", "totals"),
-        ("INSERT INTO batches VALUES (99, 1, 9, 0, x'00', '[]')", "rows of batches"),
+        ("INSERT INTO batches VALUES (99, 1, 9, 0, x'00', '[]')", "batches has 5 rows"),
     ];
     for (damage, finding) in checks {
         let disk = OnDisk::new();

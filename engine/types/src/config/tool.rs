@@ -84,12 +84,12 @@ impl Tool {
         })
     }
 
-    /// Returns the hash of all that decides what a call with `input` would do: what an approval binds. The input
+    /// Returns the hash of all that decides what a call with `input` would do: what an approval covers. The input
     /// counts as it is written, byte for byte, so no two ways of reading it can differ.
     ///
     /// The title and the change count too, although they decide nothing: the person said yes to what they were shown. Where
     /// a config has neither, the hash is that of the versions which knew neither.
-    pub fn bound_hash(&self, input: &Json) -> ContentHash {
+    pub fn call_hash(&self, input: &Json) -> ContentHash {
         let executor = self.executor.as_ref().map(|executor| format!("{executor:?}"));
         let definition = (&*self.definition, self.tool_type, self.effect, self.writes, &self.agent, executor);
         let mut tool = serde_json::to_vec(&definition).expect("a definition always serialises");

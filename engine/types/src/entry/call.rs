@@ -38,7 +38,8 @@ pub struct CallApproved {
     /// The tool.
     pub tool: ToolId,
     /// The hash of what was approved: the tool, its definition and the input.
-    pub binds: ContentHash,
+    #[serde(alias = "binds")]
+    pub call_hash: ContentHash,
 }
 
 /// A call was accepted and begins.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use call::{CallApproved, CallFinished, CallRefused, CallStarted, Conflict, Output, Said};
-pub use question::{Otherwise, QuestionClosed, QuestionEnd, QuestionOpened};
+pub use question::{OnDeadline, QuestionClosed, QuestionEnd, QuestionOpened};
 pub use run::{Adoption, Control, ControlAction, Fork, ForkPoint, ForkedEffects, RunEnded, RunStarted, Waited};
 pub use task::{Concern, FinalState, Holder, Master, SubtreeClosed, TaskCreated, TaskEnded, TaskKind};
 pub use turn::{

@@ -28,13 +28,14 @@ pub struct QuestionOpened {
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub answer_schema: Json,
     /// Step to take if no answer comes before the deadline of the task.
-    pub otherwise: Otherwise,
+    #[serde(alias = "otherwise")]
+    pub on_deadline: OnDeadline,
 }
 
 /// Step to take for a question without an answer in time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Otherwise {
+pub enum OnDeadline {
     /// This answer is taken.
     Default(Json),
     /// The question goes to the next master; from a person it fails.

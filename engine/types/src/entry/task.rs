@@ -136,7 +136,8 @@ pub enum Concern {
     /// Approval of a call.
     Approval {
         /// The hash of what is approved: the tool, its definition and the input.
-        binds: ContentHash,
+        #[serde(alias = "binds")]
+        call_hash: ContentHash,
     },
     /// Doubt whether a call that a crash interrupted had an effect.
     Outcome,

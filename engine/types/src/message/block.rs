@@ -70,7 +70,7 @@ pub fn repeat_hint(repeat: u32) -> Option<String> {
     (repeat >= 2).then(|| format!("the same result for the same input, {repeat} times in a row: doing it again will not help"))
 }
 
-/// A part as a JSON block, without the bytes of documents, which stand there by hash. Borrowed, so that hashing a
+/// A part as a JSON block, without the bytes of documents, which are named by hash. Borrowed, so that hashing a
 /// message or sending it copies nothing first.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -196,7 +196,7 @@ impl<'a> Block<'a> {
             Part::Summary { through_turn, text } => Self::Summary {
                 through_turn: *through_turn,
                 text,
-                note: "stands for your turns up to through_turn, which are not repeated; documents can be loaded again",
+                note: "replaces your turns up to through_turn; documents can be loaded again",
             },
             Part::Notice(notice) => Self::Notice { text: notice_text(notice) },
         }
@@ -279,7 +279,7 @@ fn notice_text(notice: &Notice) -> String {
         }
         Notice::Summarise { through_turn } => format!(
             "Your conversation comes near the end of what can be sent. Your turns up to turn {through_turn} are about to be \
-             replaced by your next text: write down what you need of them to go on (what was asked, decided and found, which \
+             replaced by your next text: write down what you need of them to continue (what was asked, decided and found, which \
              documents matter, what is left to do). Call no tool in this turn."
         ),
         Notice::Steer { text } => format!("A person says: {text}"),

@@ -31,7 +31,7 @@ pub(super) fn draw(scene: &mut Scene, frame: &Frame, kind: ChartKind, figure: &F
     names.draw(scene, &area);
     let zero = if values.from <= 0.0 && values.to >= 0.0 { area.y(&values, 0.0) } else { area.bottom };
     let ends = ((area.left, zero), (area.right, zero));
-    // Bars stand on the axis, lines cross it.
+    // Bars begin at the axis, lines cross it.
     if kind == ChartKind::Line {
         scene.line(ends.0, ends.1, MUTED, 1.0);
         lines(scene, figure, &names, &values, &area);
@@ -88,7 +88,7 @@ fn small(text: String, at: Point, align: Align) -> Label {
     Label { text, at, size: SMALL, bold: false, color: INK, align, upright: false }
 }
 
-/// The x axis: where positions lie and what is written under them.
+/// The x axis: the positions and their labels.
 struct Names {
     places: Vec<f64>,
     slot: f64,

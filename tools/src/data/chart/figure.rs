@@ -94,7 +94,7 @@ impl Figure {
             }
         }
         if names.len() > MAX_SERIES {
-            return Err(format!("there are {} series; at most {MAX_SERIES} can be told apart. Keep the largest", names.len()));
+            return Err(format!("there are {} series; at most {MAX_SERIES} can be distinguished. Keep the largest", names.len()));
         }
         if let Some(value) = cells.values().flatten().find(|value| value.abs() > LARGEST) {
             return Err(format!("the value {value:e} is too large to draw"));

@@ -1,4 +1,4 @@
-//! Scales: where ticks stand and what they say.
+//! Scales: positions of ticks and their labels.
 
 /// A range with ticks at round numbers.
 #[derive(Clone, Debug)]

@@ -83,7 +83,7 @@ pub(super) fn fitted_name(text: &str, size: f64, width: f64) -> String {
     cut(text, size, false, width, |shown| shown.div_ceil(2))
 }
 
-/// Leaves out as few characters as possible; of `n` that are shown, `before(n)` stand before the `…`.
+/// Leaves out as few characters as possible; of `n` that are shown, `before(n)` come before the `…`.
 fn cut(text: &str, size: f64, bold: bool, width: f64, before: impl Fn(usize) -> usize) -> String {
     let clean = cleaned(text);
     if text_width(&clean, size, bold) <= width {

@@ -245,7 +245,7 @@ impl Document<'_> {
         value
             .serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter))
             .map_err(|error| CannotEdit(error.to_string()))?;
-        // Line breaks stand between tokens only: within texts they are escaped.
+        // Line breaks are between tokens only: within texts they are escaped.
         let text = String::from_utf8(bytes).map_err(|error| CannotEdit(error.to_string()))?;
         Ok(text.replace('\n', &format!("{}{unit}", newline(self.text))))
     }

@@ -1,4 +1,4 @@
-//! Blocks that follow each other line by line: the lines of plain text, and the ground that tables stand on.
+//! Blocks that follow each other line by line: the lines of plain text, and the base of tables.
 
 use serde_json::{Map, Value};
 

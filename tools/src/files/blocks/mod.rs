@@ -250,10 +250,7 @@ fn target(before: &[Block], doc_type: DocType, change: &Change) -> Result<(usize
         Change::Add { position, block_type, .. } => {
             let position = position.unwrap_or(before.len());
             if position > before.len() {
-                return CannotEdit::because(format!(
-                    "there is no position {position}; a new block can stand at 0 to {}",
-                    before.len()
-                ));
+                return CannotEdit::because(format!("there is no position {position}; positions are 0 to {}", before.len()));
             }
             Ok((position, Some(block_type)))
         }
@@ -302,7 +299,7 @@ fn check(
     let names: Vec<&str> = made.iter().map(|block| block.block_type.as_str()).take(5).collect();
     let meant = expected.map_or("block", BlockType::as_str);
     CannotEdit::because(match names.len() {
-        0 => format!("new_data makes no {meant}: it would read as nothing"),
+        0 => format!("new_data does not make a {meant}: it would be read as nothing"),
         _ => format!("new_data would read as {} instead of one {meant}; make one change per block", names.join(", ")),
     })
 }

@@ -84,7 +84,9 @@ impl Meter {
         let before = left;
         let fits = weigh(value, 0, &mut left);
         self.work += before - left;
-        fits.map_err(|reason| if before < MAX_WEIGHT && left == 0 { "the filter makes too much".to_owned() } else { reason })
+        fits.map_err(
+            |reason| if before < MAX_WEIGHT && left == 0 { "the filter makes too much output".to_owned() } else { reason },
+        )
     }
 }
 
@@ -186,6 +188,6 @@ pub(super) fn on_own_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T, 
     let thread = thread.map_err(|error| format!("no thread could be started: {error}"))?;
     thread.join().unwrap_or_else(|payload| match payload.downcast::<Stop>() {
         Ok(stop) => Err(format!("{} and was stopped", stop.0)),
-        Err(_) => Err("the filter ended in a fault of the jq library".to_owned()),
+        Err(_) => Err("the jq library failed on the filter".to_owned()),
     })
 }

@@ -123,7 +123,7 @@ fn undefined(errors: &compile::Errors<&str, ()>) -> String {
         other => format!("{} {name}", other.as_str()),
     });
     let names: Vec<String> = names.take(10).collect();
-    format!("the filter uses what is not defined: {}", names.join(", "))
+    format!("the filter uses undefined names: {}", names.join(", "))
 }
 
 #[cfg(test)]

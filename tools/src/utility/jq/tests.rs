@@ -91,7 +91,7 @@ fn nothing_of_the_process_can_be_seen() {
         "system(\"ls\")",
     ] {
         let message = jq(filter, "null").expect_err(filter);
-        assert!(message.contains("not defined") || message.contains("not jq"), "{filter}: {message}");
+        assert!(message.contains("undefined") || message.contains("not jq"), "{filter}: {message}");
     }
 }
 
@@ -192,7 +192,7 @@ fn whatever_never_ends_or_grows_is_stopped() {
 fn filters_that_are_not_jq_say_where() {
     assert_eq!(jq(".[", "[]").unwrap_err(), "the filter is not jq: closing bracket expected at character 3");
     assert_eq!(jq("1 +", "[]").unwrap_err(), "the filter is not jq: term expected at the end");
-    assert_eq!(jq("foo(1)", "[]").unwrap_err(), "the filter uses what is not defined: filter foo/1");
+    assert_eq!(jq("foo(1)", "[]").unwrap_err(), "the filter uses undefined names: filter foo/1");
     assert!(jq(".[] | .a", "[1]").unwrap_err().starts_with("the filter failed: cannot index 1 with"));
     for filter in [
         "",

@@ -95,7 +95,7 @@ async fn pages_are_read_where_they_may_be_and_told_where_not() {
 async fn what_an_engine_refuses_is_told_without_its_words() {
     for (engine, status, told) in [
         ("brave", "401 Unauthorized", "brave refused the key in BRAVE_API_KEY"),
-        ("tavily", "432 Plan", "tavily says that the plan of the key is used up"),
+        ("tavily", "432 Plan", "tavily reports that the plan of the key is used up"),
         ("searxng", "403 Forbidden", "searxng does not answer in JSON: its settings must list json under search.formats"),
         ("searxng", "302 Found\r\nlocation: http://127.0.0.1/", "searxng sends requests elsewhere: correct its address"),
         ("brave", "500 Oops", "brave failed with status 500"),

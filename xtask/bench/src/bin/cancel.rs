@@ -249,7 +249,7 @@ fn job(agents: &[(String, Vec<String>)], tool: Option<&Value>) -> anyhow::Result
     }
     for (id, tools) in agents {
         let agent = json!({
-            "agent_id": id, "description": "An agent.", "model": "m", "system_prompt": "Go on.", "tools": tools,
+            "agent_id": id, "description": "An agent.", "model": "m", "system_prompt": "Continue.", "tools": tools,
         });
         sources.add(Role::Agent, format!("agents/{id}.json"), agent.to_string());
     }

@@ -45,7 +45,7 @@ pub(super) async fn measure(n: usize, kept: Kept) -> anyhow::Result<Measurement>
 
     let (watch, empty) = (Stopwatch::start(), rss_bytes());
     let handle = engine.start(job, StartOptions::default()).await?;
-    ensure!(matches!(handle.outcome_without_people().await, RunOutcome::WaitingForPerson), "nobody waits");
+    ensure!(matches!(handle.outcome_without_people().await, RunOutcome::WaitingForPerson), "the run does not wait for a person");
     let mut measurement = watch.stop(0, 1);
     measurement.set("rss_per_task_bytes", (rss_bytes() - empty) / n as f64);
     let questions = handle.open_questions().await;
@@ -115,7 +115,7 @@ fn answer(request: &ModelRequest, n: usize) -> ModelTurn {
             ModelTurn::calls(leads.collect())
         }
         ("lead", 1) => delegations("route_to_asker", number(request)),
-        ("asker", 1) => call("ask_master", json!({"question": "Shall I go on?"})),
+        ("asker", 1) => call("ask_master", json!({"question": "Shall I continue?"})),
         _ => ModelTurn::text("done"),
     }
 }

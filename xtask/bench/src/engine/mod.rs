@@ -64,7 +64,7 @@ async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> an
     let engine = engine(&place, move |request| {
         taken_turns.fetch_add(1, Ordering::Relaxed);
         if workload == Workload::Long && takes_mark(request.turn as usize, n) {
-            taken.lock().expect("nobody panics here").push(Mark::now());
+            taken.lock().expect("no holder of the lock panics").push(Mark::now());
         }
         answers.turn(request)
     })?;
@@ -84,7 +84,7 @@ async fn throughput(workload: Workload, n: usize, conc: usize, kept: Kept) -> an
     if let Some(watched) = &watched {
         measurement.set("max_commit_gap_ms", watched.longest_gap().as_secs_f64() * 1e3);
     }
-    tenths(&mut measurement, &marks.lock().expect("nobody panics here"), n / 10);
+    tenths(&mut measurement, &marks.lock().expect("no holder of the lock panics"), n / 10);
     if let Some(run) = last {
         let finished = finished_calls(&place, &run).await?;
         ensure!(finished == calls(workload, n), "{finished} calls instead of {}", calls(workload, n));

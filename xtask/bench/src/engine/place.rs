@@ -70,13 +70,13 @@ impl Watched {
 
     /// Returns the longest time between two successive appends of any runs, from the moment one was durable to the next.
     pub(super) fn longest_gap(&self) -> Duration {
-        self.appends.lock().expect("nobody panics here").longest_gap
+        self.appends.lock().expect("no holder of the lock panics").longest_gap
     }
 
     /// Entries have become durable.
     fn note(&self, entries: usize) {
         self.entries.fetch_add(entries as u64, Ordering::Relaxed);
-        let mut appends = self.appends.lock().expect("nobody panics here");
+        let mut appends = self.appends.lock().expect("no holder of the lock panics");
         let now = Instant::now();
         let gap = appends.last.map_or(Duration::ZERO, |last| now - last);
         appends.longest_gap = appends.longest_gap.max(gap);

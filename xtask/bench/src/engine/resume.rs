@@ -42,7 +42,7 @@ pub(super) async fn measure(n: usize) -> anyhow::Result<Measurement> {
     let first = Arc::new(Mutex::new(None));
     let asked = Arc::clone(&first);
     let model = FunctionModel::new(move |_: &ModelRequest| {
-        asked.lock().expect("nobody panics here").get_or_insert_with(|| watch.stop(0, 1));
+        asked.lock().expect("no holder of the lock panics").get_or_insert_with(|| watch.stop(0, 1));
         Ok(ModelTurn::text("done"))
     });
     let place = Place::at(&file)?;
@@ -55,7 +55,7 @@ pub(super) async fn measure(n: usize) -> anyhow::Result<Measurement> {
     completed(&handle).await?;
     let entries = place.store.run(&made).await?.context("the run is unknown")?.last_seq;
     ensure!(entries >= n as u64, "the run had only {entries} entries");
-    first.lock().expect("nobody panics here").take().context("the model was not asked")
+    first.lock().expect("no holder of the lock panics").take().context("the model was not asked")
 }
 
 /// A model that answers until a run has `entries` entries, and then never again.

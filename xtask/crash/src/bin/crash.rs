@@ -138,7 +138,7 @@ impl Arguments {
         let mut cases = Vec::new();
         for job in jobs {
             if !job.join("job.json").is_file() {
-                bail!("{} is no folder of a job", job.display());
+                bail!("{} is not the folder of a job", job.display());
             }
             let name = job.file_name().map_or_else(|| job.display().to_string(), |name| name.to_string_lossy().into_owned());
             cases.push((name, std::path::absolute(job)?));

@@ -60,8 +60,9 @@ impl Job {
                     faults.push(format!("the document did not reach the model: it read {read} tokens"));
                 }
             }
-            Self::Report => faults
-                .extend(finished.inputs("report").filter(|input| !is_report(input)).map(|input| format!("{input} is no report"))),
+            Self::Report => faults.extend(
+                finished.inputs("report").filter(|input| !is_report(input)).map(|input| format!("{input} is not a report")),
+            ),
             Self::Chain => {
                 let sent = finished.inputs("route_to_analyst").chain(finished.inputs("route_to_visualizer"));
                 faults.extend(
@@ -93,7 +94,7 @@ pub(super) fn write(jobs: &Path) -> anyhow::Result<()> {
     let report = Job::Report.folder(jobs);
     write_alone(&report, json!({"limits": {"turns": 6}}), &["report"])?;
     let tool = json!({
-        "tool_id": "report", "type": "non_function_tool", "description": "Says how it stands, and is done.",
+        "tool_id": "report", "type": "non_function_tool", "description": "Reports the state and ends the task.",
         "after_execution": "terminate", "input_schema": report_schema(),
     });
     write_json(&report.join("tools/report.json"), &tool)?;
@@ -102,12 +103,12 @@ pub(super) fn write(jobs: &Path) -> anyhow::Result<()> {
 
 /// Writes a job of one agent with these tools.
 fn write_alone(folder: &Path, more: Value, tools: &[&str]) -> anyhow::Result<()> {
-    let mut job = json!({"job_id": "alone", "description": "One agent, asked.", "root": "one", "request": "Say how it stands."});
+    let mut job = json!({"job_id": "alone", "description": "One agent, asked.", "root": "one", "request": "Report the state."});
     job.as_object_mut().into_iter().for_each(|job| job.extend(more.as_object().cloned().unwrap_or_default()));
     write_json(&folder.join("job.json"), &job)?;
     let agent = json!({
-        "agent_id": "one", "description": "Says things.", "model": "llamacpp:any", "tools": tools,
-        "system_prompt": "You say how it stands.", "settings": {"max_tokens": MAX_TOKENS},
+        "agent_id": "one", "description": "Reports the state.", "model": "llamacpp:any", "tools": tools,
+        "system_prompt": "You report the state.", "settings": {"max_tokens": MAX_TOKENS},
     });
     write_json(&folder.join("agents/one.json"), &agent)
 }

@@ -59,7 +59,7 @@ pub(super) fn is_help(words: &[String]) -> bool {
 
 /// Calls the tool that is named by the first of `words`.
 pub(super) async fn run(words: &[String], place: &Place) -> Result<Exit, Failure> {
-    let (name, rest) = words.split_first().ok_or_else(|| Failure::Usage("name a tool".to_owned()))?;
+    let (name, rest) = words.split_first().ok_or_else(|| Failure::Usage("expected the name of a tool".to_owned()))?;
     if name.starts_with('-') {
         return Err(Failure::Usage("the tool's name comes first: baton tool call NAME --input JSON".to_owned()));
     }

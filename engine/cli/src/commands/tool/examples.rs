@@ -59,7 +59,7 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, pla
         place.screen.text(&text!("{}   {}", style::good("ok"), all_hold(held)))?;
     } else {
         place.screen.text(&text!(
-            "{}   {failed} of {} do not hold",
+            "{}   {failed} of {} failed",
             style::bad("failed"),
             words::counted(held + failed, "example")
         ))?;
@@ -70,8 +70,8 @@ pub(super) async fn run(names: &[String], job: Option<&Path>, trusted: bool, pla
 fn all_hold(held: usize) -> String {
     match held {
         0 => "there are no examples".to_owned(),
-        1 => "1 example holds".to_owned(),
-        many => format!("{many} examples hold"),
+        1 => "1 example passed".to_owned(),
+        many => format!("{many} examples passed"),
     }
 }
 
@@ -98,6 +98,6 @@ async fn run_command(
     }
     let found =
         example.output.as_ref().map(|expected| compare_output(expected, &called.result.output.value())).unwrap_or_default();
-    let said: Vec<String> = found.iter().map(ToString::to_string).collect();
-    Ok((!said.is_empty()).then(|| said.join("; ")))
+    let failures: Vec<String> = found.iter().map(ToString::to_string).collect();
+    Ok((!failures.is_empty()).then(|| failures.join("; ")))
 }

@@ -39,7 +39,7 @@ impl Ledger {
         self.rule(same, Invariant::BooksBalance, || format!("what is settled for {call} is not what was reserved"));
         let reported = settled.cost.map(|cost| u128::from(cost.picos()));
         self.rule(reported.is_some() || ask.cost.is_none(), Invariant::BooksBalance, || {
-            format!("{call} asked at a price and cost nobody knows")
+            format!("{call} asked at a known price and has no known cost")
         });
         if let Some(task) = self.tasks.get_mut(id) {
             task.spent = task.spent.saturating_add(used);

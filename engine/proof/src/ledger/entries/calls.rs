@@ -34,12 +34,12 @@ impl Ledger {
         let asked = self.calls.get(id).and_then(|call| call.question.clone());
         let said = asked.as_ref().and_then(|(question, _)| self.tasks.get(question)).and_then(|question| question.result.clone());
         let granted = said.is_some_and(|said| said.status == CallStatus::Success && said.output.value()["approved"] == true);
-        let bound = matches!(asked, Some((_, Concern::Approval { binds })) if binds == approved.binds);
+        let bound = matches!(asked, Some((_, Concern::Approval { call_hash })) if call_hash == approved.call_hash);
         let Some(call) = self.open_call(id, &approved.task, approved.tool.as_str()) else { return };
         let early = call.started.is_none() && !std::mem::replace(&mut call.approved, true);
-        call.binds = Some(approved.binds);
+        call.call_hash = Some(approved.call_hash);
         self.rule(early, Invariant::EveryCallHasOneResult, || format!("{id} is approved twice, or too late"));
-        self.rule(granted && bound, Invariant::OnlyTheGrantedIsUsed, || format!("{id} begins by an approval that nobody gave"));
+        self.rule(granted && bound, Invariant::OnlyTheGrantedIsUsed, || format!("{id} begins by an approval that was not given"));
     }
 
     pub(super) fn call_started(&mut self, started: &CallStarted, seq: u64) {
@@ -120,7 +120,9 @@ impl Ledger {
                 // An executor may set it in its envelope; nothing else may.
                 _ => row.runs_code || finished.after == asked.after_execution.unwrap_or_else(|| tool.after_by_default()),
             };
-            self.rule(said, Invariant::ContentControlsNothing, || format!("nobody who may asked for what happens after {id}"));
+            self.rule(said, Invariant::ContentControlsNothing, || {
+                format!("what happens after {id} was not asked for by anything that may")
+            });
             let in_doubt =
                 tool.effect == EffectClass::AtMostOnce && row.runs_code && started.is_some_and(|(at, _)| at < takeover);
             let doubted = result.status == CallStatus::UnknownOutcome;
@@ -189,7 +191,7 @@ impl Ledger {
             return;
         }
         let Some(call) = self.calls.get_mut(id) else {
-            return self.broken(Invariant::EveryCallHasOneResult, format!("an output of call {id}, which nobody made"));
+            return self.broken(Invariant::EveryCallHasOneResult, format!("an output of call {id}, which no turn made"));
         };
         let again = std::mem::replace(&mut call.sent, true);
         let wanted = call.asked.return_to_llm == Some(false);

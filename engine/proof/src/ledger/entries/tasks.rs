@@ -63,7 +63,7 @@ impl Ledger {
             }
             Some(caller) => {
                 if !self.live(caller, "a new callee") {
-                    // A caller that comes later must not close a circle.
+                    // A caller that comes later must not close a cycle.
                     book.created.caller = None;
                 }
                 self.callee_created(created, caller, seq, at);
@@ -103,7 +103,7 @@ impl Ledger {
         let above = self.tasks.get(caller).map_or(0, |book| book.created.depth);
         let depth = above.saturating_add(u32::from(delegation));
         self.rule(created.depth == depth, Invariant::TasksFormATree, || {
-            format!("task {id} says that it is {} deep", created.depth)
+            format!("task {id} has the recorded depth {}, not {depth}", created.depth)
         });
         let known = created.answers_for.as_ref().is_none_or(|master| self.tasks.contains_key(master));
         self.rule(known, Invariant::EveryQuestionHasOneEnd, || format!("task {id} answers for a task that does not exist"));
@@ -164,8 +164,8 @@ impl Ledger {
         let interrupted = book.runs() && book.started.is_some_and(|(at, _)| at < takeover);
         let (expected, may) = match concern {
             // What has changed since is asked about again; an approval of what it was counts no more.
-            Concern::Approval { binds } => {
-                let same = matches!(book.question, Some((_, Concern::Approval { binds: before })) if before == binds);
+            Concern::Approval { call_hash } => {
+                let same = matches!(book.question, Some((_, Concern::Approval { call_hash: before })) if before == call_hash);
                 book.approvals += 1;
                 book.approved = false;
                 (call.approval(book.approvals), book.started.is_none() && !same)
@@ -175,7 +175,7 @@ impl Ledger {
         let open = !book.is_finished();
         book.question = Some((id.clone(), concern));
         self.rule(*id == expected && may && open, Invariant::EveryQuestionHasOneEnd, || {
-            format!("task {id} asks what is no question of {call}")
+            format!("task {id} asks something other than a question of {call}")
         });
     }
 

@@ -71,7 +71,7 @@ impl Ledger {
             return;
         }
         let Some(request) = self.tasks.get_mut(id).and_then(|task| task.request.as_mut()) else {
-            return self.broken(Invariant::OneOwnerOneTurn, format!("{id} falls back to {to}, and asks nobody"));
+            return self.broken(Invariant::OneOwnerOneTurn, format!("{id} falls back to {to} without an open request"));
         };
         let same = (request.turn, &request.model) == (fell.turn, &fell.from);
         let first = request.fell_from.get_or_insert_with(|| request.model.clone());
@@ -105,7 +105,7 @@ impl Ledger {
         let calls = (1..).zip(&answered.calls).map(|(position, call)| (id.call(answered.turn, position), call));
         let calls: Vec<_> = calls.collect();
         self.rule(asked, Invariant::OneOwnerOneTurn, || {
-            format!("an answer to turn {} of {id}, which nobody waits for", answered.turn)
+            format!("an answer to turn {} of {id} without an open request", answered.turn)
         });
         self.open_calls(id, calls.iter().map(|(call, _)| call.clone()).collect());
         for (call, asked) in calls {
@@ -120,7 +120,7 @@ impl Ledger {
                 question: None,
                 approved: false,
                 approvals: 0,
-                binds: None,
+                call_hash: None,
                 failed_attempts: 0,
                 retry_at: None,
                 status: None,
@@ -147,7 +147,7 @@ impl Ledger {
         }
         let unfinished = self.counts(id).unfinished;
         self.rule(unfinished == 0, Invariant::EveryCallHasOneResult, || {
-            format!("turns of {id} give way while {unfinished} calls have no result")
+            format!("turns of {id} are replaced while {unfinished} calls have no result")
         });
         let Some(task) = self.tasks.get_mut(id) else { return };
         let (open, newest, before) = (task.request.is_some(), task.turns, task.compacted_through);
@@ -158,12 +158,12 @@ impl Ledger {
         }
         let matches = summarised.is_none_or(|through| through == compacted.through_turn);
         let older = (before.saturating_add(1)..newest).contains(&compacted.through_turn);
-        self.rule(!open, Invariant::OneOwnerOneTurn, || format!("turns of {id} give way while its model is asked"));
+        self.rule(!open, Invariant::OneOwnerOneTurn, || format!("turns of {id} are replaced while its request is open"));
         self.rule(older, Invariant::RequestsAreReproducible, || {
-            format!("turns up to {} of {newest} of {id} give way, after those up to {before}", compacted.through_turn)
+            format!("turns up to {} of {newest} of {id} are replaced, after those up to {before}", compacted.through_turn)
         });
         self.rule(matches, Invariant::RequestsAreReproducible, || {
-            format!("the summary of {id} was to stand for turns up to {summarised:?}")
+            format!("the summary of {id} was to replace turns up to {summarised:?}")
         });
     }
 
