@@ -101,7 +101,7 @@ pub(crate) enum Failure {
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
     /// The store failed.
-    #[error("the store failed: {0}")]
+    #[error("{0}")]
     Store(String),
     /// Another process has taken over the run and continues it.
     #[error("another process has taken over run {run} and continues it: {show}", run = .0, show = baton("show").value(.0))]

@@ -8,6 +8,7 @@ use baton_store::{MemoryStore, SqliteStore, Store, StoreError};
 use baton_types::config::Origin;
 
 use crate::exit::Failure;
+use crate::runs;
 use crate::screen::Screen;
 
 /// The file that marks the folder of a project.
@@ -79,7 +80,7 @@ impl Place {
         self.check_scheme()?;
         let Some(file) = self.store_file() else { return Ok(Arc::new(MemoryStore::default())) };
         self.check_links(&file)?;
-        let store = SqliteStore::open(&file).map_err(|error| Failure::Store(format!("{}: {error}", file.display())))?;
+        let store = SqliteStore::open(&file).map_err(runs::store_failure)?;
         file.parent().into_iter().for_each(|folder| self.ignore_state(folder));
         Ok(Arc::new(store))
     }
@@ -110,10 +111,7 @@ impl Place {
         self.check_scheme()?;
         self.store_file().map_or(Ok(()), |file| self.check_links(&file))?;
         match self.store_file() {
-            Some(file) if file.is_file() => {
-                let store = SqliteStore::open_to_read(&file);
-                Ok(Some(Arc::new(store.map_err(|error| Failure::Store(format!("{}: {error}", file.display())))?)))
-            }
+            Some(file) if file.is_file() => Ok(Some(Arc::new(SqliteStore::open_to_read(&file).map_err(runs::store_failure)?))),
             Some(file) => self.without_store(&file),
             None => Ok(None),
         }
@@ -131,7 +129,7 @@ impl Place {
         if !file.is_file() {
             return self.without_store(&file);
         }
-        SqliteStore::open(&file).map(Some).map_err(|error| Failure::Store(format!("{}: {error}", file.display())))
+        SqliteStore::open(&file).map(Some).map_err(runs::store_failure)
     }
 
     /// Refuses a store behind a link inside the project. Such a link may have come with the project, and may lead anywhere. A
@@ -151,7 +149,7 @@ impl Place {
         match paths.iter().find(|path| std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink())) {
             None => Ok(()),
             Some(link) => Err(Failure::Usage(format!(
-                "{} is a symbolic link, and runs are kept in the project; name another place with --store",
+                "{} is a symbolic link, and runs are kept in the project; choose another place with --store",
                 self.shown(link)
             ))),
         }
@@ -161,7 +159,7 @@ impl Place {
     fn check_scheme(&self) -> Result<(), Failure> {
         match self.store.as_deref().and_then(|store| store.split_once("://")) {
             Some((scheme, _)) => {
-                Err(Failure::Usage(format!("this program has no store for {scheme}://; known: memory, or a file")))
+                Err(Failure::Usage(format!("this program has no store for {scheme}://; expected memory or a file")))
             }
             None => Ok(()),
         }

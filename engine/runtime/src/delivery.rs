@@ -1,13 +1,16 @@
 //! Commands on their way: to the actor of a run, to the process that owns it, or into its inbox.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_machine::Run;
+use baton_store::{Batch, RunSummaryUpdate};
 use baton_types::document::Content;
 use baton_types::id::{ContentHash, RunId, TaskId};
 use baton_types::json::Json;
 use baton_types::principal::Principal;
 
+use crate::actor::status;
 use crate::command::Command;
 use crate::engine::{Engine, Holder};
 use crate::error::RunError;
@@ -46,12 +49,13 @@ impl Engine {
         self.send(id, Command::Answer { question, by: by.clone(), answer, documents }, contents).await
     }
 
-    /// Ends a task and all below it, wherever its run proceeds, or when it is resumed.
+    /// Ends a task and all below it, wherever its run proceeds, or when it is resumed. Ends the root at once if no process owns
+    /// the run.
     pub async fn cancel(&self, id: &RunId, task: TaskId, reason: &str, by: &Principal) -> Result<Delivery, RunError> {
         self.send(id, Command::Cancel { task, reason: reason.to_owned(), by: by.clone() }, Vec::new()).await
     }
 
-    /// Lets a run take no further step, wherever it proceeds; what is in flight may finish.
+    /// Lets a run take no further step, wherever it proceeds, or at once if no process owns it; what is in flight may finish.
     pub async fn pause(&self, id: &RunId, by: &Principal) -> Result<Delivery, RunError> {
         self.send(id, Command::Pause { by: by.clone() }, Vec::new()).await
     }
@@ -71,6 +75,11 @@ impl Engine {
             handle.ask(command.into(), contents).await?;
             return Ok(Delivery::Done);
         }
+        let stops_run = match &command {
+            Command::Pause { .. } => true,
+            Command::Cancel { task, .. } => *task == TaskId::root(),
+            Command::Answer { .. } | Command::Unpause { .. } | Command::Steer { .. } => false,
+        };
         let (run, _) = self.state_before(id, u64::MAX).await?;
         run.check(&command.clone().into())?;
         for (hash, content) in contents {
@@ -84,8 +93,37 @@ impl Engine {
         match refused {
             // One that is gone by now was taken by the run's owner, perhaps with success, and then refuses itself here.
             Some(refusal) if self.state_before(id, number).await?.1 => Err(refusal.into()),
-            _ => self.delivered(id, number).await,
+            _ => match self.delivered(id, number).await? {
+                Delivery::Queued if stops_run && self.holder(id).await? == Holder::Nobody => self.carry_out(id, number).await,
+                delivery => Ok(delivery),
+            },
         }
+    }
+
+    /// Carries out the command `number` in the inbox of a run that no process owns, and releases the run again.
+    ///
+    /// Only for commands that stop the run: nothing proceeds, so neither trust nor functions nor models are needed.
+    async fn carry_out(&self, id: &RunId, number: u64) -> Result<Delivery, RunError> {
+        let epoch = self.0.take_over(id).await?;
+        let (mut run, last) = self.0.state(id).await?;
+        let mut batch = Batch::new(id.clone(), epoch, run.last_seq());
+        batch.releases = true;
+        let at = self.0.clock.now().max(last);
+        let waiting = self.0.store.take_commands(id, number - 1).await?;
+        let mut refused = None;
+        // An owner may have been there meanwhile, and may have carried it out.
+        if let Some((_, text)) = waiting.first().filter(|(waiting, _)| *waiting == number) {
+            batch.consumed = vec![number];
+            let command: Command =
+                serde_json::from_str(text.text()).map_err(|error| RunError::Fault { message: error.to_string() })?;
+            match run.handle(at, command.into()) {
+                Ok(decision) => batch.entries = decision.entries.into_iter().map(Arc::new).collect(),
+                Err(refusal) => refused = Some(refusal),
+            }
+        }
+        batch.summary = Some(RunSummaryUpdate { status: status(&run).to_owned(), at });
+        self.0.store.append(batch).await?;
+        refused.map_or(Ok(Delivery::Done), |refusal| Err(refusal.into()))
     }
 
     /// Returns the outcome of the command `number`, after giving a living owner a moment to execute it.

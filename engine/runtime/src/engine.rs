@@ -16,7 +16,7 @@ use baton_types::limits::Limits;
 use baton_types::time::Timestamp;
 use tokio::sync::{broadcast, mpsc, watch};
 
-use crate::actor::{Commands, Parts, Step, root_result};
+use crate::actor::{Commands, Iteration, Parts, root_result};
 use crate::adopting::Adopting;
 use crate::error::RunError;
 use crate::handle::{Message, OpenQuestion, RunHandle, RunOutcome, Standing, measured};
@@ -56,11 +56,11 @@ pub enum Holder {
     },
 }
 
-/// A run whose first step is durable.
+/// A run whose first decision is durable.
 pub(crate) struct NewlyStored {
     pub(crate) id: RunId,
     pub(crate) run: Run,
-    pub(crate) begun: Step,
+    pub(crate) begun: Iteration,
     pub(crate) commands: Commands,
 }
 
@@ -113,16 +113,16 @@ impl Engine {
         let now = self.0.clock.now();
         let recorded = self.0.providers.cassettes();
         recorded.map_or(Ok(()), |cassettes| cassettes.claim())?;
-        let first_step = |id: &RunId| {
+        let begin = |id: &RunId| {
             let started = RunStarted { run: id.clone(), ..run.clone() };
             let event = Event::Started { run: started, root: configs.job.root.clone(), documents: documents.clone() };
             let mut run = Run::new(Arc::clone(&configs));
-            let begun = Step::of(run.handle(now, event)?);
+            let begun = Iteration::of(run.handle(now, event)?);
             recorded.map_or(Ok(()), |cassettes| cassettes.label(id))?;
             Ok((run, begun))
         };
         let NewlyStored { id, run, begun, commands } =
-            self.0.store_new(options.run.as_ref(), None, &contents, now, first_step).await?;
+            self.0.store_new(options.run.as_ref(), None, &contents, now, begin).await?;
         let transcripts = self.0.transcripts(&id, prompts);
         let (begun, recording) = (Some(begun), None);
         let parts = Parts { trusted, run, id, epoch: 1, commands, models, transcripts, folder, last: now, begun, recording };
@@ -162,15 +162,7 @@ impl Engine {
         let mut trusted = self.0.trusted(wanted, folder.as_deref(), stand_in.as_deref())?;
         let mut models = self.0.models(&trusted, stand_in.as_deref())?;
         // From here on no other process can append, so the next read reaches the end of the timeline.
-        let owner = self.0.store.owner();
-        let former = self.0.store.run(id).await?.and_then(|record| record.owner);
-        let epoch = self.0.store.take_over(id, &owner).await?;
-        if let Some(former) = former {
-            let (id, is_dead) = (id.clone(), self.0.store.is_there(&former) == Some(false));
-            let end = move || processes::end_former(&id, (!is_dead).then_some(former.as_str()));
-            // It looks at every process of the machine.
-            let _runtime_ends = tokio::task::spawn_blocking(end).await;
-        }
+        let epoch = self.0.take_over(id).await?;
         self.0.catch_up(&mut reading, &mut transcripts).await?;
         if let Some(end) = reading.run.ended().cloned() {
             return self.0.ended(id, end, reading.run).await;
@@ -196,7 +188,7 @@ impl Engine {
         if is_begun {
             return Ok(handle);
         }
-        begin(handle, Event::TakenOver { process: owner }, Vec::new()).await
+        begin(handle, Event::TakenOver { process: self.0.store.owner() }, Vec::new()).await
     }
 
     /// Returns the present owner of a run. Another process may take or release the run at any moment.
@@ -232,16 +224,7 @@ impl Engine {
 
     /// Returns the present state of a run, live or ended, from its timeline. Needs none of its functions and models.
     pub async fn state(&self, id: &RunId) -> Result<Run, RunError> {
-        let (mut reading, mut prompts) = self.0.read(id).await?;
-        loop {
-            let page = self.0.page(&mut reading, &mut prompts).await?;
-            if page.is_empty() {
-                return Ok(reading.run);
-            }
-            for recorded in &page {
-                reading.apply(recorded);
-            }
-        }
+        Ok(self.0.state(id).await?.0)
     }
 
     /// Returns a run before its first entry. [`Engine::apply`] folds its entries one at a time.
@@ -295,19 +278,33 @@ async fn begin(handle: RunHandle, first: Event, contents: Vec<(ContentHash, Cont
 }
 
 impl Services {
-    /// Stores a new run with its first step and `contents`, under the id `wanted` or else a random one. While random ids are
-    /// taken, it tries others. `first_step` makes the run and its first step for an id. `past` is the past of a fork.
+    /// Takes a run over, and ends the commands that its former owner left; returns the new epoch. No other process can append
+    /// from here on.
+    pub(crate) async fn take_over(&self, id: &RunId) -> Result<u64, RunError> {
+        let former = self.store.run(id).await?.and_then(|record| record.owner);
+        let epoch = self.store.take_over(id, &self.store.owner()).await?;
+        if let Some(former) = former {
+            let (id, is_dead) = (id.clone(), self.store.is_there(&former) == Some(false));
+            let end = move || processes::end_former(&id, (!is_dead).then_some(former.as_str()));
+            // It looks at every process of the machine.
+            let _runtime_ends = tokio::task::spawn_blocking(end).await;
+        }
+        Ok(epoch)
+    }
+
+    /// Stores a new run with its first decision and `contents`, under the id `wanted` or else a random one. While random ids are
+    /// taken, it tries others. `begin` makes the run and its first decision for an id. `past` is the past of a fork.
     pub(crate) async fn store_new(
         &self,
         wanted: Option<&RunId>,
         past: Option<&ForkPoint>,
         contents: &[(ContentHash, Content)],
         at: Timestamp,
-        first_step: impl Fn(&RunId) -> Result<(Run, Step), RunError>,
+        begin: impl Fn(&RunId) -> Result<(Run, Iteration), RunError>,
     ) -> Result<NewlyStored, RunError> {
         for attempt in 1.. {
             let id = wanted.cloned().unwrap_or_else(random_run_id);
-            let (run, begun) = first_step(&id)?;
+            let (run, begun) = begin(&id)?;
             // Before the run is there, so that no command comes unnoticed, and its empty inbox need not be read.
             let commands = Commands::new(self.store.subscribe(&id), false, false);
             let mut first = begun.first_batch(&id, 1, past.map_or(0, |past| past.seq), &run, at);

@@ -80,7 +80,7 @@ pub enum RunError {
     Configs(Arc<Faults>),
     /// A fork would begin before the first decision is complete.
     #[error("the first decision of the run ends with entry {first}: a fork can begin there or later, not after entry {at}")]
-    NoSuchStep {
+    NoSuchDecision {
         /// The entry asked for.
         at: u64,
         /// The first entry that a fork can share last.
@@ -96,8 +96,20 @@ pub enum RunError {
         /// The last entry that a fork can share last; 0 if there is none.
         last: u64,
     },
+    /// A fork would begin after an entry that the original does not have.
+    #[error("run {run} has {last} entries: a fork can begin after entry {first} to {last}, not after entry {at}")]
+    NoSuchEntry {
+        /// The original.
+        run: RunId,
+        /// The entry asked for.
+        at: u64,
+        /// The first entry that a fork can share last.
+        first: u64,
+        /// The last entry of the run.
+        last: u64,
+    },
     /// A content that the run needs is not in the store.
-    #[error("the store has no content {hash}, which holds {what}")]
+    #[error("the store has no content {hash} ({what})")]
     MissingContent {
         /// Its hash.
         hash: ContentHash,
@@ -140,7 +152,7 @@ fn functions_of(missing: &[FunctionName]) -> String {
 
 /// Describes the last possible place of a fork.
 fn last_place(last: u64) -> String {
-    if last == 0 { "it took a single step".to_owned() } else { format!("a fork can begin after entry {last} at the latest") }
+    if last == 0 { "it has a single decision".to_owned() } else { format!("a fork can begin after entry {last} at the latest") }
 }
 
 impl From<StoreError> for RunError {

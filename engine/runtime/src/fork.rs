@@ -9,7 +9,7 @@ use baton_types::event::Event;
 use baton_types::id::RunId;
 use baton_types::principal::Principal;
 
-use crate::actor::{Parts, Step};
+use crate::actor::{Iteration, Parts};
 use crate::engine::{Engine, NewlyStored};
 use crate::error::RunError;
 use crate::handle::{RunHandle, measured};
@@ -20,8 +20,8 @@ use crate::services::template;
 /// Place and changes of a fork.
 #[derive(Clone, Debug, Default)]
 pub struct ForkOptions {
-    /// The last entry of the original that the fork may share: its past ends with the last step that is complete by then.
-    /// Without it, with the first step, so that everything is done again; what is asked again as it was asked takes the
+    /// The last entry of the original that the fork may share: its past ends with the last decision that is complete by then.
+    /// Without it, with the first decision, so that everything is done again; what is asked again as it was asked takes the
     /// recorded answer.
     pub at: Option<u64>,
     /// Files that replace the original's.
@@ -47,8 +47,8 @@ impl Engine {
     /// to the same question is taken over. Other actions of people on the original (cancel, pause, steer) are not
     /// repeated.
     ///
-    /// Fails with [`RunError::NoSuchStep`] if no step is complete by then, with [`RunError::PastTheEnd`] if the original has ended
-    /// by then, and with
+    /// Fails with [`RunError::NoSuchDecision`] if no decision is complete by then, with [`RunError::NoSuchEntry`] if the original
+    /// has not come as far, and with [`RunError::PastTheEnd`] if it has ended by then. Fails with
     /// [`baton_types::event::Refusal::CannotAdopt`] if the configs lack what the shared past is in the middle of.
     pub async fn fork(&self, original: &RunId, by: &Principal, options: ForkOptions) -> Result<RunHandle, RunError> {
         let shared = &self.0;
@@ -82,7 +82,7 @@ impl Engine {
         let now = shared.clock.now().max(reading.last);
         let from = ForkPoint { run: original.clone(), seq };
         let forked = |run: &RunId| Fork { run: run.clone(), from: from.clone(), at: reading.last, effects: options.effects };
-        let first_step = |id: &RunId| {
+        let begin = |id: &RunId| {
             // Its past is not in any recording of it.
             shared.providers.cassettes().map_or(Ok(()), |cassettes| cassettes.check_run(id))?;
             let adoption = Adoption {
@@ -94,9 +94,9 @@ impl Engine {
             };
             let mut run = run.clone();
             let decision = run.handle(now, Event::Adopted { adoption, documents: documents.clone(), by: by.clone() })?;
-            Ok((run, Step::of(decision)))
+            Ok((run, Iteration::of(decision)))
         };
-        let stored = shared.store_new(options.run.as_ref(), Some(&from), &contents, now, first_step).await?;
+        let stored = shared.store_new(options.run.as_ref(), Some(&from), &contents, now, begin).await?;
         let NewlyStored { id, run, begun, commands } = stored;
         let transcripts = shared.transcripts(&id, prompts);
         let recording = Some(shared.recording(&forked(&id)).await?);
@@ -110,22 +110,23 @@ impl Engine {
     ///
     /// It is the last entry of a decision: between two decisions a run is at rest.
     pub async fn fork_place(&self, original: &RunId, at: Option<u64>) -> Result<u64, RunError> {
-        let (mut decision, mut place, mut after) = (0, 0, 0);
+        let (mut decision, mut first, mut place, mut after) = (0, 0, 0, 0);
         loop {
             let page: Vec<Arc<Recorded>> = self.0.store.entries(original, after, PAGE).await?;
             for recorded in &page {
                 let ends = recorded.seq - 1;
                 let begins = std::mem::replace(&mut decision, recorded.decision) != recorded.decision;
                 if begins && ends > 0 {
+                    first = if first == 0 { ends } else { first };
                     match at {
-                        Some(at) if ends > at && place == 0 => return Err(RunError::NoSuchStep { at, first: ends }),
+                        Some(at) if ends > at && place == 0 => return Err(RunError::NoSuchDecision { at, first: ends }),
                         Some(at) if ends > at => return Ok(place),
                         Some(_) => place = ends,
                         None => return Ok(ends),
                     }
                 }
                 match (&recorded.entry, at) {
-                    // The run ends with its last step, so no fork can begin after it.
+                    // The run ends with its last decision, so no fork can begin after it.
                     (Entry::RunEnded(_), Some(at)) if at < recorded.seq && place > 0 => return Ok(place),
                     (Entry::RunEnded(_), _) => {
                         return Err(RunError::PastTheEnd { run: original.clone(), end: recorded.seq, last: place });
@@ -138,9 +139,15 @@ impl Engine {
         }
         match at {
             _ if after == 0 => Err(RunError::NeverStarted(original.clone())),
-            // The end of a timeline is the end of a step.
-            Some(at) if at < after && place == 0 => Err(RunError::NoSuchStep { at, first: after }),
+            // The end of a timeline is the end of a decision.
+            Some(at) if at < after && place == 0 => Err(RunError::NoSuchDecision { at, first: after }),
             Some(at) if at < after => Ok(place),
+            Some(at) if at > after => Err(RunError::NoSuchEntry {
+                run: original.clone(),
+                at,
+                first: if first == 0 { after } else { first },
+                last: after,
+            }),
             _ => Ok(after),
         }
     }

@@ -77,6 +77,20 @@ impl Services {
         Ok(page)
     }
 
+    /// Returns the state of a run and the moment of its last entry.
+    pub(crate) async fn state(&self, id: &RunId) -> Result<(Run, Timestamp), RunError> {
+        let (mut reading, mut prompts) = self.read(id).await?;
+        loop {
+            let page = self.page(&mut reading, &mut prompts).await?;
+            if page.is_empty() {
+                return Ok((reading.run, reading.last));
+            }
+            for recorded in &page {
+                reading.apply(recorded);
+            }
+        }
+    }
+
     /// Returns the first entry of a run; that of a fork is its original's.
     pub(crate) async fn first_entry(&self, id: &RunId) -> Result<RunStarted, RunError> {
         let first = self.store.entries(id, 0, 1).await?;

@@ -228,7 +228,7 @@ impl<'w> Report<'w> {
                 Some(Rule::Most(_, most)) => format!("it has more than {most} characters"),
                 Some(Rule::Fewest(_, fewest)) => format!("it has fewer than {fewest} characters"),
                 Some(Rule::OneOf(values)) => {
-                    format!("it is none of {}", values.iter().map(Value::to_string).collect::<Vec<_>>().join(", "))
+                    format!("it is not one of {}", values.iter().map(Value::to_string).collect::<Vec<_>>().join(", "))
                 }
                 _ => "its name is not allowed".to_owned(),
             };

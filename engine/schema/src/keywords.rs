@@ -80,7 +80,7 @@ impl Visitor<'_> {
             self.faults.push(KeywordFault {
                 kind: Slip::UnknownKeyword,
                 pointer,
-                message: format!("\"{keyword}\" is no keyword of JSON Schema ({})", self.dialect),
+                message: format!("\"{keyword}\" is not a keyword of JSON Schema ({})", self.dialect),
                 nearest: nearest(keyword, known(self.dialect)).map(str::to_owned),
             });
         }

@@ -81,7 +81,7 @@ fn compiled(pattern: &str) -> Result<Regex, String> {
         error => {
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
-            format!("this is no pattern: {reason}")
+            format!("the pattern is invalid: {reason}")
         }
     })
 }

@@ -398,7 +398,7 @@ impl<'s> Reader<'s> {
             if value.is_array() {
                 push_token(&mut at, &index.to_string());
             }
-            let found = name.as_str().map_or_else(|| Err(format!("{name} is no name of a type")), type_named);
+            let found = name.as_str().map_or_else(|| Err(format!("{name} is not the name of a type")), type_named);
             match found {
                 Ok(_) if names[..index].contains(name) => {
                     self.fault(pointer, "type", format!("{name} is listed twice"));

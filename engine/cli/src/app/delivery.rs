@@ -46,36 +46,36 @@ impl Asked<'_> {
                 };
                 let Some(entry) = entries.iter().find(of_it).map(|entry| entry.seq) else {
                     return Err(Failure::Refused(format!(
-                        "it came too late: the run had gone on before its process read it; look again: {}",
+                        "the command came too late: the run proceeded before its process read it; look at the run again: {}",
                         baton("show").value(self.found.id())
                     )));
                 };
-                self.tell(place, "done", self.found.line(entry).await?.as_ref(), done, next)
+                self.report(place, "done", self.found.line(entry).await?.as_ref(), done, next)
             }
             Delivery::Sent => {
-                let told = text!("the process that runs {} has received the command and has not carried it out yet", run);
-                self.tell(place, "sent", None, &told, Some("show"))
+                let outcome = text!("the process that runs {} has received the command and has not carried it out yet", run);
+                self.report(place, "sent", None, &outcome, Some("show"))
             }
             Delivery::Queued => {
-                let told =
+                let outcome =
                     text!("no process runs {}: the command is in the inbox and is carried out when the run is resumed", run);
-                self.tell(place, "queued", None, &told, Some("resume"))
+                self.report(place, "queued", None, &outcome, Some("resume"))
             }
         }
     }
 
-    /// Prints the outcome `told` and the suggested `next` command, or the same as JSON.
-    pub(crate) fn tell(
+    /// Prints the outcome `outcome` and the suggested `next` command, or the same as JSON.
+    pub(crate) fn report(
         &self,
         place: &Place,
         delivery: &str,
         entry: Option<&Line>,
-        told: &Text,
+        outcome: &Text,
         next: Option<&'static str>,
     ) -> Result<Exit, Failure> {
         let run = self.found.id();
         if place.screen.is_text() {
-            place.screen.text(told)?;
+            place.screen.text(outcome)?;
             if let Some(next) = next {
                 place.screen.tell(&text!("{}       {}", style::faint("next:"), baton(next).value(run)));
             }

@@ -40,13 +40,13 @@ impl Ending {
 /// Follows a run to its end, and prints its result.
 pub(crate) async fn finish(
     handle: &RunHandle,
-    told: u64,
+    reported: u64,
     store: &Arc<dyn Store>,
     place: &Place,
     out: Option<&Target>,
     interruptions: Interruptions,
 ) -> Result<Exit, Failure> {
-    let Ended { view, exit } = session::follow(handle, told, store, place, interruptions).await?;
+    let Ended { view, exit } = session::follow(handle, reported, store, place, interruptions).await?;
     let exported = match out {
         Some(out) => {
             let documents = view.handed_off();
@@ -59,7 +59,7 @@ pub(crate) async fn finish(
     let files: Vec<PathBuf> = exported.iter().flat_map(|exported| exported.written.iter().cloned()).collect();
     // The result of the run is reported even if the export failed or the reader of stdout is gone.
     match report(&view, exit, place, &files) {
-        Err(failure) if failure.is_broken_pipe() => next(&view, exit).iter().for_each(|line| place.screen.tell(line)),
+        Err(failure) if failure.is_broken_pipe() => suggest(&view, exit, place),
         reported => reported?,
     }
     exported?.files().map(|_| exit)
@@ -93,10 +93,19 @@ fn report(view: &RunView, exit: Exit, place: &Place, written: &[PathBuf]) -> Res
             screen.tell(&text!("recorded    {recorded}"));
         }
     }
-    for line in next(view, exit) {
-        screen.tell(&line);
-    }
+    suggest(view, exit, place);
     Ok(())
+}
+
+/// Prints the commands to suggest next. There is none for a store in memory: no other process can read it.
+fn suggest(view: &RunView, exit: Exit, place: &Place) {
+    if place.store_file().is_some() {
+        for line in next(view, exit) {
+            place.screen.tell(&line);
+        }
+    } else if view.run.ended().is_none() {
+        place.screen.tell(&text!("the run is lost: its store was in memory"));
+    }
 }
 
 /// Returns the commands to suggest next.

@@ -11,6 +11,7 @@ use baton_types::id::RunId;
 use crate::environment::Environment;
 use crate::exit::Failure;
 use crate::place::Place;
+use crate::shell::baton;
 use crate::trust::{Manner, PersonsTrust};
 use crate::{cassettes, environment};
 
@@ -60,10 +61,16 @@ pub(crate) fn run_failure(error: RunError) -> Failure {
         | RunError::UnknownModel { .. }
         | RunError::Tools(_)
         | RunError::MissingFunctions(_)
-        | RunError::NoSuchStep { .. }
+        | RunError::NoSuchDecision { .. }
+        | RunError::NoSuchEntry { .. }
         | RunError::PastTheEnd { .. }
-        | RunError::Untrusted { .. }
-        | RunError::PinnedConfigs { .. } => Failure::Usage(error.to_string()),
+        | RunError::Untrusted { .. } => Failure::Usage(error.to_string()),
+        RunError::PinnedConfigs { ref run, .. } => {
+            let (timeline, documents) = (baton("timeline").value(run), baton("doc ls").value(run));
+            Failure::Usage(format!(
+                "{error}\nuse the version of baton that started the run; to read it: {timeline} · {documents}"
+            ))
+        }
         RunError::Configs(faults) => Failure::Faults(faults.to_string()),
         RunError::Model { .. } => Failure::Unavailable(error.to_string()),
         RunError::Cassettes(error) => cassettes::failure(error),
@@ -87,7 +94,7 @@ mod tests {
         assert_eq!(failure.exit().code(), 130);
         assert!(failure.to_string().contains("storage full") && failure.to_string().ends_with("baton resume a1"), "{failure}");
         let lost = StoreError::Lost { path: "s.db".into() };
-        assert_eq!(run_stopped(&RunId::new("a1"), RunError::from(lost)).exit().code(), 1, "there is nothing to go on with");
+        assert_eq!(run_stopped(&RunId::new("a1"), RunError::from(lost)).exit().code(), 1, "there is nothing to continue with");
     }
 
     #[test]

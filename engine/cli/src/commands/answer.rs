@@ -120,7 +120,15 @@ async fn find<'a>(args: &'a AnswerArgs, place: &Place) -> Result<(FoundRun, RunV
         if matches!(found.record.status.as_str(), "completed" | "failed" | "cancelled" | "timed_out") {
             continue;
         }
-        let view = found.view().await?;
+        let view = match found.view().await {
+            Ok(view) => view,
+            Err(failure) => {
+                let reason = failure.to_string();
+                let reason = reason.lines().next().unwrap_or_default();
+                place.screen.tell(&text!("{} run {} is skipped: {reason}", style::waiting("warning:"), found.id()));
+                continue;
+            }
+        };
         if view.questions_for_person().any(|asked| Some(asked.question.number) == wanted) {
             return Ok((found, view, std::iter::once(args.target.as_str()).chain(words).collect()));
         }

@@ -1,21 +1,19 @@
 //! `baton pause`, `baton cancel`, `baton steer`: act on a run from any process.
 //!
 //! A run that another process owns is reached through the store's inbox. That process has a moment to carry the command out, so
-//! that the person sees the outcome. `baton resume` ends a pause.
+//! that the person sees the outcome. If no process owns the run, `pause` and `cancel` of the whole run are stored at once, and
+//! other commands wait in the inbox until it is resumed. `baton resume` ends a pause.
 
 use baton_machine::{Run, Task};
-use baton_runtime::{Delivery, Engine, Holder, RunOutcome};
 use baton_types::entry::ControlAction;
 use baton_types::id::TaskId;
 use clap::Args;
 
-use crate::app::{Asked, builder, complete, engine, run_failure, text_or_stdin};
+use crate::app::{Asked, complete, engine, run_failure, text_or_stdin};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
-use crate::signals::Interruptions;
 use crate::text::text;
-use crate::trust::Manner;
 use crate::{style, terminal};
 
 /// Arguments of `pause`.
@@ -36,11 +34,8 @@ pub(crate) struct CancelArgs {
     #[arg(value_name = "TASK")]
     task: Option<String>,
     /// Reason for the cancellation. The caller of the task receives it
-    #[arg(long, value_name = "TEXT", default_value = "a person cancelled it")]
+    #[arg(long, value_name = "TEXT", default_value = "cancelled by a person")]
     reason: String,
-    /// Trust the commands, addresses, hosts and variables that the run uses. Needed only if no other process runs it
-    #[arg(long)]
-    trust: bool,
 }
 
 /// Arguments of `steer`.
@@ -60,9 +55,9 @@ pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failu
     let asked = Asked { found: &found, verb: "pause", task: None };
     let engine = engine(&found.store)?;
     let run = found.id();
-    if state.totals().paused || engine.holder(run).await.map_err(run_failure)? == Holder::Nobody {
-        let still = if state.totals().paused { "is paused already" } else { "is not running: no process owns it" };
-        return asked.tell(place, "still", None, &text!("run {} {still}", style::name(run)), Some("resume"));
+    if state.totals().paused {
+        let outcome = text!("run {} is already paused", style::name(run));
+        return asked.report(place, "still", None, &outcome, Some("resume"));
     }
     let delivery = engine.pause(run, &terminal::person()).await.map_err(run_failure)?;
     let done = text!("run {} is paused; calls and requests in progress may finish", style::name(run));
@@ -76,14 +71,7 @@ pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Fai
     let engine = engine(&found.store)?;
     let run = found.id();
     let is_root = task == TaskId::root();
-    let nobody_runs_it = engine.holder(run).await.map_err(run_failure)? == Holder::Nobody;
-    let mut delivery = engine.cancel(run, task.clone(), &args.reason, &terminal::person()).await.map_err(run_failure)?;
-    if is_root && nobody_runs_it {
-        // The take-over drains the inbox, so the run ends before anything is executed again.
-        let builder = builder(&found.store, place.store_file(), place, Manner::of(args.trust))?;
-        end(&builder.build().map_err(run_failure)?, &found).await?;
-        delivery = Delivery::Done;
-    }
+    let delivery = engine.cancel(run, task.clone(), &args.reason, &terminal::person()).await.map_err(run_failure)?;
     let done = if is_root {
         text!("run {} is cancelled", style::name(run))
     } else {
@@ -119,20 +107,6 @@ async fn going(place: &Place, name: &str) -> Result<(FoundRun, Run), Failure> {
     match state.ended() {
         Some(ended) => Err(Failure::Refused(format!("run {} has ended: {}", found.id(), ended.state.as_str()))),
         None => Ok((found, state)),
-    }
-}
-
-/// Takes over a run whose inbox cancels it, and waits until it has ended.
-async fn end(engine: &Engine, found: &FoundRun) -> Result<(), Failure> {
-    let mut interruptions = Interruptions::catch()?;
-    let handle = engine.resume(found.id()).await.map_err(run_failure)?;
-    let outcome = tokio::select! {
-        outcome = handle.outcome() => outcome,
-        () = interruptions.next() => handle.stop().await,
-    };
-    match outcome {
-        RunOutcome::Failed(error) => Err(run_failure(error)),
-        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `baton export`: writes a run as a script, which runs it again without a model.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use baton_models::script_of;
@@ -41,7 +41,12 @@ pub(crate) async fn run(args: &ExportArgs, place: &Place) -> Result<Exit, Failur
     };
     let file = place.current.join(out);
     let written = std::fs::File::create_new(&file).and_then(|mut file| writeln!(file, "{}", script.as_str()));
-    written.map_err(|error| Failure::file(&file, error))?;
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            Failure::Refused(format!("{} already exists; choose another --out, or remove the file", place.shown(&file)))
+        }
+        _ => Failure::file(&file, error),
+    })?;
     place.screen.tell(&text!("wrote       {}", place.shown(&file)));
     Ok(Exit::Done)
 }

@@ -27,7 +27,7 @@ pub(crate) struct ForkArgs {
     run: String,
     /// Number of the last entry to share with the original, such as 12 (see `baton timeline`). The fork begins at the end of
     /// the last complete decision up to it [default: as early as possible]
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = entry, allow_negative_numbers = true)]
     at: Option<u64>,
     /// Change a config value: agents.ID.KEY, job.KEY or tools.ID.KEY, such as agents.writer.model=fast. VALUE is JSON or
     /// text; `null` removes the key. Quote keys that contain dots. May be repeated
@@ -59,6 +59,11 @@ enum Allowed {
     New,
     /// All calls. Calls that the original run made are made again.
     All,
+}
+
+/// Parses the number of an entry.
+fn entry(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "expected the number of an entry, such as 12; `baton timeline RUN` lists them".to_owned())
 }
 
 /// Parses `PLACE=VALUE`. A value that is not JSON is text.
@@ -130,7 +135,7 @@ impl ForkArgs {
             })
         {
             return Err(Failure::Usage(format!(
-                "the run was started with --model {model}, which stands in for every agent's own; name another with --model"
+                "the run was started with --model {model}, which replaces the model of every agent; choose another one with --model"
             )));
         }
         Ok(((self.reload || !self.settings.is_empty()).then_some(sources), changes))

@@ -186,7 +186,7 @@ impl RunView {
             }
             Phase::Ended(FinalState::Completed) => match &self.row(&task.id).result {
                 Some(result) if result.status != baton_types::call::CallStatus::Success => result.status.as_str().to_owned(),
-                _ => "done".to_owned(),
+                _ => FinalState::Completed.as_str().to_owned(),
             },
             Phase::Ended(FinalState::TimedOut) => "timed out".to_owned(),
             Phase::Ended(state) => state.as_str().to_owned(),
@@ -210,28 +210,23 @@ impl RunView {
         }
     }
 
-    /// Renders one line for many tasks: their numbers by state.
+    /// Renders one line for many tasks: their numbers by state, as the rows of these tasks would show it.
     fn folded<'a>(&self, tasks: impl Iterator<Item = &'a Task>, are_all: bool, branches: &str) -> TreeLine {
-        let mut counts = [0_usize; 5];
+        let mut counts: BTreeMap<(u8, String), usize> = BTreeMap::new();
         for task in tasks {
             for task in std::iter::once(task).chain(self.run.graph().descendants(&task.id)) {
-                counts[match task.phase {
-                    Phase::Asking(_) | Phase::Acting(_) => 0,
-                    Phase::Waiting(_) => 1,
-                    Phase::Ready(_) => 2,
-                    Phase::Ended(FinalState::Completed) => 3,
-                    Phase::Ended(_) => 4,
-                }] += 1;
+                let key = match task.phase {
+                    Phase::Asking(_) | Phase::Acting(_) => (0, "running".to_owned()),
+                    Phase::Waiting(_) => (1, "waiting".to_owned()),
+                    Phase::Ready(_) => (2, "ready".to_owned()),
+                    Phase::Ended(_) => (3, self.state_words(task)),
+                };
+                *counts.entry(key).or_default() += 1;
             }
         }
-        let names = ["running", "waiting", "ready", "done", "failed"];
-        let words: Vec<String> = names
-            .iter()
-            .zip(counts)
-            .filter(|(_, count)| *count > 0)
-            .map(|(name, count)| format!("{} {name}", words::count(count as u64)))
-            .collect();
-        let all = counts.iter().sum();
+        let words: Vec<String> =
+            counts.iter().map(|((_, name), count)| format!("{} {name}", words::count(*count as u64))).collect();
+        let all = counts.values().sum();
         TreeLine {
             branches: branches.to_owned(),
             mark: Mark::Folded,

@@ -54,7 +54,7 @@ fn a_question_shows_the_title_the_input_and_the_new_document_in_every_view() {
             "path: published.md",
             "why_created: The notice, as visitors read it",
             "content: as shown below",
-            "→ makes the new document published.md: 3 lines",
+            "→ creates the document published.md: 3 lines",
             "+ # The museum is closed on 4 March",
             "+ All halls stay closed on Tuesday, 4 March. Tickets for that day are valid until the end of April.",
         ],
@@ -131,7 +131,7 @@ fn what_cannot_be_compared_is_told_by_its_size() {
     );
     let folder = Folder::new();
     approving(&folder, "write_file", json!({"path": "a.md", "content": "same\n"}), "a.md", "same\n");
-    each_says(&views(&folder, "approving"), &["→ leaves a.md v1 as it is", "content: as shown below"]);
+    each_says(&views(&folder, "approving"), &["→ keeps a.md v1 unchanged", "content: as shown below"]);
     let folder = Folder::new();
     approving(
         &folder,
@@ -173,7 +173,7 @@ fn of_a_block_that_a_command_changes_what_is_there_and_what_the_call_gives_are_s
     folder.write("approving/tools/publish.json", command("Publish", &json!({"path": "where", "block": "at", "data": "text"})));
     let ran = folder.baton(&["run", "approving", "--trust"]).exits(3);
     let lines =
-        ["text: as shown below", "→ changes block 1 of a.md v1, which is now:", "│ Old.", "→ for it, the call gives:", "│ New."];
+        ["text: as shown below", "→ changes block 1 of a.md v1, which is now:", "│ Old.", "→ the call's data for it:", "│ New."];
     each_says(&[("run", ran.stderr)], &lines);
 }
 
@@ -182,7 +182,7 @@ fn no_input_reads_as_a_line_of_the_change() {
     let folder = Folder::new();
     let input = json!({
         "where": "a.md", "text": "- kept\n+ old\n\\ no line break at the end\n@@ -1 +1 @@\n",
-        "→ leaves a.md v1 as it is": "x", "- old": "", "+ forged": "x\ny", "changes a.md v1": "1 line removed, 1 added", "│": "",
+        "→ keeps a.md v1 unchanged": "x", "- old": "", "+ forged": "x\ny", "changes a.md v1": "1 line removed, 1 added", "│": "",
     });
     approving(&folder, "publish", input, "a.md", "old\n");
     let title = "Publish (Q1). It begins only once you approve \u{202e}this:";
@@ -219,7 +219,7 @@ fn a_document_that_changed_since_or_cannot_be_read_is_no_reason_not_to_answer() 
         "→ changes a.md v2: 1 line removed, 1 added",
         "- other",
         "+ new",
-        "→ a.md has changed since this was asked: it was v1 then",
+        "→ a.md has changed since this question was asked; it was v1 then",
     ];
     each_says(&[("fork", forked)], &lines);
     let change = folder.baton(&["show", "@last", "--output", "json"]).exits(0).json()["questions"][0]["call"]["change"].clone();
@@ -228,7 +228,7 @@ fn a_document_that_changed_since_or_cannot_be_read_is_no_reason_not_to_answer() 
     store.execute("DELETE FROM contents WHERE bytes = ?1", ["old\n".as_bytes()]).unwrap();
     drop(store);
     let shown = folder.baton(&["answer", &run, "Q1"]).exits(2).stderr;
-    let fault = "→ changes a.md, whose present version cannot be read: the store failed: the content of a.md v1 is missing";
+    let fault = "→ changes a.md, whose current version cannot be read: the content of a.md v1 is missing";
     each_says(&[("answer", shown)], &[fault, "│ new", "[1] yes   [2] no"]);
     folder.baton(&["answer", &run, "Q1", "no"]).exits(0);
     folder.baton(&["resume", &run]).exits(0);

@@ -37,7 +37,7 @@ fn a_crate_of_its_own_gets_a_tool_in_one_command_and_every_mistake_one_message()
     };
     program(&["tool", "call", "vowel_count", "--text", "hello"]).exits(0).says("\"count\": 2");
     program(&["run", "count"]).exits(0).says("There are");
-    program(&["tool", "test", "word_count", "vowel_count"]).exits(0).says("3 examples hold");
+    program(&["tool", "test", "word_count", "vowel_count"]).exits(0).says("3 examples passed");
 
     let config = "mytools/tool-configs/word_count.json";
     let sound = folder.read(config);

@@ -13,19 +13,19 @@ fn asking(folder: &Folder, model: &str) {
     folder.write("echoing/agents/lead.json", agent.to_string());
 }
 
-fn standings(ran: &Ran) -> Vec<(String, String)> {
+fn statuses(ran: &Ran) -> Vec<(String, String)> {
     let word = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
-    ran.json().as_array().unwrap().iter().map(|finding| (word(finding, "check"), word(finding, "standing"))).collect()
+    ran.json().as_array().unwrap().iter().map(|finding| (word(finding, "check"), word(finding, "status"))).collect()
 }
 
-fn said(standings: &[(&str, &str)]) -> Vec<(String, String)> {
-    standings.iter().map(|(check, standing)| ((*check).to_owned(), (*standing).to_owned())).collect()
+fn expected(statuses: &[(&str, &str)]) -> Vec<(String, String)> {
+    statuses.iter().map(|(check, status)| ((*check).to_owned(), (*status).to_owned())).collect()
 }
 
 #[test]
 fn a_place_without_jobs_or_runs_is_well() {
     let folder = Folder::new();
-    let ran = folder.baton(&["doctor"]).exits(0).says("will be made by the first run").says("no job needs one");
+    let ran = folder.baton(&["doctor"]).exits(0).says("will be created by the first run").says("no job needs a provider");
     assert!(!ran.stdout.contains("fail") && !ran.stdout.contains("warn"), "{}", ran.stdout);
     folder.echo_job();
     folder.baton(&["run", "echoing"]).exits(0);
@@ -79,14 +79,14 @@ fn a_provider_is_asked_for_its_models_once_and_its_key_shows_nowhere() {
     folder.write("config/baton/models.json", mine(&url));
     folder.write(".env", format!("MINE_KEY={KEY}\n"));
     let ran = folder.baton(&["doctor", "echoing", "--output", "json", "--trust"]).exits(0);
-    assert_eq!(standings(&ran), said(&[("store", "ok"), ("job", "ok"), ("provider", "ok")]));
+    assert_eq!(statuses(&ran), expected(&[("store", "ok"), ("job", "ok"), ("provider", "ok")]));
     let sent = received.recv().unwrap();
     assert!(sent.starts_with("GET /v1/models ") && sent.contains(&format!("authorization: Bearer {KEY}\r\n")), "{sent}");
     assert!(received.try_recv().is_err() && !ran.stdout.contains(KEY) && !ran.stderr.contains(KEY));
     asking(&folder, "mine:qwen33");
     let ran = folder.baton(&["doctor", "echoing", "--output", "json"]).exits(0);
-    assert_eq!(standings(&ran), said(&[("store", "ok"), ("job", "ok"), ("provider", "ok"), ("provider", "warn")]));
-    folder.baton(&["doctor", "echoing"]).says("its list has no model qwen33; did you mean qwen3?");
+    assert_eq!(statuses(&ran), expected(&[("store", "ok"), ("job", "ok"), ("provider", "ok"), ("provider", "warn")]));
+    folder.baton(&["doctor", "echoing"]).says("the provider does not list the model qwen33; did you mean qwen3?");
 }
 
 #[test]
@@ -99,6 +99,6 @@ fn a_job_that_is_not_trusted_sends_no_key_to_its_own_address() {
     folder.baton(&["doctor", "echoing"]).exits(0).says("not trusted").says("--trust");
     assert!(received.try_recv().is_err(), "nothing was sent");
     folder.baton(&["run", "echoing", "--trust"]).exits(5);
-    let ran = folder.baton(&["doctor", "echoing"]).exits(5).says("refused the key").says("put another key into MINE_KEY");
+    let ran = folder.baton(&["doctor", "echoing"]).exits(5).says("refused the key").says("set a valid key in MINE_KEY");
     assert!(!ran.stdout.contains(KEY) && !ran.stderr.contains(KEY), "{}", ran.stdout);
 }

@@ -65,7 +65,10 @@ fn an_export_that_cannot_be_made_or_followed_says_why() {
     folder.baton(&["run", "echoing"]).exits(0);
     folder.baton(&["export", "@last"]).exits(2).tells("--script");
     folder.write("there.json", "mine");
-    folder.baton(&["export", "@last", "--script", "--out", "there.json"]).exits(1).tells("there.json");
+    folder
+        .baton(&["export", "@last", "--script", "--out", "there.json"])
+        .exits(1)
+        .tells("there.json already exists; choose another --out");
     assert_eq!(folder.read("there.json"), "mine", "nothing is overwritten");
     folder.baton(&["run", "echoing", "--script", "nowhere.json"]).exits(6).tells("nowhere.json");
     folder.baton(&["run", "echoing", "--script", "there.json", "--model", "scripted"]).exits(2).tells("--model");

@@ -196,3 +196,20 @@ fn an_approval_does_not_hold_for_another_definition_in_a_fork() {
     assert!(waiting > 0, "a person is asked again");
     folder.baton(&["fork", &run, "--allow-effects=all", "--set", &exec, "--trust"]).exits(3).tells("baton answer");
 }
+
+#[test]
+fn a_fork_names_the_entries_after_which_it_can_begin() {
+    let folder = Folder::new();
+    folder.asking_job();
+    folder.baton(&["run", "asking"]).exits(3);
+    let last = folder.baton(&["timeline", "@last", "--output", "json"]).json().as_array().unwrap().len();
+    let runs = folder.baton(&["ps", "--output", "json"]).json();
+    let refused = folder.baton(&["fork", "@last", "--at", "99999"]).exits(2);
+    refused.tells(&format!("has {last} entries: a fork can begin after entry 3 to {last}, not after entry 99999"));
+    for not_a_number in ["-1", "first"] {
+        let refused = folder.baton(&["fork", "@last", "--at", not_a_number]).exits(2).tells("expected the number of an entry");
+        assert!(!refused.stderr.contains("tip:"), "{}", refused.stderr);
+    }
+    assert_eq!(folder.baton(&["ps", "--output", "json"]).json(), runs, "a refused fork stores nothing");
+    folder.baton(&["fork", "@last", "--at", &last.to_string()]).exits(3);
+}

@@ -77,7 +77,7 @@ fn verify_walks_the_timeline_of_a_run() {
     let store = rusqlite::Connection::open(folder.path().join(".baton/baton.db")).unwrap();
     store.execute("UPDATE runs SET status = 'running' WHERE id = ?1", [&writing]).unwrap();
     drop(store);
-    folder.baton(&["verify", &writing]).exits(1).tells("does not fit its checksum");
+    folder.baton(&["verify", &writing]).exits(1).tells("does not match its checksum");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn verify_says_what_is_wrong_with_the_store() {
         .baton(&["verify"])
         .exits(1)
         .says("finding")
-        .says(&format!("of run {echoing}: what is stored does not fit its checksum"));
+        .says(&format!("of run {echoing}: the stored bytes do not match their checksum"));
     let found = folder.baton(&["verify", "--output", "ndjson"]).exits(1).lines();
     assert_eq!((found.len(), &found[0]["whole"]), (1, &json!(false)));
     folder.baton(&["verify", "--store", "none.db"]).exits(6).tells("there is no store none.db");

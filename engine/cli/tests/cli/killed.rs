@@ -269,7 +269,7 @@ fn a_run_whose_store_is_taken_away_stops_and_says_so() {
     for process in hanging.folder.read("pids").split_whitespace() {
         kill(process.parse().unwrap());
     }
-    Ran::from(engine.wait_with_output().unwrap()).exits(1).tells("was moved, removed, replaced or cut short while it was in use");
+    Ran::from(engine.wait_with_output().unwrap()).exits(1).tells("was moved, removed, replaced or truncated while it was in use");
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn an_agent_cannot_have_an_id_that_views_use_for_others() {
             .baton(&["validate", "forging"])
             .exits(2)
             .tells("B0122")
-            .tells(&format!("no agent can have the id \"{id}\""))
+            .tells(&format!("the agent id \"{id}\" is reserved"))
             .tells(&format!("another id, such as \"{id}_agent\""));
         std::fs::remove_dir_all(folder.path().join("forging")).unwrap();
     }

@@ -16,6 +16,7 @@ mod large;
 mod looking;
 mod models;
 mod outages;
+mod pinned;
 mod projects;
 mod recordings;
 mod runs;

@@ -143,7 +143,7 @@ fn a_job_widens_what_its_tools_reach_only_with_trust() {
     assert!(refused["error"]["message"].as_str().unwrap().contains("not allowed"), "{refused}");
     let host = url.trim_start_matches("http://").trim_end_matches("/v1");
     folder.write("echoing/tools/fetch_page.json", json!({"tool_id": "fetch_page", "set": {"allow_hosts": [host]}}).to_string());
-    call(&[]).exits(2).tells("reaches outside of its run").tells(&format!("fetch_page sets \"allow_hosts\" to [\"{host}\"]"));
+    call(&[]).exits(2).tells("can act outside of its run").tells(&format!("fetch_page sets \"allow_hosts\" to [\"{host}\"]"));
     assert!(received.try_recv().is_err(), "nothing was asked");
     let read = call(&["--trust"]).exits(0).json();
     assert_eq!(read["output"]["url"], url);

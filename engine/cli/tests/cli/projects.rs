@@ -72,7 +72,7 @@ fn a_new_tool_without_a_crate_is_a_command_that_passes_its_example() {
         .says("hello/tools/word-count.py")
         .says("hello/tools/word-count.json");
     ran.tells("baton tool call word-count --job hello --text 'a b' --trust");
-    folder.baton(&["tool", "test", "word-count", "--job", "hello", "--trust"]).exits(0).says("1 example holds");
+    folder.baton(&["tool", "test", "word-count", "--job", "hello", "--trust"]).exits(0).says("1 example passed");
 }
 
 #[test]

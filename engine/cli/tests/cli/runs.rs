@@ -14,7 +14,7 @@ fn a_run_prints_its_result_on_stdout_and_its_progress_on_stderr() {
     let ran = folder.baton(&["run", "writing"]).exits(0);
     assert!(ran.stdout.starts_with("written\n"), "the result comes first: {}", ran.stdout);
     let ran = ran.says("out/page.md v2").tells("lead → worker: Write it. [source.csv v1]").tells("worker wrote out/page.md v2");
-    let ran = ran.tells("✓ done").tells("tokens      ≈").tells(&format!("baton show {}", folder.last_run()));
+    let ran = ran.tells("✓ completed").tells("tokens      ≈").tells(&format!("baton show {}", folder.last_run()));
     assert!(!ran.stderr.contains('\u{1b}') && !ran.stdout.contains('\u{1b}'), "no colour where nobody sees it");
 }
 
@@ -293,4 +293,27 @@ fn colour_is_for_people_who_want_it_and_never_in_json() {
     assert!(!forced(&["run", "echoing", "--output", "json"], &[("CLICOLOR_FORCE", "1")]).0);
     assert!(forced(&["ps"], &[("CLICOLOR_FORCE", "1")]).0);
     assert!(!forced(&["ps"], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]).0);
+}
+
+#[test]
+fn a_run_in_memory_suggests_no_command_that_would_need_its_store() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.asking_job();
+    let done = folder.baton(&["run", "echoing", "--store", "memory"]).exits(0).tells("✓ completed");
+    let waits = folder.baton(&["run", "asking", "--store", "memory"]).exits(3).tells("the run is lost: its store was in memory");
+    for ran in [done, waits] {
+        assert!(!ran.stderr.contains("next:") && !ran.stderr.contains("baton "), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_run_that_ended_well_is_completed_everywhere() {
+    let folder = Folder::new();
+    folder.writing_job();
+    folder.baton(&["run", "writing"]).exits(0).tells("✓ completed");
+    folder.baton(&["ps"]).exits(0).says("completed");
+    let shown = folder.baton(&["show", "@last"]).exits(0).says("✓ lead      completed").says("✓ worker  completed");
+    assert!(!shown.stdout.contains(" done"), "{}", shown.stdout);
+    folder.baton(&["timeline", "@last"]).exits(0).says("worker  completed").says("lead    completed");
 }

@@ -168,3 +168,32 @@ fn a_command_cannot_read_the_environment_of_the_program_that_started_it() {
     let ran = Ran::from(command.env("OPENAI_API_KEY", "a-secret-key").output().unwrap()).exits(0);
     assert_eq!(ran.json()["result"], json!({"summary": "no"}));
 }
+
+#[test]
+fn an_error_names_the_store_once() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.write("text.db", "This is not a database, although it is long enough to be read as one by mistake.\n".repeat(40));
+    for command in [&["ps"][..], &["verify"], &["show", "@last"], &["run", "echoing"]] {
+        let refused = folder.baton(&[&["--store", "text.db"], command].concat());
+        assert_eq!(refused.stderr.matches("text.db").count(), 1, "{}", refused.stderr);
+        assert!(refused.stderr.contains("is not a Baton store"), "{}", refused.stderr);
+    }
+    // A folder that cannot be entered: SQLite names the file too.
+    folder.write("locked/baton.db", "");
+    hand_over(&folder.path().join("locked"), 0o000, 0o000);
+    let refused = Ran::from(as_somebody(&folder, &["--store", "locked/baton.db", "ps"]).output().unwrap());
+    assert!(refused.code != 0 && refused.stderr.matches("baton.db").count() <= 1, "{}", refused.stderr);
+    fs::set_permissions(folder.path().join("locked"), fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn an_empty_file_is_a_new_store() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.write("empty.db", "");
+    folder.baton(&["--store", "empty.db", "ps"]).exits(0).tells("no runs yet");
+    assert_eq!(folder.read("empty.db"), "", "reading leaves the file as it is");
+    folder.baton(&["--store", "empty.db", "run", "echoing"]).exits(0);
+    folder.baton(&["--store", "empty.db", "ps"]).exits(0).says("echoing");
+}

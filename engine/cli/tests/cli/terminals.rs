@@ -152,7 +152,7 @@ fn a_pause_from_another_terminal_holds_the_next_step_until_the_run_is_resumed() 
     );
     terminal.shows(&["\"paused\""]);
     terminal.tells("paused by ann (person)   → baton resume");
-    folder.baton(&["pause", "@last"]).exits(0).says("is paused already").tells("baton resume");
+    folder.baton(&["pause", "@last"]).exits(0).says("is already paused").tells("baton resume");
     assert_eq!(listed(&folder)["status"], "paused");
     folder.baton(&["show", "@last"]).exits(0).says("‖ paused").says("waits for worker");
     gate.open(&process);
@@ -231,7 +231,9 @@ fn a_run_whose_process_was_killed_is_interrupted_and_can_be_resumed_or_cancelled
     let orphan = killed(&gate);
     folder.baton(&["ps"]).exits(0).says("interrupted").tells(&format!("baton resume {}", folder.last_run()));
     folder.baton(&["show", "@last"]).exits(0).says("interrupted: no process runs it").tells("baton resume");
-    folder.baton(&["pause", "@last"]).exits(0).says("is not running").tells("baton resume");
+    let paused = folder.baton(&["pause", "@last", "--output", "json"]).exits(0).json();
+    assert_eq!((&paused["delivery"], &paused["entry"]["data"]["action"]), (&json!("done"), &json!("paused")));
+    assert_eq!((&listed(&folder)["status"], &listed(&folder)["owner"]), (&json!("paused"), &Value::Null));
     folder.baton(&["steer", "@last", "go on"]).exits(0).says("the command is in the inbox");
     wait_until_gone(&orphan);
     let terminal = Terminal::open(&folder, &["resume", "@last"]);

@@ -132,7 +132,7 @@ fn what_a_call_writes_is_told_and_can_be_kept() {
 #[test]
 fn the_examples_of_every_built_in_tool_hold() {
     let folder = Folder::new();
-    folder.baton(&["tool", "test"]).exits(0).says("examples hold");
+    folder.baton(&["tool", "test"]).exits(0).says("examples passed");
     let reports = folder.baton(&["tool", "test", "echo", "--output", "ndjson"]).exits(0).lines();
     assert!(reports.iter().all(|report| report["tool"] == "echo" && report["holds"] == true) && !reports.is_empty());
 }
@@ -164,7 +164,7 @@ fn commands_run_only_where_they_are_trusted() {
     folder.baton(&["run", "echoing", "--trust"]).exits(0);
     folder.baton(&["run", "echoing"]).exits(0);
     folder.baton(&[&call[..], &["--trust"]].concat()).exits(0).says("\"words\": 2");
-    folder.baton(&["tool", "test", "word_count", "--job", "echoing"]).exits(0).says("1 example holds");
+    folder.baton(&["tool", "test", "word_count", "--job", "echoing"]).exits(0).says("1 example passed");
     let config = folder.read("echoing/tools/word_count.json").replace("\"python3\"", "\"python3\", \"-I\"");
     folder.write("echoing/tools/word_count.json", config);
     folder.baton(&["run", "echoing"]).exits(2).tells(r#""python3" "-I" "tools/word_count.py""#);

@@ -291,6 +291,8 @@ fn named(path: &Path, error: impl Into<StoreError>) -> StoreError {
         StoreError::Sqlite(error) => error,
         named => return named,
     };
+    // SQLite may name the file too.
+    let cause = error.to_string().replace(&format!(": {}", path.display()), "");
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
         Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { what: format!("{}: {error}", path.display()) },
@@ -298,7 +300,7 @@ fn named(path: &Path, error: impl Into<StoreError>) -> StoreError {
         Some(ErrorCode::DiskFull) => StoreError::StorageFull { path },
         // A connection has the file open. When it is moved away in the middle of a read, SQLite reports a failure of the disk.
         Some(ErrorCode::SystemIoFailure) if !path.exists() => StoreError::Lost { path },
-        Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => StoreError::Io { path, source: std::io::Error::other(error) },
+        Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => StoreError::Io { path, source: std::io::Error::other(cause) },
         // The tables are strict: what has the wrong type was not written so.
         None if !matches!(error, rusqlite::Error::QueryReturnedNoRows) => {
             StoreError::Corrupt { what: format!("{}: {error}", path.display()) }
