@@ -32,11 +32,12 @@ const SIMULATE: &str = "simulate";
 const SEEDS: &str = "4000";
 
 /// The test programs beside the simulation: their names here, what cargo builds, and the name of the target.
-const SUITES: [(&str, &[&str], &str); 4] = [
+const SUITES: [(&str, &[&str], &str); 5] = [
     ("machine", &["-p", "baton-machine", "-p", "baton-proof", "--test", "machine"], "machine"),
     ("store", &["-p", "baton-store", "--test", "store"], "store"),
     ("template", &["-p", "baton-template", "--lib"], "baton_template"),
     ("cli", &["-p", "baton", "--test", "cli"], "cli"),
+    ("tests", &["-p", "baton-tests", "--test", "main"], "main"),
 ];
 
 /// A bug that keeps the machine busy for ever is caught when this is over.
@@ -135,8 +136,11 @@ impl Programs {
     fn run(&self, suite: &str, bug: Option<&Bug>) -> anyhow::Result<(Duration, Tried)> {
         let began = Instant::now();
         let (name, filter) = suite.split_once(':').unwrap_or((suite, ""));
-        let unknown =
-            || format!("{suite} is no suite: {SIMULATE}, machine:FILTER, store:FILTER, template:FILTER and cli:FILTER are");
+        let unknown = || {
+            format!(
+                "{suite} is not a suite; expected {SIMULATE}, machine:FILTER, store:FILTER, template:FILTER, cli:FILTER or tests:FILTER"
+            )
+        };
         let mut command = Command::new(self.0.get(name).with_context(unknown)?);
         if name == SIMULATE {
             command.args(["--failures", "1", "--twice-in", "0", "--seeds", SEEDS]);
@@ -162,21 +166,21 @@ fn build(tree: &Path, what: &[&str]) -> anyhow::Result<Vec<Value>> {
         command.env("CARGO_BUILD_BUILD_DIR", root().join("target")).env("CARGO_TARGET_DIR", tree.join("target"));
     }
     let output = command.output().context("cargo cannot be started")?;
-    let said = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    let said: Vec<Value> = said.collect();
+    let messages = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let messages: Vec<Value> = messages.collect();
     if output.status.success() {
-        return Ok(said);
+        return Ok(messages);
     }
-    let errors = said.iter().filter(|said| said["message"]["level"] == "error");
-    let errors: Vec<&str> = errors.filter_map(|said| said["message"]["rendered"].as_str()).collect();
+    let errors = messages.iter().filter(|line| line["message"]["level"] == "error");
+    let errors: Vec<&str> = errors.filter_map(|line| line["message"]["rendered"].as_str()).collect();
     let stderr = String::from_utf8_lossy(&output.stderr);
     bail!("the list is not true any more: what it plants does not compile\n{}\n{stderr}", errors.join("\n"));
 }
 
 /// Returns the path of the program `name`.
-fn program(said: &[Value], name: &str) -> anyhow::Result<PathBuf> {
-    let built = said.iter().filter(|said| said["target"]["name"] == name);
-    let found = built.filter_map(|said| said["executable"].as_str()).next_back();
+fn program(messages: &[Value], name: &str) -> anyhow::Result<PathBuf> {
+    let built = messages.iter().filter(|line| line["target"]["name"] == name);
+    let found = built.filter_map(|line| line["executable"].as_str()).next_back();
     found.map(PathBuf::from).with_context(|| format!("cargo built no {name}"))
 }
 
@@ -197,7 +201,7 @@ fn run_patiently(mut command: Command) -> anyhow::Result<(Option<i32>, String)> 
     };
     let began = Instant::now();
     std::thread::scope(|scope| {
-        let said = scope.spawn(move || read(&mut stdout));
+        let printed = scope.spawn(move || read(&mut stdout));
         let complained = scope.spawn(move || read(&mut stderr));
         let code = loop {
             if let Some(status) = child.try_wait().context("it cannot be waited for")? {
@@ -210,7 +214,7 @@ fn run_patiently(mut command: Command) -> anyhow::Result<(Option<i32>, String)> 
             }
             std::thread::sleep(Duration::from_millis(20));
         };
-        let output = said.join().unwrap_or_default() + &complained.join().unwrap_or_default();
+        let output = printed.join().unwrap_or_default() + &complained.join().unwrap_or_default();
         Ok((code, output))
     })
 }
