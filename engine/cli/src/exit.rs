@@ -5,6 +5,7 @@ use std::io;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
+use baton_store::StoreError;
 use baton_types::call::CallStatus;
 use baton_types::entry::{FinalState, RunEnded};
 
@@ -129,6 +130,15 @@ impl Failure {
     pub(crate) fn file(path: &std::path::Path, error: io::Error) -> Self {
         let path = path.display().to_string();
         if error.kind() == io::ErrorKind::NotFound { Self::not_found("file", path, []) } else { Self::File { path, error } }
+    }
+
+    /// Returns a store's error as a failure of the command.
+    pub(crate) fn of_store(error: StoreError) -> Self {
+        match error {
+            StoreError::UnknownRun(run) => Self::not_found("run", run.as_str(), []),
+            error @ StoreError::Held { .. } => Self::Refused(error.to_string()),
+            error => Self::Store(error.to_string()),
+        }
     }
 
     /// Returns the exit code for this failure.

@@ -16,7 +16,6 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::place::Place;
-use crate::runs::store_failure;
 
 /// The files that an export writes, planned before the first one.
 pub(crate) struct Plan<'v> {
@@ -161,7 +160,7 @@ impl Exported {
 
 /// Reads the content of a document's version.
 pub(crate) async fn content(store: &Arc<dyn Store>, version: &DocumentVersion) -> Result<Arc<[u8]>, Failure> {
-    let found = store.content(version.content.hash).await.map_err(store_failure)?;
+    let found = store.content(version.content.hash).await.map_err(Failure::of_store)?;
     found.ok_or_else(|| Failure::Store(format!("the content of {} is missing", version.reference())))
 }
 

@@ -8,7 +8,6 @@ use baton_store::{MemoryStore, SqliteStore, Store, StoreError};
 use baton_types::config::Origin;
 
 use crate::exit::Failure;
-use crate::runs;
 use crate::screen::Screen;
 
 /// The file that marks the folder of a project.
@@ -80,7 +79,7 @@ impl Place {
         self.check_scheme()?;
         let Some(file) = self.store_file() else { return Ok(Arc::new(MemoryStore::default())) };
         self.check_links(&file)?;
-        let store = SqliteStore::open(&file).map_err(runs::store_failure)?;
+        let store = SqliteStore::open(&file).map_err(Failure::of_store)?;
         file.parent().into_iter().for_each(|folder| self.ignore_state(folder));
         Ok(Arc::new(store))
     }
@@ -111,7 +110,7 @@ impl Place {
         self.check_scheme()?;
         self.store_file().map_or(Ok(()), |file| self.check_links(&file))?;
         match self.store_file() {
-            Some(file) if file.is_file() => Ok(Some(Arc::new(SqliteStore::open_to_read(&file).map_err(runs::store_failure)?))),
+            Some(file) if file.is_file() => Ok(Some(Arc::new(SqliteStore::open_to_read(&file).map_err(Failure::of_store)?))),
             Some(file) => self.without_store(&file),
             None => Ok(None),
         }
@@ -129,7 +128,7 @@ impl Place {
         if !file.is_file() {
             return self.without_store(&file);
         }
-        SqliteStore::open(&file).map(Some).map_err(runs::store_failure)
+        SqliteStore::open(&file).map(Some).map_err(Failure::of_store)
     }
 
     /// Refuses a store behind a link inside the project. Such a link may have come with the project, and may lead anywhere. A

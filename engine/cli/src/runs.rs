@@ -37,7 +37,7 @@ pub(crate) async fn find_to_read(place: &Place, name: &str) -> Result<FoundRun, 
 
 async fn find_in(store: Option<Arc<dyn Store>>, name: &str) -> Result<FoundRun, Failure> {
     let store = store.ok_or_else(|| Failure::not_found("run", name, []))?;
-    let runs = store.runs().await.map_err(store_failure)?;
+    let runs = store.runs().await.map_err(Failure::of_store)?;
     let record = choose(runs, name)?;
     Ok(FoundRun { store, record })
 }
@@ -110,7 +110,7 @@ impl FoundRun {
         let mut entries: Vec<Arc<Recorded>> = Vec::new();
         loop {
             let after = entries.last().map_or(seq, |last| last.seq);
-            let page = self.store.entries(self.id(), after, PAGE).await.map_err(store_failure)?;
+            let page = self.store.entries(self.id(), after, PAGE).await.map_err(Failure::of_store)?;
             let complete = page.len() < PAGE;
             entries.extend(page);
             if complete {
@@ -180,7 +180,7 @@ impl Pages<'_> {
     /// Returns the next page; `None` after the last one.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<Arc<Recorded>>>, Failure> {
         let Some(after) = self.after else { return Ok(None) };
-        let page = self.run.store.entries(self.run.id(), after, PAGE).await.map_err(store_failure)?;
+        let page = self.run.store.entries(self.run.id(), after, PAGE).await.map_err(Failure::of_store)?;
         self.after = page.last().filter(|_| page.len() == PAGE).map(|last| last.seq);
         Ok(Some(page))
     }
@@ -200,15 +200,6 @@ pub(crate) fn status<'a>(store: &dyn Store, record: &'a RunRecord) -> &'a str {
 /// Returns whether a live process owns the run; `None` if that cannot be found out.
 pub(crate) fn is_held(store: &dyn Store, record: &RunRecord) -> Option<bool> {
     record.owner.as_deref().map_or(Some(false), |owner| store.is_there(owner))
-}
-
-/// Returns a store's error as a failure of the command.
-pub(crate) fn store_failure(error: baton_store::StoreError) -> Failure {
-    match error {
-        baton_store::StoreError::UnknownRun(run) => Failure::not_found("run", run.as_str(), []),
-        error @ baton_store::StoreError::Held { .. } => Failure::Refused(error.to_string()),
-        error => Failure::Store(error.to_string()),
-    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ use crate::app::engine::{builder, run_failure};
 use crate::exit::Failure;
 use crate::export::{Plan, Target};
 use crate::place::Place;
-use crate::runs::store_failure;
 use crate::signals::Interruptions;
 use crate::text::text;
 use crate::trust::Manner;
@@ -120,7 +119,7 @@ pub(crate) async fn call(
     if let RunOutcome::Failed(error) = outcome {
         return Err(Failure::Store(error.to_string()));
     }
-    let entries = store.entries(handle.id(), 0, usize::MAX).await.map_err(store_failure)?;
+    let entries = store.entries(handle.id(), 0, usize::MAX).await.map_err(Failure::of_store)?;
     let id = TaskId::root().call(1, 1);
     let (result, duration) =
         result_of(&entries, &id).ok_or_else(|| Failure::Engine("the run ended before the call had a result".to_owned()))?;

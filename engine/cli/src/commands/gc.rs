@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::runs::{find_to_read, store_failure};
+use crate::runs::find_to_read;
 use crate::terminal;
 use crate::text::{Text, text};
 use crate::words;
@@ -59,7 +59,7 @@ struct Removed {
 pub(crate) async fn run(args: GcArgs, place: &Place) -> Result<Exit, Failure> {
     let retention = retention(&args, place).await?;
     let collected = match place.store_on_disk()? {
-        Some(store) => store.collect(retention, args.dry_run).await.map_err(store_failure)?,
+        Some(store) => store.collect(retention, args.dry_run).await.map_err(Failure::of_store)?,
         None => Collected::default(),
     };
     if place.screen.is_text() {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::runs::{INTERRUPTED, is_held, status, store_failure};
+use crate::runs::{INTERRUPTED, is_held, status};
 use crate::shell::baton;
 use crate::style;
 use crate::terminal;
@@ -58,7 +58,7 @@ impl Listed {
 pub(crate) async fn run(args: &PsArgs, place: &Place) -> Result<Exit, Failure> {
     let store = place.store_to_read()?;
     let all = match &store {
-        Some(store) => store.runs().await.map_err(store_failure)?,
+        Some(store) => store.runs().await.map_err(Failure::of_store)?,
         None => Vec::new(),
     };
     let shown = if args.all { all.len() } else { args.limit.min(all.len()) };

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::app::{complete, engine, run_failure};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
-use crate::runs::{self, FoundRun, store_failure};
+use crate::runs::{self, FoundRun};
 use crate::style;
 use crate::text::{Text, text};
 use crate::words;
@@ -133,7 +133,7 @@ async fn bad_contents(found: &FoundRun, report: &Report) -> Result<Vec<String>, 
             Ok(Some(content)) => bad.push(format!("content {hash} has {} bytes, not {size}", content.len())),
             Ok(None) => bad.push(format!("content {hash} is not in the store")),
             Err(StoreError::Corrupt { what }) => bad.push(what),
-            Err(error) => return Err(store_failure(error)),
+            Err(error) => return Err(Failure::of_store(error)),
         }
     }
     Ok(bad)
@@ -164,7 +164,7 @@ fn run_told(verified: &VerifiedRun<'_>) -> Text {
 /// Checks the whole store.
 async fn verify_store(place: &Place) -> Result<Exit, Failure> {
     let found = match place.store_to_read()? {
-        Some(store) => store.verify().await.map_err(store_failure)?,
+        Some(store) => store.verify().await.map_err(Failure::of_store)?,
         None => Verification::default(),
     };
     let whole = found.findings.is_empty();
