@@ -1,16 +1,15 @@
 //! Commands on their way: to the actor of a run, to the process that owns it, or into its inbox.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use baton_machine::Run;
-use baton_store::{Batch, RunSummaryUpdate};
+use baton_store::Batch;
 use baton_types::document::Content;
 use baton_types::id::{ContentHash, RunId, TaskId};
 use baton_types::json::Json;
 use baton_types::principal::Principal;
 
-use crate::actor::status;
+use crate::actor::Iteration;
 use crate::command::Command;
 use crate::engine::{Engine, Holder};
 use crate::error::RunError;
@@ -106,24 +105,22 @@ impl Engine {
     async fn carry_out(&self, id: &RunId, number: u64) -> Result<Delivery, RunError> {
         let epoch = self.0.take_over(id).await?;
         let (mut run, last) = self.0.state(id).await?;
-        let mut batch = Batch::new(id.clone(), epoch, run.last_seq());
-        batch.releases = true;
-        let at = self.0.clock.now().max(last);
+        let (before, at) = (run.last_seq(), self.0.clock.now().max(last));
         let waiting = self.0.store.take_commands(id, number - 1).await?;
-        let mut refused = None;
         // An owner may have been there meanwhile, and may have carried it out.
-        if let Some((_, text)) = waiting.first().filter(|(waiting, _)| *waiting == number) {
-            batch.consumed = vec![number];
-            let command: Command =
-                serde_json::from_str(text.text()).map_err(|error| RunError::Fault { message: error.to_string() })?;
-            match run.handle(at, command.into()) {
-                Ok(decision) => batch.entries = decision.entries.into_iter().map(Arc::new).collect(),
-                Err(refusal) => refused = Some(refusal),
-            }
-        }
-        batch.summary = Some(RunSummaryUpdate { status: status(&run).to_owned(), at });
+        let waiting = waiting.first().filter(|(waiting, _)| *waiting == number);
+        let decided = match waiting.map(|(_, text)| serde_json::from_str::<Command>(text.text())) {
+            Some(Ok(command)) => run.handle(at, command.into()).map(Iteration::of),
+            Some(Err(_)) | None => Ok(Iteration::default()),
+        };
+        let mut batch = match &decided {
+            Ok(iteration) => iteration.first_batch(id, epoch, before, &run, at),
+            Err(_) => Batch::new(id.clone(), epoch, before),
+        };
+        batch.consumed = waiting.map(|(number, _)| *number).into_iter().collect();
+        batch.releases = true;
         self.0.store.append(batch).await?;
-        refused.map_or(Ok(Delivery::Done), |refusal| Err(refusal.into()))
+        decided.map(|_| Delivery::Done).map_err(RunError::from)
     }
 
     /// Returns the outcome of the command `number`, after giving a living owner a moment to execute it.

@@ -165,7 +165,7 @@ mod tests {
         for (value, step, expected) in [
             (json!(0.0075), json!(0.0001), true),
             (json!(0.00751), json!(0.0001), false),
-            (json!(1e308), json!(0.123456789), false),
+            (json!(1e308), json!(0.123_456_789), false),
             (json!(1e308), json!(0.5), true),
             (json!(0.3), json!(0.1), true),
             (json!(-6), json!(2), true),

@@ -19,7 +19,7 @@ use crate::support::{Sim, agent, call, function, handoff, handoff_with, job, rou
 /// The tokens of the window of the root agent.
 const WINDOW: u64 = 8_000;
 
-/// A root with a window and these tools, and a child that writes documents.
+/// Returns a root with a window and these tools, and a child that writes documents.
 fn gathering(tools: &str) -> JobDraft {
     let limits = Limits { context_tokens: Some(WINDOW), inject_tokens: Some(1_000_000), ..Limits::default() };
     let root = agent("root", tools).limits(limits).settings(json!({"max_tokens": 500}));
