@@ -107,7 +107,7 @@ fn documents_are_sent_as_what_they_are_and_as_text_where_nothing_else_is_taken()
         let user = said(&body).last().unwrap();
         let text = user.to_string();
         assert_eq!(user["role"], "user", "{text}");
-        assert!(text.contains("iVBORw0KGgo"), "{}: the image is there: {text}", profile.name);
+        assert_eq!(text.contains("iVBORw0KGgo"), profile.features.images, "{}: the image is there: {text}", profile.name);
         assert_eq!(text.contains("JVBERi0xLjQK"), profile.features.files, "{}: the PDF is there: {text}", profile.name);
         assert!(text.contains("d.pdf"), "{}: the PDF is described: {text}", profile.name);
         let kinds: Vec<&str> =
@@ -116,6 +116,7 @@ fn documents_are_sent_as_what_they_are_and_as_text_where_nothing_else_is_taken()
             (Dialect::Anthropic, _) => &["document", "image", "document", "text"],
             (Dialect::Responses, _) => &["input_text", "input_image", "input_file", "input_text"],
             (Dialect::Chat, true) => &["text", "image_url", "file", "text"],
+            (Dialect::Chat, false) if !profile.features.images => &["text", "text", "text", "text"],
             (Dialect::Chat, false) => &["text", "image_url", "text", "text"],
             (Dialect::Ollama, _) => &[],
         };
@@ -141,9 +142,9 @@ fn a_model_is_sent_what_its_config_says_that_it_takes() {
     let takes = |images, files| Modalities { images, files };
     for profile in &PROFILES {
         for (modalities, images, files) in [
-            (takes(None, None), true, profile.features.files),
+            (takes(None, None), profile.features.images, profile.features.files),
             (takes(Some(false), None), false, profile.features.files),
-            (takes(None, Some(false)), true, false),
+            (takes(None, Some(false)), profile.features.images, false),
             (takes(Some(false), Some(false)), false, false),
         ] {
             let mut conversation = Conversation::default();
@@ -439,4 +440,33 @@ fn a_new_model_is_taken_to_hold_to_schemas() {
     ] {
         assert!(!holds("anthropic", model), "{model}");
     }
+}
+
+#[test]
+fn ids_of_calls_are_short_where_the_provider_wants_them_short() {
+    let call = |turn: u32, id: Option<&str>| {
+        let asked = ModelCall { provider_id: id.map(str::to_owned), ..ModelCall::new("look", json!({})) };
+        let (call, asked) = (TaskId::root().call(turn, 1), Arc::new(asked));
+        let result = Some(Arc::new(CallResult::success(json!(turn))));
+        let answer = Part::Result { call: call.clone(), asked: Arc::clone(&asked), result, repeat: 1, said: Vec::new() };
+        (Part::Call { call, asked }, answer)
+    };
+    let mut conversation = Conversation::default();
+    for (turn, id) in [(1, Some("D681PevKs")), (2, Some("toolu_01ABCDEFG")), (3, None), (4, Some("D681PevKs"))] {
+        let (asked, answer) = call(turn, id);
+        conversation.say(Role::Assistant, vec![asked]);
+        conversation.say(Role::Tool, vec![answer]);
+    }
+    let ids = |provider: &str| {
+        let body = conversation.body(provider);
+        let of = |key: &str, pointer: &str| {
+            let found = said(&body).iter().filter(|message| message["role"] == key);
+            found.map(|message| message.pointer(pointer).unwrap().as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let (asked, answered) = (of("assistant", "/tool_calls/0/id"), of("tool", "/tool_call_id"));
+        assert_eq!(asked, answered, "each call has its result");
+        asked
+    };
+    assert_eq!(ids("mistral"), ["D681PevKs", "call00002", "call00003", "call00004"]);
+    assert_eq!(ids("openai"), ["D681PevKs", "toolu_01ABCDEFG", "call_3", "call_4"]);
 }

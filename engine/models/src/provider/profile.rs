@@ -104,7 +104,7 @@ const ANTHROPIC: OfferLimits = OfferLimits { tools: None, name: Some(64), descri
 const NO_LIMITS: OfferLimits = OfferLimits { tools: None, name: None, description: None };
 
 /// All providers.
-pub static PROFILES: [Profile; 8] = [
+pub static PROFILES: [Profile; 15] = [
     Profile {
         name: "anthropic",
         dialect: Dialect::Anthropic,
@@ -190,6 +190,27 @@ pub static PROFILES: [Profile; 8] = [
         offers: NO_LIMITS,
         results: HeldResults::WithoutTools,
     },
+    // Its streams report the usage unasked, and it refuses `stream_options`. Ids of calls are nine letters or digits there.
+    Profile {
+        features: Features { has_short_ids: true, ..features("max_tokens", false, true, false) },
+        ..compatible("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
+    },
+    Profile {
+        features: features("max_completion_tokens", true, true, false),
+        ..compatible("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
+    },
+    Profile {
+        features: features("max_completion_tokens", true, true, false),
+        ..compatible("xai", "https://api.x.ai/v1", "XAI_API_KEY")
+    },
+    Profile {
+        features: features("max_tokens", true, false, false),
+        ..compatible("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY")
+    },
+    compatible("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
+    compatible("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    // Gemini behind Google's own form of chat completions; `gemini` alone would be its own protocol.
+    compatible("gemini-openai", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
     // llama.cpp's own server, that of llama-cpp-python, and whatever else speaks chat completions at an address that a config
     // gives. Templates of models are what they are, so contents are what every template knows.
     Profile {
@@ -226,11 +247,34 @@ impl Profile {
     }
 }
 
+/// Returns the profile of a server of chat completions with a key.
+const fn compatible(name: &'static str, base_url: &'static str, variable: &'static str) -> Profile {
+    Profile {
+        name,
+        dialect: Dialect::Chat,
+        base_url,
+        base_url_variable: None,
+        path: "/chat/completions",
+        key: bearer(variable, true),
+        features: features("max_tokens", true, true, false),
+        schemas: Target::Compatible,
+        results: HeldResults::Unknown,
+    }
+}
+
 const fn bearer(variable: &'static str, is_required: bool) -> KeyRule {
     KeyRule { variable, header: "authorization", is_required }
 }
 
 const fn features(output_limit: &'static str, asks_for_usage: bool, images: bool, files: bool) -> Features {
-    let (plain_contents, without_reasoning, cache) = (false, &[] as &[_], Cache::Usual);
-    Features { output_limit, asks_for_usage, images, files, plain_contents, without_reasoning, cache }
+    Features {
+        output_limit,
+        asks_for_usage,
+        images,
+        files,
+        plain_contents: false,
+        has_short_ids: false,
+        without_reasoning: &[],
+        cache: Cache::Usual,
+    }
 }

@@ -16,6 +16,9 @@ use serde_json::{Value, json};
 /// The longest name of a tool, and the longest id of a call, that providers take.
 const MAX_NAME: usize = 64;
 
+/// The length of an id of a call where ids are short (<https://docs.mistral.ai/api>: "a-z, A-Z, 0-9, with a length of 9").
+const SHORT_ID: usize = 9;
+
 /// One message.
 #[derive(Debug)]
 pub struct Said<'a> {
@@ -222,9 +225,16 @@ pub(super) struct Ids {
     given: HashMap<CallId, Arc<str>>,
     taken: HashSet<Arc<str>>,
     order: Vec<CallId>,
+    /// Whether every id has nine letters or digits.
+    are_short: bool,
 }
 
 impl Ids {
+    /// Returns no ids yet; each will have nine letters or digits if they `are_short`.
+    pub(super) fn new(are_short: bool) -> Self {
+        Self { are_short, ..Self::default() }
+    }
+
     /// Returns the number of ids.
     pub(super) fn len(&self) -> usize {
         self.order.len()
@@ -243,7 +253,7 @@ impl Ids {
         if let Some(id) = self.given.get(call) {
             return Arc::clone(id);
         }
-        let own = asked.provider_id.as_deref().filter(|id| is_plain(id) && !self.taken.contains(*id));
+        let own = asked.provider_id.as_deref().filter(|id| self.fits(id) && !self.taken.contains(*id));
         let id: Arc<str> = own.map_or_else(|| self.made_up(), Arc::from);
         self.given.insert(call.clone(), Arc::clone(&id));
         self.taken.insert(Arc::clone(&id));
@@ -251,10 +261,16 @@ impl Ids {
         id
     }
 
+    fn fits(&self, id: &str) -> bool {
+        let is_short = id.len() == SHORT_ID && id.chars().all(|each| each.is_ascii_alphanumeric());
+        is_plain(id) && (is_short || !self.are_short)
+    }
+
     /// Returns an id by the call's place in the conversation.
     fn made_up(&self) -> Arc<str> {
         let from = self.given.len() + 1;
-        let mut ids = (from..=from + self.taken.len()).map(|number| Arc::from(format!("call_{number}")));
+        let id = |number| if self.are_short { format!("call{number:05}") } else { format!("call_{number}") };
+        let mut ids = (from..=from + self.taken.len()).map(|number| Arc::from(id(number)));
         ids.find(|id| !self.taken.contains(id)).expect("of more ids than are taken, one is free")
     }
 }

@@ -36,7 +36,7 @@ struct Worded {
 impl Grown {
     /// Returns an empty conversation. `vendor` gets its reasoning blocks back.
     pub fn new(dialect: Dialect, features: Features, vendor: &str) -> Self {
-        let (messages, bytes, ids) = (Vec::new(), Vec::new(), Ids::default());
+        let (messages, bytes, ids) = (Vec::new(), Vec::new(), Ids::new(features.has_short_ids));
         Self { dialect, features, vendor: vendor.to_owned(), messages, bytes, ids }
     }
 

@@ -80,6 +80,8 @@ pub struct Features {
     /// Whether every message of a model has a content, and texts come as one string. There are servers whose templates fail
     /// without a content, and pass over parts of one without a word.
     pub plain_contents: bool,
+    /// Whether ids of calls are nine letters or digits.
+    pub has_short_ids: bool,
     /// Beginnings of the names of models that do not reason, at a server whose other models do.
     pub without_reasoning: &'static [&'static str],
     /// The marks after which the server keeps a request for the next one.
