@@ -75,6 +75,20 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Writes one file of the folder, and creates the folder if needed. `index` numbers the files of one command.
+    pub(crate) fn write(&self, file: &str, content: &[u8], index: usize) -> io::Result<PathBuf> {
+        fs::create_dir_all(&self.folder)?;
+        let file = place_for(&self.folder, file)?;
+        if self.is_forced {
+            replace_file(&file, content, index)?;
+        } else {
+            write_new_file(&file, content)?;
+        }
+        Ok(file)
+    }
+}
+
 impl<'v> Plan<'v> {
     /// Plans the export of `versions` into the folder of `target`.
     pub(crate) fn new(versions: &[&'v DocumentVersion], target: &'v Target) -> Self {
@@ -125,20 +139,12 @@ impl<'v> Plan<'v> {
 
     /// Writes the documents. A document that cannot be written does not stop the others.
     pub(crate) async fn carry_out(&self, store: &Arc<dyn Store>) -> Result<Exported, Failure> {
-        let Target { folder, is_forced } = self.target;
+        let folder = &self.target.folder;
         fs::create_dir_all(folder).map_err(|error| Failure::File { path: folder.display().to_string(), error })?;
         let mut exported = Exported::default();
         for (index, step) in self.steps.iter().enumerate() {
             let content = content(store, step.version).await?;
-            let written = place_for(folder, &step.file).and_then(|file| {
-                if *is_forced {
-                    replace_file(&file, &content, index)?;
-                } else {
-                    write_new_file(&file, &content)?;
-                }
-                Ok(file)
-            });
-            match written {
+            match self.target.write(&step.file, &content, index) {
                 Ok(file) => exported.written.push(file),
                 Err(error) => exported.failed.push((step.version.path.to_string(), error)),
             }

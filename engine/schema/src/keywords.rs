@@ -156,6 +156,11 @@ fn known(dialect: Dialect) -> impl Iterator<Item = &'static str> {
     all.filter(move |keyword| dialect.has_tuples() || !matches!(*keyword, "additionalItems" | "dependencies"))
 }
 
+/// Whether `keyword` is one of a dialect.
+pub(crate) fn is_keyword(keyword: &str, dialect: Dialect) -> bool {
+    known(dialect).any(|known| known == keyword)
+}
+
 /// Reports required names that no schema of the same object describes: neither this one, nor one beside or around it.
 fn check_required(keywords: &Map<String, Value>, described: &BTreeSet<&str>, pointer: &str, faults: &mut Vec<KeywordFault>) {
     let (Some(required), Some(properties)) = (keywords.get("required"), keywords.get("properties").and_then(Value::as_object))

@@ -7,8 +7,10 @@
 
 mod dialect;
 mod findings;
+mod foreign;
 mod judge;
 mod keywords;
+mod normal;
 mod number;
 mod parameters;
 mod pattern;
@@ -24,8 +26,10 @@ mod walk;
 mod words;
 
 pub use findings::{Broken, Finding};
+pub use foreign::{ForeignTool, foreign_tools};
 pub use judge::{compile, derived, judge, read};
 pub use keywords::{KeywordFault, Slip, check_keywords};
+pub use normal::Change;
 pub use parameters::{Others, object_schema, part_schema};
 pub use patterns::{
     DAY_PATTERN, ENV_PATTERN, NAME_PATTERN, PAGE_PATTERN, is_day, is_environment_name, is_page, is_template_name,

@@ -60,6 +60,39 @@ fn a_tool_that_a_provider_would_turn_down_names_the_place_and_stops_the_start() 
 }
 
 #[test]
+fn tools_of_other_systems_become_configs_and_every_change_is_told() {
+    let folder = Folder::new();
+    folder.echo_job();
+    let listed = json!({"tools": [
+        {"name": "sendMessage", "description": "Sends a message.", "inputSchema": {"type": "object", "properties": {
+            "text": {"type": "string"}, "weight": {"type": "float"}}, "required": ["text"]}},
+        {"name": "room.list", "description": "Lists rooms.", "inputSchema": {"type": "object"}},
+    ]});
+    folder.write("mcp.json", listed.to_string());
+    let import = ["tool", "import", "mcp.json", "--out", "echoing/tools"];
+    folder
+        .baton(&import)
+        .exits(0)
+        .says("echoing/tools/send_message.json")
+        .says("its name \"sendMessage\" became the id \"send_message\"")
+        .says("/properties/weight/type: type \"float\" became \"number\"")
+        .tells("calls of these tools are only recorded");
+    let agent = folder.read("echoing/agents/lead.json").replace("\"echo\"", "\"echo\",\"send_message\",\"room_list\"");
+    folder.write("echoing/agents/lead.json", agent);
+    folder.baton(&["validate", "echoing"]).exits(0);
+    folder.baton(&["tool", "show", "send_message", "--job", "echoing"]).exits(0).says("non_function_tool").says("weight");
+    folder.baton(&import).exits(2).tells("is not empty; expected a new or empty folder, or --force");
+    let forced = [&import[..], &["--force", "--exec", "python3", "--exec", "chat.py", "--output", "json"]].concat();
+    let report = folder.baton(&forced).exits(0).json();
+    assert_eq!((&report[1]["tool"], &report[1]["name"]), (&json!("room_list"), &json!("room.list")));
+    let config: serde_json::Value = serde_json::from_str(&folder.read("echoing/tools/room_list.json")).unwrap();
+    assert_eq!(config["exec"]["command"], json!(["python3", "chat.py", "room.list"]));
+    folder.baton(&["validate", "echoing"]).exits(0);
+    folder.write("none.json", "{}");
+    folder.baton(&["tool", "import", "none.json", "--out", "new"]).exits(2).tells("no tool was found").tells("tools/list");
+}
+
+#[test]
 fn a_tool_is_called_with_json_a_file_stdin_or_flags() {
     let folder = Folder::new();
     folder.write("in.json", r#"{"message": "from a file"}"#);

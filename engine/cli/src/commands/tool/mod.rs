@@ -2,6 +2,7 @@
 
 mod call;
 mod examples;
+mod import;
 mod look;
 mod tools;
 
@@ -65,6 +66,21 @@ enum ToolVerb {
         #[arg(long)]
         trust: bool,
     },
+    /// Write the tools of another system as tool configs: the answer of MCP's tools/list, functions of `OpenAI`, an `OpenAPI` description
+    Import {
+        /// The JSON file with the definitions
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// Write the configs into DIR, a new or empty folder, such as `tools`
+        #[arg(long, value_name = "DIR", default_value = "tools", value_hint = ValueHint::DirPath)]
+        out: PathBuf,
+        /// Word of the command that runs the tools; repeat it for each argument. The tool's original name is added
+        #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+        exec: Vec<String>,
+        /// Allow --out to replace files in a folder that is not empty
+        #[arg(long)]
+        force: bool,
+    },
     /// Print the JSON Schema of a tool's input, or the definition that a provider receives
     Schema {
         /// The tool, such as `write_file`
@@ -111,6 +127,7 @@ pub(crate) async fn run(args: &ToolArgs, place: &Place) -> Result<Exit, Failure>
             let tools = Tools::load(place, whose.job.as_deref())?;
             look::schema(tools.get(name)?, provider.map(Dialect::target), place)?;
         }
+        ToolVerb::Import { file, out, exec, force } => return import::run(file, out, exec, *force, place),
         ToolVerb::Call { words } if call::is_help(words) => print_call_help()?,
         ToolVerb::Call { words } => return call::run(words, place).await,
         ToolVerb::Test { names, whose, trust } => return examples::run(names, whose.job.as_deref(), *trust, place).await,
