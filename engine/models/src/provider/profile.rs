@@ -258,6 +258,7 @@ const fn compatible(name: &'static str, base_url: &'static str, variable: &'stat
         key: bearer(variable, true),
         features: features("max_tokens", true, true, false),
         schemas: Target::Compatible,
+        offers: NO_LIMITS,
         results: HeldResults::Unknown,
     }
 }
