@@ -169,7 +169,7 @@ fn recordings(folder: &Path) -> anyhow::Result<()> {
 
 /// Runs the round trips of tools with those of `folder`.
 fn tool_trips(folder: &Path) -> anyhow::Result<()> {
-    let folder = folder.canonicalize().with_context(|| format!("{} is no folder", folder.display()))?;
+    let folder = folder.canonicalize().with_context(|| format!("{} cannot be read", folder.display()))?;
     let arguments = ["test", "--quiet", "--package", "baton-schema", "--test", "providers", "offered", "--", "--nocapture"];
     let status = project::cargo(&arguments).env("BATON_FIXTURES", folder).status().context("cargo cannot be started")?;
     anyhow::ensure!(status.success(), "an input did not come back as it was");

@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 use crate::normal::{Change, Normalizer};
 use crate::pointer::push_token;
 
+/// Largest number of tools whose names become the same id.
+const MAX_SAME_NAME: usize = 10_000;
+
 /// A tool of another system.
 #[derive(Debug)]
 pub struct ForeignTool {
@@ -49,7 +52,7 @@ pub fn foreign_tools(document: &Value) -> Result<Vec<ForeignTool>, String> {
     let mut taken: Vec<String> = Vec::new();
     for tool in &mut tools {
         let base = id_of(&tool.name);
-        let numbered = (2..tools_limit()).map(|number| {
+        let numbered = (2..MAX_SAME_NAME).map(|number| {
             let end = format!("_{number}");
             format!("{}{end}", &base[..base.len().min(MAX_ID_LENGTH - end.len())])
         });
@@ -61,11 +64,6 @@ pub fn foreign_tools(document: &Value) -> Result<Vec<ForeignTool>, String> {
         tool.id = id;
     }
     Ok(tools)
-}
-
-/// Largest number of tools with one name.
-const fn tools_limit() -> usize {
-    10_000
 }
 
 /// Returns the definition of one tool in the form of MCP, `OpenAI` or Anthropic.

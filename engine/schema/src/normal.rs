@@ -105,7 +105,7 @@ impl<'d> Normalizer<'d> {
                 return self.schema(&json!({"type": name}), at);
             }
             _ => {
-                self.change(at, "this is no schema: any value is accepted");
+                self.change(at, "this is not a schema: any value is accepted");
                 return json!({});
             }
         };
@@ -176,7 +176,7 @@ impl<'d> Normalizer<'d> {
                 (key, value) => {
                     self.change(
                         &place,
-                        format!("{key:?} is no keyword of JSON Schema: kept as \"x-{key}\", which is not checked"),
+                        format!("{key:?} is not a keyword of JSON Schema: kept as \"x-{key}\", which is not checked"),
                     );
                     written.insert(format!("x-{key}"), value.clone());
                 }
