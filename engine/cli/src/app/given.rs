@@ -23,6 +23,21 @@ pub(crate) fn text_or_stdin(text: String, empty: &str) -> Result<String, Failure
     Ok(text)
 }
 
+/// Returns `text`, or the content of FILE if `text` is `@FILE`. A text that begins with `@` is written with `@@`.
+pub(crate) fn text_or_file(place: &Place, text: String) -> Result<String, Failure> {
+    match text.strip_prefix('@') {
+        Some(rest) if rest.starts_with('@') => Ok(rest.to_owned()),
+        Some(file) => {
+            let file = place.current.join(file);
+            let content = read_document(&file).map_err(|error| Failure::file(&file, error))?;
+            let text = String::from_utf8(content);
+            let text = text.map_err(|_| Failure::Usage(format!("{} is not text in UTF-8", place.shown(&file))))?;
+            Ok(text.trim_end().to_owned())
+        }
+        None => Ok(text),
+    }
+}
+
 /// Reads a document that the command line names: `FILE`, or `FILE=PATH`.
 pub(crate) fn document(place: &Place, text: &str) -> Result<InitialDocument, Failure> {
     let whole = place.current.join(text);

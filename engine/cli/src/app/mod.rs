@@ -8,8 +8,10 @@ pub(crate) mod ending;
 pub(crate) mod engine;
 pub(crate) mod given;
 pub(crate) mod options;
+pub(crate) mod tasks;
 
 pub(crate) use delivery::{Asked, unpause};
 pub(crate) use ending::{Ending, finish, next};
 pub(crate) use engine::{builder, engine, run_failure};
-pub(crate) use given::{document, text_or_stdin};
+pub(crate) use given::{document, text_or_file, text_or_stdin};
+pub(crate) use tasks::task_named;

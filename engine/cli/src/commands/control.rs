@@ -9,7 +9,7 @@ use baton_types::entry::ControlAction;
 use baton_types::id::TaskId;
 use clap::Args;
 
-use crate::app::{Asked, complete, engine, run_failure, text_or_stdin};
+use crate::app::{Asked, complete, engine, run_failure, task_named, text_or_stdin};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
@@ -67,7 +67,7 @@ pub(crate) async fn pause(args: &PauseArgs, place: &Place) -> Result<Exit, Failu
 /// Cancels a run, or a task with all tasks below it.
 pub(crate) async fn cancel(args: &CancelArgs, place: &Place) -> Result<Exit, Failure> {
     let (found, state) = going(place, &args.run).await?;
-    let task = args.task.as_deref().map_or_else(|| Ok(TaskId::root()), |name| task(&state, name))?;
+    let task = args.task.as_deref().map_or_else(|| Ok(TaskId::root()), |name| task_named(&state, name, Task::is_live))?;
     let engine = engine(&found.store)?;
     let run = found.id();
     let is_root = task == TaskId::root();
@@ -89,7 +89,7 @@ pub(crate) async fn steer(args: &SteerArgs, place: &Place) -> Result<Exit, Failu
         [message] => (None, message.clone()),
         _ => return Err(Failure::Usage("expected a message, or a task and a message".to_owned())),
     };
-    let task = name.map_or_else(|| Ok(TaskId::root()), |name| task(&state, name))?;
+    let task = name.map_or_else(|| Ok(TaskId::root()), |name| task_named(&state, name, Task::is_live))?;
     let message = text_or_stdin(message, "the message is empty")?;
     let delivery =
         engine(&found.store)?.steer(found.id(), task.clone(), &message, &terminal::person()).await.map_err(run_failure)?;
@@ -107,23 +107,5 @@ async fn going(place: &Place, name: &str) -> Result<(FoundRun, Run), Failure> {
     match state.ended() {
         Some(ended) => Err(Failure::Refused(format!("run {} has ended: {}", found.id(), ended.state.as_str()))),
         None => Ok((found, state)),
-    }
-}
-
-/// Returns the task that `name` means: an id, or the agent that holds it.
-fn task(run: &Run, name: &str) -> Result<TaskId, Failure> {
-    let id = TaskId::new(name);
-    if run.task(&id).is_some() {
-        return Ok(id);
-    }
-    let is_held = |task: &&Task| task.is_live() && task.agent().is_some_and(|agent| agent.as_str() == name);
-    let held: Vec<&Task> = run.graph().iter().filter(is_held).collect();
-    match held.as_slice() {
-        [only] => Ok(only.id.clone()),
-        [] => Err(Failure::not_found("task", name, run.graph().iter().map(|task| task.id.to_string()))),
-        several => {
-            let ids: Vec<&str> = several.iter().map(|task| task.id.as_str()).collect();
-            Err(Failure::Usage(format!("{name} has several tasks: {}; choose one", ids.join(", "))))
-        }
     }
 }

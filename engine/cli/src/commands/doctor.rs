@@ -157,7 +157,8 @@ async fn store(place: &Place) -> Finding {
                 }
             };
         }
-        Err(failure) => return finding(Status::Fail, failure.to_string(), Some("baton verify".to_owned())),
+        // The error names its fix. `baton verify` could not open the store either.
+        Err(failure) => return finding(Status::Fail, failure.to_string(), None),
     };
     match opened.runs().await {
         Err(error) => finding(Status::Fail, format!("{shown}: {error}"), Some("baton verify".to_owned())),

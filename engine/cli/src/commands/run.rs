@@ -7,7 +7,7 @@ use baton_types::config::RUN_SCRIPT;
 use baton_types::limits::{Limits, MAX_DOLLARS};
 use clap::{Args, ValueHint};
 
-use crate::app::{Ending, builder, complete, document, finish, run_failure, text_or_stdin};
+use crate::app::{Ending, builder, complete, document, finish, run_failure, text_or_file, text_or_stdin};
 use crate::cassettes::RecordingArgs;
 use crate::exit::{Exit, Failure};
 use crate::job;
@@ -24,10 +24,10 @@ pub(crate) struct RunArgs {
     /// The job: a folder with a job.json, or the name of a job in the project
     #[arg(value_hint = ValueHint::DirPath, add = complete::jobs())]
     job: PathBuf,
-    /// Request to use instead of the job's own; `-` reads it from stdin
+    /// Request to use instead of the job's own; `@FILE` reads it from a file, `-` from stdin
     #[arg(long, value_name = "TEXT")]
     request: Option<String>,
-    /// Value for an input of the job, such as quarter=Q3. May be repeated
+    /// Value for an input of the job, such as quarter=Q3; `@FILE` reads it from a file, `@@` begins a text with @. May be repeated
     #[arg(long = "input", value_name = "NAME=VALUE", value_parser = input)]
     inputs: Vec<(String, String)>,
     /// File to put into the workspace, at PATH [default: the file's name]. May be repeated
@@ -70,8 +70,12 @@ fn dollars(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(args: RunArgs, place: &Place) -> Result<Exit, Failure> {
     let job = job::load_with(place, &args.job, args.script.as_deref())?;
     let options = StartOptions {
-        request: args.request.map(|text| text_or_stdin(text, NO_REQUEST)).transpose()?,
-        inputs: args.inputs.into_iter().map(|(name, value)| (name, InputValue::Text(value))).collect(),
+        request: args.request.map(|text| text_or_stdin(text_or_file(place, text)?, NO_REQUEST)).transpose()?,
+        inputs: args
+            .inputs
+            .into_iter()
+            .map(|(name, value)| Ok((name, InputValue::Text(text_or_file(place, value)?))))
+            .collect::<Result<_, Failure>>()?,
         documents: args.documents.iter().map(|text| document(place, text)).collect::<Result<_, _>>()?,
         model: args.script.map(|_| RUN_SCRIPT.to_owned()).or(args.model),
         limits: Limits { cost_usd: args.max_cost, tokens: args.max_tokens, ..Limits::default() },

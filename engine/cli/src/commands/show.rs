@@ -8,7 +8,7 @@ use baton_types::message::{contents_of, message_blocks};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::app::{complete, engine, next, run_failure};
+use crate::app::{complete, engine, next, run_failure, task_named};
 use crate::exit::{Exit, Failure};
 use crate::place::Place;
 use crate::runs::{self, FoundRun};
@@ -31,7 +31,7 @@ pub(crate) struct ShowArgs {
     /// The run: its id, the beginning of its id, or @last
     #[arg(add = complete::runs())]
     run: String,
-    /// Show only this task, named by its id, such as 0/1.1
+    /// Show only this task, named by its id, such as 0/1.1, or by its agent if the agent has only one task
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
     /// Show the task's next request: system prompt, conversation, tools
@@ -53,10 +53,11 @@ pub(crate) async fn run(args: &ShowArgs, place: &Place) -> Result<Exit, Failure>
     }
     match &args.task {
         Some(task) => {
-            let tasks = || view.run.graph().iter().map(|task| task.id.to_string());
-            let known = view.run.task(&TaskId::new(task.as_str()));
-            let task = known.ok_or_else(|| Failure::not_found("task", task, tasks()))?;
-            if args.messages { messages(&found, &task.id, place).await? } else { show_task(&view, task, found.id(), place)? }
+            let id = task_named(&view.run, task, |_| true)?;
+            match view.run.task(&id) {
+                Some(task) if !args.messages => show_task(&view, task, found.id(), place)?,
+                _ => messages(&found, &id, place).await?,
+            }
         }
         None if place.screen.is_text() => show(&found, &view, place)?,
         None => place.screen.json(&view.report())?,

@@ -102,3 +102,15 @@ fn a_job_that_is_not_trusted_sends_no_key_to_its_own_address() {
     let ran = folder.baton(&["doctor", "echoing"]).exits(5).says("refused the key").says("set a valid key in MINE_KEY");
     assert!(!ran.stdout.contains(KEY) && !ran.stderr.contains(KEY), "{}", ran.stdout);
 }
+
+#[test]
+fn a_store_of_a_newer_format_is_reported_with_the_fix_that_works() {
+    let folder = Folder::new();
+    folder.echo_job();
+    folder.baton(&["run", "echoing"]).exits(0);
+    let file = rusqlite::Connection::open(folder.path().join(".baton/baton.db")).unwrap();
+    file.pragma_update(None, "user_version", 99).unwrap();
+    drop(file);
+    let ran = folder.baton(&["doctor", "--offline"]).exits(1).says("use a newer version of baton");
+    assert!(!ran.stdout.contains("baton verify"), "it cannot open the store either: {}", ran.stdout);
+}

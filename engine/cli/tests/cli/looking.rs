@@ -226,3 +226,13 @@ fn what_a_model_says_cannot_command_the_terminal() {
         assert!(!plain.concat().contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']), "{arguments:?} lets it through: {said:?}");
     }
 }
+
+#[test]
+fn a_task_is_shown_by_the_name_of_its_agent() {
+    let folder = Folder::new();
+    folder.writing_job();
+    folder.baton(&["run", "writing"]).exits(0);
+    folder.baton(&["show", "@last", "--task", "worker"]).exits(0).says("task 0/1.1 · worker");
+    folder.baton(&["show", "@last", "--task", "worker", "--messages"]).exits(0).says("Write it.");
+    folder.baton(&["show", "@last", "--task", "nobody"]).exits(6).tells("there is no task nobody; known: 0, 0/1.1");
+}

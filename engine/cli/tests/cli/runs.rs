@@ -317,3 +317,20 @@ fn a_run_that_ended_well_is_completed_everywhere() {
     assert!(!shown.stdout.contains(" done"), "{}", shown.stdout);
     folder.baton(&["timeline", "@last"]).exits(0).says("worker  completed").says("lead    completed");
 }
+
+#[test]
+fn a_request_and_an_input_are_read_from_files() {
+    let folder = Folder::new();
+    let script = json!({"lead": {"turns": [{"calls": [{"tool": "handoff", "input": {"result": {"got": "{{ request }}"}}}]}]}});
+    let inputs = json!({"request": {"text": "Greet {{ inputs.who }}.", "inputs": {"who": {"type": "string"}}}});
+    folder.job("greeting", &[("lead", &["handoff"])], script, inputs);
+    folder.write("who.txt", "Ann & Bo\n");
+    let got = |arguments: &[&str]| {
+        let report = folder.baton(&[&["run", "greeting", "--output", "json"], arguments].concat()).exits(0).json();
+        report["result"]["got"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(got(&["--input", "who=@who.txt"]), "Greet Ann & Bo.");
+    assert_eq!(got(&["--input", "who=@@ann"]), "Greet @ann.");
+    assert_eq!(got(&["--input", "who=x", "--request", "@who.txt"]), "Ann & Bo");
+    folder.baton(&["run", "greeting", "--input", "who=@missing.txt"]).exits(6).tells("there is no file");
+}
