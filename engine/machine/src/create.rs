@@ -61,21 +61,30 @@ pub(super) fn question(asker: &Task, task: TaskId, by: Answerer, request: String
     }
 }
 
-/// Returns the text of a request or question. Further fields of a delegation follow its `request`, except for `documents`.
+/// Fields of a question that the engine interprets itself.
+const QUESTION_SETTINGS: [&str; 4] = ["answer_schema", "on_deadline", "deadline_seconds", "default_answer"];
+
+/// Returns the text of a delegation's request. The fields that its tool declares in addition follow as JSON.
 pub(super) fn request_text(input: &Value) -> String {
-    let request = input.get("request").or_else(|| input.get("question")).and_then(Value::as_str).unwrap_or_default();
-    let rest: serde_json::Map<String, Value> = input
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| !matches!(key.as_str(), "request" | "documents"))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    if rest.is_empty() || input.get("question").is_some() {
-        request.to_owned()
-    } else {
-        format!("{request}\n\n{}", Json::from(Value::Object(rest)).text())
-    }
+    text_with_fields(input, "request", further_fields(input, &["request", "documents"]))
+}
+
+/// Returns the text of a question. The fields that its tool declares in addition follow as JSON.
+pub(super) fn question_text(input: &Value) -> String {
+    let mut further = further_fields(input, &["question", "documents"]);
+    further.retain(|field, _| !QUESTION_SETTINGS.contains(&field.as_str()));
+    text_with_fields(input, "question", further)
+}
+
+/// Returns the fields of `input` other than `known`, in their order.
+pub(super) fn further_fields(input: &Value, known: &[&str]) -> serde_json::Map<String, Value> {
+    let fields = input.as_object().into_iter().flatten();
+    fields.filter(|(field, _)| !known.contains(&field.as_str())).map(|(field, value)| (field.clone(), value.clone())).collect()
+}
+
+fn text_with_fields(input: &Value, text: &str, further: serde_json::Map<String, Value>) -> String {
+    let text = input.get(text).and_then(Value::as_str).unwrap_or_default();
+    if further.is_empty() { text.to_owned() } else { format!("{text}\n\n{}", Json::from(Value::Object(further)).text()) }
 }
 
 impl Run {

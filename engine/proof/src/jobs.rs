@@ -225,6 +225,12 @@ impl ToolDraft {
         self
     }
 
+    /// Schema of its input.
+    pub fn input(mut self, schema: Value) -> Self {
+        self.input = schema;
+        self
+    }
+
     /// Limits of the tasks that a call of it creates.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;

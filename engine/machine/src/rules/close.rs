@@ -4,6 +4,7 @@
 //! succeeded. Otherwise it is refused with the reason. It delivers the versions of documents that its task knows.
 
 use crate::answer_in;
+use crate::create::further_fields;
 use crate::prelude::*;
 
 /// Hands off, or refuses the handoff with the reason.
@@ -18,7 +19,7 @@ pub(crate) fn hand_off(draft: &mut Draft<'_>, call: CallAt) {
     if let Some(approver) = draft.approver(call, &tool) {
         return draft.then(Step::AskApproval(NeededApproval { call, approver, documents, creating: 0 }));
     }
-    let output = handed_off(draft, call, input.get("result").unwrap_or(&Value::Null));
+    let output = handed_off(draft, call, &input);
     let result = CallResult { documents, ..CallResult::success(output) };
     // A handoff always ends the turn, whatever `after_execution` the call or its config has.
     draft.finish(call, result, Some(AfterExecution::Terminate));
@@ -61,10 +62,19 @@ fn known_versions(draft: &Draft<'_>, task: TaskIndex, newest: Vec<DocumentRef>) 
     newest.into_iter().map(version).collect()
 }
 
-/// Returns the result as its receiver gets it. An answer with a schema becomes the value that meets the schema.
-fn handed_off(draft: &Draft<'_>, call: CallAt, result: &Value) -> Json {
+/// Returns the result as its receiver gets it. An answer with a schema becomes the value that meets the schema. The fields that
+/// the tool declares in addition travel beside the result.
+fn handed_off(draft: &Draft<'_>, call: CallAt, input: &Value) -> Json {
+    let result = input.get("result").unwrap_or(&Value::Null);
     let question = draft.task(call.task).question.as_ref();
-    let schema = question.and_then(|question| question.schema(draft.run.configs())?.ok());
-    let answer = schema.as_ref().and_then(|schema| answer_in(schema, result).ok());
-    Json::from(answer.unwrap_or(result))
+    if let Some(schema) = question.and_then(|question| question.schema(draft.run.configs())) {
+        let answer = schema.as_ref().ok().and_then(|schema| answer_in(schema, result).ok());
+        return Json::from(answer.unwrap_or(result));
+    }
+    let mut further = further_fields(input, &["result", "documents"]);
+    if further.is_empty() {
+        return Json::from(result);
+    }
+    further.insert("result".to_owned(), result.clone());
+    Json::from(Value::Object(further))
 }

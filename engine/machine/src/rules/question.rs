@@ -16,7 +16,7 @@
 use baton_types::config::OnUnknownOutcome;
 use baton_types::entry::{CallApproved, QuestionOpened};
 
-use crate::create::{Answerer, request_text};
+use crate::create::{Answerer, question_text};
 use crate::prelude::*;
 use crate::{create, unknown_outcome};
 
@@ -34,7 +34,7 @@ pub(crate) fn ask_master(draft: &mut Draft<'_>, call: CallAt, documents: Vec<Doc
         tool: Some(tool.id.to_string()),
         answer_schema: input.get("answer_schema").map_or_else(Json::null, Json::from),
         deadline: deadline.map(|duration| draft.at.plus(duration)),
-        ..create::question(asker, task, by, request_text(&input), documents)
+        ..create::question(asker, task, by, question_text(&input), documents)
     };
     draft.start(call, &tool, created.documents.clone(), Some(created.holder.clone()));
     open_question(draft, created, draft.id(call.task), on_deadline(&input));

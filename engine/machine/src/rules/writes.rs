@@ -94,17 +94,13 @@ fn judge(draft: &mut Draft<'_>, call: CallAt, tool: &Tool, outcome: Outcome) -> 
     }
     if let Some(conflict) = conflicts.first() {
         let known = conflict.base.map_or("you knew no version of it".to_owned(), |base| format!("you knew version {base}"));
-        let mut message = format!(
+        let message = format!(
             "{} is at version {} and {known}; nothing was written. Read the current version and write again",
             conflict.path, conflict.current
         );
-        let output = CallOutput::Inline(output.filter(|_| kept.is_none()).unwrap_or_default());
-        if kept.is_some() {
-            // The document of the output is not written either.
-            message.push_str("; what it returned is too long to be shown");
-        }
+        // What the tool returned would describe a write that did not happen.
         let error = CallError::new(ErrorCode::Conflict, message).with_detail(json!({"conflicts": conflicts}));
-        return Ok((CallResult { output, ..CallResult::error(CallStatus::Failed, error) }, conflicts));
+        return Ok((CallResult::error(CallStatus::Failed, error), conflicts));
     }
     let output = match kept {
         None => CallOutput::Inline(output.unwrap_or_default()),

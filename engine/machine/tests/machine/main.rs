@@ -15,6 +15,7 @@ mod doubts;
 mod endings;
 mod ends_of_turns;
 mod fallbacks;
+mod fields;
 mod joins;
 mod late;
 mod lengths;
