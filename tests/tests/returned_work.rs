@@ -1,4 +1,4 @@
-//! Returned work of any size never ends a task: everything new in a request shares the window, and all of it stays readable.
+//! Long documents and results never end a task: everything new in a request shares the window, and stays readable by tools.
 
 use std::sync::Arc;
 

@@ -286,6 +286,8 @@ pub(super) enum FreshContent {
     Document { version: Arc<DocumentVersion>, exceeds_edge: bool },
     /// The current version of a document, shown as its changes after a conflict.
     Conflict(Arc<DocumentVersion>),
+    /// A document of which the output of a call shows a part.
+    Part { call: CallId, version: Arc<DocumentVersion> },
     /// The output of a call that is long enough to be kept as a document.
     Output { call: CallId, tool: ToolId, result: Arc<CallResult> },
 }

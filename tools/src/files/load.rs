@@ -11,8 +11,10 @@ use super::{doc_type, one_line};
 const MAX_BLOCKS: usize = 500;
 /// The most characters of a block's preview.
 const PREVIEW_CHARACTERS: usize = 80;
-/// The most bytes of a part, and of a page. A part is a result, which the engine shows whole only up to a limit.
+/// The most bytes of a part: a longer result would be kept as a document.
 const MAX_PART_BYTES: usize = 32 << 10;
+/// The most bytes of a page: short enough for a model with a small window.
+const MAX_PAGE_BYTES: usize = 8 << 10;
 /// Number of known paths in the error for an unknown document.
 const MAX_KNOWN: usize = 20;
 
@@ -56,7 +58,7 @@ struct Numbered {
 }
 
 /// Asks for the newest version of `path` to be injected into the calling task, for good. With lines, a block or a page it
-/// returns that part instead, at most 32 KiB of it.
+/// returns that part instead: at most 32 KiB, or 8 KiB of a page.
 #[tool]
 async fn load_to_context(
     context: &ToolContext,
@@ -111,7 +113,7 @@ async fn read_part(context: &ToolContext, path: &str, part: &Part) -> Result<Loa
     let shown = match part {
         Part::Lines(first, last) => {
             if *first == 0 || first > last || *first > lines {
-                return refuse(format!("{path} has no lines {first} to {last}: it has {lines}, counted from 1"));
+                return refuse(format!("{path} has {lines} lines, counted from 1; name a first and a last line among them"));
             }
             loaded.first_line = Some(*first);
             text.split_inclusive('\n').skip(first - 1).take(last - first + 1).collect()
@@ -129,7 +131,7 @@ async fn read_part(context: &ToolContext, path: &str, part: &Part) -> Result<Loa
             }
         }
         Part::Page(page) => {
-            let pages = pages(text);
+            let pages = pages(text, MAX_PAGE_BYTES);
             loaded.pages_count = Some(pages.len());
             match page.checked_sub(1).and_then(|page| pages.get(page)) {
                 Some(page) => (*page).to_owned(),
@@ -138,19 +140,19 @@ async fn read_part(context: &ToolContext, path: &str, part: &Part) -> Result<Loa
         }
     };
     context.note_read(path)?;
-    let part = pages(&shown).first().copied().unwrap_or_default();
+    let part = pages(&shown, MAX_PART_BYTES).first().copied().unwrap_or_default();
     loaded.cut = (part.len() < shown.len()).then_some(true);
     loaded.last_line = loaded.first_line.map(|first| first + part.lines().count().saturating_sub(1));
     loaded.text = Some(part.to_owned());
     Ok(loaded)
 }
 
-/// Returns the pages of `text`: at most [`MAX_PART_BYTES`] each, and cut at the ends of lines unless a line is longer.
-fn pages(text: &str) -> Vec<&str> {
+/// Returns the pages of `text`: at most `bytes` bytes each, and cut at the ends of lines unless a line is longer.
+fn pages(text: &str, bytes: usize) -> Vec<&str> {
     let mut pages = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let most = rest.floor_char_boundary(MAX_PART_BYTES);
+        let most = rest.floor_char_boundary(bytes);
         let end = if most == rest.len() { most } else { rest[..most].rfind('\n').map_or(most, |line| line + 1) };
         let (page, after) = rest.split_at(end);
         pages.push(page);

@@ -45,22 +45,14 @@ pub(super) fn call_started(run: &mut Run, at: Timestamp, entry: &CallStarted) {
 pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) {
     let (after, result) = (entry.after, &entry.result);
     let task = known(run, &entry.task);
-    // The agent chose the documents that its tool loads. The limit is for documents that others attach.
-    let edge = limits_under(&run.configs, &run.graph[task]).inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
     let documents = &run.shared.documents;
     let tokens = render::result_tokens(entry, documents);
-    let position = entry.call.position().map_or(0, |(_, position)| position);
-    let mut fresh = fresh_documents(position, &result.documents, documents, edge);
-    fresh.extend(entry.conflicts.iter().filter_map(|conflict| {
-        let current = DocumentRef { path: conflict.path.clone(), version: conflict.current };
-        let content = FreshContent::Conflict(Arc::clone(documents.version(&current)?));
-        Some(Fresh { position, content })
-    }));
-    let read: Vec<Arc<DocumentVersion>> = entry.read.iter().filter_map(|read| documents.version(read).cloned()).collect();
-    if render::is_long(result) {
-        let (call, tool, result) = (entry.call.clone(), entry.tool.clone(), Arc::clone(result));
-        fresh.push(Fresh { position, content: FreshContent::Output { call, tool, result } });
-    }
+    let is_long = render::is_long(result);
+    let fresh = if is_long || !(result.documents.is_empty() && entry.conflicts.is_empty() && entry.read.is_empty()) {
+        fresh_content(run, task, entry, is_long)
+    } else {
+        Vec::new()
+    };
     change_attempts(run, task, &entry.call, |attempts| attempts.next_at = None);
     let (calls, index) = call_of(&mut run.graph[task], &entry.call);
     let to_user = goes_to_user(&calls[index].asked, entry.tool_type);
@@ -70,9 +62,6 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
     let task = &mut run.graph[task];
     task.context_tokens += tokens;
     task.add_fresh(fresh);
-    for version in &read {
-        task.learn(version);
-    }
     if let Some(extras) = &mut task.extras {
         extras.said.retain(|(waiting, _)| *waiting != entry.call);
     }
@@ -80,6 +69,29 @@ pub(super) fn call_finished(run: &mut Run, at: Timestamp, entry: &CallFinished) 
         let asked = Arc::clone(&open_calls(task)[index].asked);
         task.streak = Some(Streak { asked, result: Arc::clone(result), count: entry.repeat });
     }
+}
+
+/// Returns what the result of a call of `task` adds to the next request: documents, conflicts and a long output.
+fn fresh_content(run: &Run, task: TaskIndex, entry: &CallFinished, is_long: bool) -> Vec<Fresh> {
+    let documents = &run.shared.documents;
+    let position = entry.call.position().map_or(0, |(_, position)| position);
+    // The agent chose the documents that its tool loads. The limit is for documents that others attach.
+    let edge = limits_under(&run.configs, &run.graph[task]).inject_tokens.filter(|_| !entry.tool_type.behavior().runs_code);
+    let mut fresh = fresh_documents(position, &entry.result.documents, documents, edge);
+    fresh.extend(entry.conflicts.iter().filter_map(|conflict| {
+        let current = DocumentRef { path: conflict.path.clone(), version: conflict.current };
+        let content = FreshContent::Conflict(Arc::clone(documents.version(&current)?));
+        Some(Fresh { position, content })
+    }));
+    fresh.extend(entry.read.iter().filter_map(|read| {
+        let version = Arc::clone(documents.version(read)?);
+        Some(Fresh { position, content: FreshContent::Part { call: entry.call.clone(), version } })
+    }));
+    if is_long {
+        let (call, tool, result) = (entry.call.clone(), entry.tool.clone(), Arc::clone(&entry.result));
+        fresh.push(Fresh { position, content: FreshContent::Output { call, tool, result } });
+    }
+    fresh
 }
 
 /// Returns the documents that one edge brings into a conversation. Those beyond `edge` tokens are shown as records.

@@ -25,7 +25,7 @@ pub(super) fn model_requested(run: &mut Run, at: Timestamp, entry: &ModelRequest
     let again = task.turns == entry.turn;
     task.turns = entry.turn;
     task.context_tokens = entry.input_tokens;
-    task.take_fresh(entry.turn, &entry.pointers);
+    task.take_fresh(entry);
     if limited && !again {
         // The messages of people are at the head of this turn, and stay as long as the turn does.
         let heads: u64 = entry.steers.iter().map(|text| render::steer_tokens(text)).sum();

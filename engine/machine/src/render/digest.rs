@@ -62,9 +62,8 @@ fn line(part: &Part) -> Option<String> {
             }
             line
         }
-        Part::Document(version) | Part::Pointer(version) | Part::Repeated(version) => {
-            format!("you were shown {}", version.reference())
-        }
+        Part::Document(version) | Part::Repeated(version) => format!("you were shown {}", version.reference()),
+        Part::Pointer(version) => format!("you got the record of {}", version.reference()),
         Part::Conflict { current, .. } => format!("you were shown {}", current.reference()),
         Part::Request(_)
         | Part::Question { .. }

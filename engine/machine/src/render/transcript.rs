@@ -16,6 +16,7 @@ use baton_types::message::{Message, Part, Role, part_bytes, write_hashed_form};
 use baton_types::model::{ModelRequest, Offer};
 
 use super::digest::digest;
+use super::weight::shortened;
 
 /// Beginning of a conversation.
 #[derive(Debug)]
@@ -289,7 +290,7 @@ impl Transcript {
             })
         }));
         self.settle(&entry.call, |pending| {
-            pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), entry.repeat, entry.said.clone()));
+            pending.result = Some(pending.part(Some(Arc::clone(&entry.result)), entry.repeat, shortened(&entry.said)));
             pending.documents = parts;
         });
     }

@@ -3,15 +3,23 @@
 use baton_types::call::{CallError, CallOutput, CallResult};
 use baton_types::config::Agent;
 use baton_types::document::{DocumentRef, Documents};
-use baton_types::entry::{CallFinished, ModelAnswered, TaskCreated};
+use baton_types::entry::{CallFinished, ModelAnswered, Said, TaskCreated};
 use baton_types::estimate::text_tokens;
+use baton_types::json::Json;
 use baton_types::message::FRAME_BYTES;
+use serde_json::Value;
 
 /// Tokens (≈) of the record of a document that holds an output.
 const KEPT_TOKENS: u64 = 128;
 
 /// Outputs of more tokens (≈) may be kept as documents.
 const LONG_TOKENS: u64 = 2 * KEPT_TOKENS;
+
+/// Maximum number of answers on an agent's behalf that a result lists. The newest are kept.
+const MAX_SAID: usize = 16;
+
+/// Maximum number of bytes of such a question, and of its answer.
+const MAX_SAID_BYTES: usize = 500;
 
 /// Tokens (≈) of the text around a summary.
 pub(crate) const SUMMARY_FRAME_TOKENS: u64 = 48;
@@ -55,13 +63,28 @@ pub(crate) fn error_tokens(error: &CallError) -> u64 {
 /// Returns the tokens of a result without the content that a request may leave out: a long output, the contents of documents
 /// and the changes after a conflict.
 pub(crate) fn result_tokens(entry: &CallFinished, documents: &Documents) -> u64 {
-    let said: usize = entry.said.iter().map(|said| said.question.len() + said.answer.text().len()).sum();
+    let said: usize = shortened(&entry.said).iter().map(|said| said.question.len() + said.answer.text().len()).sum();
     let output = if is_long(&entry.result) { KEPT_TOKENS } else { text_tokens(entry.result.output.text().len() as u64) };
     output
         + text_tokens(said as u64 + FRAME_BYTES)
         + entry.result.error.as_ref().map_or(0, error_tokens)
         + record_tokens(&entry.result.documents, documents)
         + entry.conflicts.len() as u64 * text_tokens(FRAME_BYTES)
+}
+
+/// Returns the newest of the questions and answers on an agent's behalf, with long texts cut. The timeline has all of them.
+pub(super) fn shortened(said: &[Said]) -> Vec<Said> {
+    let newest = &said[said.len().saturating_sub(MAX_SAID)..];
+    let cut = |text: &str| match text.len() > MAX_SAID_BYTES {
+        true => format!("{}…", &text[..text.floor_char_boundary(MAX_SAID_BYTES)]),
+        false => text.to_owned(),
+    };
+    let shortened = newest.iter().map(|said| {
+        let is_long = said.answer.text().len() > MAX_SAID_BYTES;
+        let answer = if is_long { Json::from(Value::from(cut(said.answer.text()))) } else { said.answer.clone() };
+        Said { asker: said.asker.clone(), question: cut(&said.question), answer }
+    });
+    shortened.collect()
 }
 
 /// Whether the output of `result` may be kept as a document where a request has no room for it.

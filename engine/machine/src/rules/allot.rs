@@ -2,14 +2,14 @@
 //!
 //! New are the results of the turn before, their documents, and at first the task's own request. The smallest contents come
 //! first, and ties go in call order. A document without room is shown as its record, and tools read its content. An output
-//! without room is written as a document. A version that the conversation holds already is only named. So no amount of
-//! returned work exceeds the window, as long as its records fit.
+//! without room is written as a document. A version that the conversation holds already is named, not repeated. Returned work
+//! fits as long as its records and errors fit.
 
 use std::collections::BTreeSet;
 
 use baton_types::call::KeptOutput;
 use baton_types::document::{Content, ContentFacts};
-use baton_types::entry::KeptResult;
+use baton_types::entry::{KeptResult, ModelRequested};
 use baton_types::estimate::text_tokens;
 
 use crate::limits_under;
@@ -34,6 +34,9 @@ pub(crate) struct Allotment {
 impl Run {
     /// Allots the room of the next request of `task`.
     pub(crate) fn allot(&self, task: TaskIndex) -> Allotment {
+        if self.graph[task].fresh().is_empty() {
+            return self.allot_within(task, 0);
+        }
         let room = self.window(task).map_or(u64::MAX, |window| room(window, self.needed_tokens(task)));
         self.allot_within(task, room)
     }
@@ -75,6 +78,7 @@ impl Run {
                         _ => wanted.push((version.content.token_count, fresh.position, place)),
                     }
                 }
+                FreshContent::Part { .. } => {}
                 FreshContent::Output { result, .. } if result.output.text().len() as u64 > inline_bytes => left_out.push(place),
                 FreshContent::Output { result, .. } => wanted.push((output_tokens(result), fresh.position, place)),
             }
@@ -96,14 +100,15 @@ impl Run {
                     allotment.pointers.push(version.reference());
                 }
                 FreshContent::Output { .. } => allotment.outputs.push(place),
+                FreshContent::Part { .. } => {}
             }
         }
         allotment
     }
 }
 
-/// Returns the tokens for new content in a request that needs `needed` tokens of its window without it. Up to four fifths of
-/// the window no older turns are replaced. Beyond that, half of the rest stays free.
+/// Returns the tokens for new content in a request that needs `needed` tokens of its window without it. Below four
+/// fifths of the window, older turns stay. Beyond that, half of the rest stays free.
 fn room(window: u64, needed: u64) -> u64 {
     let rest = window.saturating_sub(needed);
     rest.saturating_sub(window / 5).max(rest / 2)
@@ -171,11 +176,21 @@ impl Task {
         self.documents.as_ref().is_some_and(|documents| documents.held.contains_key(reference))
     }
 
-    /// Takes the new content into its conversation with the request of `turn`, except for the contents of `pointers`.
-    pub(crate) fn take_fresh(&mut self, turn: u32, pointers: &[DocumentRef]) {
+    /// Takes the new content into its conversation with `request`, except for what the request leaves out.
+    pub(crate) fn take_fresh(&mut self, request: &ModelRequested) {
+        let (turn, pointers) = (request.turn, &request.pointers);
         let Some(documents) = self.documents.as_mut() else { return };
         for Fresh { position: _, content } in std::mem::take(&mut documents.fresh) {
-            let (FreshContent::Document { version, .. } | FreshContent::Conflict(version)) = &content else { continue };
+            let version = match &content {
+                FreshContent::Document { version, .. } | FreshContent::Conflict(version) => version,
+                FreshContent::Part { call, version } => {
+                    if !request.kept.iter().any(|kept| kept.call == *call) {
+                        documents.learn(version);
+                    }
+                    continue;
+                }
+                FreshContent::Output { .. } => continue,
+            };
             let reference = version.reference();
             if pointers.contains(&reference) {
                 let named = documents.named.entry(version.path.clone()).or_default();

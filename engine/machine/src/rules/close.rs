@@ -72,7 +72,8 @@ fn handed_off(draft: &Draft<'_>, call: CallAt, input: &Value) -> Json {
         return Json::from(answer.unwrap_or(result));
     }
     let mut further = further_fields(input, &["result", "documents"]);
-    if further.is_empty() {
+    // A promised schema holds for the whole result.
+    if further.is_empty() || draft.agent(call.task).result_schema.is_some() {
         return Json::from(result);
     }
     further.insert("result".to_owned(), result.clone());

@@ -29,6 +29,9 @@ pub(crate) fn returned(draft: &mut Draft<'_>, id: &CallId, outcome: Outcome) {
 
 /// Refuses to load a document for which the conversation can have no room.
 fn check_loads(draft: &Draft<'_>, task: TaskIndex, loads: &[DocumentRef]) -> Result<(), CallError> {
+    if loads.is_empty() {
+        return Ok(());
+    }
     let Some(room) = draft.run.largest_document(task) else { return Ok(()) };
     let versions = loads.iter().filter_map(|load| draft.run.shared.documents.version(load));
     let Some(large) = versions.map(|version| &**version).find(|version| version.content.token_count > room) else {

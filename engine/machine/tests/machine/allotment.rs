@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::jobs::JobDraft;
 use crate::support::script::{Execution, document_path, route_with};
-use crate::support::{Sim, agent, call, function, handoff, handoff_with, job, route, turn, write, writes};
+use crate::support::{Sim, agent, call, call_with, function, handoff, handoff_with, job, route, turn, write, writes};
 
 /// The tokens of the window of the root agent.
 const WINDOW: u64 = 8_000;
@@ -258,4 +258,48 @@ fn a_handoff_delivers_the_version_that_its_task_knows() {
     let refused = refusal(&sim, "0/1.2/2.1").expect("the second task has not seen version 2");
     assert_eq!(refused.code, ErrorCode::Conflict);
     assert!(refused.message.contains("d.md is at version 2 and you know version 1"), "{}", refused.message);
+}
+
+#[test]
+fn long_answers_on_its_behalf_do_not_end_a_master() {
+    let limits = Limits { context_tokens: Some(WINDOW), ..Limits::default() };
+    let root = agent("root", "route_to_child").limits(limits).settings(json!({"max_tokens": 500}));
+    let sim = Sim::new(&job([root, agent("child", "ask_master")]))
+        .agent("root", [delegations(1), turn([handoff("done")])])
+        .answers_with("root", |_| Ok(turn([handoff("a".repeat(6_000))])))
+        .agent_with("child", |prompted| {
+            let question =
+                call_with("ask_master", json!({"question": format!("{} {}", prompted.request.turn, "q".repeat(6_000))}));
+            Ok(turn([if prompted.request.turn <= 9 { question } else { handoff("asked") }]))
+        })
+        .start();
+    sim.assert_over();
+    assert_eq!(result_of_root(&sim).status, CallStatus::Success);
+    assert_eq!(sim.finished("0/1.1").said.len(), 9, "the timeline has all of them");
+    assert!(requests(&sim)[1].input_tokens < 4_000, "{}", requests(&sim)[1].input_tokens);
+}
+
+#[test]
+fn a_part_that_was_not_shown_is_no_base_for_a_write() {
+    let reads = |_: &Execution| Outcome { reads: vec![reference("long.md", 1)], ..Outcome::success(json!("p".repeat(100_000))) };
+    let brief = |_: &Execution| Outcome { reads: vec![reference("long.md", 1)], ..Outcome::success(json!("one line")) };
+    let overwrites = |_: &Execution| writes(json!("saved"), vec![write("long.md", "short")]);
+    let sim = Sim::new(&gathering("save load work"))
+        .agent(
+            "root",
+            [
+                turn([call("load", "x")]),
+                turn([call("save", "x")]),
+                turn([call("work", "x")]),
+                turn([call("save", "y")]),
+                turn([handoff("done")]),
+            ],
+        )
+        .tool("load", reads)
+        .tool("work", brief)
+        .tool("save", overwrites)
+        .start_with(vec![write("long.md", &"l".repeat(100_000))]);
+    sim.assert_over();
+    assert_eq!(sim.result("0/2.1").error.map(|error| error.code), Some(ErrorCode::Conflict), "the part was kept as a document");
+    assert_eq!(sim.result("0/4.1").status, CallStatus::Success, "a part that was shown is read");
 }

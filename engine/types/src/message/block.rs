@@ -169,7 +169,7 @@ impl<'a> Block<'a> {
             Part::Attempt { number, reason } => Self::Attempt {
                 number: *number,
                 reason,
-                note: "the attempt before failed for this reason; the documents that it wrote are attached",
+                note: "the attempt before failed for this reason; the documents that it wrote, if any, are attached",
             },
             Part::Items(kept) => Self::VendorItems { kept },
             Part::Call { asked, call: _ } => Self::ToolCall { id: &asked.provider_id, tool: &asked.tool, input: &asked.input },

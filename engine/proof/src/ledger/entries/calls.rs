@@ -151,10 +151,7 @@ impl Ledger {
             task.injected.extend(result.documents.iter().cloned());
             task.arrived.extend(result.documents.iter().cloned());
             let current = |conflict: &Conflict| DocumentRef { path: conflict.path.clone(), version: conflict.current };
-            for read in &finished.read {
-                let known = task.known.entry(read.path.as_str().to_owned()).or_default();
-                *known = read.version.max(*known);
-            }
+            task.arrived.extend(finished.read.iter().cloned());
             task.arrived.extend(finished.conflicts.iter().map(current));
         }
     }
