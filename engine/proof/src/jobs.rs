@@ -225,7 +225,7 @@ impl ToolDraft {
         self
     }
 
-    /// Schema of its input.
+    /// Sets the schema of its input.
     pub fn input(mut self, schema: Value) -> Self {
         self.input = schema;
         self

@@ -7,7 +7,6 @@ use baton_types::id::MAX_ID_LENGTH;
 use serde_json::{Map, Value, json};
 
 use crate::normal::{Change, Normalizer};
-use crate::pointer::push_token;
 
 /// Largest number of tools whose names become the same id.
 const MAX_SAME_NAME: usize = 10_000;
@@ -183,13 +182,6 @@ fn id_of(name: &str) -> String {
     }
     id.truncate(MAX_ID_LENGTH);
     id.trim_end_matches(['_', '-']).to_owned()
-}
-
-/// Returns the pointer of a place below another.
-pub(crate) fn below(pointer: &str, token: &str) -> String {
-    let mut inner = pointer.to_owned();
-    push_token(&mut inner, token);
-    inner
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::{Dialect, HOLDS_LIST, HOLDS_MAP, HOLDS_SCHEMA};
-use crate::foreign::below;
 use crate::judge::read;
 use crate::keywords::{check_keywords, is_keyword};
 use crate::pattern::Pattern;
+use crate::pointer::below;
 use crate::type_name::{is_type_name, meant};
 
 /// The most times that faulty parts are removed.

@@ -11,3 +11,10 @@ pub fn push_token(pointer: &mut String, token: &str) {
         }
     }
 }
+
+/// Returns the pointer of a place below another.
+pub(crate) fn below(pointer: &str, token: &str) -> String {
+    let mut inner = pointer.to_owned();
+    push_token(&mut inner, token);
+    inner
+}

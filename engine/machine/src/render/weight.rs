@@ -75,9 +75,9 @@ pub(crate) fn result_tokens(entry: &CallFinished, documents: &Documents) -> u64 
 /// Returns the newest of the questions and answers on an agent's behalf, with long texts cut. The timeline has all of them.
 pub(super) fn shortened(said: &[Said]) -> Vec<Said> {
     let newest = &said[said.len().saturating_sub(MAX_SAID)..];
-    let cut = |text: &str| match text.len() > MAX_SAID_BYTES {
-        true => format!("{}…", &text[..text.floor_char_boundary(MAX_SAID_BYTES)]),
-        false => text.to_owned(),
+    let cut = |text: &str| {
+        let end = text.floor_char_boundary(MAX_SAID_BYTES);
+        if end < text.len() { format!("{}…", &text[..end]) } else { text.to_owned() }
     };
     let shortened = newest.iter().map(|said| {
         let is_long = said.answer.text().len() > MAX_SAID_BYTES;
