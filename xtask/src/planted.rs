@@ -32,12 +32,11 @@ const SIMULATE: &str = "simulate";
 const SEEDS: &str = "4000";
 
 /// The test programs beside the simulation: their names here, what cargo builds, and the name of the target.
-const SUITES: [(&str, &[&str], &str); 5] = [
+const SUITES: [(&str, &[&str], &str); 4] = [
     ("machine", &["-p", "baton-machine", "-p", "baton-proof", "--test", "machine"], "machine"),
     ("store", &["-p", "baton-store", "--test", "store"], "store"),
     ("template", &["-p", "baton-template", "--lib"], "baton_template"),
     ("cli", &["-p", "baton", "--test", "cli"], "cli"),
-    ("tests", &["-p", "baton-tests", "--test", "main"], "main"),
 ];
 
 /// A bug that keeps the machine busy for ever is caught when this is over.
@@ -137,9 +136,7 @@ impl Programs {
         let began = Instant::now();
         let (name, filter) = suite.split_once(':').unwrap_or((suite, ""));
         let unknown = || {
-            format!(
-                "{suite} is not a suite; expected {SIMULATE}, machine:FILTER, store:FILTER, template:FILTER, cli:FILTER or tests:FILTER"
-            )
+            format!("{suite} is not a suite; expected {SIMULATE}, machine:FILTER, store:FILTER, template:FILTER or cli:FILTER")
         };
         let mut command = Command::new(self.0.get(name).with_context(unknown)?);
         if name == SIMULATE {

@@ -207,7 +207,7 @@ fn lose_store(scene: &Scene<'_>, figures: &mut StrayFigures) -> anyhow::Result<(
     scene.move_store(true)?;
     let ended = scene.finish(process)?;
     ensure!(
-        ended.status.code() == Some(FAILED) && ended.stderr.contains("removed, replaced or cut short"),
+        ended.status.code() == Some(FAILED) && ended.stderr.contains("removed, replaced or truncated"),
         "a process whose store was taken away ended with {}: {}",
         ended.status,
         ended.stderr.trim()
