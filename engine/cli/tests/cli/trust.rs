@@ -167,6 +167,25 @@ fn what_runs_is_what_was_shown_at_every_start_of_a_command() {
 }
 
 #[test]
+fn a_stopped_run_does_not_continue_with_a_changed_script() {
+    let folder = Folder::new();
+    command_job(&folder, "job");
+    let script = json!({"agents": {"lead": {"turns": [
+        {"calls": [{"tool": "ask_master", "input": {"question": "Deploy?"}}]},
+        {"calls": [{"tool": "deploy", "input": {}}]},
+        {"calls": [{"tool": "handoff", "input": {"result": {"done": true}}}]},
+    ]}}});
+    folder.write("job/the.script.json", script.to_string());
+    let agent = folder.read("job/agents/lead.json").replace(r#""deploy""#, r#""deploy","ask_master""#);
+    folder.write("job/agents/lead.json", agent);
+    folder.baton(&["run", "job", "--trust", "--no-input"]).exits(3);
+    folder.write("job/tool.sh", touching(&folder, "swapped"));
+    folder.baton(&["answer", "@last", "yes"]).exits(0);
+    folder.baton(&["resume", "@last", "--trust"]).exits(2).tells("has changed since these configs were read");
+    assert!(!is_there(&folder, "swapped") && !is_there(&folder, "pwned"));
+}
+
+#[test]
 fn a_script_is_bound_however_its_path_is_spelled() {
     for spelling in
         ["FOLDER/../job/tool.sh", "/proc/self/root/FOLDER/tool.sh", "LINK/tool.sh", "sub/../tool.sh", "../../UP/tool.sh"]
